@@ -414,10 +414,11 @@ class Shared:
             )
         if below := {m: bound for m, bound in stated.items() if not bound > 0}:
             raise ValueError(f"`bounds` must be above 0, got {below}.")
-        cut = units.differences.copy()
+        cut, worst = units.differences.copy(), units.worst.copy()
         for measure, bound in stated.items():
             beyond = int((cut[measure].abs() > bound).sum())
             cut[measure] = cut[measure].clip(-bound, bound)
+            worst[measure] = worst[measure].clip(-bound, bound)
             if beyond:
                 notes.append(
                     f"{beyond:,} of {len(cut):,} differences of {measure} are larger than "
@@ -434,9 +435,8 @@ class Shared:
                     " gives it one.",
                 )
             )
-        return replace(
-            self, units=replace(units, differences=cut, bounds=bounds), notes=tuple(notes)
-        )
+        units = replace(units, differences=cut, worst=worst, bounds=bounds)
+        return replace(self, units=units, notes=tuple(notes))
 
     def _known(self, stated: Iterable[str], name: str) -> None:
         if unknown := [m for m in stated if m not in self.directions]:
@@ -547,7 +547,7 @@ class Asked:
 
         try:
             found = load_answers(
-                sides.selection, **self.of_answers, measures=self.measures, shared=True
+                sides.selection, **self.of_answers, measures=self.measures, asked_of=sides.champion
             )
         except NoRunsError:
             if self.of_answers.get("table"):
@@ -567,7 +567,7 @@ class Asked:
             )
         parts = [_of_answers(self, sides, dataset, one) for dataset, one in both.items()]
         runs = found.runs.groupby("method")["run_id"].agg(list).to_dict()
-        shared = _pooled(parts, "answers", sides, runs, found.notes, found.source, self.slices)
+        shared = _pooled(parts, "answers", sides, runs, found.notes, found.source, self)
         return replace(shared, changed=found.changed)
 
 
@@ -590,15 +590,15 @@ class _Sides:
 
 @dataclass(frozen=True)
 class _Part:
-    """The units of one dataset."""
+    """The units of one dataset: tables of candidate and champion, with what the champion has as
+    rows, and the columns that make slices and clusters.
+    """
 
     dataset: str
-    values: pd.DataFrame
-    differences: pd.DataFrame
+    tables: tuple[pd.DataFrame, pd.DataFrame]
     directions: Mapping[str, str]
-    bounds: Mapping[str, float]
-    lost: float
     columns: Mapping[str, pd.Series] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     changed: tuple[Changed, ...] = ()
 
@@ -610,46 +610,98 @@ def _pooled(
     runs: Mapping[str, Sequence[str]],
     notes: Iterable[str],
     source: Mapping[str, Any],
-    slices: Sequence[str],
+    asked: Asked,
 ) -> Shared:
     """The units of all datasets together, with their slices and clusters."""
-    differences = pd.concat([part.differences for part in parts], keys=[p.dataset for p in parts])
+    names = [part.dataset for part in parts]
+    tables = [pd.concat([p.tables[k] for p in parts], keys=names) for k in (0, 1)]
     columns = {
         name: pd.concat([part.columns[name] for part in parts]).to_numpy(object)
-        for name in parts[0].columns
+        for name in asked.columns
     }
-    values = pd.concat([part.values for part in parts])
-    columns[_DATASET] = differences.index.get_level_values(0).to_numpy(object)
-    directions, bounds = parts[0].directions, _common_bounds(parts)
-    units = Units(
-        differences,
-        dict(_slices({name: columns[name] for name in slices})),
-        columns.get(_CLUSTER),
-        bounds,
-        lost=max(part.lost for part in parts),
+    columns[_DATASET] = tables[1].index.get_level_values(0).to_numpy(object)
+    known = {m: r for part in parts for m, r in part.ranges.items()}
+    shared = _shared(
+        sides,
+        over,
+        (tables[0], tables[1]),
+        parts[0].directions,
+        slices=dict(_slices({name: columns[name] for name in asked.slices})),
+        clusters=columns.get(_CLUSTER),
+        ranges={m: r for m, r in known.items() if all(m in part.ranges for part in parts)},
+        runs=runs,
+        notes=[*(note for part in parts for note in part.notes), *notes],
+        source=source,
     )
-    own = [note for part in parts for note in part.notes]
+    return replace(shared, changed=tuple(one for part in parts for one in part.changed))
+
+
+def _shared(
+    sides: _Sides,
+    over: str,
+    tables: tuple[pd.DataFrame, pd.DataFrame],
+    directions: Mapping[str, str],
+    *,
+    runs: Mapping[str, Sequence[str]],
+    notes: Iterable[str],
+    source: Mapping[str, Any],
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    **of_units: Any,
+) -> Shared:
+    """What candidate and champion share: a unit that the champion has and the candidate lacks is
+    lost.
+    """
+    champion = tables[1][[*directions]]
+    candidate = tables[0].reindex(champion.index)[[*directions]]
+    ranges = _ranges(dict(zip(sides.named, (candidate, champion), strict=True)), ranges or {})
+    signs = np.array([-1.0 if directions[m] == "min" else 1.0 for m in directions])
+    ends = [ranges[m][directions[m] == "min"] for m in directions]
+    worst = ((ends - champion) * signs).where(candidate.isna() & champion.notna())
+    widths = {m: high - low for m, (low, high) in ranges.items()}
+    means = over not in ("answers", "instances")
+    units = Units(
+        (candidate - champion) * signs,
+        worst=worst,
+        bounds={m: width for m, width in widths.items() if np.isfinite(width)},
+        means=means,
+        **of_units,
+    )
+    shares = [m for m in directions if tuple(ranges[m]) == (0, 1)]
     return Shared(
         units,
         over,
         directions,
-        [
-            measure
-            for measure in directions
-            if _is_share(measure, values) or (over == "answers" and bounds.get(measure) == 1)
-        ],
+        shares,
         sides.of_both(runs),
-        values,
-        tuple(dict.fromkeys([*own, *notes])),
+        candidate,
+        tuple(dict.fromkeys(notes)),
         source,
-        tuple(one for part in parts for one in part.changed),
     )
 
 
-def _common_bounds(parts: Sequence[_Part]) -> dict[str, float]:
-    """The largest bound of each measure that has one on all datasets."""
-    bounded = [m for m in parts[0].bounds if all(m in part.bounds for part in parts)]
-    return {m: max(part.bounds[m] for part in parts) for m in bounded}
+def _ranges(
+    tables: Mapping[str, pd.DataFrame], known: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
+    """Between which values each measure lies; infinite where that is not known.
+
+    Raises
+    ------
+    IncomparableRunsError
+        A side has a value that its measure cannot have.
+    """
+    ranges = {}
+    for measure in next(iter(tables.values())):
+        values = pd.concat([table[measure] for table in tables.values()]).dropna()
+        low, high = ranges[measure] = known.get(measure) or range_of(measure, values)
+        for side, table in tables.items():
+            there = table[measure]
+            if len(beyond := there[(there < low - _ROUNDING) | (there > high + _ROUNDING)]):
+                raise IncomparableRunsError(
+                    f"{shown(side)} has {measure} of {beyond.iloc[0]:g}, and no value lies outside "
+                    f"of [{low:g}, {high:g}]: it cannot be judged. Log {measure} on its own scale, "
+                    "or choose other measures."
+                )
+    return ranges
 
 
 #: The column that says which units belong together, among those that make slices.
@@ -663,46 +715,6 @@ def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
             if not pd.isna(value) and str(value).strip():
                 prefix = f"{column}=" if len(columns) > 1 else ""
                 yield f"{prefix}{value}", values == value
-
-
-def _is_share(measure: str, values: pd.DataFrame) -> bool:
-    """Whether a measure lies between 0 and 1 by definition, or by name and values."""
-    return tuple(range_of(measure, values[measure].dropna())) == (0, 1)
-
-
-def _bounds(
-    directions: Iterable[str],
-    tables: Mapping[str, pd.DataFrame],
-    known: Mapping[str, tuple[float, float]] | None = None,
-) -> dict[str, float]:
-    """By measure the largest difference of two values, where it is known.
-
-    Raises
-    ------
-    IncomparableRunsError
-        A side has a value that its measure cannot have.
-    """
-    bounds = {}
-    for measure in directions:
-        values = pd.concat([table[measure] for table in tables.values()]).dropna()
-        low, high = (known or {}).get(measure) or range_of(measure, values)
-        for side, table in tables.items():
-            there = table[measure].dropna()
-            if len(beyond := there[(there < low - _ROUNDING) | (there > high + _ROUNDING)]):
-                raise IncomparableRunsError(
-                    f"{shown(side)} has {measure} of {beyond.iloc[0]:g}, and no value lies outside "
-                    f"of [{low:g}, {high:g}]: it cannot be judged. Log {measure} on its own scale, "
-                    "or choose other measures."
-                )
-        if np.isfinite(high - low):
-            bounds[measure] = high - low
-    return bounds
-
-
-def _turned(table: pd.DataFrame, directions: Mapping[str, str]) -> pd.DataFrame:
-    """Differences turned so that more is better."""
-    signs = [-1.0 if directions[m] == "min" else 1.0 for m in directions]
-    return table[[*directions]] * signs
 
 
 # --------------------------------------------------------------------------------------------------
@@ -721,19 +733,14 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Answered) ->
     answers, declared = confirmed(answers, stated, selection.directions)
     answers = directed(answers, **declared)
     directions = answer_directions(answers, **declared)
-    tables = {side: answers.tables[side] for side in sides.named}
-    a, b = tables.values()
     grades = asked.of_answers.get("grades") or {}
-    known = {m: (0.0, float(len(words) - 1)) for m, words in grades.items()}
-    known |= dict.fromkeys(answers.passing, (0.0, 1.0))
+    ranges = {m: (0.0, float(len(words) - 1)) for m, words in grades.items()}
     return _Part(
         dataset,
-        a,
-        _turned(a - b, directions),
+        (answers.tables[sides.candidate], answers.tables[sides.champion]),
         directions,
-        _bounds(directions, tables, known),
-        answers.lost.get(sides.candidate, 0.0),
         {key: answers.column(column) for key, column in asked.columns.items()},
+        ranges | dict.fromkeys(answers.passing, (0.0, 1.0)),
         answers.notes,
     )
 
@@ -812,8 +819,6 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
                 pd.DataFrame({m: instances.tables[side](m) for m in directions})
                 for side in reversed(sides.named)
             )
-            differences = _turned(candidate.reindex(champion.index) - champion, directions)
-            lost = differences.isna() & champion.notna()
             columns = {key: instances.column(name) for key, name in asked.columns.items()}
             own = instances.notes
             weights = None
@@ -826,20 +831,11 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
                     shown(side), values, study.values.loc[(dataset, side)], weights
                 )
             ]
-        part = _Part(
-            dataset,
-            candidate,
-            differences,
-            directions,
-            _bounds(directions, {sides.candidate: candidate, sides.champion: champion}),
-            float(lost.mean().max()),
-            {key: column.reindex(differences.index) for key, column in columns.items()},
-            own,
-            tuple(changed),
-        )
-        parts.append(part)
+        columns = {key: column.reindex(champion.index) for key, column in columns.items()}
+        tables = candidate.reindex(champion.index), champion
+        parts.append(_Part(dataset, tables, directions, columns, notes=own, changed=tuple(changed)))
     runs, notes = _runs_and_notes(study)
-    return _pooled(parts, "instances", sides, runs, notes, study.source, asked.slices)
+    return _pooled(parts, "instances", sides, runs, notes, study.source, asked)
 
 
 def _of_both(study: Study, sides: _Sides) -> list[str]:
@@ -871,23 +867,18 @@ def _of_table(
     ratio: float | None = None,
     notes: Iterable[str] = (),
 ) -> Shared:
-    """Units of tables, candidate and champion, with the same rows; a row that the candidate lacks
-    is lost.
-    """
-    candidate, champion = tables
-    _bounds(study.directions, dict(zip(sides.named, tables, strict=True)))
+    """Units of tables, candidate and champion."""
     runs, of_study = _runs_and_notes(study)
-    differences = _turned(candidate.reindex(champion.index) - champion, study.directions)
-    lost = (differences.isna() & champion[[*study.directions]].notna()).mean().max()
-    return Shared(
-        Units(differences, slices, means=True, ratio=ratio, lost=float(lost)),
+    return _shared(
+        sides,
         over,
+        tables,
         study.directions,
-        [m for m in study.directions if _is_share(m, candidate)],
-        sides.of_both(runs),
-        candidate,
-        (*of_study, *notes),
-        study.source,
+        slices=slices,
+        ratio=ratio,
+        runs=runs,
+        notes=(*of_study, *notes),
+        source=study.source,
     )
 
 
@@ -946,7 +937,8 @@ def _by_label(
         )
     directions = {m: study.directions[m] for m in of_label.values()}
     rates = [_rates(table).rename(columns=of_label) for table in counts]
-    differences = _turned(rates[0] - rates[1], directions)
+    signs = [-1.0 if way == "min" else 1.0 for way in directions.values()]
+    differences = (rates[0] - rates[1])[[*directions]] * signs
     true = counts[1][["tp", "fn"]].sum(axis=1).groupby(level=0).sum()
     labels = true.index.intersection(counts[0].index.get_level_values(0))
     judged = [label for label in labels if true[label] >= LEAST_UNITS]

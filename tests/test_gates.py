@@ -496,6 +496,26 @@ def test_answers_are_judged_between_bounds_alone(db):
     assert "no bound" not in cut
 
 
+def test_what_is_lost_does_not_ship(db):
+    n = 2_000
+    base = pd.DataFrame({"exact": np.ones(n), "lang": np.where(np.arange(n) < 40, "es", "en")})
+    import_answers("lost", base=base, new=base.iloc[98:], es=base.iloc[40:])
+    base["exact"] = 0.0
+    import_answers("saved", base=base, new=base.iloc[98:].assign(exact=1.0))
+    asked = ["--champion", "base", "--max", "exact", "--slice", "lang", "--margin", "0.03"]
+    lost = run("gate", "-n", "lost", "new", *asked, code=4).output
+    assert lost.count("98 of 2,000") == 1
+    lost = run("gate", "-n", "lost", "es", *asked, code=4).output
+    assert "exact would be worse on 'es' if the answers that es lacks were as bad" in lost
+    run("gate", "-n", "saved", "new", *asked, code=0)
+
+
+def test_the_published_study_says_once_what_is_lost(db):
+    run("demo", "-q")
+    found = run("gate", "-n", "madjarov2012", "HOMER", "--champion", "RF-PCT", code=3).output
+    assert found.count("lacks") == 1 and "lacks 1 of 11 units" in found
+
+
 def test_values_outside_of_a_range_are_no_evidence(db):
     import_answers("odd", base={"f1": np.full(60, 0.9)}, new={"f1": np.full(60, 1.5)})
     asked = ["gate", "-n", "odd", "new", "--champion", "base", "-m", "f1"]

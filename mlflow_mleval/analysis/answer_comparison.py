@@ -105,8 +105,10 @@ def _lost(answers: Mapping[str, Answers]) -> dict[str, float]:
     return lost
 
 
-def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Units:
-    """The answers of all methods to the questions that all of them answered.
+def aligned(
+    answers: Mapping[str, Answers], *, shared: bool = False, asked_of: str | None = None
+) -> Units:
+    """The answers of all methods to the questions that all of them answered, or that one did.
 
     Parameters
     ----------
@@ -114,6 +116,8 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Units:
         By method.
     shared : bool
         Whether to go on where more than a twentieth of the questions is missing somewhere.
+    asked_of : str, optional
+        Take all questions of this method, in their order; what others lack is NaN.
 
     Raises
     ------
@@ -135,7 +139,7 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Units:
         raise MissingResultsError(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
         )
-    common, notes = _common(answers, shared)
+    common, notes = _common(answers, shared, asked_of if asked_of in answers else None)
     own = [note for a in answers.values() for note in a.notes]
     notes = [*own, *notes, *_other_data(answers), *_other_scorers(answers)]
     measures = _shared_measures(answers)
@@ -146,7 +150,8 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Units:
         for method, a in answers.items()
     }
     alike = {method: _only(a, common, measures) for method, a in answers.items()}
-    notes += _without_value(alike, measures) + _repeated(alike, len(common))
+    missing = alike if asked_of is None else {m: alike[m] for m in alike if m == asked_of}
+    notes += _without_value(missing, measures) + _repeated(alike, len(common))
     passing = [m for m in measures if all(m in a.passing for a in answers.values())]
     return Units(
         "answers",
@@ -160,8 +165,10 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Units:
     )
 
 
-def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, list[str]]:
-    """The questions that all methods answered, and notes on answers that lack."""
+def _common(
+    answers: Mapping[str, Answers], shared: bool, asked_of: str | None
+) -> tuple[pd.Index, list[str]]:
+    """The questions that all methods answered, or one of them, and notes on answers that lack."""
     questions = {method: a.values.index.unique() for method, a in answers.items()}
     every = _union(questions.values())
     common = every[np.logical_and.reduce([every.isin(keys) for keys in questions.values()])]
@@ -178,7 +185,9 @@ def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, lis
     gone = [f"{method}: {n:,} of {len(every):,}" for method, n in absent.items() if n]
     shares = 1 - there / counted
     of = f"{len(common):,} of {len(every):,} instances"
-    if max(1 - len(common) / len(every), *shares) > MOST_LOST and not shared:
+    if asked_of is not None:
+        common, gone = questions[asked_of], []
+    elif max(1 - len(common) / len(every), *shares) > MOST_LOST and not shared:
         raise MissingResultsError(_too_many_lost(of, gone, lost))
     notes = []
     if lost:

@@ -32,8 +32,6 @@ from mlflow_mleval.words import agree, count, some
 Decision = Literal["ship", "block", "run more"]
 #: A slice of fewer units is not judged.
 LEAST_UNITS = 30
-#: A candidate without a value for more than this share of the champion's units is not judged.
-MOST_LOST = 0.05
 #: The power for which a number of units is given, and the largest number that is.
 POWER, MOST_UNITS = 0.8, 10_000_000
 #: Fewer means of many answers than this (datasets, folds, repeats) decide nothing.
@@ -63,7 +61,9 @@ class Units:
         altogether, though rarely, so that a measure of answers without a bound is not judged.
     means : Whether units are means of many answers (datasets, folds, repeats), which need no bound.
     ratio : Size of test to training data, where units are the folds of one dataset.
-    lost : Share of the champion's units that the candidate lacks.
+    worst : What units that the candidate lacks and the champion has count where it is to be
+        shipped: the worst difference that there can be, NaN elsewhere, units x measures; minus
+        infinity where nobody knows how bad one can be. To block they do not count.
     """
 
     differences: pd.DataFrame
@@ -72,7 +72,22 @@ class Units:
     bounds: Mapping[str, float] = field(default_factory=dict)
     means: bool = False
     ratio: float | None = None
-    lost: float = 0.0
+    worst: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def counted(self) -> pd.DataFrame:
+        """Differences with what lost units count where that is known."""
+        return self.differences.fillna(self.worst.where(np.isfinite(self.worst)))
+
+    @property
+    def lost(self) -> int:
+        """Of how many units the candidate lacks a value."""
+        return int(self.worst.notna().any(axis=1).sum())
+
+    @property
+    def unknown(self) -> list[str]:
+        """Measures of which lost units may be anything."""
+        return [measure for measure in self.worst if np.isneginf(self.worst[measure]).any()]
 
     def __post_init__(self) -> None:
         for name, part in self.slices.items():
@@ -131,14 +146,16 @@ class GateTests:
         1 - alpha for all rows at once), margin, pvalue_worse (of no harm beyond the margin,
         corrected over all rows), pvalue_not_worse (of harm of the margin or more), pvalue_better
         (of no gain; NaN where sign changes decide and the measure need not improve),
-        verdict ("worse", "better", "not worse", "open", "not judged").
+        verdict ("worse", "better", "not worse", "open", "lost" where it would be worse if what the
+        candidate lacks were as bad as can be, "not judged").
     needed : Units for which the decision would be "ship" with power .8, if the true differences
         are "zero" or as "observed". Infinite where no number is enough, NaN where there are too
         few units to tell.
     evidence : E-value against "some measure is worse by its margin, or one to improve is not
         better"; by bets where units have bounds, else calibrated from the p-values.
     units, clusters : How many there are; None without clusters.
-    lost, terms : As given.
+    lost : Of how many units the candidate lacks a value that the champion has.
+    terms : As given.
     warnings : What a reader must know.
     """
 
@@ -148,7 +165,7 @@ class GateTests:
     evidence: float
     units: int
     clusters: int | None
-    lost: float
+    lost: int
     terms: Terms
     warnings: tuple[str, ...] = ()
 
@@ -195,26 +212,36 @@ def gate_tests(units: Units, terms: Terms) -> GateTests:
     of_unit = None
     if units.clusters is not None:
         of_unit = cluster_numbers(units.clusters, len(units.differences))
-    rows = _rows(units, terms, of_unit)
-    tests = _by_bets(rows, terms) if terms.anytime else _at_once(rows, terms)
+    rows = _rows(units, units.differences, terms, of_unit)
+    counted = _rows(units, units.counted, terms, of_unit) if units.lost else rows
+    unknown = [measure for measure in units.unknown if measure in terms.margins]
+    look = _by_bets if terms.anytime else _at_once
+    tests = look(rows, counted, terms)
     names = ("measure", "slice", "size", "mean", "margin")
     table = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
     table = table.rename(columns={"size": "n", "mean": "difference"}).assign(**tests)
     table["n"] = table["n"].astype(int)
-    table["verdict"] = [
-        _verdict(row, tested, terms.alpha)
-        for row, tested in zip(rows, table.itertuples(), strict=True)
-    ]
+    no_end = table["measure"].isin(unknown)
+    table.loc[no_end, ["pvalue_not_worse", "pvalue_better"]] = 1.0
+    table.loc[no_end, "low"] = -inf
+    # What is lost of a part may be what blocks: that is asked of parts, which need not pass.
+    if_lost = np.ones(len(rows))
+    if units.lost and units.slices:
+        if_lost = look(counted, counted, terms)["pvalue_worse"]
+        if_lost[table["slice"] == ALL] = 1.0
+    each = zip(counted, table.itertuples(), if_lost, strict=True)
+    table["verdict"] = [_verdict(row, tested, p, terms.alpha) for row, tested, p in each]
+    deciding = [row for row in counted if row.decides]
     return GateTests(
-        _decision(table, rows, units.lost, terms.alpha),
+        _decision(table, counted),
         table[[*_COLUMNS]],
-        _needed([row for row in rows if row.decides], units.ratio, terms),
-        _evidence(rows, table),
+        _needed([] if unknown else deciding, units.ratio, terms),
+        _evidence(counted, table),
         len(units.differences),
         None if of_unit is None else int(of_unit.max()) + 1,
         units.lost,
         terms,
-        (*_doubts(units, rows, of_unit),),
+        (*_doubts(units, rows, of_unit, unknown),),
     )
 
 
@@ -375,12 +402,14 @@ def _crossing(height: Callable[[float], float], below: float, above: float) -> f
     return found if height(found) >= 0 else found - step
 
 
-def _rows(units: Units, terms: Terms, of_unit: Places | None) -> list[_Row]:
-    parts: dict[str, Any] = {ALL: units.differences, **units.slices}
+def _rows(
+    units: Units, differences: pd.DataFrame, terms: Terms, of_unit: Places | None
+) -> list[_Row]:
+    parts: dict[str, Any] = {ALL: differences, **units.slices}
     rows: list[_Row] = []
     for name, part in parts.items():
         own = isinstance(part, pd.DataFrame)
-        frame = part if own else _within(units.differences, np.asarray(part, bool))
+        frame = part if own else _within(differences, np.asarray(part, bool))
         for measure in frame:
             values = frame[measure].to_numpy(float)
             sums, sizes = np.nan_to_num(values), (~np.isnan(values)).astype(float)
@@ -392,7 +421,7 @@ def _rows(units: Units, terms: Terms, of_unit: Places | None) -> list[_Row]:
                 sums,
                 sizes,
                 margin=terms.margins.get(measure, nan),
-                bound=units.bounds.get(measure, nan),
+                bound=float(units.bounds.get(measure, nan)),
                 wanted=measure in terms.improve and name == ALL,
                 enough=name == ALL or own or sizes.sum() >= LEAST_UNITS,
                 means=units.means,
@@ -412,39 +441,39 @@ def _within(frame: pd.DataFrame, part: Bools) -> pd.DataFrame:
 # One look: sign changes together with Student's t.
 
 
-def _at_once(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
-    """P-values and limits of all rows; see `GateTests.table`."""
-    judged = np.array([row.judged for row in rows])
-    x = np.stack([row.excess(row.floor, 1) for row in rows], axis=1)
+def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dict[str, Array]:
+    """P-values and limits of all rows, where what is lost does not count and where it does; see
+    `GateTests.table`.
+    """
+    judged, alpha = np.array([row.judged for row in rows]), terms.alpha
+    floors = np.array([row.floor for row in rows])
+    x = np.stack([row.excess(row.floor, -1) for row in rows], axis=1)
     drawn = _drawn(x, terms)
-
-    def by_t(sign: int) -> Array:
-        return np.array([row.pvalue(row.floor, sign) for row in rows])
-
-    def limits(sign: int, critical: Array, levels: Array) -> Array:
-        each = zip(rows, critical, levels, strict=True)
-        return np.array([row.limit(c, level, sign) for row, c, level in each])
-
-    falls, worse = by_t(-1), np.ones(len(rows))
+    falls = np.array([row.pvalue(row.floor, -1) for row in rows])
     joint = _normal(x[:, judged], falls[judged], terms)
-    stepped = [_step_down(-drawn[:, judged]), _step_down(joint)]
+    worse = np.ones(len(rows))
+    stepped = [_step_down(drawn[:, judged]), _step_down(joint)]
     worse[judged] = np.maximum.reduce([falls[judged], *stepped])
+    largest = (each.max(axis=1, initial=-inf)[:, None] for each in (drawn[:, judged], joint[1:]))
+    of_all, of_all_t = (_critical(each, alpha)[0] for each in largest)
+    critical = np.where(judged, of_all, _critical(drawn, alpha))
+    levels = np.where(judged, min(special.ndtr(-of_all_t), alpha), alpha)
+    high = np.array([row.limit(c, p, -1) for row, c, p in zip(rows, critical, levels, strict=True)])
+    rises = -drawn
+    if counted is not rows:
+        rises = _drawn(np.stack([row.excess(row.floor, 1) for row in counted], axis=1), terms)
     better = np.full(len(rows), nan)
-    for at in [at for at, row in enumerate(rows) if row.wanted]:
-        of_gain = _drawn(rows[at].excess(0.0, 1)[:, None], terms)
-        better[at] = max(_share(of_gain, of_gain[0])[0], rows[at].pvalue(0.0, 1))
-    own, level = _critical(drawn, terms.alpha), np.full(len(rows), terms.alpha)
-    of_all = _critical((-drawn[:, judged]).max(axis=1, initial=-inf)[:, None], terms.alpha)
-    upper = np.where(judged, of_all, _critical(-drawn, terms.alpha))
-    of_all_t = _critical(joint[1:].max(axis=1, initial=-inf)[:, None], terms.alpha)
-    upper_levels = np.where(judged, np.minimum(special.ndtr(-of_all_t), level), level)
-    high, floors = limits(-1, upper, upper_levels), np.array([row.floor for row in rows])
+    for at in [at for at, row in enumerate(counted) if row.wanted]:
+        of_gain = _drawn(counted[at].excess(0.0, 1)[:, None], terms)
+        better[at] = max(_share(of_gain, of_gain[0])[0], counted[at].pvalue(0.0, 1))
+    of_t = [row.pvalue(row.floor, 1) for row in counted]
+    own = zip(counted, _critical(rises, alpha), strict=True)
     return {
-        "low": limits(1, own, level),
+        "low": np.array([row.limit(c, alpha, 1) for row, c in own]),
         # The step-down test may reject what the limits of a single step do not.
-        "high": np.where(worse <= terms.alpha, np.minimum(high, floors), high),
+        "high": np.where(worse <= alpha, np.minimum(high, floors), high),
         "pvalue_worse": worse,
-        "pvalue_not_worse": np.maximum(_share(drawn, drawn[0]), by_t(1)),
+        "pvalue_not_worse": np.maximum(_share(rises, rises[0]), of_t),
         "pvalue_better": better,
     }
 
@@ -554,26 +583,26 @@ def _tilt(x: Array, times: Array, steepest: float) -> float:
 # Bets.
 
 
-def _by_bets(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
+def _by_bets(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dict[str, Array]:
     """As `_at_once`, by the largest capital of bets so far; corrected over all rows with a margin
     and a bound, since those that are too small today may be judged at the next look.
     """
     judged = np.array([row.judged for row in rows])
-    counted = np.array([row.margin >= 0 and not isnan(row.bound) for row in rows])
+    family = np.array([row.margin >= 0 and not isnan(row.bound) for row in rows])
 
-    def pvalues(sign: int, floors: bool = True) -> Array:
+    def pvalues(rows: Sequence[_Row], sign: int, floors: bool = True) -> Array:
         return np.exp([-row.largest(row.floor * floors, sign) for row in rows])
 
-    worse = np.where(judged, pvalues(-1), 1.0)
-    worse[counted] = holm(worse[counted])
+    worse = np.where(judged, pvalues(rows, -1), 1.0)
+    worse[family] = holm(worse[family])
     own = log(1 / terms.alpha)
-    upper = np.where(judged, own + log(max(int(counted.sum()), 1)), own)
+    upper = np.where(judged, own + log(max(int(family.sum()), 1)), own)
     return {
-        "low": np.array([row.limit_of_bets(own, 1) for row in rows]),
+        "low": np.array([row.limit_of_bets(own, 1) for row in counted]),
         "high": np.array([r.limit_of_bets(c, -1) for r, c in zip(rows, upper, strict=True)]),
         "pvalue_worse": worse,
-        "pvalue_not_worse": pvalues(1),
-        "pvalue_better": pvalues(1, floors=False),
+        "pvalue_not_worse": pvalues(counted, 1),
+        "pvalue_better": pvalues(counted, 1, floors=False),
     }
 
 
@@ -581,27 +610,27 @@ def _by_bets(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
 # What follows.
 
 
-def _verdict(row: _Row, tested: pd.Series, alpha: float) -> str:
-    if not row.judged:
-        return "not judged"
+def _verdict(counted: _Row, tested: Any, pvalue_if_lost: float, alpha: float) -> str:
     if tested.pvalue_worse <= alpha:
         return "worse"
-    if row.wanted and max(tested.pvalue_better, tested.pvalue_not_worse) <= alpha:
+    if not counted.judged:
+        return "not judged"
+    if pvalue_if_lost <= alpha:
+        return "lost"
+    if counted.wanted and max(tested.pvalue_better, tested.pvalue_not_worse) <= alpha:
         return "better"
-    if tested.pvalue_not_worse <= alpha and not row.wanted:
+    if tested.pvalue_not_worse <= alpha and not counted.wanted:
         return "not worse"
     return "open"
 
 
-def _decision(table: pd.DataFrame, rows: Sequence[_Row], lost: float, alpha: float) -> Decision:
-    decides = np.array([row.decides for row in rows])
+def _decision(table: pd.DataFrame, counted: Sequence[_Row]) -> Decision:
+    decides = np.array([row.decides for row in counted])
     verdicts = table["verdict"]
-    if lost > MOST_LOST:
-        return "run more"
     if (verdicts == "worse").any():
         return "block"
     passed = decides.any() and verdicts[decides].isin(["better", "not worse"]).all()
-    return "ship" if passed else "run more"
+    return "ship" if passed and not (verdicts == "lost").any() else "run more"
 
 
 def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
@@ -614,6 +643,8 @@ def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
             return float(1 / (2 * np.sqrt(max(pvalue, 1e-300))))
         return float(np.exp(min(row.capital(centre, 1)[-1], 700.0)))
 
+    if (table["verdict"] == "lost").any():
+        return 0.0
     deciding = [pair for pair in zip(rows, table.itertuples(), strict=True) if pair[0].decides]
     found = [of(row, row.floor, tested.pvalue_not_worse) for row, tested in deciding]
     found += [of(row, 0.0, tested.pvalue_better) for row, tested in deciding if row.wanted]
@@ -675,11 +706,14 @@ def _least(enough: Callable[[float], bool], least: int) -> float:
     return float(high)
 
 
-def _doubts(units: Units, rows: Sequence[_Row], of_unit: Places | None) -> Iterable[str]:
-    if units.lost > MOST_LOST:
+def _doubts(
+    units: Units, rows: Sequence[_Row], of_unit: Places | None, unknown: Sequence[str]
+) -> Iterable[str]:
+    if lost := units.lost:
+        bad = f"; nobody knows how bad {some(unknown)} can be" if unknown else ""
         yield (
-            f"The candidate lacks {units.lost:.1%} of the champion's units, more than "
-            f"{MOST_LOST:.0%}: what it lacks may be what it fails on."
+            f"The candidate lacks {lost:,} of {len(units.differences):,} units: they count as its "
+            f"worst for SHIP, and are left out for BLOCK{bad}."
         )
     if small := [row.slice for row in rows if not row.enough]:
         few = some(dict.fromkeys(small))
@@ -744,7 +778,7 @@ def ledger_level(alpha: float, number: int, ships: int, error: str = "fdr") -> f
 
 def in_ledger(tests: GateTests, entry: Entry) -> GateTests:
     """The tests with the decision that a ledger allows."""
-    if tests.decision == "block" or tests.lost > MOST_LOST:
+    if tests.decision == "block":
         return tests
     return replace(tests, decision="ship" if tests.evidence >= entry.required else "run more")
 
@@ -832,7 +866,7 @@ class Verdict(Plotted):
         data: dict[str, Any] = {
             **{"decision": self.decision, "text": self.text},
             **{"candidate": self.candidate, "champion": self.champion},
-            **{"over": self.over, "units": tests.units, "lost": tests.lost},
+            **{"over": self.over, "units": tests.units, "lost": tests.lost / tests.units},
             **{"needed": dict(tests.needed), "evidence": tests.evidence, "alpha": terms.alpha},
         }
         if self.entry is not None:
@@ -866,7 +900,7 @@ class Verdict(Plotted):
 #: Columns that only all of the data has.
 _IN_WHOLE = ("n", "pvalue_worse", "pvalue_not_worse", "pvalue_better")
 #: The order in which rows matter.
-_RANKS = {"worse": 0, "open": 1, "not worse": 3, "better": 2, "not judged": 4}
+_RANKS = {"worse": 0, "lost": 0, "open": 1, "not worse": 3, "better": 2, "not judged": 4}
 #: Bytes of the data of a verdict.
 _LARGEST = 1_950
 

@@ -74,6 +74,7 @@ def load_answers(
     measures: Sequence[str] | None = None,
     grades: Mapping[str, Sequence[str]] | None = None,
     shared: bool = False,
+    asked_of: str | None = None,
     most: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Asked:
@@ -99,6 +100,8 @@ def load_answers(
         By measure, its categories from worst to best.
     shared : bool
         Whether to compare what is left where answers are lost.
+    asked_of : str, optional
+        Keep all questions of this method; of the others values are missing.
     most : int, optional
         Answers to be read, of all data sets together; the data sets beyond are absent.
     progress : callable, optional
@@ -126,7 +129,7 @@ def load_answers(
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
-    by_dataset, absent = read.side_by_side(groups, shared)
+    by_dataset, absent = read.side_by_side(groups, shared, asked_of)
     notes += read.notes
     if without := _without_answers(chosen, holding):
         notes.append(f"Runs without answers: {some(without, 5)}.")
@@ -223,7 +226,10 @@ class _Reader:
     changed: list[Changed] = field(default_factory=list)
 
     def side_by_side(
-        self, groups: Mapping[str, Mapping[str, Sequence[Run]]], shared: bool
+        self,
+        groups: Mapping[str, Mapping[str, Sequence[Run]]],
+        shared: bool,
+        asked_of: str | None = None,
     ) -> tuple[dict[str, Units], dict[str, str]]:
         """By data set the answers of its methods, or why they cannot be compared; `notes` says
         which runs of those that can are left out.
@@ -232,7 +238,7 @@ class _Reader:
         absent: dict[str, str] = {}
         for dataset, by_method in groups.items():
             try:
-                answers = aligned(self.all(by_method), shared=shared)
+                answers = aligned(self.all(by_method), shared=shared, asked_of=asked_of)
                 by_dataset[dataset] = _chosen(answers, self.measures)
             except StoreError:
                 raise

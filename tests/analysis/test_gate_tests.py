@@ -223,10 +223,41 @@ def test_bets_are_products_and_their_largest_capital_counts():
     assert found.evidence == pytest.approx(path[-1])
 
 
-def test_lost_units_are_never_shipped():
-    found = judge({"f1": np.full(400, 0.3)}, lost=0.06)
-    assert found.decision == "run more" and "6.0%" in found.warnings[0]
-    assert judge({"f1": np.full(400, 0.3)}, lost=0.05).decision == "ship"
+def lost(d, where, worst=-1.0):
+    """Differences with these units lost, and what they count."""
+    frame = pd.DataFrame({"f1": np.where(where, np.nan, d)})
+    return frame, pd.DataFrame({"f1": np.where(where, worst, np.nan)})
+
+
+def test_lost_units_count_as_the_worst_for_ship_and_not_for_block():
+    n = np.arange(2_000)
+    d, worst = lost(np.full(2_000, 0.0), n < 98)
+    assert judge(d).decision == "ship"
+    found = judge(d, worst=worst)
+    assert found.decision == "run more" and found.lost == 98
+    assert "lacks 98 of 2,000 units: they count as its worst" in found.warnings[0]
+    row = found.table.iloc[0]
+    assert row.difference == 0 and row.n == 1_902 and row.low < -0.049 < row.high
+    gained, worst = lost(np.full(2_000, 0.3), n < 98)
+    assert judge(gained, worst=worst).decision == "ship"
+    assert judge(gained, worst=worst, anytime=True).decision == "ship"
+
+
+def test_a_slice_that_is_lost_is_not_shipped():
+    n = np.arange(20_000)
+    d, worst = lost(np.full(20_000, 0.01), n < 40)
+    found = judge(d, worst=worst, slices={"es": n < 40, "en": n >= 40})
+    assert judge(d, worst=worst).decision == "ship"
+    assert found.decision == "run more" and found.evidence == 0
+    assert found.table["verdict"].tolist() == ["not worse", "lost", "not worse"]
+
+
+@pytest.mark.parametrize("bounds", [None, 1.0])
+def test_where_nobody_knows_the_worst_nothing_ships(bounds):
+    d, worst = lost(np.full(60, 0.3), np.arange(60) < 1, -np.inf)
+    found = judge(d, worst=worst, bounds=bounds)
+    assert found.decision == "run more" and found.table["low"][0] == -np.inf
+    assert "nobody knows how bad f1 can be" in found.warnings[0]
 
 
 def test_missing_values_and_measures_without_margin():

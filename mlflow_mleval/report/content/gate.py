@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.analysis.gate_tests import ALL, MOST_LOST, POWER, Verdict
+from mlflow_mleval.analysis.gate_tests import ALL, POWER, Verdict
 from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
@@ -32,11 +32,11 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.pair_diagrams import differences_and_margins, ledger_steps
-from mlflow_mleval.report.text import number, percent
+from mlflow_mleval.report.text import number
 from mlflow_mleval.words import agree, count
 
 #: Rows by what they say, the ones that decide first.
-_ORDER = ("worse", "open", "better", "not worse", "not judged")
+_ORDER = ("worse", "lost", "open", "better", "not worse", "not judged")
 #: Points that a terminal shows, rows of a table on it and on a page, and measures that a sentence
 #: names.
 _POINTS, _ROWS, _SHOWN, _NAMED = 2, 12, 20, 3
@@ -123,13 +123,14 @@ def _open(verdict: Verdict) -> str:
             f"was logged as {number(first.logged, 6)}, and the mean of its {verdict.over} is "
             f"{number(first.mean, 6)}{f'; so have {others} more' if others else ''}."
         )
-    if verdict.tests.lost > MOST_LOST:
-        lost = percent(verdict.tests.lost)
-        return (
-            f"RUN MORE: the candidate lacks {lost} of the {verdict.over} of "
-            f"{name(verdict.champion)}, and what it lacks may be what it fails on."
-        )
     table = verdict.table
+    if len(lost := table[table["verdict"] == "lost"]):
+        row = lost.iloc[0]
+        where = "" if row["slice"] == ALL else f" on {name(repr(row['slice']))}"
+        return (
+            f"RUN MORE: {name(row['measure'])} would be worse{where} if the {verdict.over} that "
+            f"{name(verdict.candidate)} lacks were as bad as can be."
+        )
     rows = table[(table["slice"] == ALL) & (table["verdict"] == "open")]
     if not len(rows):
         if verdict.entry is None:
@@ -150,7 +151,7 @@ def _open(verdict: Verdict) -> str:
 
 def _further(verdict: Verdict) -> Iterator[str]:
     """What the decision takes, and what the ledger says."""
-    if verdict.more and verdict.tests.lost <= MOST_LOST and not verdict.changed:
+    if verdict.more and not verdict.changed:
         yield _needed(verdict)
     if entry := verdict.entry:
         again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
