@@ -8,11 +8,10 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from mlflow_mleval.analysis.gate_tests import (
     LEAST_UNITS,
@@ -35,19 +34,22 @@ from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.selection import FLAGS, Selection
 from mlflow_mleval.validation import AnyArray, one_of, refuse_keywords
-from mlflow_mleval.words import Argument, Message, agree, some
+from mlflow_mleval.words import Argument, Message, agree, did_you_mean, some
 
 if TYPE_CHECKING:
     from mlflow_mleval.store.ledger import Ledger
     from mlflow_mleval.study import Study
     from mlflow_mleval.study import Units as Answered
 
+T = TypeVar("T")
 Over = Literal["auto", "answers", "instances", "folds", "repeats", "datasets"]
 OVER = ("auto", "answers", "instances", "folds", "repeats", "datasets")
 #: The loss that does not matter, of measures between 0 and 1 of which none is stated.
 MARGIN = 0.01
 #: Fewer datasets than this cannot decide; then repeats count, where there are any.
 _LEAST_DATASETS = 5
+#: Values of a column whose units are parts.
+_MOST_PARTS = 200
 #: How far a value may lie outside of its measure's range by rounding.
 _ROUNDING = 1e-6
 #: How MLflow's stores name runs.
@@ -165,7 +167,7 @@ def gate(
     shared = asked.read(over).bounded(bounds)
     terms = Terms(
         margins=shared.margins(margins),
-        improve=tuple(improve),
+        improve=tuple(shared.named(dict.fromkeys(improve), "improve")),
         alpha=alpha,
         anytime=anytime,
         n_resamples=n_resamples,
@@ -330,26 +332,38 @@ def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
     texts = re.split(r"\s+AND\s+", run.data.tags.get(_CRITERIA, ""), flags=re.IGNORECASE)
     return pd.DataFrame(
         [
-            {"criterion": text} | _criterion(text, shared.values, alpha)
+            {"criterion": text} | _criterion(text, shared, alpha)
             for text in filter(None, map(str.strip, texts))
         ]
     )
 
 
-def _criterion(text: str, values: pd.DataFrame, alpha: float) -> dict[str, Any]:
-    """Value, low, high and answer of one criterion."""
+def _criterion(text: str, shared: Shared, alpha: float) -> dict[str, Any]:
+    """Value, low, high and answer of one criterion, by the limits of the same tests; what the
+    candidate lacks counts as its worst.
+    """
     nothing = {"value": np.nan, "low": np.nan, "high": np.nan}
     if (parts := _CRITERION.fullmatch(text)) is None:
         return nothing | {"answer": "not understood"}
     measure = parts[1].removesuffix("/mean")
-    of_units = values[measure].dropna() if measure in values else pd.Series(dtype=float)
-    if len(of_units) < 2:
+    if measure not in shared.directions or shared.values[measure].isna().all():
         return nothing | {"answer": "no values here"}
-    reach = special.stdtrit(len(of_units) - 1, 1 - alpha) * of_units.sem()
-    mean = float(of_units.mean())
-    low, high = mean - reach, mean + reach
+    ends = shared.ranges[measure]
+    known = bool(np.isfinite(ends).all())
+    lost = ends[parts[2].startswith("<")] if known else np.nan
+    values = shared.values[[measure]].where(shared.units.worst[[measure]].isna(), lost)
+    middle = sum(ends) / 2 if known else 0.0
+    units = replace(
+        shared.units,
+        differences=values - middle,
+        worst=pd.DataFrame(),
+        slices={},
+        bounds={measure: (ends[1] - ends[0]) / 2} if known else {},
+    )
+    row = gate_tests(units, Terms({measure: 0.0}, alpha=alpha)).table.iloc[0]
+    value, low, high = row[["difference", "low", "high"]] + middle
     answer = _answered(low, high, parts[2], float(parts[3]))
-    return {"value": mean, "low": low, "high": high, "answer": answer}
+    return {"value": value, "low": low, "high": high, "answer": answer}
 
 
 def _answered(low: float, high: float, way: str, threshold: float) -> str:
@@ -383,6 +397,11 @@ def shown(named: str) -> str:
     return named.removeprefix("models:/")
 
 
+def _words(measure: str) -> set[str]:
+    """The words that a measure's name is made of."""
+    return {*filter(None, re.split("[^a-z0-9]+", measure.lower()))}
+
+
 @dataclass(frozen=True)
 class Shared:
     """The units that two sides share, and what is known of them."""
@@ -390,8 +409,8 @@ class Shared:
     units: Units
     over: str
     directions: Mapping[str, str]
-    #: Measures that lie between 0 and 1, which have a margin unless one is stated.
-    shares: Sequence[str]
+    #: Between which values each measure lies; those between 0 and 1 have a margin.
+    ranges: Mapping[str, tuple[float, float]]
     runs: Mapping[str, Sequence[str]]
     #: Those of the candidate, by unit and measure.
     values: pd.DataFrame
@@ -405,8 +424,7 @@ class Shared:
         units, notes = self.units, [*self.notes]
         if isinstance(stated, int | float):
             stated = {m: float(stated) for m in self.directions if m not in units.bounds}
-        stated = dict(stated or {})
-        self._known(stated, "bounds")
+        stated = self.named(stated or {}, "bounds")
         if stated and units.means:
             raise ValueError(
                 f"`bounds` must go with answers or instances, got {some(stated)} over {self.over}. "
@@ -438,19 +456,29 @@ class Shared:
         units = replace(units, differences=cut, worst=worst, bounds=bounds)
         return replace(self, units=units, notes=tuple(notes))
 
-    def _known(self, stated: Iterable[str], name: str) -> None:
-        if unknown := [m for m in stated if m not in self.directions]:
+    def named(self, stated: Mapping[str, T], name: str) -> dict[str, T]:
+        """What was stated of measures, by their own names: f1 stands for f1_score where no other
+        measure has that word.
+        """
+        found, wrong = {}, []
+        for given, value in stated.items():
+            like = [m for m in self.directions if _words(given) <= _words(m)]
+            own = given if given in self.directions else like[0] if len(like) == 1 else None
+            wrong += [given] if own is None else []
+            found[own or given] = value
+        if wrong:
             raise ValueError(
-                f"`{name}` must name measures that both sides have, got {some(unknown)}. They "
-                f"have {some(self.directions)}."
+                f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
+                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)}"
             )
+        return found
 
     def margins(self, stated: float | Mapping[str, float] | None) -> dict[str, float]:
         """The margin of each measure that has one."""
         if isinstance(stated, int | float):
             return dict.fromkeys(self.directions, float(stated))
-        self._known(stated or (), "margins")
-        margins = dict.fromkeys(self.shares, MARGIN) | dict(stated or {})
+        shares = [m for m, ends in self.ranges.items() if tuple(ends) == (0, 1)]
+        margins = dict.fromkeys(shares, MARGIN) | self.named(stated or {}, "margins")
         if not margins:
             text = (
                 f"no margin is known for {some(self.directions)}: only measures between 0 and 1 "
@@ -666,12 +694,11 @@ def _shared(
         means=means,
         **of_units,
     )
-    shares = [m for m in directions if tuple(ranges[m]) == (0, 1)]
     return Shared(
         units,
         over,
         directions,
-        shares,
+        ranges,
         sides.of_both(runs),
         candidate,
         tuple(dict.fromkeys(notes)),
@@ -711,6 +738,11 @@ _CLUSTER = "\0cluster"
 def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
     """Each value of each column as a part; the column is named where there are several."""
     for column, values in columns.items():
+        if (n := pd.Series(values).nunique()) > _MOST_PARTS:
+            raise ValueError(
+                f"`slices` must name columns of at most {_MOST_PARTS} values, got {column!r} with "
+                f"{n:,}. Name a column that groups them."
+            )
         for value in pd.unique(values):
             if not pd.isna(value) and str(value).strip():
                 prefix = f"{column}=" if len(columns) > 1 else ""

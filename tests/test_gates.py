@@ -513,7 +513,39 @@ def test_what_is_lost_does_not_ship(db):
 def test_the_published_study_says_once_what_is_lost(db):
     run("demo", "-q")
     found = run("gate", "-n", "madjarov2012", "HOMER", "--champion", "RF-PCT", code=3).output
+    assert "micro_precision    ↑        10  −0.2" in found and "0 [0, 0]" not in found
     assert found.count("lacks") == 1 and "lacks 1 of 11 units" in found
+
+
+def test_a_column_of_too_many_values_is_no_slice(db):
+    n = np.arange(300)
+    table = pd.DataFrame({"exact": n % 2.0, "topic": [f"t{k}" for k in n]})
+    import_answers("many", base=table, new=table)
+    asked = ["gate", "-n", "many", "new", "--champion", "base", "--max", "exact"]
+    refused = run(*asked, "--slice", "topic", code=2).output
+    assert "at most 200 values, got 'topic' with 300" in refused
+
+
+def test_a_measure_is_found_by_its_word(db):
+    table = pd.DataFrame({"f1_score": np.linspace(0.2, 1, 60), "recall": 1.0})
+    import_answers("words", base=table, new=table)
+    asked = {"experiment_names": ["words"], "maximize": ["f1_score"]}
+    found = mleval.gate("new", "base", **asked, margins={"f1": 0.2})
+    assert found.table.set_index("measure")["margin"].to_dict() == {"f1_score": 0.2, "recall": 0.01}
+    with pytest.raises(ValueError, match="Did you mean 'recall'"):
+        mleval.gate("new", "base", **asked, margins={"recal": 0.1})
+
+
+def test_five_right_answers_meet_no_high_threshold(db):
+    import_answers("five", base={"exact": np.ones(5)}, new={"exact": np.ones(5)})
+    study = mleval.gate("new", "base", experiment_names=["five"], maximize=["exact"])
+    criteria = "exact > 0.999 AND exact > 0.4"
+    MlflowClient().set_tag(
+        study.runs["candidate"][0], "mlflow.genaiEvaluate.qualityCriteria", criteria
+    )
+    found = mleval.gate("new", "base", experiment_names=["five"], maximize=["exact"]).criteria
+    assert found["answer"].tolist() == ["not yet known", "met"]
+    assert found["low"].between(0.4, 0.6).all()
 
 
 def test_values_outside_of_a_range_are_no_evidence(db):

@@ -21,7 +21,6 @@ from mlflow_mleval.report.blocks import (
     Table,
     Terms,
     Text,
-    intervals,
     listed,
     name,
     names,
@@ -32,7 +31,7 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.pair_diagrams import differences_and_margins, ledger_steps
-from mlflow_mleval.report.text import number
+from mlflow_mleval.report.text import number, with_intervals
 from mlflow_mleval.words import agree, count
 
 #: Rows by what they say, the ones that decide first.
@@ -230,12 +229,17 @@ def _table(verdict: Verdict, rows: pd.DataFrame) -> Table:
         Column("", arrows, "^", keep=1),
         *([names("slice", rows["slice"].replace(ALL, "all"))] if sliced else []),
         Column(verdict.over, [f"{n:,}" for n in rows["n"]], keep=2),
-        intervals("difference", rows[["difference", "low", "high"]]),
+        _by_row("difference", rows[["difference", "low", "high"]]),
         numbers("margin", rows["margin"]),
         Column("verdict", rows["verdict"].tolist(), "<"),
     ]
     about = "Differences are positive where the candidate is better."
     return Table(columns, note=about, depth=ALWAYS, most=_ROWS, shown=_SHOWN, key="gate")
+
+
+def _by_row(head: str, values: pd.DataFrame) -> Column:
+    """Numbers with their intervals, each row with the decimals of its own size."""
+    return Column(head, [with_intervals([row])[0] for row in values.to_numpy(float)])
 
 
 _CAPTION = (
@@ -252,7 +256,7 @@ def _criteria(verdict: Verdict) -> Iterator[Section]:
         return
     columns = [
         names("criterion", asked["criterion"]),
-        intervals("candidate", asked[["value", "low", "high"]]),
+        _by_row("candidate", asked[["value", "low", "high"]]),
         Column("answer", asked["answer"].tolist(), "<"),
     ]
     about = "Of the candidate alone, with an interval; they do not move the verdict."
