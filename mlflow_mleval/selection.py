@@ -16,6 +16,10 @@ Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 #: The rules that name a method without a param or tag.
 METHOD_RULES = ("run_name", "run_id", "experiment", "estimator", "model", "prompt")
+#: The rules that name a dataset without a param or tag.
+DATASET_RULES = ("run_name", "experiment", "shape", "input", "digest")
+#: What a pattern finds in the names of runs.
+NAME_PARTS = ("method", "dataset", "seed")
 POLICIES = ("mean", "latest", "latest-data", "error")
 #: The rule by which the digest of a run's data tells datasets, or repeats, apart.
 DIGEST = "digest"
@@ -59,6 +63,8 @@ class Selection:
     minimize: Sequence[str] = ()
     maximize: Sequence[str] = ()
     directions: Directions = "declared"
+    percent: Sequence[str] = ()
+    name_as: str | None = None
     duplicates: str = "error"
     missing: Missing = "error"
     results: Any = field(default=None, compare=False)
@@ -108,12 +114,20 @@ class Selection:
         for rule in self.method_by:
             _check_name("method_by", rule, METHOD_RULES)
         if self.dataset_by is not None:
-            _check_name("dataset_by", self.dataset_by, ("run_name", "experiment", "input", DIGEST))
+            _check_name("dataset_by", self.dataset_by, DATASET_RULES)
         for rule in self.repeats_by:
             if rule != DIGEST and key_of(rule)[0] not in ("param", "tag"):
                 listed = f"param:NAME, tag:NAME or {DIGEST}"
                 raise ValueError(f"`repeats_by` must be {listed}, got {rule!r}.")
         _check_folds(self.folds_by)
+        if self.name_as and self.method_by:
+            raise ValueError("`name_as` must not be given with `method_by`. Leave one of them out.")
+        parts = name_parts(self.name_as or "{method}")
+        if "method" not in parts or {*parts} - {*NAME_PARTS} or len({*parts}) < len(parts):
+            raise ValueError(
+                "`name_as` must hold {method}, and maybe {dataset} and {seed}, once each, as in "
+                f"{{method}}_{{dataset}}_s{{seed}}, got {self.name_as!r}."
+            )
 
     @classmethod
     def of(cls, choices: Choices) -> Selection:
@@ -127,7 +141,7 @@ class Selection:
     def is_ruled(self) -> bool:
         """Whether anybody said how runs are read."""
         rules = self.method_by, self.dataset_by, self.repeats_by, self.folds_by, self.children
-        return any(rules) or self.duplicates != "error"
+        return any((*rules, self.name_as)) or self.duplicates != "error"
 
     def arguments(self) -> dict[str, Any]:
         """What was chosen, as arguments of `load_study`; what is as it is by default is left
@@ -165,6 +179,8 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "minimize": ("--min",),
     "maximize": ("--max",),
     "directions": ("--directions",),
+    "percent": ("--percent",),
+    "name_as": ("--name-as",),
     "duplicates": ("--duplicates",),
     "missing": ("--missing",),
 }
@@ -186,6 +202,15 @@ def key_of(rule: str) -> tuple[str, str]:
     """
     kind, _, key = rule.partition(":")
     return (kind, key) if key else (rule, "")
+
+
+def name_parts(pattern: str) -> list[str]:
+    """What a pattern of names finds, in its order.
+
+    >>> name_parts("{method}_{dataset}_s{seed}")
+    ['method', 'dataset', 'seed']
+    """
+    return re.findall(r"\{(\w*)\}", pattern)
 
 
 def best_metric(policy: str) -> str:

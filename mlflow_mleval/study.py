@@ -305,7 +305,8 @@ class Study(Reported):
         runs = self.runs if dataset is None else self.runs[self.runs["dataset"] == dataset]
         several = runs[runs.duplicated(["dataset", "method"], keep=False)]
         digests = several["split_digest"].fillna("")
-        if several.groupby(["dataset", "method"])["split_digest"].nunique().gt(1).any():
+        digests_of = [c for c in ("split_digest", "dataset_digest") if c in several]
+        if several.groupby(["dataset", "method"])[digests_of].nunique().gt(1).any(axis=None):
             return False
         return None if several.empty or digests.eq("").any() else True
 

@@ -120,8 +120,8 @@ selection = (
         "--dataset-by",
         metavar="RULE",
         help=(
-            "What names its dataset: one of the same, or input (the run's dataset input); digest "
-            "makes a dataset of each digest of the data."
+            "What names its dataset: one of the same, or input (the run's dataset input); shape "
+            "makes a dataset of each number of features, digest one of each digest of the data."
         ),
     ),
     _many("Selection", "--method", "methods", help="Keep only this method."),
@@ -136,6 +136,12 @@ selection = (
             "Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
             "tag:NAME; digest, where each is on another split of the same data."
         ),
+    ),
+    Option(
+        "Selection",
+        "--name-as",
+        metavar="PATTERN",
+        help="What the names of runs say: '{method}_{dataset}_s{seed}'. Others are left out.",
     ),
     Option(
         "Selection",
@@ -196,6 +202,11 @@ measures = (
     ),
     _many(
         "Measures", "--max", "maximize", help="Declare a metric of which larger values are better."
+    ),
+    _many(
+        "Measures",
+        "--percent",
+        help="A metric that some runs hold as a percentage: divide what is above 1.5 by 100.",
     ),
     Option(
         "Measures",

@@ -300,6 +300,17 @@ _SHARES = re.compile(
 )
 
 
+def is_share(name: str) -> bool:
+    """Whether values of this name lie between 0 and 1, unless they are percentages.
+
+    >>> is_share("test_acc"), is_share("micro_f1"), is_share("loss")
+    (True, True, False)
+    """
+    if name in MEASURES:
+        return MEASURES[name].range == (0, 1)
+    return any(map(_SHARES.fullmatch, re.findall("[a-z]+[0-9]?", name.lower())))
+
+
 def range_of(name: str, values: Iterable[float]) -> tuple[float, float]:
     """Between which values a measure lies: of an unknown one whose name means a share, between 0
     and 1, unless these values say otherwise (percent).
@@ -312,8 +323,7 @@ def range_of(name: str, values: Iterable[float]) -> tuple[float, float]:
     highest = max(given := list(values), default=0.0)
     if name == "score" and highest <= 1:
         return -math.inf, 1.0  # scikit-learn's: the accuracy, or R²
-    share = any(map(_SHARES.fullmatch, re.findall("[a-z]+[0-9]?", name.lower())))
-    if share and highest <= 1 and min(given, default=0.0) >= 0:
+    if is_share(name) and highest <= 1 and min(given, default=0.0) >= 0:
         return 0.0, 1.0
     return -math.inf, math.inf
 

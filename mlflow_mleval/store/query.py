@@ -23,6 +23,7 @@ from mlflow_mleval.measures.metric_names import (
     VALIDATION,
     direction_of,
     is_bookkeeping,
+    is_share,
     of_training,
     proposed_direction,
     term,
@@ -49,7 +50,7 @@ from mlflow_mleval.store.repeats import (
     gather,
     repeats_table,
 )
-from mlflow_mleval.store.rules import rules_of, with_models
+from mlflow_mleval.store.rules import rules_of, with_models, with_name_parts
 from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
 from mlflow_mleval.store.searches import (
     BestTrials,
@@ -86,6 +87,8 @@ _OTHERWISE = {
 _UNKNOWN_DATA = "unknown_dataset"
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
+#: A share is at most 1, and what is larger than this no rounding of it.
+_MOST_SHARE = 1.5
 #: Reasons why measures cannot be used that an error names.
 _SHOWN = 12
 #: What chooses measures.
@@ -116,6 +119,8 @@ def load_study(
     exclude_methods: Iterable[str] = (),
     datasets: Iterable[str] | None = None,
     exclude_datasets: Iterable[str] = (),
+    percent: Iterable[str] = (),
+    name_as: str | None = None,
     duplicates: str = "error",
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Study:
@@ -150,7 +155,8 @@ def load_study(
         "tagger/2", else its name and id) and for the dataset ``input`` (the dataset input). Several
         rules for the method make one name, "xgb, lr=0.1". By default the tags ``mleval.method`` and
         ``mleval.dataset``; for runs without them the param or tag ``estimator_name``, else the
-        run's name, and the dataset input, else the experiment.
+        run's name, and the dataset input, else the shape of the data where an experiment holds
+        several, else the experiment.
     folds_by : str, optional
         Where runs that this project did not log hold values by fold: ``children`` (child runs, in
         the order in which they started), ``steps`` (the steps of each metric; takes a request per
@@ -184,6 +190,12 @@ def load_study(
         Measures or sets to leave out.
     methods, exclude_methods, datasets, exclude_datasets : iterable of str
         Names to keep or to leave out.
+    percent : iterable of str
+        Metrics of which some runs hold percentages and others shares: values above 1.5 are divided
+        by 100.
+    name_as : str, optional
+        What the names of runs say, as ``{method}_{dataset}_s{seed}``; runs with other names are
+        left out. Not with `method_by`.
     duplicates : {"error", "mean", "latest"} or "best:METRIC"
         Runs of a method on a dataset that differ in their seed only, or in nothing, are repeats:
         the cell is their mean. This says what is done about runs that differ in other params: stop;
@@ -223,31 +235,9 @@ def load_study(
     ValueError
         A rule or a policy is not one of those above, or a measure is declared both ways.
     """
-    arguments: dict[str, Any] = {
-        "results": results,
-        "experiment_ids": experiment_ids,
-        "experiment_names": experiment_names,
-        "run_ids": run_ids,
-        "filter_string": filter_string,
-        "method_by": method_by,
-        "dataset_by": dataset_by,
-        "folds_by": folds_by,
-        "repeats_by": repeats_by,
-        "children": children,
-        "step": step,
-        "missing": missing,
-        "minimize": minimize,
-        "maximize": maximize,
-        "directions": directions,
-        "measures": measures,
-        "exclude_measures": exclude_measures,
-        "methods": methods,
-        "exclude_methods": exclude_methods,
-        "datasets": datasets,
-        "exclude_datasets": exclude_datasets,
-        "duplicates": duplicates,
-    }
-    return selected_study(Selection(**arguments), progress)
+    given = dict(locals())
+    given.pop("progress")
+    return selected_study(Selection(**given), progress)
 
 
 def selected_study(
@@ -280,6 +270,8 @@ class _Loading:
         self.selection = selection
         self.choice = _Choice(selection)
         self.table = read_store(self.client, selection, progress) if table is None else table
+        if selection.name_as:
+            self.table = with_name_parts(self.table, selection.name_as)
         method, dataset = rules_of(selection)
         if not self.tabled:
             method = with_models(self.client, [*self.table.experiments], method)
@@ -388,6 +380,7 @@ class _Loading:
         results = held_out_first(results, self.named, self.excluded)
         check_repeats(results, chosen.repeats_by)
         check_comparable(results)
+        results = _on_one_scale(results, chosen, self.choice)
         if chosen.measures is not None:
             results = results.with_profile_measures(self.choice.wanted)
         return results, {*zip(dataset, method, strict=True)}
@@ -829,6 +822,35 @@ def _wanted(
     return left
 
 
+def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Results:
+    """The results with shares in the place of the percentages that were named; MeasureError where
+    some runs hold shares and others percentages of a measure that may count.
+    """
+    values = results.values.copy()
+    if lacking := [m for m in chosen.percent if m not in values]:
+        guess = did_you_mean(lacking, values)
+        raise MeasureError(f"no run has {some(map(repr, lacking))} as a percentage.{guess}")
+    for m in chosen.percent:
+        values[m] = values[m].where(~(values[m] > _MOST_SHARE), values[m] / 100)
+    for m in (m for m in values if m not in chosen.percent and choice.may_count(m)):
+        held = values[m].dropna()
+        shares, percent = held[held.abs() <= 1], held[(held > _MOST_SHARE) & (held <= 100)]
+        both = len(shares) + len(percent) == len(held) and len(shares) and len(percent)
+        if both and is_share(m) and percent.median() > 20 * shares.median():
+            fewer = min((percent, shares), key=len)
+            raise MeasureError(
+                Message(
+                    f"{m} is a percentage in some runs and a share in others: "
+                    f"{some(results.titles[fewer.index], 4)} "
+                    f"({count(len(shares), 'run')} up to {shares.max():.4g}, "
+                    f"{count(len(percent), 'run')} from {percent.min():.4g}). ",
+                    Argument("percent", m),
+                    " divides the percentages by 100.",
+                )
+            )
+    return replace(results, values=values)
+
+
 def _notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
     """Doubts about what the runs say of themselves."""
     rows, runs = cells.rows, cells.members
@@ -842,7 +864,24 @@ def _notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
         names = best["method"] + " on " + best["dataset"] + " (among " + among + ")"
         why = "Results that were chosen by these very values among several candidates are"
         notes.append(f"{why} optimistic: {some(names, 6)}.")
-    notes += _called_keys(runs, used)
+    notes += [*_called_keys(runs, used), *_definition_notes(runs, used)]
+    for what, ruled in (("method", chosen.method_by), ("dataset", chosen.dataset_by)):
+        notes += [
+            f"Names of {what}s look alike and are of different characters: "
+            f"{some(map(ascii, alike), 6)}."
+            for alike in look_alikes(rows[what])
+        ]
+        if not ruled and not rows[f"{what}_by"].str.startswith("tag:mleval.").all():
+            notes.append(f"Names of the {what}s come from {_rules(cells, what)}.")
+    if DIGEST not in chosen.repeats_by:
+        notes += _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
+    split = "the data were not split in the same way in all runs, so that their folds are no pairs"
+    return [*notes, *_digest_notes(runs, "split_digest", split)]
+
+
+def _definition_notes(runs: Results, used: Sequence[str]) -> list[str]:
+    """Doubts about what the measures are, and under which conventions they were computed."""
+    notes = []
     plain = sorted(m for m in used if m in runs.plain and runs.plain[m].any())
     if plain:
         words = ("metric", "was", "is", "measure of this name")
@@ -862,18 +901,7 @@ def _notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
     if stated and unknown.any():
         which = f"{unknown.sum()} of {count(int(runs.finished.sum()), 'finished run')}"
         notes.append(f"The conventions for empty sets and ties are unknown for {which}.")
-    for what, ruled in (("method", chosen.method_by), ("dataset", chosen.dataset_by)):
-        notes += [
-            f"Names of {what}s look alike and are of different characters: "
-            f"{some(map(ascii, alike), 6)}."
-            for alike in look_alikes(rows[what])
-        ]
-        if not ruled and not rows[f"{what}_by"].str.startswith("tag:mleval.").all():
-            notes.append(f"Names of the {what}s come from {_rules(cells, what)}.")
-    if DIGEST not in chosen.repeats_by:
-        notes += _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
-    split = "the data were not split in the same way in all runs, so that their folds are no pairs"
-    return [*notes, *_digest_notes(runs, "split_digest", split)]
+    return notes
 
 
 def _called_keys(runs: Results, used: Sequence[str]) -> list[str]:

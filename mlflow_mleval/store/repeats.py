@@ -102,6 +102,7 @@ class _Gathering:
     def __init__(self, results: Results, selection: Selection, searched: Mapping[str, set[str]]):
         self.results, self.selection = results, selection
         self.excluded: list[Excluded] = []
+        self.notes: list[str] = []
         rows = results.rows
         self.cell = rows.groupby(["dataset", "method"], sort=False).ngroup()
         names = rows.drop_duplicates(["dataset", "method"])[["dataset", "method"]]
@@ -161,6 +162,15 @@ class _Gathering:
         known = rows[rows["dataset_digest"] != ""]
         held = known.groupby(self.cell[known.index])["dataset_digest"].unique()
         differ = {int(cell): digests for cell, digests in held.items() if schema.differ(digests)}
+        # data of one shape are splits of one dataset
+        shapes = self.results.table.frame["shape"].groupby(self.cell).agg(["nunique", "min"])
+        alike = [c for c in differ if shapes.at[c, "nunique"] == 1 and shapes.at[c, "min"]]
+        differ = {cell: digests for cell, digests in differ.items() if cell not in alike}
+        if alike and not differ:
+            self.notes.append(
+                "Runs on data of the same shape and with other digests are taken for repeats on "
+                f"different splits: {some((_said(self.names[c]) for c in alike), 6)}."
+            )
         if not differ:
             return
         which = [f"{_said(self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()]
@@ -413,7 +423,7 @@ def gather(
     elif policy not in ("latest", "mean") and DIGEST not in selection.repeats_by:
         found.refuse_other_data()
     mixed = {} if policy == "latest" else found.mixed()
-    notes: list[str] = []
+    notes = found.notes
     chosen: dict[Cell, tuple[str, int]] = {}
     if policy == "latest":
         later = "because a later one of the same method and dataset counts"

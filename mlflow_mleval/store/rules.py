@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
 
-from mlflow_mleval.selection import DIGEST, Selection, key_of
+from mlflow_mleval.errors import NoRunsError
+from mlflow_mleval.selection import DIGEST, Selection, key_of, name_parts
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import bounded_json
 from mlflow_mleval.store.runs_table import RunsTable
@@ -39,6 +40,12 @@ _SEED = re.compile(
 _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
 
 
+#: What names a dataset where no tag of ours does, the strongest evidence first.
+_DATASET = ("input", "shape", "experiment")
+#: Params that stand for the parts of a run's name.
+_PART = "name's {}"
+
+
 @dataclass(frozen=True)
 class Rule:
     """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
@@ -58,7 +65,7 @@ class Rule:
         """The names, empty where nothing gives one, and the rules that gave them."""
         if not self.rules:
             first = schema.TAG_METHOD if self.what == "method" else schema.TAG_DATASET
-            others = ("estimator", "run_name") if self.what == "method" else ("input", "experiment")
+            others = ("estimator", "run_name") if self.what == "method" else _DATASET
             parts = [(f"tag:{first}", table.tag(first))]
             parts += [(rule, self._texts(rule, table)) for rule in others]
             if self.what == "dataset":
@@ -111,6 +118,8 @@ class Rule:
             return estimators(table)
         if rule == "prompt":
             return table.tag(_PROMPTS).map(_prompts)
+        if rule == "shape":
+            return _shapes(table)
         return table.frame["data" if rule == "input" else rule]
 
 
@@ -125,10 +134,48 @@ def _first_of(
     return names, by
 
 
+def _shapes(table: RunsTable) -> pd.Series:
+    """The experiment with the shape of the data, "autolog (13 features)", of runs whose data have
+    no name, where an experiment holds data of several shapes: these are different datasets.
+    """
+    frame = table.frame
+    known = frame["shape"].where(frame["data"].isin(["", NAMELESS]), "")
+    told = frame[known != ""].groupby("experiment_id")["shape"].nunique()
+    several = frame["experiment_id"].isin(told.index[told > 1]) & (known != "")
+    return (frame["experiment"] + " (" + known + ")").where(several, "")
+
+
 def rules_of(selection: Selection) -> tuple[Rule, Rule]:
     """What names the methods, and what the datasets."""
-    by = selection.dataset_by
-    return Rule("method", tuple(selection.method_by)), Rule("dataset", (by,) if by else ())
+    method, dataset = tuple(selection.method_by), selection.dataset_by
+    if selection.name_as:
+        method = (f"param:{_PART.format('method')}",)
+        if "dataset" in name_parts(selection.name_as):
+            dataset = dataset or f"param:{_PART.format('dataset')}"
+    return Rule("method", method), Rule("dataset", (dataset,) if dataset else ())
+
+
+def with_name_parts(table: RunsTable, pattern: str) -> RunsTable:
+    """The runs with the parts of their names as params; the seed is one of that name.
+
+    Raises
+    ------
+    NoRunsError
+        No name is like the pattern.
+    """
+    text = re.escape(pattern)
+    for part in name_parts(pattern):
+        text = text.replace(rf"\{{{part}\}}", r"(\d+)" if part == "seed" else "(.+?)")
+    found = table.frame["run_name"].str.extract(f"^{text}$")
+    if not len(found) or found[0].isna().all():
+        names = some(map(repr, table.frame["run_name"].unique()), 4)
+        raise NoRunsError(f"no run has a name like {pattern!r}; they have {names}.")
+    parts = {
+        f"params.{'seed' if part == 'seed' else _PART.format(part)}": found[i].astype("category")
+        for i, part in enumerate(name_parts(pattern))
+    }
+    frame = table.frame.drop(columns=[name for name in parts if name in table.frame])
+    return replace(table, frame=frame.assign(**parts))
 
 
 def digests(table: RunsTable) -> pd.Series:

@@ -62,7 +62,7 @@ class RunRow:
     data: str = ""
     digest: str = ""
     n_rows: int = 0  #: of the data, 0 where nobody says
-    shape: str = ""  #: of the features and the schema of the data, as far as they are known
+    shape: str = ""  #: of its features, "13 features", as far as it is known
     model: str = ""  #: the id of the one LoggedModel that it made, or took
     last_step: int = 0  #: of its metrics
 
@@ -313,20 +313,14 @@ def _input(run: Run) -> tuple[str, str, int, str]:
         return "", "", 0, ""
     ((name, digest),) = held
     (dataset,) = held.values()
-    rows = 0
-    shape: list[str] = []
     try:
         profile = bounded_json(dataset.profile or "{}")
-        size = [*(profile.get("features_shape") or [])]
-        if all(type(n) is int for n in size):
-            shape += map(str, size[1:])
-            rows = size[0] if size else 0
-        rows = profile["num_rows"] if type(profile.get("num_rows")) is int else rows
-    except (ValueError, TypeError, AttributeError):
-        pass
-    digested = hashlib.sha256((dataset.schema or "").encode("utf-8", "surrogatepass"))
-    shape += [digested.hexdigest()[:8]] * bool(dataset.schema and dataset.schema != "{}")
-    return name, digest, rows, "x".join(shape)
+        rows, *size = [int(n) for n in profile.get("features_shape") or [profile["num_rows"]]]
+        if not size and "num_elements" in profile:
+            size = [profile["num_elements"] // rows]
+    except (ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
+        return name, digest, 0, ""
+    return name, digest, rows, count(int(np.prod(size)), "feature") if size else ""
 
 
 def model_of(run: Run) -> str | None:

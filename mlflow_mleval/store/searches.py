@@ -498,7 +498,49 @@ def study_folds(
     """Values by fold of the runs that carry them, and what a reader must know about them; what is
     broken goes to the list.
     """
-    members = cells.members
+    tagged, absent, rounded = _tagged_folds(client, cells.members, used, excluded)
+    rows = cells.members.rows.loc[[*tagged]]
+    by_cell: dict[Cell, schema.FoldValues] = {}
+    for (dataset, method), runs in rows.groupby(["dataset", "method"], sort=False):
+        mean = _mean_folds([tagged[label] for label in runs.index], runs["split_digest"])
+        if isinstance(mean, str):
+            excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
+        else:
+            by_cell[dataset, method] = mean
+    doubts = {
+        "are too many for one tag, and not where it says": absent,
+        "are rounded to few digits, because there are many": rounded,
+    }
+    notes = [
+        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
+        for what, names in doubts.items()
+        if names
+    ]
+    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in by_cell.items()}
+    counts = Counter(dataset for dataset, _ in sorted(ways))
+    if unlike := [dataset for dataset, n in counts.items() if n > 1]:
+        notes.append(f"Not all runs have the same folds on {some(unlike)}.")
+    tables = [
+        pd.DataFrame(values.values, index=[(*cell, fold) for fold in values.folds], dtype=float)
+        for cell, values in by_cell.items()
+    ]
+    measures = [m for m in used if any(m in table for table in tables)]
+    if not measures:
+        return None, notes
+    table = pd.concat(tables).reindex(columns=measures)
+    index = pd.MultiIndex.from_tuples([*table.index], names=["dataset", "method", "fold"])
+    return table.set_axis(index), notes
+
+
+def _tagged_folds(
+    client: MlflowClient | None,
+    members: Results,
+    used: Sequence[str],
+    excluded: list[Excluded],
+) -> tuple[dict[int, schema.FoldValues], list[str], list[str]]:
+    """By the labels of runs, their values by fold, also those to which a tag only points; and the
+    runs of which these are not there, or rounded.
+    """
     rows, titles = members.rows, members.titles
     tagged: dict[int, schema.FoldValues] = {}
     for label, run_id, tag in zip(rows.index, rows["run_id"], rows["folds"], strict=True):
@@ -509,6 +551,7 @@ def study_folds(
             excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {titles[label]}", values))
         elif values is not None:
             tagged[label] = values
+    rounded = [titles[at] for at, tag in tagged.items() if tag.digits and not tag.omitted]
     pointers = {label: tag.omitted for label, tag in tagged.items() if tag.omitted}
     there: dict[str, schema.FoldValues | str | None] = {}
     if pointers and client is not None:
@@ -525,37 +568,7 @@ def study_folds(
             absent.append(titles[label])
         else:
             excluded.append(Excluded("artifact", f"{where} of {titles[label]}", found))
-    rounded = [titles[label] for label, tag in tagged.items() if tag.digits]
-    held = rows.loc[[*tagged]]
-    by_cell: dict[Cell, schema.FoldValues] = {}
-    for (dataset, method), runs in held.groupby(["dataset", "method"], sort=False):
-        mean = _mean_folds([tagged[label] for label in runs.index], runs["split_digest"])
-        if isinstance(mean, str):
-            excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
-        else:
-            by_cell[dataset, method] = mean
-    notes = [
-        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
-        for names, what in (
-            (absent, "are too many for one tag, and not where it says"),
-            (rounded, "are rounded to few digits, because there are many"),
-        )
-        if names
-    ]
-    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in by_cell.items()}
-    counts = Counter(dataset for dataset, _ in sorted(ways))
-    if differing_folds := [dataset for dataset, n in counts.items() if n > 1]:
-        notes.append(f"Not all runs have the same folds on {some(differing_folds)}.")
-    tables = [
-        pd.DataFrame(values.values, index=[(*cell, fold) for fold in values.folds], dtype=float)
-        for cell, values in by_cell.items()
-    ]
-    measures = [m for m in used if any(m in table for table in tables)]
-    if not measures:
-        return None, notes
-    table = pd.concat(tables).reindex(columns=measures)
-    index = pd.MultiIndex.from_tuples([*table.index], names=["dataset", "method", "fold"])
-    return table.set_axis(index), notes
+    return tagged, absent, rounded
 
 
 def _mean_folds(

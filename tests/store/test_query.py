@@ -46,6 +46,7 @@ def log(client):
         digest="0",
         context="",
         start=0,
+        profile=None,
     ):
         found = client.get_experiment_by_name(experiment)
         experiment_id = found.experiment_id if found else client.create_experiment(experiment)
@@ -59,7 +60,8 @@ def log(client):
         if dataset:
             label = [InputTag("mlflow.data.context", context)] if context else []
             client.log_inputs(
-                run_id, [DatasetInput(Dataset(dataset, digest, "local", "{}"), label)]
+                run_id,
+                [DatasetInput(Dataset(dataset, digest, "local", "{}", profile=profile), label)],
             )
         if status != "RUNNING":
             client.set_terminated(run_id, status)
@@ -393,7 +395,7 @@ def test_a_named_set_ranks_what_nobody_chose_measures_for(log, have, used, told)
 def test_values_and_directions_against_the_definition_are_doubts(log):
     log(
         "1",
-        {"mleval/f1": 50, "mleval/recall": 1 + 1e-12, "mleval/coverage": 7},
+        {"mleval/f1": 1.4, "mleval/recall": 1 + 1e-12, "mleval/coverage": 7},
         tags=ours("a", "d", conventions="sklearn"),
     )
     log(
@@ -402,16 +404,25 @@ def test_values_and_directions_against_the_definition_are_doubts(log):
         tags=ours("b", "d", conventions="sklearn"),
     )
     (note,) = load().notes
-    assert (
-        note == "f1 goes from 0 to 1, but not on d for a (0.6 to 50 over all). Is it a percentage, "
-        "or another measure?"
-    )
+    assert note.startswith("f1 goes from 0 to 1, but not on d for a (0.6 to 1.4 over all). Is it")
     study = load(measures=["recall", "coverage"], minimize=["recall"], maximize=["coverage"])
     assert [note.split(";")[0] for note in study.notes] == [
         "As declared, smaller values of recall count as better",
         "As declared, larger values of coverage count as better",
     ]
     assert load(measures=["recall"], maximize=["recall"]).notes == ()
+
+
+def test_percentages_beside_shares_stop_until_they_are_named(log):
+    for name, value in (("a", 76.1), ("b", 74.0), ("c", 0.75)):
+        log(name, {"test_accuracy": value, "loss": value})
+    with pytest.raises(MeasureError, match=r"in others: c on x .*2 runs from 74.*percent=") as told:
+        load()
+    assert "test_accuracy is a percentage in some runs" in str(told.value)
+    study = load(percent="test_accuracy")
+    assert study.values["test_accuracy"].tolist() == pytest.approx([0.761, 0.74, 0.75])
+    with pytest.raises(MeasureError, match="as a percentage. Did you mean 'test_accuracy'"):
+        load(percent="test_acuracy")
 
 
 def test_measures_by_name(log):
@@ -910,6 +921,38 @@ def test_runs_on_other_data_are_no_repeats_and_each_way_on_works(log):
     assert load(**apart).datasets == ["wine old", "wine new"]
     assert load(**splits).n_repeats["wine", "a"] == 4
     assert load(duplicates="latest").values["f1"].tolist() == [0.8, 0.8]
+
+
+def test_data_without_a_name_are_told_apart_by_their_shape_and_their_digests_are_splits(log):
+    for features, seed, model in itertools.product((13, 30, 64), range(3), ("svc", "rf")):
+        log(
+            model,
+            {"f1": 0.5 + seed / 10},
+            params={"seed": str(seed)},
+            dataset="dataset",
+            digest=f"{features}/{seed}",
+            profile=f'{{"features_shape": [100, {features}]}}',
+        )
+    study = load()
+    assert study.datasets == ["x (13 features)", "x (30 features)", "x (64 features)"]
+    assert {*study.n_repeats} == {3} and study.same_split() is False
+    assert any("repeats on different splits: svc on x (13 features)" in n for n in study.notes)
+    assert len(load(dataset_by="digest", duplicates="mean").datasets) == 9
+
+
+def test_names_of_runs_are_read_by_a_pattern(log):
+    for model, data, seed in itertools.product(("bert", "gpt"), ("imdb", "sst"), range(2)):
+        log(f"{model}_{data}_s{seed}", {"f1": 0.5 + seed / 10})
+    log("scratch", {"f1": 0.1})
+    study = load(name_as="{method}_{dataset}_s{seed}")
+    assert (study.methods, study.datasets) == (["bert", "gpt"], ["imdb", "sst"])
+    assert [e.name.split(" ")[0] for e in study.excluded if e.kind == "run"] == ["scratch"]
+    assert study.repeats.index.tolist()[1] == ("imdb", "bert", "1")
+    with pytest.raises(NoRunsError, match="no run has a name like '{method}-{seed}'; they have"):
+        load(name_as="{method}-{seed}")
+    for wrong in ("{dataset}", "{method}{method}", "{method}{fold}"):
+        with pytest.raises(ValueError, match="`name_as` must hold {method}, and maybe {dataset}"):
+            load(name_as=wrong)
 
 
 def test_hold_out_and_cross_validation_are_no_repeats(log):

@@ -136,7 +136,9 @@ def sentences(study: Study) -> list[str]:
 
 def _alike(study: Study) -> str:
     """In what the runs of one value differ."""
-    if study.source.get("duplicates") == "mean":
+    runs = study.runs[study.runs.duplicated(["dataset", "method"], keep=False)]
+    unchecked = "repeat" in runs and (runs["repeat"] == "").any()
+    if unchecked or study.source.get("duplicates") == "mean":
         return ""
     rules = study.repeat_rules
     if DIGEST in rules:
