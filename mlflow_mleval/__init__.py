@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from mlflow_mleval import reported
-from mlflow_mleval.words import __version__
+from mlflow_mleval.package import __version__
 
 #: Public name -> module (itself, where that has the name). Loaded on first use, so that importing
 #: the package costs nothing.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError, UnclearError
 from mlflow_mleval.selection import Choices, Selection
-from mlflow_mleval.words import Argument, Message, Wording, count, some, worded
+from mlflow_mleval.sentences import Argument, Message, Wording, count, some, worded
 
 if TYPE_CHECKING:
     from mlflow_mleval.study import Study

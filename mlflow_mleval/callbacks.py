@@ -4,7 +4,7 @@
 Each framework is imported when its callback is first asked for.
 """
 
-from mlflow_mleval.words import lazily
+from mlflow_mleval.package import lazily
 
 #: Framework -> the module and the class of its callback.
 WHERE = {

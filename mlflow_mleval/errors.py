@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlflow_mleval.words import Message
+from mlflow_mleval.sentences import Message
 
 
 class MlevalError(Exception):

@@ -50,6 +50,7 @@ from mlflow_mleval.measures.sums import (
     sum_rows,
 )
 from mlflow_mleval.reported import Reported
+from mlflow_mleval.sentences import Message
 from mlflow_mleval.validation import (
     Array,
     binary_matrix,
@@ -64,7 +65,6 @@ from mlflow_mleval.validation import (
     score_matrix,
     unique_names,
 )
-from mlflow_mleval.words import Message
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,8 +33,8 @@ from mlflow_mleval.errors import (
 from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.selection import FLAGS, Selection
+from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
 from mlflow_mleval.validation import AnyArray, one_of, refuse_keywords
-from mlflow_mleval.words import Argument, Message, agree, did_you_mean, some
 
 if TYPE_CHECKING:
     from mlflow_mleval.store.ledger import Ledger

@@ -3,7 +3,7 @@
 Loaded when first asked for, for MLflow's GenAI part takes seconds to import.
 """
 
-from mlflow_mleval.words import lazily
+from mlflow_mleval.package import lazily
 
 #: Name -> its module.
 WHERE = {"scorers": "training.set_scorers", "evaluate_answers": "training.evaluate_answers"}

@@ -1,6 +1,6 @@
 """Losses that are aware of the dependence of labels, and the predictions that minimise them."""
 
-from mlflow_mleval.words import lazily
+from mlflow_mleval.package import lazily
 
 #: Name -> its module.
 WHERE = {

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from mlflow_mleval.words import did_you_mean, masked, without_passwords
+from mlflow_mleval.secrets import masked, without_passwords
+from mlflow_mleval.sentences import did_you_mean
 
 #: What was chosen by options, in fields or in Python: arguments by name.
 Choices = Mapping[str, Any]

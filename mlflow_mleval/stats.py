@@ -1,6 +1,6 @@
 """The tests by themselves: tables in, results out, as in scipy.stats."""
 
-from mlflow_mleval.words import lazily
+from mlflow_mleval.package import lazily
 
 #: Name -> its module.
 WHERE = {

@@ -17,8 +17,7 @@ from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkee
 from mlflow_mleval.measures.registry import Direction, expand
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.selection import DIGEST, Missing, Selection, check_missing, command_line
-from mlflow_mleval.validation import in_pandas
-from mlflow_mleval.words import (
+from mlflow_mleval.sentences import (
     Argument,
     Message,
     Wording,
@@ -29,6 +28,7 @@ from mlflow_mleval.words import (
     some,
     worded,
 )
+from mlflow_mleval.validation import in_pandas
 
 #: A dataset and a method.
 Cell = tuple[str, str]

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mlflow_mleval.words import did_you_mean, some
+from mlflow_mleval.sentences import did_you_mean, some
 
 Name = TypeVar("Name", bound=Hashable)
 Value = TypeVar("Value")

@@ -23,9 +23,9 @@ from mlflow_mleval.analysis.resampling import Signs, cluster_sums, length_pvalue
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions, proposed_direction
 from mlflow_mleval.measures.registry import MEASURES, Direction
+from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, quoted, some
 from mlflow_mleval.study import Units
 from mlflow_mleval.validation import Array, Places, probability
-from mlflow_mleval.words import PROPOSED, Argument, Message, count, quoted, some
 
 # --------------------------------------------------------------------------------------------------
 # Answers that several methods gave to the same questions, put side by side: question by question,

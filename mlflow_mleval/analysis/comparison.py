@@ -72,9 +72,9 @@ from mlflow_mleval.analysis.stability import (
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
+from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import at_least_one, known_keywords, one_of, probability
-from mlflow_mleval.words import Argument, Message
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from mlflow_mleval.analysis.pairs import behind, better_first, places
 from mlflow_mleval.analysis.planning import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Study
-from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -25,9 +25,9 @@ from mlflow_mleval.analysis.promethee import (
     tied_ranks,
 )
 from mlflow_mleval.analysis.ranks import components
+from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import AnyArray, Array
-from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
     import networkx as nx

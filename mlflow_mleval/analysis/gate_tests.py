@@ -26,8 +26,8 @@ from mlflow_mleval.analysis.pairs import holm
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
 from mlflow_mleval.analysis.resampling import Signs
 from mlflow_mleval.reported import Plotted
+from mlflow_mleval.sentences import agree, count, some
 from mlflow_mleval.validation import Array, Bools, Places, at_least_one, probability
-from mlflow_mleval.words import agree, count, some
 
 Decision = Literal["ship", "block", "run more"]
 #: A slice of fewer units is not judged.

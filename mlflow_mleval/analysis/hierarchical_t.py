@@ -28,8 +28,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import NOISE
+from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import Array, Bools, in_pandas, probability
-from mlflow_mleval.words import count, some
 
 OUTCOMES = ["better", "equivalent", "worse"]
 #: Standard deviations are uniform up to so many times the observed spread; the paper's.

@@ -39,8 +39,8 @@ from mlflow_mleval.analysis.resampling import (
 )
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import Array, Places, one_of, probability, unique_names
-from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

@@ -25,8 +25,8 @@ from mlflow_mleval.measures.owa import (
     positions,
     rising_parameters,
 )
+from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import AnyArray, Array, one_of
-from mlflow_mleval.words import some
 
 Pair = tuple[str, str]
 #: Parameters of the binomial family where none are named, at most: all k up to so many labels, else

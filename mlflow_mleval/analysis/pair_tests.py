@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from mlflow_mleval.analysis.pairs import better_first, stepped
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.reported import Reported
+from mlflow_mleval.sentences import count, quoted
 from mlflow_mleval.validation import AnyArray, Bools, Places
-from mlflow_mleval.words import count, quoted
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -29,8 +29,8 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.measures.registry import Direction
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, Array, at_least_one, one_of, probability
-from mlflow_mleval.words import count
 
 OVER = ("datasets", "folds")
 #: More datasets or folds than this are as good as infinitely many.

@@ -37,8 +37,8 @@ from mlflow_mleval.analysis.profiles_on_dataset import (
 from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.measures.owa import FAMILIES, SUMMARIES
 from mlflow_mleval.reported import Plotted
+from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import at_least_one, one_of, probability, refuse_keywords
-from mlflow_mleval.words import count, some
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

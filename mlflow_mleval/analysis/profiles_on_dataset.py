@@ -25,8 +25,8 @@ from mlflow_mleval.analysis.folds.protocol import (
 from mlflow_mleval.analysis.folds.shared_folds import FEW_SHARED, SharedFolds, Sharing, shared_folds
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import AnyArray, Array, Ints
-from mlflow_mleval.words import count, some
 
 # --------------------------------------------------------------------------------------------------
 # Differences of losses tested at every parameter of a profile: p-values that allow for all of them,

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mlflow_mleval.sentences import did_you_mean, some
 from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keywords, one_of
-from mlflow_mleval.words import did_you_mean, some
 
 # --------------------------------------------------------------------------------------------------
 # Flows of one measure: how far each method is preferred to the others, and they to it; of many

@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
+from mlflow_mleval.sentences import did_you_mean, some
 from mlflow_mleval.validation import AnyArray, in_pandas, one_of
-from mlflow_mleval.words import did_you_mean, some
 
 TIES = ("correct", "ignore")
 #: By number of methods, up to how many datasets Friedman's p-value is exact. There the F rejects up

@@ -26,9 +26,9 @@ from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions
+from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import Array, present, probability, unique_names
-from mlflow_mleval.words import Argument, Message, some
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

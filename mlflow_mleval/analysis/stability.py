@@ -35,9 +35,9 @@ from mlflow_mleval.analysis.promethee import (
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
+from mlflow_mleval.sentences import SHOWN, some
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import Array, Places, at_least_one
-from mlflow_mleval.words import SHOWN, some
 
 #: How many numbers a work array holds at most.
 CHUNK = 1_000_000

@@ -34,8 +34,9 @@ from mlflow_mleval.cli.command import (
     write_all,
 )
 from mlflow_mleval.cli.commands import evaluate, gate, heeded, profile, run_over
+from mlflow_mleval.package import __version__
+from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Choices, Selection
-from mlflow_mleval.words import __version__, inside
 
 _STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
 #: Where the help of `mleval` ends; the lines are not wrapped.

@@ -25,16 +25,9 @@ from click.core import ParameterSource
 
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, UnclearError
+from mlflow_mleval.secrets import raise_alone, redacted, tells_a_secret, without_passwords
 from mlflow_mleval.selection import Choices, Selection, command_line
-from mlflow_mleval.words import (
-    Argument,
-    argument_of,
-    raise_alone,
-    redacted,
-    tells_a_secret,
-    without_passwords,
-    worded,
-)
+from mlflow_mleval.sentences import Argument, argument_of, worded
 
 if TYPE_CHECKING:
     from mlflow_mleval.study import Way

@@ -29,7 +29,7 @@ from mlflow_mleval.cli.command import (
 )
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, UnclearError
 from mlflow_mleval.selection import Choices, Selection
-from mlflow_mleval.words import count, grouped
+from mlflow_mleval.sentences import count, grouped
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.pair_tests import PairTests

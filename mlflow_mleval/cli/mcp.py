@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlflow_mleval.cli.command import live_address
+from mlflow_mleval.package import __version__
 from mlflow_mleval.report.data import MOST, in_quotes, to_json
 from mlflow_mleval.report.text import terminal
-from mlflow_mleval.words import __version__, redacted, some
+from mlflow_mleval.secrets import redacted
+from mlflow_mleval.sentences import some
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server

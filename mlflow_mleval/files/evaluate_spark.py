@@ -24,8 +24,8 @@ from mlflow_mleval.files.predictions import read_hierarchy
 from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.sentences import quoted
 from mlflow_mleval.validation import present, refuse_keywords, unique_names
-from mlflow_mleval.words import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

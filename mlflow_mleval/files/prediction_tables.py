@@ -23,8 +23,8 @@ from scipy import sparse
 
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.results import check_separator, columns_shown, csv_rows, reason
+from mlflow_mleval.sentences import quoted, some
 from mlflow_mleval.validation import AnyArray, Bools
-from mlflow_mleval.words import quoted, some
 
 #: Called with how much is read and how much there is.
 Progress = Callable[[int, int], None]

@@ -40,8 +40,8 @@ from mlflow_mleval.files.results import reason, unreadable
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
+from mlflow_mleval.sentences import Message, quoted, some
 from mlflow_mleval.validation import AnyArray, Array, Ints, groups, instance_weights, present
-from mlflow_mleval.words import Message, quoted, some
 
 _CELLS = 1 << 18  # cells of arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together

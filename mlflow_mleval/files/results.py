@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 from mlflow_mleval.analysis.answer_comparison import PASS, Answers
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_problem
 from mlflow_mleval.validation import in_pandas
-from mlflow_mleval.words import measure_name_problem, quoted, some, text_problem
 
 # --------------------------------------------------------------------------------------------------
 # What the readers of files share: what they give, the rows of CSV, and how errors show what is in a

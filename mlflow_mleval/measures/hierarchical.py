@@ -30,8 +30,8 @@ from mlflow_mleval.measures.hierarchy import Hierarchy, closure, stretches
 from mlflow_mleval.measures.label_ranking import top_labels
 from mlflow_mleval.measures.lca import Meetings, extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import DISTANCE_NAME, MEASURES, known_measures, numbers
+from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import AnyArray, Array, one_of, present, same_axes
-from mlflow_mleval.words import some
 
 #: The measures of each family, and the counts that their micro averages need.
 FAMILIES: Mapping[str, tuple[str, ...]] = {

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.sets import dense
+from mlflow_mleval.sentences import quoted, some
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -28,7 +29,6 @@ from mlflow_mleval.validation import (
     same_shape,
     unique_names,
 )
-from mlflow_mleval.words import quoted, some
 
 # --------------------------------------------------------------------------------------------------
 # Lists of labels, with their scores or without, as sparse matrices.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mlflow_mleval.measures.registry import MEASURES, Direction, meant
-from mlflow_mleval.words import DECLARE, Message
+from mlflow_mleval.sentences import DECLARE, Message
 
 #: On which data a metric was measured, the most telling first.
 HELD_OUT = "held-out"

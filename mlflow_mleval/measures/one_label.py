@@ -17,6 +17,7 @@ from scipy import sparse
 from mlflow_mleval.measures.curves import ScoreCounts
 from mlflow_mleval.measures.sets import dense
 from mlflow_mleval.measures.sums import ClassCounts, FoldFacts, Inputs, Rows, Sums, summed_columns
+from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -27,7 +28,6 @@ from mlflow_mleval.validation import (
     score_matrix,
     unique_names,
 )
-from mlflow_mleval.words import Argument, Message, some
 
 # --------------------------------------------------------------------------------------------------
 # One label of several classes as arrays: checked, and turned into the numbers of classes.

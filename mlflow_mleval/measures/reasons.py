@@ -7,8 +7,8 @@ from typing import Any
 
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.measures.sums import Sums
+from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import some
 
 #: Why evaluations of this kind lack the measures of others.
 _OF_OTHERS = {

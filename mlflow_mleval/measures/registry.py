@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from mlflow_mleval.measures import formulas as f
 from mlflow_mleval.measures.formulas import Counts, OfClasses, OfMeans, OverLabels
+from mlflow_mleval.sentences import count, did_you_mean, some
 from mlflow_mleval.validation import Array
-from mlflow_mleval.words import count, did_you_mean, some
 
 INF = float("inf")
 #: The k of measures of the k highest scores, and the bins of the calibration error, that are usual.

@@ -33,7 +33,7 @@ from mlflow_mleval.report.text import (
     terminal,
     with_intervals,
 )
-from mlflow_mleval.words import agree, count
+from mlflow_mleval.sentences import agree, count
 
 #: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
 ALWAYS = 0

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from mlflow_mleval.package import __version__
 from mlflow_mleval.report.blocks import PAGE, Column, Link, Section, Sliders, plain
 from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.report.text import CLOSE, OPEN, terminal
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import __version__
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document

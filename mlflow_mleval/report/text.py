@@ -12,7 +12,7 @@ from numbers import Integral
 import numpy as np
 import wcwidth
 
-from mlflow_mleval.words import grouped
+from mlflow_mleval.sentences import grouped
 
 # --------------------------------------------------------------------------------------------------
 # Numbers as a reader sees them.

@@ -24,7 +24,9 @@ from mlflow_mleval.errors import (
     UnclearError,
 )
 from mlflow_mleval.report import FILES
+from mlflow_mleval.secrets import redacted
 from mlflow_mleval.selection import Selection, command_line
+from mlflow_mleval.sentences import Argument, argument_of, worded
 from mlflow_mleval.server.page_selection import (
     FIELDS,
     SIDES,
@@ -41,7 +43,6 @@ from mlflow_mleval.server.page_selection import (
     rendered,
     without_flags,
 )
-from mlflow_mleval.words import Argument, argument_of, redacted, worded
 
 Tell = Callable[..., None]
 Job = Mapping[str, Any]

@@ -25,6 +25,7 @@ from flask import Flask, Response, g, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from mlflow_mleval.errors import StoreError
+from mlflow_mleval.package import __version__
 from mlflow_mleval.server.desk import Desk, Desks, locked, server_folder
 from mlflow_mleval.server.members import (
     SHOWN,
@@ -49,7 +50,6 @@ from mlflow_mleval.server.page_selection import (
     rendered,
 )
 from mlflow_mleval.store import schema
-from mlflow_mleval.words import __version__
 
 GROUP, NAME = "mlflow.app", "mleval"
 

@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import Option
+from mlflow_mleval.package import __version__
 from mlflow_mleval.selection import (
     DIGEST,
     FLAGS,
@@ -26,7 +27,7 @@ from mlflow_mleval.selection import (
     Selection,
     command_line,
 )
-from mlflow_mleval.words import Argument, __version__
+from mlflow_mleval.sentences import Argument
 
 #: Options of `mleval report` that the page does not have: it knows experiments by id, and what it
 #: makes goes nowhere else.

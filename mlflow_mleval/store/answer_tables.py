@@ -20,10 +20,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Assessment, Run, Trace
 
 from mlflow_mleval.analysis.answer_comparison import PASS, Answers, unclear
+from mlflow_mleval.sentences import some
 from mlflow_mleval.store import store
 from mlflow_mleval.store.bounds import MAX_CELLS, bounded_json, computable
 from mlflow_mleval.store.searches import artifact
-from mlflow_mleval.words import some
 
 # --------------------------------------------------------------------------------------------------
 # Runs of `mlflow.genai.evaluate`, answer by answer: a trace is an instance, its assessments are

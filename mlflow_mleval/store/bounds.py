@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mlflow_mleval.words import MAX_TAG, quoted, some
+from mlflow_mleval.sentences import MAX_TAG, quoted, some
 
 #: Brackets within each other; what this package writes has four at most.
 MAX_DEPTH = 20

@@ -27,7 +27,7 @@ from mlflow.utils import request_utils
 from requests.adapters import HTTPAdapter
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.words import masked
+from mlflow_mleval.secrets import masked
 
 T = TypeVar("T")
 #: The setting: seconds that reading waits for one answer, and all dealings of an evaluation in a

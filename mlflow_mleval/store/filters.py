@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from mlflow.exceptions import MlflowException
 from mlflow.utils.search_utils import SearchUtils
 
-from mlflow_mleval.words import Argument, Message
+from mlflow_mleval.sentences import Argument, Message
 
 #: A condition: what, comparator, value. The comparators of words stand alone, or they would split
 #: names.

@@ -33,13 +33,13 @@ from mlflow_mleval.files.results import (
     read_instance_results,
     read_results,
 )
+from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.bounds import LARGEST, MAX_CELLS, bounded_json, decoded
 from mlflow_mleval.store.runs_table import grouped_results
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.validation import one_of
-from mlflow_mleval.words import Argument, Message, some
 
 #: Dataset, method and seed (empty where there are no repeats).
 _Cell = tuple[str, str, str]

@@ -27,11 +27,11 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.gate_tests import ledger_level
 from mlflow_mleval.errors import StoreError
+from mlflow_mleval.sentences import some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import bounded_json
 from mlflow_mleval.store.runs import create, end, log, quiet, send
 from mlflow_mleval.store.store import alone, patiently
-from mlflow_mleval.words import some
 
 #: The experiment of a ledger, and the one that says who moved which alias.
 LEDGER, PROMOTIONS = "mleval ledger: {}", "mleval promotions"

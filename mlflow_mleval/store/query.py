@@ -39,6 +39,18 @@ from mlflow_mleval.measures.registry import (
     meant,
 )
 from mlflow_mleval.selection import DIGEST, Directions, Missing, Selection, best_metric
+from mlflow_mleval.sentences import (
+    DECLARE,
+    PROPOSED,
+    Argument,
+    Message,
+    agree,
+    count,
+    did_you_mean,
+    joined,
+    look_alikes,
+    some,
+)
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.reader import CHILD, COLUMNS, FAILED, NEWER, Results, read_results
 from mlflow_mleval.store.repeats import (
@@ -64,18 +76,6 @@ from mlflow_mleval.store.searches import (
 )
 from mlflow_mleval.study import Cell, Excluded, Study
 from mlflow_mleval.validation import known_keywords
-from mlflow_mleval.words import (
-    DECLARE,
-    PROPOSED,
-    Argument,
-    Message,
-    agree,
-    count,
-    did_you_mean,
-    joined,
-    look_alikes,
-    some,
-)
 
 #: Measures whose names mean something else to most, and what.
 _OTHERWISE = {

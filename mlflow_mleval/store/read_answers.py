@@ -17,6 +17,7 @@ from mlflow_mleval.analysis.answer_comparison import MOST_LOST, Answers, aligned
 from mlflow_mleval.analysis.gate_tests import Changed
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
 from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import joined, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.answer_tables import (
     EVALUATED,
@@ -39,7 +40,6 @@ from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.store.study_artifacts import changed_means
 from mlflow_mleval.study import Units
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import joined, some
 
 
 @dataclass(frozen=True)

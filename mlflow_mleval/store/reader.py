@@ -22,11 +22,11 @@ from mlflow_mleval.measures.metric_names import (
 from mlflow_mleval.measures.owa import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import DECLARE, PROPOSED, Argument, Message, quoted, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import MAX_DIGITS
 from mlflow_mleval.store.rules import Rule, digests, repeat_names
 from mlflow_mleval.store.runs_table import RunsTable
-from mlflow_mleval.words import DECLARE, PROPOSED, Argument, Message, quoted, some
 
 #: Why a run is left out that a newer version wrote begins with this.
 NEWER = "it has schema "

@@ -16,11 +16,11 @@ from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, Measure
 from mlflow_mleval.measures.metric_names import direction_of, directions, of_training
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
+from mlflow_mleval.sentences import DECLARE, Argument, Message, count, did_you_mean, some
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.reader import Results
 from mlflow_mleval.store.rules import differing, settings
 from mlflow_mleval.study import Cell, Excluded
-from mlflow_mleval.words import DECLARE, Argument, Message, count, did_you_mean, some
 
 #: A metric of validation, by its name: what one chooses by.
 _VALIDATION = re.compile(r"(^|[_./-])(val|valid|validation|dev|cv)([_./-]|$)", re.IGNORECASE)

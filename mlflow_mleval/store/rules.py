@@ -15,10 +15,10 @@ from mlflow import MlflowClient
 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.selection import DIGEST, Selection, key_of, name_parts
+from mlflow_mleval.sentences import did_you_mean, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import bounded_json
 from mlflow_mleval.store.runs_table import RunsTable
-from mlflow_mleval.words import did_you_mean, some
 
 #: Where MLflow keeps which prompts of its registry a run loaded.
 _PROMPTS = "mlflow.linkedPrompts"

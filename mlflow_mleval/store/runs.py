@@ -35,15 +35,16 @@ from mlflow.utils.mlflow_tags import (
 )
 from mlflow.utils.rest_utils import http_request
 
-from mlflow_mleval import words
 from mlflow_mleval.errors import StoreError
+from mlflow_mleval.paths import check_paths, inside
+from mlflow_mleval.secrets import raise_alone
+from mlflow_mleval.sentences import MAX_TAG, some, text_problem
 from mlflow_mleval.store import artifacts as artifact_routes
 from mlflow_mleval.store import budget, schema, store
 from mlflow_mleval.store.runs_table import model_of
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone, patiently
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import check_paths, inside, raise_alone, some, text_problem
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison
@@ -739,11 +740,11 @@ def log_report(
         The store cannot be reached. A report that was written in part has status FAILED.
     """
     try:
-        words.check_paths(files)
+        check_paths(files)
     except ValueError as error:
         raise ValueError(f"`files` must have paths below a folder, but {error}.") from None
     summary = with_link(summary, experiment_id)
-    note = summary if len(summary) <= words.MAX_TAG else summary[: words.MAX_TAG - len(_CUT)] + _CUT
+    note = summary if len(summary) <= MAX_TAG else summary[: MAX_TAG - len(_CUT)] + _CUT
     all_tags = store.context_tags() | dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client, key = store.connect(), all_tags.get(schema.TAG_REPORT)

@@ -28,9 +28,9 @@ from mlflow_mleval.files.results import (
     unreadable,
 )
 from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import Argument, Message, count, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import bounded_json, computable
-from mlflow_mleval.words import Argument, Message, count, some
 
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 #: Tags that are long, and name nothing.

@@ -20,8 +20,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from mlflow_mleval.sentences import MAX_TAG, quoted
 from mlflow_mleval.store.bounds import bounded_json, whole_numbers
-from mlflow_mleval.words import MAX_TAG, quoted
 
 #: Raised when an older reader would misread what a newer writer stores.
 SCHEMA_VERSION = 1

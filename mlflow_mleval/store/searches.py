@@ -22,6 +22,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.metric_names import data_of
 from mlflow_mleval.selection import Selection, best_metric
+from mlflow_mleval.sentences import Argument, Message, agree, count, did_you_mean, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import computable, open_parquet, read_table
@@ -31,7 +32,6 @@ from mlflow_mleval.store.rules import differing, is_seed
 from mlflow_mleval.store.runs_table import RunRow, RunsTable, families, read_children
 from mlflow_mleval.study import Cell, Excluded
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import Argument, Message, agree, count, did_you_mean, some
 
 #: Params that number folds.
 _FOLD = re.compile(

@@ -35,12 +35,13 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.search_utils import SearchUtils
 
-from mlflow_mleval import words
+from mlflow_mleval import secrets
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
+from mlflow_mleval.secrets import masked, raise_alone
 from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import Message, did_you_mean, some
 from mlflow_mleval.store import budget, schema
 from mlflow_mleval.store.filters import EXPERIMENTS, advice
-from mlflow_mleval.words import Message, did_you_mean, masked, raise_alone, some
 
 # --------------------------------------------------------------------------------------------------
 # Several processes that write to one store at the same time: wait for each other, and try again
@@ -773,12 +774,12 @@ def store_name() -> str:
 
 def redacted(text: str) -> str:
     """A message without the secrets of the store's URI and of this machine."""
-    return words.redacted(text, mlflow.get_tracking_uri())
+    return secrets.redacted(text, mlflow.get_tracking_uri())
 
 
 def without_passwords(text: str) -> str:
     """What somebody typed, such as a filter, fit to be stored."""
-    return words.without_passwords(text, mlflow.get_tracking_uri())
+    return secrets.without_passwords(text, mlflow.get_tracking_uri())
 
 
 def context_tags() -> dict[str, str]:
@@ -811,7 +812,7 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
     except MlevalError:
         raise
     except Exception as error:
-        if not isinstance(error, _FORESEEN) and not words.tells_a_secret(
+        if not isinstance(error, _FORESEEN) and not secrets.tells_a_secret(
             error, mlflow.get_tracking_uri()
         ):
             raise

@@ -28,7 +28,9 @@ from mlflow_mleval.errors import (
     NoRunsError,
 )
 from mlflow_mleval.measures.registry import expand
+from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import decoded, read_table
@@ -38,7 +40,6 @@ from mlflow_mleval.store.runs_table import read_store
 from mlflow_mleval.store.searches import artifact, at_once, by_fold
 from mlflow_mleval.study import Excluded, Study, Units, left_out
 from mlflow_mleval.validation import Array, one_of, refuse_keywords
-from mlflow_mleval.words import inside, some
 
 # --------------------------------------------------------------------------------------------------
 # Measures of every instance, from the artifacts of the runs of a study, one column at a time.

@@ -32,6 +32,7 @@ from mlflow_mleval.measures.metric_names import (
 )
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Selection, key_of
+from mlflow_mleval.sentences import Argument, Message, count, joined, some
 from mlflow_mleval.store import query, schema, store
 from mlflow_mleval.store.read_answers import hold_answers
 from mlflow_mleval.store.reader import measured
@@ -39,7 +40,6 @@ from mlflow_mleval.store.rules import NAMELESS, Rule, estimators, is_seed
 from mlflow_mleval.store.runs_table import RunsTable, read_store
 from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, Searches
 from mlflow_mleval.study import Candidate, Study, Survey, Way
-from mlflow_mleval.words import Argument, Message, count, joined, some
 
 #: What people call the param or tag that names a method or a dataset, the plainest first.
 METHOD = (

@@ -26,6 +26,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import split_digest
 from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.measures.registry import MEASURES, SETS, known_measures
+from mlflow_mleval.sentences import some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, bounded, deliver
 from mlflow_mleval.training.estimators import (
@@ -44,7 +45,6 @@ from mlflow_mleval.validation import (
     present,
     refuse_keywords,
 )
-from mlflow_mleval.words import some
 
 
 def cross_validate(

@@ -17,7 +17,7 @@ from zipfile import ZipFile
 # evaluator would stay unknown without a word.
 from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
 
-from mlflow_mleval.words import check_paths
+from mlflow_mleval.paths import check_paths
 
 #: What is evaluated under each type of MLflow's; of those that are not ours, only where mleval is
 #: named.
@@ -210,7 +210,7 @@ class StoredFile(EvaluationArtifact):
 
 
 def _refuse_others(config: Mapping[str, Any], options: Sequence[str]) -> None:
-    from mlflow_mleval.words import did_you_mean
+    from mlflow_mleval.sentences import did_you_mean
 
     if unknown := [name for name in config if name not in options]:
         guess = did_you_mean(unknown, options)

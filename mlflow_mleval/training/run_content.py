@@ -21,7 +21,6 @@ import pyarrow as pa
 from mlflow.entities import Metric
 from pyarrow import parquet
 
-from mlflow_mleval import words
 from mlflow_mleval.analysis.folds.protocol import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals
 from mlflow_mleval.evaluation import Evaluation
@@ -29,12 +28,13 @@ from mlflow_mleval.measures.curves import percent_curves
 from mlflow_mleval.measures.inputs import instance_digest
 from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, SETS
+from mlflow_mleval.package import __version__
 from mlflow_mleval.report.content.run import RunReport, document
 from mlflow_mleval.report.html import standalone
+from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, home, warn
 from mlflow_mleval.validation import AnyArray, present
-from mlflow_mleval.words import __version__
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100
@@ -160,7 +160,7 @@ class RunContent:
             tags[schema.TAG_PROPENSITIES] = ev.propensities["digest"]
         if self.has_folds:
             text = schema.encode_fold_sizes(ev.fold_sizes, list(self.n_train.values()))
-            tags[schema.TAG_FOLD_SIZES] = text if len(text) <= words.MAX_TAG else None
+            tags[schema.TAG_FOLD_SIZES] = text if len(text) <= MAX_TAG else None
         return {tag: text for tag, text in tags.items() if text is not None} | self._profile_tags()
 
     def _profile_tags(self) -> dict[str, str]:

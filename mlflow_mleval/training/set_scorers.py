@@ -17,8 +17,8 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import read_labels
 from mlflow_mleval.measures.label_ranking import SCORED, parsed
 from mlflow_mleval.measures.registry import meant
+from mlflow_mleval.sentences import quoted, some
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import quoted, some
 
 FLAT = ("accuracy", "precision", "recall", "f1", "subset_accuracy")
 HIERARCHICAL = ("h_precision", "h_recall", "h_f1", "lca_f1", "exact_match")

@@ -13,13 +13,13 @@ from places import GOLDEN, SHARED
 from scipy import stats
 
 import mlflow_mleval as mleval
-from mlflow_mleval import words
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.pairs import stepped
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
 from mlflow_mleval.analysis.profiles_on_dataset import along_parameter
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.owa import profile_from_histogram, profile_from_means
+from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import runs, schema
 
 SHARED = SHARED / "golden"
@@ -51,7 +51,7 @@ def test_counts_travel_exactly_by_fold_or_added_up(n_labels, n_folds, n, rate, s
     counts = histograms(n_labels, max(n_folds, 1), n, rate, seed)
     folds = list(range(3, 3 + n_folds))
     text = schema.encode_profile(counts, folds)
-    assert len(text) <= words.MAX_TAG
+    assert len(text) <= MAX_TAG
     found = schema.decode_profile(text)
     assert found.n_labels == n_labels
     if found.pooled:
@@ -72,7 +72,7 @@ def test_errors_travel_by_fold_or_together_or_not(n_labels, n_folds, seed):
     errors = np.sort(rng.random((max(n_folds, 1), n_labels)) * rng.random(), axis=1)[:, ::-1]
     n, folds = rng.integers(1, 500, max(n_folds, 1)).tolist(), list(range(n_folds))
     text = schema.encode_soft_profile(errors, n, folds)
-    assert len(text) <= words.MAX_TAG
+    assert len(text) <= MAX_TAG
     found = schema.decode_soft_profile(text)
     assert found.n_labels == n_labels
     assert found.omitted == (n_labels == 5000 and errors[0, 1500] > 1e-4)

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from mlflow_mleval.cli import command as output
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import in_options
+from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.store.importing import import_results
-from mlflow_mleval.words import Argument, Message
 
 
 def shell(line):

@@ -25,6 +25,7 @@ from mlflow_mleval.errors import CandidatesError, MeasureError, UnclearError
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
+from mlflow_mleval.sentences import PROPOSED, Message
 from mlflow_mleval.server import desk, members
 from mlflow_mleval.server.answers import failure, files_of, form_of, repeats_of
 from mlflow_mleval.server.desk import MOST_BYTES, Desk, Desks, Door, locked, server_folder
@@ -47,7 +48,6 @@ from mlflow_mleval.server.page_selection import (
     rendered,
 )
 from mlflow_mleval.study import Study, Survey, Way
-from mlflow_mleval.words import PROPOSED, Message
 
 
 def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlflow.entities import Metric
 
-from mlflow_mleval import words
 from mlflow_mleval.errors import ImportFileError, StoreError
+from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.bounds import LARGEST
 from mlflow_mleval.store.importing import import_results
@@ -216,7 +216,7 @@ def test_more_folds_than_one_request_or_tag_can_carry(client):
     assert run.data.tags[schema.TAG_STATUS] == "complete" and run.data.metrics[
         "mleval/f1"
     ] == pytest.approx(values.mean())
-    assert len(run.data.tags[schema.TAG_FOLDS]) <= words.MAX_TAG
+    assert len(run.data.tags[schema.TAG_FOLDS]) <= MAX_TAG
     history = sorted(
         client.get_metric_history(run.info.run_id, "mleval.fold/f1"),
         key=lambda m: (m.step, m.timestamp),
@@ -230,7 +230,7 @@ def test_the_tag_of_folds_is_exact_or_says_so(n_folds, n_measures):
     rng = np.random.default_rng(n_folds)
     values = {f"m{i}": rng.random(n_folds).tolist() for i in range(n_measures)}
     text = schema.encode_folds(range(n_folds), values)
-    assert len(text) <= words.MAX_TAG
+    assert len(text) <= MAX_TAG
     found = schema.decode_folds(text)
     if found.omitted:
         assert found.omitted == "mleval.fold/" and not found.values

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError, StoreError
+from mlflow_mleval.paths import check_paths, inside
 from mlflow_mleval.store import artifacts, runs, schema
 from mlflow_mleval.training import delivery
-from mlflow_mleval.words import check_paths, inside
 
 LEADING_OUT = [
     "../x",

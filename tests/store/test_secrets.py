@@ -33,7 +33,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import all_estimators
 
 import mlflow_mleval as mleval
-from mlflow_mleval import words
+from mlflow_mleval import secrets
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import Command, provenance
 from mlflow_mleval.errors import StoreError
@@ -86,7 +86,7 @@ def whole(error):
 
 @pytest.fixture(autouse=True)
 def nothing_met(monkeypatch):
-    monkeypatch.setattr(words, "_met", OrderedDict())
+    monkeypatch.setattr(secrets, "_met", OrderedDict())
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_no_password_is_in_the_name_of_the_store_whatever_it_is(middle, shape, e
         quote(password, safe=""),
         f"at {uri}/api/2.0",
     ):
-        clean(words.redacted(f"before {seen} behind", uri))
+        clean(secrets.redacted(f"before {seen} behind", uri))
 
 
 def test_what_is_no_secret_is_left_alone(monkeypatch):
@@ -182,11 +182,12 @@ def test_what_is_no_secret_is_left_alone(monkeypatch):
         "f1@5 of BR:knn@5",
         "sqlite:///mlflow.db",
     ):
-        assert words.redacted(text, "sqlite:///mlflow.db") == text
-    assert words.redacted("pw and pwd", "http://me:pw@host") == "*** and pwd"
-    assert words.redacted("GET /b?X-Amz-Signature=0a1b&x=1") == "GET /b?X-Amz-Signature=***&x=1"
+        assert secrets.redacted(text, "sqlite:///mlflow.db") == text
+    assert secrets.redacted("pw and pwd", "http://me:pw@host") == "*** and pwd"
+    assert secrets.redacted("GET /b?X-Amz-Signature=0a1b&x=1") == "GET /b?X-Amz-Signature=***&x=1"
     assert (
-        words.redacted("cannot read 'ftp://me:pw@host/x'.") == "cannot read 'ftp://me:***@host/x'."
+        secrets.redacted("cannot read 'ftp://me:pw@host/x'.")
+        == "cannot read 'ftp://me:***@host/x'."
     )
 
 
@@ -194,7 +195,7 @@ def test_what_is_no_secret_is_left_alone(monkeypatch):
 def test_tokens_of_the_environment_are_redacted(monkeypatch, name):
     monkeypatch.setenv(name, f"{CORE}/+ {CORE}")
     for form in (f"{CORE}/+ {CORE}", quote(f"{CORE}/+ {CORE}"), quote(f"{CORE}/+ {CORE}", safe="")):
-        clean(words.redacted(f"Bearer {form}."))
+        clean(secrets.redacted(f"Bearer {form}."))
 
 
 def test_what_reads_like_a_word_is_hidden_as_a_whole_word_of_a_message_only(monkeypatch):
@@ -203,10 +204,10 @@ def test_what_reads_like_a_word_is_hidden_as_a_whole_word_of_a_message_only(monk
     shown = "postgresql://postgres:***@postgres:5432/postgres"
     said = 'no role "postgres" in postgres_2, by postgresql 15 at postgres://host'
     hidden = said.replace('"postgres"', '"***"')
-    assert words.redacted(f"{uri}: {said}", uri) == f"{shown}: {hidden}"
-    assert words.without_passwords(f"{uri}: {said}", uri) == f"{shown}: {said}"
+    assert secrets.redacted(f"{uri}: {said}", uri) == f"{shown}: {hidden}"
+    assert secrets.without_passwords(f"{uri}: {said}", uri) == f"{shown}: {said}"
     monkeypatch.setenv("PGPASSWORD", "1234")
-    told = words.redacted("seeds 1234, 12345, 0.1234 and 1234.5; a%0A1234, 'a\\n1234'")
+    told = secrets.redacted("seeds 1234, 12345, 0.1234 and 1234.5; a%0A1234, 'a\\n1234'")
     assert told == "seeds ***, 12345, 0.1234 and 1234.5; a%0A***, 'a\\n***'"
 
 
@@ -234,16 +235,16 @@ def test_a_password_is_hidden_however_a_server_spells_it(password):
         quote(b64encode(login.encode()), safe=""),
     ]
     for spelling in spellings:
-        told = words.redacted(f"before {spelling} behind", uri)
+        told = secrets.redacted(f"before {spelling} behind", uri)
         clean(told)
         assert re.fullmatch(r"before ['\"\\b]*\*\*\*[='\"\\%3D]* behind", told), (spelling, told)
 
 
 def test_a_header_is_hidden_and_words_are_not():
     for text in ("Basic measures are shown.", "Bearer tokens are refused", "the basic 0.5 of it"):
-        assert words.redacted(text) == text
-    assert words.redacted("Authorization: Basic bWU6cGFzcw==,") == "Authorization: Basic ***,"
-    assert words.redacted("{'a': 'bearer eyJ0.eyJ1.x-_'}") == "{'a': 'bearer ***'}"
+        assert secrets.redacted(text) == text
+    assert secrets.redacted("Authorization: Basic bWU6cGFzcw==,") == "Authorization: Basic ***,"
+    assert secrets.redacted("{'a': 'bearer eyJ0.eyJ1.x-_'}") == "{'a': 'bearer ***'}"
 
 
 @pytest.mark.parametrize(
@@ -261,18 +262,18 @@ def test_the_file_of_credentials_is_known(monkeypatch, tmp_path, line):
         "[mlflow]\nmlflow_tracking_username = them\n" + line.format(f"{CORE}%2F{CORE}") + "\n"
     )
     in_a_header = b64encode(f"them:{CORE}%2F{CORE}".encode()).decode()
-    clean(words.redacted(f"{CORE}%2F{CORE}, or {CORE}/{CORE}, found: '%2F{CORE}'"))
-    assert words.redacted(f"as {in_a_header}, them") == "as ***==, them"
+    clean(secrets.redacted(f"{CORE}%2F{CORE}, or {CORE}/{CORE}, found: '%2F{CORE}'"))
+    assert secrets.redacted(f"as {in_a_header}, them") == "as ***==, them"
 
 
 def test_passwords_of_addresses_that_were_met_are_hidden():
-    words.remember("ftp://me@host/a")
+    secrets.remember("ftp://me@host/a")
     for k in range(150):
-        words.remember(f"ftp://me:{CORE}/w{k}@host/a")
-    words.remember("ftp://me:hUsH4zQ@host/a")
-    told = words.redacted(f"Port could not be cast to integer value as '{CORE}', hUsH4zQ, /w149")
+        secrets.remember(f"ftp://me:{CORE}/w{k}@host/a")
+    secrets.remember("ftp://me:hUsH4zQ@host/a")
+    told = secrets.redacted(f"Port could not be cast to integer value as '{CORE}', hUsH4zQ, /w149")
     assert told == "Port could not be cast to integer value as '***', ***, /***"
-    assert len(words._met) == 100
+    assert len(secrets._met) == 100
 
 
 @pytest.mark.parametrize(

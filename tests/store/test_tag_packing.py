@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from mlflow import MlflowClient
 
 import mlflow_mleval as mleval
+from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.schema import PACKED, decode, packed, unpacked
-from mlflow_mleval.words import MAX_TAG
 
 Y = np.random.default_rng(0).integers(0, 2, (40, 4))
 SCORES = np.random.default_rng(1).random(Y.shape)

@@ -56,9 +56,9 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
+from mlflow_mleval.sentences import count, did_you_mean, some
 from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.validation import AnyArray, probability, refuse_keywords
-from mlflow_mleval.words import count, did_you_mean, some
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

@@ -22,8 +22,8 @@ from mlflow_mleval.analysis.folds import covariance as cov
 from mlflow_mleval.analysis.folds.covariance import NOISE
 from mlflow_mleval.analysis.pairs import decided, holm, named_pairs
 from mlflow_mleval.analysis.resampling import length_pvalue
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import Array, one_of, probability, same_axes
-from mlflow_mleval.words import count
 
 METHODS = ("f", "permutation")
 #: Random swaps of the permutation test, which goes through all of them up to 17 folds.

@@ -15,9 +15,9 @@ from mlflow_mleval.analysis.folds.hotelling import FoldTests
 from mlflow_mleval.analysis.folds.protocol import Protocol, recorded_protocol, widest
 from mlflow_mleval.analysis.pairs import decided, named_pairs
 from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Excluded
 from mlflow_mleval.validation import Array, Bools, Ints
-from mlflow_mleval.words import some
 
 #: Why two methods cannot be compared over folds.
 FEW_SHARED = "they have fewer than two folds in common"

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from mlflow_mleval.analysis.pairs import NOISE, decided, pair_positions, pairs_table
 from mlflow_mleval.analysis.posthoc.description import FLOWS, PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.ranks import incomplete_table
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, probability
-from mlflow_mleval.words import count
 
 #: Shares of the capital that are bet, from all of it down, and how the capital is divided among
 #: them. Large differences are soon found by large bets; each halving is for a quarter of the

@@ -17,8 +17,8 @@ from mlflow_mleval.analysis.pairs import NOISE, pair_positions, pairs_table
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.ranks import incomplete_table
 from mlflow_mleval.analysis.resampling import RESAMPLES, sign_tests
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, at_least_one, probability
-from mlflow_mleval.words import count
 
 #: Random sign changes at least, however many pairs there are.
 FEWEST = 999

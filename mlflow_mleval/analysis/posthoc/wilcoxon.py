@@ -22,8 +22,8 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.measures.registry import Direction
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, one_of, probability
-from mlflow_mleval.words import count
 
 #: The signed-rank distribution is exact up to this many datasets, normal beyond.
 EXACT_DATASETS = 200

@@ -38,8 +38,8 @@ from mlflow_mleval.report.figures.pair_diagrams import (
     shrinkage,
 )
 from mlflow_mleval.report.text import NONE, number
+from mlflow_mleval.sentences import count, grouped
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count, grouped
 
 #: Pairs of a table.
 PAIRS = 500

@@ -40,8 +40,8 @@ from mlflow_mleval.report.text import (
     percent,
     with_intervals,
 )
+from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import agree, all_of, count, grouped, in_words
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison

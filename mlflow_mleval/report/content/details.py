@@ -50,9 +50,9 @@ from mlflow_mleval.report.text import (
     terminal,
     with_intervals,
 )
+from mlflow_mleval.sentences import count, some
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count, some
 
 #: Measures in a table that has a column for each, those of most weight; measures a method is best
 #: at; datasets whose profiles are drawn; rows of a table.

@@ -42,8 +42,8 @@ from mlflow_mleval.report.figures.pair_diagrams import (
 )
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import confidence, number, pvalue
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count
 
 #: More pairs than this are for the CSV file.
 PAIRS = 500

@@ -35,7 +35,7 @@ from mlflow_mleval.report.text import (
     number,
     with_intervals,
 )
-from mlflow_mleval.words import count
+from mlflow_mleval.sentences import count
 
 Folds = Mapping[str, FoldComparison]
 

@@ -32,7 +32,7 @@ from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.pair_diagrams import differences_and_margins, ledger_steps
 from mlflow_mleval.report.text import number, with_intervals
-from mlflow_mleval.words import agree, count
+from mlflow_mleval.sentences import agree, count
 
 #: Rows by what they say, the ones that decide first.
 _ORDER = ("worse", "lost", "open", "better", "not worse", "not judged")

@@ -29,8 +29,8 @@ from mlflow_mleval.report.content import run
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
+from mlflow_mleval.sentences import agree, count, grouped, plural, some, span
 from mlflow_mleval.study import Study, Survey
-from mlflow_mleval.words import agree, count, grouped, plural, some, span
 
 # --------------------------------------------------------------------------------------------------
 # What a store holds before anybody has said how to compare it: experiments, metrics, params, what

@@ -40,8 +40,8 @@ from mlflow_mleval.report.figures.weighting import (
 )
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import ARROWS, fixed, number, percent
+from mlflow_mleval.sentences import agree, count
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import agree, count
 
 # --------------------------------------------------------------------------------------------------
 # The measures: their weights, which of them say the same, who leads by each, and the ranking

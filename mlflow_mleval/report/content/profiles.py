@@ -43,7 +43,7 @@ from mlflow_mleval.report.figures.lines import (
 )
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import aligned, fixed, level, number
-from mlflow_mleval.words import count, grouped
+from mlflow_mleval.sentences import count, grouped
 
 #: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal; parameters of a
 #: table.

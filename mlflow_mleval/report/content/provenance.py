@@ -34,8 +34,8 @@ from mlflow_mleval.report.blocks import (
 )
 from mlflow_mleval.report.content.decision import PREFERENCES
 from mlflow_mleval.report.text import level, number
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count
 
 # --------------------------------------------------------------------------------------------------
 # Of very many methods, tables of pairs in JSON hold the best only; and the page says so.

@@ -52,8 +52,8 @@ from mlflow_mleval.report.text import (
     with_intervals,
 )
 from mlflow_mleval.selection import DIGEST
+from mlflow_mleval.sentences import count, span
 from mlflow_mleval.study import Study
-from mlflow_mleval.words import count, span
 
 # --------------------------------------------------------------------------------------------------
 # Repeats: how many runs each value is the mean of, and how they scatter.

@@ -46,8 +46,8 @@ from mlflow_mleval.report.figures.lines import (
 )
 from mlflow_mleval.report.svg import TOP, Svg
 from mlflow_mleval.report.text import NONE, aligned, number, pvalue, terminal
+from mlflow_mleval.sentences import agree, count, grouped, plural
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import agree, count, grouped, plural
 
 # --------------------------------------------------------------------------------------------------
 # The curves of one run's scores: precision against recall, ROC, and what probabilities keep of what

@@ -32,7 +32,7 @@ from mlflow_mleval.report.content import (
 )
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level
-from mlflow_mleval.words import count
+from mlflow_mleval.sentences import count
 
 
 class Topic(NamedTuple):

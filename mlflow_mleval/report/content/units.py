@@ -41,8 +41,8 @@ from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import number, percent
+from mlflow_mleval.sentences import count, span
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count, span
 
 #: Rows of a table of pairs on a terminal, and on a page; datasets that a report shows.
 ROWS = 30

@@ -28,7 +28,7 @@ from mlflow_mleval.report.svg import (
     text_width,
 )
 from mlflow_mleval.report.text import ARROWS, MINUS, fixed, latex, number, pvalue, shorten, terminal
-from mlflow_mleval.words import count
+from mlflow_mleval.sentences import count
 
 # --------------------------------------------------------------------------------------------------
 # The critical-difference diagram (Demšar 2006): mean ranks on an axis, bars over methods that no

@@ -26,7 +26,7 @@ from mlflow_mleval.report.svg import (
     text_width,
 )
 from mlflow_mleval.report.text import fixed, number, shorten
-from mlflow_mleval.words import span
+from mlflow_mleval.sentences import span
 
 # --------------------------------------------------------------------------------------------------
 # Small marks that stand in the rows of a table: a bar around zero, a strip of ranks.

@@ -24,6 +24,7 @@ from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.one_label import classes_of, is_vector
+from mlflow_mleval.sentences import some
 from mlflow_mleval.store import runs
 from mlflow_mleval.training.autolog.sink import (
     FitClock,
@@ -53,7 +54,6 @@ from mlflow_mleval.training.estimators import (
     sample,
 )
 from mlflow_mleval.training.log_evaluation import LogOptions
-from mlflow_mleval.words import some
 
 _VALIDATION = "sklearn.model_selection._validation"
 #: Attribute that MLflow's own autologging sets on a fitted estimator.

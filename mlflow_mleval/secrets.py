@@ -1,0 +1,298 @@
+"""Passwords and tokens: kept out of every message.
+
+They come from addresses, the environment and MLflow's file of credentials. Messages are errors,
+warnings and tracebacks. Data is never touched: params, tags, metrics and names stay what they
+are, even where somebody's password is ``auto`` or ``1234``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from html.entities import codepoint2name
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import unquote, unquote_plus
+
+HIDDEN = "***"
+_SECRET = re.compile(r"pass|pwd|token|secret|key|credential|sig", re.IGNORECASE)
+_AUTHORITY = re.compile(r"([\w.~-]*|\[[\w:.%]+\])(:\d*)?(?![^/?#;])")
+#: What has no double slash and yet is no user and password: a drive, a file, a resource of AWS.
+_PLAIN = re.compile(r"(?:[A-Za-z]|file|sqlite|arn):")
+_TOKENS = re.compile(
+    r"_?(?:MLFLOW|DATABRICKS|AWS|AZURE|ARM|GOOGLE|PG|MYSQL)"
+    r".*(?:PASSWORD|PASSPHRASE|PWD|TOKEN|SECRET|_KEY|_KEY_ID|CONNECTION_STRING)"
+)
+_URIS = re.compile(r"MLFLOW_.*_UR[IL]|(?:HTTPS?|ALL)_PROXY", re.IGNORECASE)
+_LOGIN = ("USERNAME", "PASSWORD")
+_CREDENTIALS = re.compile(
+    r"^\s*mlflow_tracking_(username|password)[\s=:]+(.*?)\s*$", re.IGNORECASE | re.MULTILINE
+)
+_IN_TEXT = re.compile(r"""([\w+.-]*://)(?![/@])([^\s/'"<>]*|[^\s'"<>]*:[^\s'"<>]*)@""")
+_PARAMETER = re.compile(
+    rf"""([?&][^=\s&]*(?:{_SECRET.pattern})[^=\s&]*=)[^\s&'"<>)]+""", re.IGNORECASE
+)
+#: What follows in a header; a word without digits is no token.
+_HEADER = re.compile(r"\b(Basic|Bearer)(\s+)(?=[^\s\"']*[\d=])[\w+/.~-]{8,}=*", re.IGNORECASE)
+_USER = re.compile(r"(?:[\w.+-]|%40)+")
+#: On the web a user may be a token: one this long is hidden, and one without password but a word.
+_LONG = 16
+_WORD = re.compile(r"[A-Za-z._-]+")
+#: Shorter parts of a password are parts of words, too.
+_SHORT = 4
+#: What a decoder shows of bytes in another encoding.
+_UNREADABLE = "\ufffd"
+_ENTITIES = codepoint2name | {ord("'"): "apos"}
+#: What may be data: short, or words between signs, with digits at their ends only.
+_MIXED = 7
+_WORDS = re.compile(r"[\W_]*(?:[^\W\d_]{0,15}\d{0,15}(?:[\W_]+|$))*")
+#: Where a word begins, also behind an escape that ends with letters.
+_ESCAPES = (r"\\[abfnrtv]", r"%[0-9A-Fa-f]{2}", r"\\x[0-9a-f]{2}", r"\\u[0-9a-f]{4}")
+_BEGIN = rf"(?:(?<!\w)|{'|'.join(f'(?<={escape})' for escape in _ESCAPES)})(?<!\d\.)"
+_END = r"(?!\w|\.\d|[\w+.-]*://)"
+#: Addresses with passwords that were met in a store, the latest last.
+_met: OrderedDict[str, None] = OrderedDict()
+_MOST_MET = 100
+
+
+def masked(uri: str) -> str:
+    """The URI without passwords and tokens; of one that can be read in two ways, the scheme alone.
+
+    >>> masked("postgresql://me:pa55@host/db?sslmode=require&password=x")
+    'postgresql://me:***@host/db?sslmode=require&password=***'
+    """
+    start, login, shown = _parted(uri)
+    if shown is None:
+        return start + HIDDEN
+    head, mark, query = _query(shown)
+    parts = [key + sign + (HIDDEN if secret else value) for key, sign, value, secret in query]
+    who = "" if login is None else _masked_login(start, login) + "@"
+    return start + who + head + mark + "&".join(parts)
+
+
+def redacted(text: str, *uris: str) -> str:
+    """A message without the secrets of the URIs and of this machine, however they are spelled.
+
+    Also without the password of any other URI, parameters of a URI that name a secret, and what a
+    header says behind Basic or Bearer. A secret that reads like a word is hidden as a word only.
+    """
+    return _redacted(text, uris, words=True)
+
+
+def without_passwords(text: str, *uris: str) -> str:
+    """What somebody typed, such as a command or a filter, fit to be shown.
+
+    A secret that reads like a word stays: there, it more likely names a method or a value.
+    """
+    return _redacted(text, uris, words=False)
+
+
+def remember(uri: str) -> None:
+    """From now on keep the passwords of this address out of messages; of many, the last hundred."""
+    if masked(uri) != uri:
+        _met[uri] = None
+        _met.move_to_end(uri)
+        while len(_met) > _MOST_MET:
+            _met.popitem(last=False)
+
+
+def tells_a_secret(error: BaseException, *uris: str) -> bool:
+    """Whether the text of an error, or of any that led to it, holds a secret."""
+    waiting: list[BaseException | None] = [error]
+    seen: dict[int, BaseException] = {}
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen[id(one)] = one
+            waiting += [one.__cause__, one.__context__]
+    texts = [text for one in seen.values() for text in (str(one), repr(one))]
+    return any(redacted(text, *uris) != text for text in texts)
+
+
+def raise_alone(error: BaseException) -> NoReturn:
+    """Raise an error that carries no other: a log shows those that led to it, and their secrets."""
+    try:
+        raise error
+    finally:
+        error.__cause__ = error.__context__ = None
+
+
+def _redacted(text: str, uris: Iterable[str], words: bool) -> str:
+    of_machine = (value for name, value in os.environ.items() if _URIS.fullmatch(name))
+    addresses = {*uris, *_met, *of_machine}
+    shown = {uri: masked(uri) for uri in addresses}
+    # An address that is fit to be shown stays whole, even where a secret is also its user or host.
+    shown = {uri: fit for uri, fit in shown.items() if fit != uri}
+    shown |= {fit: fit for fit in map(masked, addresses) if "://" in fit}
+    secrets = _all_secrets(addresses, words)
+    if shown or secrets:
+        longest_first = tuple(sorted(shown, key=len, reverse=True))
+        pattern = _any_of(longest_first, secrets)
+        text = pattern.sub(lambda hit: shown.get(hit[0], HIDDEN), text)
+    text = _IN_TEXT.sub(lambda hit: f"{hit[1]}{_masked_login(hit[1], hit[2])}@", text)
+    text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
+    return _PARAMETER.sub(rf"\1{HIDDEN}", text)
+
+
+def _all_secrets(addresses: Iterable[str], words: bool) -> tuple[str, ...]:
+    """The secrets of these addresses and of this machine, the longest first."""
+    secrets = {value for name, value in os.environ.items() if _TOKENS.fullmatch(name)}
+    secrets.update(*map(_secrets, addresses))
+    logins = [*map(_login, addresses), *_own_logins()]
+    passwords = {password for _, password in logins if password}
+    secrets.update(*map(_parts, passwords))
+    secrets.update([*map(unquote, secrets), *map(unquote_plus, secrets)])
+    pairs = {f"{user}:{password}" for user, _ in logins for password in passwords}
+    secrets.update(*map(_in_a_header, pairs | {*map(unquote, pairs)}))
+    chosen = [one for one in secrets if len(one) > 1 and (words or not _reads_like_words(one))]
+    return tuple(sorted(chosen, key=lambda one: (-len(one), one)))
+
+
+def _own_logins() -> list[tuple[str, str]]:
+    """User and password as MLflow takes them: from the environment, and from its own file."""
+    user, password = (os.environ.get(f"MLFLOW_TRACKING_{what}", "") for what in _LOGIN)
+    logins = [(user, password)]
+    try:
+        file = Path("~/.mlflow/credentials").expanduser()
+        lines = _CREDENTIALS.findall(file.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, RuntimeError):  # there is none, or no home
+        return logins
+    held = {what.upper(): value for what, value in lines}
+    return [*logins, tuple(held.get(what, "") for what in _LOGIN)]
+
+
+def _in_a_header(pair: str) -> Iterator[str]:
+    """User and password in base64."""
+    for encoding in ("utf-8", "latin-1"):
+        content = pair.encode(encoding, "replace")
+        for encode in (b64encode, urlsafe_b64encode):
+            yield encode(content).decode().rstrip("=")
+
+
+def _reads_like_words(secret: str) -> bool:
+    return len(secret) < _MIXED or _WORDS.fullmatch(secret) is not None
+
+
+@lru_cache(maxsize=32)
+def _any_of(addresses: tuple[str, ...], secrets: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join([*map(re.escape, addresses), *map(_pattern, secrets)]))
+
+
+def _pattern(secret: str) -> str:
+    """The secret, in any spelling; what reads like a word not as a part of others."""
+    spelled = "".join(map(_spelled, secret))
+    if not _reads_like_words(secret):
+        return f"(?i:{spelled})"
+    begin = _BEGIN if re.match(r"\w", secret[0]) else ""
+    end = _END if re.match(r"\w", secret[-1]) else ""
+    return begin + spelled + end
+
+
+@lru_cache(maxsize=1024)
+def _spelled(character: str) -> str:
+    """A pattern: the character as it is, and as URIs, HTML, JSON and Python spell it."""
+    if character.isascii() and character.isalnum():
+        return character
+    code = ord(character)
+    utf8 = character.encode("utf-8", "surrogatepass")
+    ways = [character, repr(character)[1:-1], ascii(character)[1:-1], json.dumps(character)[1:-1]]
+    ways += [f"\\u{code:04x}", f"&#{code};", f"&#x{code:x};"]
+    ways += [f"&{_ENTITIES[code]};"] if code in _ENTITIES else []
+    for raw in (utf8, character.encode("latin-1", "replace")):
+        quoted = "".join(f"%{byte:02X}" for byte in raw)
+        ways += [quoted, quoted.replace("%", "%25"), repr(raw)[2:-1], raw.decode("latin-1")]
+    patterns = [*map(re.escape, sorted(set(ways), key=len, reverse=True))]
+    if character.isspace():
+        patterns += [r"\s+", r"\+"]
+    if not character.isascii() and character != _UNREADABLE:
+        patterns += [r"\?", f"(?:{_spelled(_UNREADABLE)})+"]
+    # What is quoted again has up to three backslashes before its own.
+    return rf"\\{{0,3}}(?i:{'|'.join(patterns)})"
+
+
+def _parted(uri: str) -> tuple[str, str | None, str | None]:
+    """Scheme, user and password, and the rest; where they cannot be told apart, all of it and None.
+
+    Parsers do not agree where a password with special characters ends: urllib stops at ``/``, ``?``
+    and ``#``, SQLAlchemy at the first ``@``. The last ``@`` is behind it for all of them.
+    """
+    scheme = re.match(r"[A-Za-z][\w+.-]*://", uri)
+    start = scheme[0] if scheme else ""
+    rest = uri[len(start) :]
+    if re.split(r"[+:]", start)[0].lower() in ("sqlite", "file") and rest.startswith("/"):
+        return start, None, rest
+    login: str | None
+    login, at, behind = rest.rpartition("@")
+    if not at or ("/" in login and ":" not in login):
+        login = None
+        behind = rest
+    elif re.search(r"[?#].*=", login, re.DOTALL):  # a password, or a parameter with an @
+        return start, rest, None
+    has_host = _AUTHORITY.match(behind) is not None
+    if start or login is not None:
+        return (start, login, behind) if has_host else (start, rest, None)
+    if has_host or ":" not in rest or _PLAIN.match(rest):
+        return "", None, rest
+    return "", rest, None
+
+
+def _masked_login(start: str, login: str) -> str:
+    """User and password as they may be shown: the user, unless that may be a token."""
+    user, colon, password = login.partition(":")
+    web = start.lower().startswith("http")
+    plain = _USER.fullmatch(user) and not (web and len(user) >= _LONG)
+    if colon and password:
+        return f"{user}:{HIDDEN}" if plain else HIDDEN
+    return login if plain and (not web or _WORD.fullmatch(user)) else HIDDEN
+
+
+def _query(rest: str) -> tuple[str, str, list[tuple[str, str, str, bool]]]:
+    """What is before the parameters, what begins them, and each: key, sign, value, is it secret."""
+    head = re.split("[?#;]", rest, maxsplit=1)[0]
+    mark = rest[len(head) : len(head) + 1]
+    query = rest[len(head) + 1 :]
+    parts = []
+    before = False
+    for part in query.split("&") if mark else ():
+        key, sign, value = part.partition("=")
+        if not sign and before:  # the end of a secret that has an & in it
+            parts.append(("", "", key, True))
+            continue
+        plain = unquote_plus(value)
+        nested = ("=" in plain and _SECRET.search(plain)) or re.search(r":.*@", plain, re.DOTALL)
+        secret = bool(sign and (_SECRET.search(unquote(key)) or nested))
+        before |= secret
+        parts.append((key, sign, value, secret))
+    return head, mark, parts
+
+
+def _login(uri: str) -> tuple[str, str]:
+    """User and password of a URI, both empty where it has none."""
+    _, login, _ = _parted(uri)
+    user, _, password = (login or "").partition(":")
+    return user, password
+
+
+def _secrets(uri: str) -> Iterator[str]:
+    """The secrets of a URI, with each part that a parser may take for one of its own."""
+    start, login, rest = _parted(uri)
+    user, password = _login(uri)
+    if login is not None and _masked_login(start, login) == HIDDEN:
+        yield from _parts(user)
+    yield from _parts(password)
+    if rest is not None:
+        yield from (value for _, _, value, secret in _query(rest)[2] if secret)
+
+
+def _parts(password: str) -> Iterator[str]:
+    """The password, and each part of it that a parser may take for something else."""
+    yield password
+    cuts = [cut.end() for cut in re.finditer(r"[:/?#@]", password)]
+    cuts += [cut.start() for cut in re.finditer("%", password)]
+    yield from (password[cut:] for cut in cuts if len(password) - cut >= _SHORT)
+    yield from (part for part in re.split(r"[:/?#@&=]", password) if len(part) >= _SHORT)
