@@ -208,38 +208,55 @@ def hierarchical_pairs(
     by_measure = {}
     for measure, tables in values.items():
         sign = -1.0 if directions[measure] == "min" else 1.0
-        rope = float(ropes[measure])
-        columns = {d: {m: sign * t[m].to_numpy(float) for m in t} for d, t in tables.items()}
-        methods = dict.fromkeys(method for of in columns.values() for method in of)
-        table, shrunken, frozen = [], [], set()
-        for a, b in combinations(methods, 2):
-            gaps = {d: of[a] - of[b] for d, of in columns.items() if a in of and b in of}
-            gaps = {d: gap[~np.isnan(gap)] for d, gap in gaps.items()}
-            gaps = {d: gap for d, gap in gaps.items() if len(gap) > 1}
-            if len(gaps) < 2:
-                continue
-            names = {"method_a": a, "method_b": b}
-            correlations = np.array([rho[d] for d in gaps])
-            row, by_dataset, constant = _test(
-                list(gaps.values()), correlations, list(gaps), rope, credible_level
-            )
-            frozen |= {d for d, is_so in zip(gaps, constant, strict=True) if is_so}
-            table.append({**names, "n": len(gaps), **row})
-            shrunken.append(pd.DataFrame({**names, **by_dataset}))
-        if table:
-            told = _warnings([d for d in tables if d in frozen], rope, min(r["n"] for r in table))
-            by_measure[measure] = HierarchicalPairs(
-                pd.DataFrame(table),
-                pd.concat(shrunken, ignore_index=True),
-                [m for m in methods if any(m in (r["method_a"], r["method_b"]) for r in table)],
-                list(tables),
-                rope,
-                credible_level,
-                told,
-            )
+        found = _measured(tables, rho, float(ropes[measure]), sign, credible_level)
+        if found is not None:
+            by_measure[measure] = found
     if not by_measure:
         raise ValueError("`values` must have two methods on the same two datasets, got none.")
     return by_measure
+
+
+def _measured(
+    tables: Mapping[Any, pd.DataFrame],
+    rho: Mapping[Any, float],
+    rope: float,
+    sign: float,
+    level: float,
+) -> HierarchicalPairs | None:
+    """Every pair of methods on one measure; None where no two share two datasets."""
+    columns = {d: {m: sign * t[m].to_numpy(float) for m in t} for d, t in tables.items()}
+    table, shrunken, frozen = [], [], set()
+    for a, b in combinations(dict.fromkeys(m for of in columns.values() for m in of), 2):
+        gaps = _gaps(columns, a, b)
+        if len(gaps) < 2:
+            continue
+        names = {"method_a": a, "method_b": b}
+        correlations = np.array([rho[d] for d in gaps])
+        row, by_dataset, constant = _test(
+            list(gaps.values()), correlations, list(gaps), rope, level
+        )
+        frozen |= set(np.array(list(gaps), dtype=object)[constant])
+        table.append({**names, "n": len(gaps), **row})
+        shrunken.append(pd.DataFrame({**names, **by_dataset}))
+    if not table:
+        return None
+    rows = pd.DataFrame(table)
+    return HierarchicalPairs(
+        rows,
+        pd.concat(shrunken, ignore_index=True),
+        list(dict.fromkeys([*rows["method_a"], *rows["method_b"]])),
+        list(tables),
+        rope,
+        level,
+        _warnings([d for d in tables if d in frozen], rope, int(rows["n"].min())),
+    )
+
+
+def _gaps(columns: Mapping[Any, Mapping[Any, Array]], a: Any, b: Any) -> dict[Any, Array]:
+    """By dataset the differences of two methods, where there are two or more."""
+    gaps = {d: of[a] - of[b] for d, of in columns.items() if a in of and b in of}
+    gaps = {d: gap[~np.isnan(gap)] for d, gap in gaps.items()}
+    return {d: gap for d, gap in gaps.items() if len(gap) > 1}
 
 
 def _warnings(frozen: Sequence[Hashable], rope: float, n_datasets: int) -> tuple[str, ...]:

@@ -366,15 +366,7 @@ def plan(
     largest = np.maximum(*np.abs(bounds))
     smallest = np.where(bounds[0] * bounds[1] > 0, np.minimum(*np.abs(bounds)), 0.0)
     half = special.stdtrit(df, 1 - alpha / 2) * deviation * unit
-    test, least, efficiency, too_few = "t", 2, 1.0, ""
-    if by_max_t:
-        test, least = "step-down max-T", datasets_needed(alpha)
-        too_few = f"Changes of sign on {count(n, 'dataset')} cannot separate any pair"
-    elif ranked:
-        test, efficiency = "signed ranks", EFFICIENCY
-        least = feasibility(n, frame.shape[1], alpha, correction).datasets_needed
-        tests = f"Signed-rank tests of {count(len(a), 'pair')}"
-        too_few = f"{tests} on {count(n, 'dataset')} cannot separate any"
+    test, least, efficiency, too_few = _design(frame.shape, len(a), over, correction, alpha)
 
     def size(of: Array) -> Array:
         enough = np.maximum(
@@ -413,6 +405,26 @@ def plan(
         }
     )
     return Plan(rows, over, test, power, alpha, level, n, ratio, least, tuple(warnings))
+
+
+def _design(
+    shape: tuple[int, int],
+    n_pairs: int,
+    over: str,
+    correction: str,
+    alpha: float,
+) -> tuple[str, int, float, str]:
+    """What is planned for, the fewest rows with which it can reject, its efficiency relative to the
+    t test, and that there are fewer.
+    """
+    n, m = shape
+    if over == "folds":
+        return "t", 2, 1.0, ""
+    on = f"on {count(n, 'dataset')} cannot separate any"
+    if correction == "max-t":
+        return "step-down max-T", datasets_needed(alpha), 1.0, f"Changes of sign {on} pair"
+    least = feasibility(n, m, alpha, correction).datasets_needed
+    return "signed ranks", least, EFFICIENCY, f"Signed-rank tests of {count(n_pairs, 'pair')} {on}"
 
 
 def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Array:

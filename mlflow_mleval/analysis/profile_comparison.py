@@ -395,11 +395,7 @@ def compare_profiles(
     across = _across(parts, asked)
     tests = _awareness_tests(summaries, alpha, absent)
     if across is not None or any(tests.values()):
-        cells = [(d, m) for m in profiles.methods for d in profiles.datasets]
-        lacking = list(dict.fromkeys(m for d, m in cells if (d, m) not in profiles.errors))
-        if lacking:
-            text = f"Tests over datasets are without {some(lacking)}: no profile on every dataset."
-            warnings.append(text)
+        warnings += _lacking(profiles)
     options = {
         "kind": profiles.kind,
         "family": family,
@@ -412,16 +408,7 @@ def compare_profiles(
         "top": top,
     }
     claims = [row for part in parts for row in part.claims()]
-    if any(part.tested for part in parts):
-        apart_by = {frozenset(claim[1:3]) for claim in claims}
-        across = None if across is None else _among(across, across.index, apart_by)
-    else:
-        certain = [] if across is None else across.index[across["significant"]]
-        apart_by = {frozenset(at[:2]) for at in certain}
-    for name, test in tests.items():
-        if test is not None:
-            pairs = zip(test.table["method_a"], test.table["method_b"], strict=True)
-            tests[name] = replace(test, table=_among(test.table, pairs, apart_by))
+    across, tests = _confined(across, tests, claims if any(p.tested for p in parts) else None)
     crossings = [row for part in parts for row in part.crossings()]
     tables = [part.rows() for part in parts]
     return ProfileComparison(
@@ -467,6 +454,36 @@ def _among(
     """The table of tests, of which those of other pairs than these are not significant."""
     among = np.array([frozenset(pair[:2]) in apart for pair in pairs], dtype=bool)
     return table.assign(significant=table["significant"] & among)
+
+
+def _confined(
+    across: pd.DataFrame | None,
+    tests: Mapping[str, PairwiseResult | None],
+    claims: Sequence[tuple[Any, ...]] | None,
+) -> tuple[pd.DataFrame | None, dict[str, PairwiseResult | None]]:
+    """Tests over datasets, which speak only of pairs that the first family separates: the claims
+    along profiles, or without tests over folds (None) the pairs over datasets.
+    """
+    if claims is not None:
+        separated = {frozenset(claim[1:3]) for claim in claims}
+        across = None if across is None else _among(across, across.index, separated)
+    else:
+        certain = [] if across is None else across.index[across["significant"]]
+        separated = {frozenset(at[:2]) for at in certain}
+    heard = dict(tests)
+    for name, test in tests.items():
+        if test is not None:
+            pairs = zip(test.table["method_a"], test.table["method_b"], strict=True)
+            heard[name] = replace(test, table=_among(test.table, pairs, separated))
+    return across, heard
+
+
+def _lacking(profiles: Profiles) -> list[str]:
+    """What to tell of methods that tests over datasets are without."""
+    cells = [(d, m) for m in profiles.methods for d in profiles.datasets]
+    names = list(dict.fromkeys(m for d, m in cells if (d, m) not in profiles.errors))
+    text = f"Tests over datasets are without {some(names)}: no profile on every dataset."
+    return [text] if names else []
 
 
 def _chosen(

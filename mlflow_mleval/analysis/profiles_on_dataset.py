@@ -183,6 +183,22 @@ class OnDataset:
         """1 where a is better for certain, -1 where b is, else 0."""
         return np.where(self.pvalue <= self.alpha, np.sign(self.difference), 0)
 
+    def add(self, where: Ints, by_fold: Array, first: Ints, second: Ints, scale: float) -> Array:
+        """The t test along the parameter of pairs that go to these rows, by losses methods x folds
+        x parameters; returns the angles of `along_parameter`.
+        """
+        _, n_folds, n_at = by_fold.shape
+        angles = np.empty((len(first), n_at - 1))
+        step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
+        for start in range(0, len(first), step):
+            pairs = slice(start, start + step)
+            d = by_fold[second[pairs]] - by_fold[first[pairs]]
+            self.along[where[pairs]], angles[pairs] = along_parameter(d, scale)
+            d[np.abs(d) <= NOISE] = 0.0
+            self.counts[:, where[pairs]] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
+        self.n_folds[where] = n_folds
+        return angles
+
     def rows(self) -> pd.DataFrame:
         """The rows of `ProfileComparison.table`: each pair at each parameter, over the folds that
         both have.
@@ -432,6 +448,19 @@ def _bands(
     return tuple(np.clip(ends, 0, 1))
 
 
+def _by_fold(
+    profiles: Profiles,
+    dataset: str,
+    losses: Mapping[str, Array],
+    methods: list[str],
+    folds: AnyArray,
+) -> Array:
+    """The losses of these methods on folds that they share: methods x folds x parameters."""
+    theirs = [profiles.folds[dataset, m] for m in methods]
+    orders = [[own.index(fold) for fold in folds] for own in theirs]
+    return np.array([losses[m][order] for m, order in zip(methods, orders, strict=True)])
+
+
 def _test(
     asked: Asked,
     part: OnDataset,
@@ -461,26 +490,15 @@ def _test(
             n_few += int(going.sum())
         if n_folds < 2 or not going.any():
             continue
-        folds = [fold for fold, has in zip(shared.folds, sharing.folds, strict=True) if has]
         here = [m for m in names if m in place]
-        theirs = (asked.profiles.folds[part.dataset, m] for m in here)
-        orders = [[own.index(fold) for fold in folds] for own in theirs]
-        by_fold = np.array([losses[m][order] for m, order in zip(here, orders, strict=True)])
+        folds = np.array(shared.folds, dtype=object)[sharing.folds]
+        by_fold = _by_fold(asked.profiles, part.dataset, losses, here, folds)
         at = np.cumsum(inside) - 1
         first, second = at[i[going]], at[j[going]]
         positions = np.array([place[m] for m in here])
         where = rows[positions[first], positions[second]]
         scale = float(np.sqrt(variance_factor(n_folds, sharing.how.headline_ratio)))
-        n_at = len(part.at)
-        angles = np.empty((len(first), n_at - 1))
-        step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
-        for start in range(0, len(first), step):
-            pairs = slice(start, start + step)
-            d = by_fold[second[pairs]] - by_fold[first[pairs]]
-            part.along[where[pairs]], angles[pairs] = along_parameter(d, scale)
-            d[np.abs(d) <= NOISE] = 0.0
-            part.counts[:, where[pairs]] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
-        part.n_folds[where] = n_folds
+        angles = part.add(where, by_fold, first, second, scale)
         if not shared.whole.all():  # the means are those over the same folds, too
             means = by_fold.mean(axis=1)
             part.first[where], part.second[where] = means[first], means[second]

@@ -850,17 +850,8 @@ def collected(
             "Pairs are separated although the Friedman test over all methods finds no difference."
         )
     if study.filled:
-        per = pd.Series([d for d, _ in study.filled]).value_counts()
-        where = ", ".join(f"{d} ({n})" for d, n in per.items())
-        total = len(study.datasets) * len(study.methods)
-        are, them = ("is", "it") if len(study.filled) == 1 else ("are", "them")
-        why = f" ({why})" if (why := study.why_empty(study.filled)) else ""
         alone = decides is not None and not decides.test.by_mean_ranks and not counted
-        left = f"; tests of pairs leave {them} out" if alone else ""
-        doubts.append(
-            f"{len(study.filled)} of {total} results {are} missing{why}: {where}. The ranking "
-            f"gives {them} the dataset's worst value{left}."
-        )
+        doubts.append(_filled(study, alone))
     doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
     doubts += [*(sure.dethrone.warnings if sure else ()), *warned]
     doubts += [
@@ -868,6 +859,20 @@ def collected(
     ]  # which stands beside it
     doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
     return tuple(dict.fromkeys(doubts))
+
+
+def _filled(study: Study, left_out: bool) -> str:
+    """Which results are missing, what the ranking does, and what tests of pairs do."""
+    per = pd.Series([d for d, _ in study.filled]).value_counts()
+    where = ", ".join(f"{d} ({n})" for d, n in per.items())
+    total = len(study.datasets) * len(study.methods)
+    are, them = ("is", "it") if len(study.filled) == 1 else ("are", "them")
+    why = f" ({why})" if (why := study.why_empty(study.filled)) else ""
+    tests = f"; tests of pairs leave {them} out" if left_out else ""
+    return (
+        f"{len(study.filled)} of {total} results {are} missing{why}: {where}. The ranking "
+        f"gives {them} the dataset's worst value{tests}."
+    )
 
 
 def put_first(turned: Sequence[tuple[Any, Any]], of: str) -> list[str]:

@@ -278,6 +278,19 @@ def over_sharings(
         part = np.ascontiguousarray(values[s.members][:, s.folds])
         return make(part, s.how, [methods[i] for i in s.members])
 
+    def tests_or_reason(s: Sharing) -> FoldTests | str:
+        n_folds = int(s.folds.sum())
+        if n_folds < 2:
+            return FEW_SHARED
+        if n_folds < least:
+            together = f"{n_measures} measures together"
+            return f"they have only {n_folds} folds in common, too few to test {together}"
+        try:
+            made = tests_of(s)
+        except ValueError as error:
+            return str(error).rstrip(".")
+        return made if made.test == main.test else _OTHER_PROTOCOL
+
     first, *others = sharings
     main = make(values, first.how, list(methods)) if not others else tests_of(first)
     if not others:
@@ -292,22 +305,9 @@ def over_sharings(
     }
     residual_df = np.full((n, 1), np.nan)
     for s in sharings:
-        n_folds = int(s.folds.sum())
-        made, why = main, ""
-        if n_folds < 2:
-            why = FEW_SHARED
-        elif n_folds < least:
-            together = f"{n_measures} measures together"
-            why = f"they have only {n_folds} folds in common, too few to test {together}"
-        elif s is not first:
-            try:
-                made = tests_of(s)
-            except ValueError as error:
-                why = str(error).rstrip(".")
-            if made.test != main.test:
-                why = _OTHER_PROTOCOL
-        if why:
-            problem[s.rows] = why
+        made: FoldTests | str = main if s is first else tests_or_reason(s)
+        if isinstance(made, str):
+            problem[s.rows] = made
             continue
         rows = made.table.iloc[s.inner]
         problem[s.rows] = rows["problem"]
