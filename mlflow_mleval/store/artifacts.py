@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -133,7 +134,7 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
         return _by_route(run_id, address, path, target) or _from_address(address, path, target)
 
     with _address_errors(address):
-        fetched = budget.within("download_artifacts", fetch)
+        fetched = budget.within("download_artifacts", fetch, budget.MOST_ARTIFACT)
     return target if fetched else None
 
 
@@ -228,17 +229,30 @@ def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
     if _only_routes:
         found = {path: _fetched(run_id, path, folder) for path in _listed(run_id)}
         return {path: file.read_bytes() for path, file in found.items() if file is not None}
-    check_login(run.info.artifact_uri)
+    there = _at_address(run.info.artifact_uri)
     try:
-        with store.environment(MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false"):
-            root = Path(client.download_artifacts(run_id, "", str(folder)))
+        paths = budget.within("list_artifacts", lambda: _files(there))
     except (MlflowException, OSError):  # it has none
         return {}
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file()
-    }
+    content = {}
+    for path in paths:
+        target = inside(folder, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        budget.within(
+            "download_artifacts",
+            partial(there._download_file, path, str(target)),
+            budget.MOST_ARTIFACT,
+        )
+        content[path] = target.read_bytes()
+    return content
+
+
+def _files(there: Any, folder: str | None = None) -> list[str]:
+    """The paths of all files, read in this thread: `download_artifacts` has a pool of its own."""
+    paths: list[str] = []
+    for entry in there.list_artifacts(folder):
+        paths += _files(there, entry.path) if entry.is_dir else [entry.path]
+    return paths
 
 
 def repository(run: Run) -> Any:
@@ -330,11 +344,10 @@ def _ask(
     address = mlflow.get_tracking_uri().rstrip("/") + path
 
     def ask() -> requests.Response:
-        with budget.session() as session:
-            return session.request(
-                method, address, params=query, data=body, headers=headers, timeout=SECONDS
-            )
+        return requests.request(
+            method, address, params=query, data=body, headers=headers, timeout=SECONDS
+        )
 
-    response = budget.within(path, ask)
+    response = budget.within(path, ask, budget.MOST_ARTIFACT)
     response.raise_for_status()
     return response

@@ -340,7 +340,7 @@ def marks(kind: str, method: str, dataset: str) -> dict[str, str]:
 
 def quiet():
     """Without MLflow's links to runs and its progress bars on the user's terminal."""
-    return store.environment(**_QUIET)
+    return budget.environment(**_QUIET)
 
 
 def create(

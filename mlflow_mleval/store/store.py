@@ -217,13 +217,13 @@ def server_address() -> str | None:
 
 
 class _Client(MlflowClient):
-    """A client that waits for a store elsewhere, and for artifacts, as long as `budget` says."""
+    """A client that waits for a store elsewhere as long as `budget` says."""
 
     def __getattribute__(self, name: str) -> Any:
         method = super().__getattribute__(name)
         if name.startswith("_") or not callable(method):
             return method
-        if name != "download_artifacts" and not is_elsewhere(self.tracking_uri):
+        if not is_elsewhere(self.tracking_uri):
             return method
         return lambda *args, **parts: budget.within(name, partial(method, *args, **parts))
 
@@ -863,21 +863,9 @@ def reason(error: Exception) -> str:
     )
 
 
-@contextmanager
-def environment(**values: str) -> Iterator[None]:
-    """Environment variables that hold while the block runs, unless the user has set them."""
-    added = {key: value for key, value in values.items() if key not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for key in added:
-            os.environ.pop(key, None)
-
-
 def quick():
     """Few retries: MLflow's own default keeps trying for minutes."""
-    return environment(**_QUICK)
+    return budget.environment(**_QUICK)
 
 
 def _existing(client: MlflowClient, wanted: str = "") -> str:
@@ -948,7 +936,8 @@ def _probe_database(uri: str, create: bool) -> None:
                 "mleval import FILE."
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-    engine = sqlalchemy.create_engine(url)
+    timeout = budget.connecting(url.get_dialect().driver)
+    engine = sqlalchemy.create_engine(url, connect_args=timeout)
     try:
         sqlalchemy.inspect(engine).get_table_names()
     finally:

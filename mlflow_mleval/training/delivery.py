@@ -413,7 +413,7 @@ def bounded(act: Callable[[], T], seconds: float | None = None, renewed: bool = 
         return f"the store {name} has not done it within {limit:g} seconds ({LIMIT})."
 
     with (
-        store.environment(**{f"MLFLOW_HTTP_REQUEST_{k}": v for k, v in settings.items()}),
+        budget.environment(**{f"MLFLOW_HTTP_REQUEST_{k}": v for k, v in settings.items()}),
         runs.quiet(),
     ):
         return budget.bounded(act, max(seconds, 0), late, renewed)

@@ -3,7 +3,9 @@
 import json
 import os
 import socket
+import subprocess
 import sys
+import textwrap
 import threading
 import time
 import warnings
@@ -13,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from mlflow.utils import request_utils
 from sklearn.neighbors import KNeighborsClassifier
 
 import mlflow_mleval as mleval
@@ -84,7 +85,6 @@ SEARCHES = {
 REASONS = {
     "endless pages": "comes to no end",
     "a token again": "comes to no end",
-    "come back later": "has answered 429 and asks to wait for 600 seconds",
 }
 
 
@@ -117,7 +117,7 @@ class Server:
                     parts = reply(one)
                 elif b"/runs/get" in asked:
                     parts = reply({"run": run("")["runs"][0]})
-                elif b"artifacts" in asked:
+                elif b"artifact" in asked:
                     self.answering.add(connection)
                     parts = self.artifacts()
                 else:
@@ -172,6 +172,11 @@ def eventually(done):
         time.sleep(0.05)
 
 
+def waiting():
+    """The threads that deal with a store."""
+    return [each for each in threading.enumerate() if each.name == "mleval-store"]
+
+
 @pytest.mark.parametrize("kind", SEARCHES)
 def test_a_command_ends_whatever_a_server_does(kind, monkeypatch):
     with serving(SEARCHES[kind]) as server:
@@ -194,32 +199,57 @@ def test_a_database_that_says_nothing_ends_a_command(monkeypatch):
 @pytest.mark.parametrize("kind", ["a dripping body", "dripping headers", "an endless body"])
 def test_what_nobody_waits_for_is_read_no_further(kind, monkeypatch):
     monkeypatch.setattr(budget, "MOST_ANSWER", 2**60)
+    others = {*waiting()}
     with serving(SEARCHES[kind]) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
         with pytest.raises(StoreError, match="has not answered"):
             store.search(store.connect(), ["1"])
-        eventually(lambda: all(t.name != "mleval-store" for t in threading.enumerate()))
+        eventually(lambda: not {*waiting()} - others)
 
 
-def test_an_artifact_that_drips_ends_also_in_threads_of_mlflow(monkeypatch, tmp_path):
+def test_an_artifact_that_drips_is_read_no_further(monkeypatch, tmp_path):
     """Its headers drip, so that no timeout of a single read ends it."""
     with serving(lambda: reply(run(""))) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
         client = store.connect()
         server.artifacts = SEARCHES["dripping headers"]
         with pytest.raises(StoreError, match="`download_artifacts` within 2"):
-            client.download_artifacts("a" * 32, "mleval/x.json", str(tmp_path))
+            artifacts.download(client, "a" * 32, "mleval/x.json", str(tmp_path))
         eventually(lambda: not server.answering)
 
 
-def test_mlflow_asks_by_our_adapter_and_without_a_budget_as_ever():
-    session = request_utils._get_request_session(2, 1, 0, (500,), True, True)
-    adapter = session.get_adapter("http://host")
-    assert isinstance(adapter, budget._InTime)
-    assert isinstance(adapter.max_retries, budget._Pauses) and adapter.max_retries.total == 2
-    with serving(lambda: reply(b"x" * 300_000)) as server:
-        answer = session.get(f"http://127.0.0.1:{server.port}/", timeout=60)
-    assert answer.content == b"x" * 300_000
+def test_an_answer_has_its_largest_size(monkeypatch):
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "60")
+    monkeypatch.setattr(budget, "MOST_ANSWER", 2**20)
+    with serving(SEARCHES["an endless body"]) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+        with pytest.raises(StoreError, match="an answer has more than 1,048,576 bytes"):
+            store.search(store.connect(), ["1"])
+
+
+def test_importing_changes_nothing_of_other_libraries():
+    code = """
+        import mlflow.utils.request_utils as asking, requests, sqlalchemy, urllib3
+        import mlflow.store.artifact.artifact_repo as fetching
+        import mlflow.store.tracking.sqlalchemy_store, mlflow.sklearn
+        from sqlalchemy.event.registry import _key_to_collection as listeners
+        rooms = [asking, fetching, requests, requests.adapters, requests.sessions, sqlalchemy]
+        rooms += [urllib3, urllib3.connection, urllib3.connectionpool, urllib3.util.retry]
+        rooms += [requests.Session, requests.adapters.HTTPAdapter, sqlalchemy.engine.Engine]
+        rooms += [urllib3.util.retry.Retry, urllib3.connection.HTTPConnection]
+        before = [dict(vars(each)) for each in [*rooms]], {*listeners}
+        import mlflow_mleval
+        import mlflow_mleval.training.log_evaluation
+        import mlflow_mleval.store.runs, mlflow_mleval.training.delivery
+        for was, each in zip(before[0], rooms):
+            now = vars(each)
+            assert was.keys() == now.keys() and not [n for n in was if was[n] is not now[n]], each
+        assert before[1] == {*listeners}
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_time_is_that_of_the_option_then_of_the_setting(monkeypatch):
@@ -300,11 +330,12 @@ def autologged(knn, X, Y):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_does_not_grow_behind_a_read_that_nobody_waits_for(monkeypatch):
     monkeypatch.setattr(budget, "MOST_ANSWER", 2**60)
+    others = {*waiting()}
     with serving(slowly_endless) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
         with pytest.raises(StoreError, match="has not answered"):
             store.search(store.connect(), ["1"])
-        eventually(lambda: all(t.name != "mleval-store" for t in threading.enumerate()))
+        eventually(lambda: not {*waiting()} - others)
         before = resident()
         time.sleep(5)
         print(f"{before:,} bytes, and after 5 s {resident() - before:,} more")
