@@ -37,6 +37,7 @@ MOST_ANSWER, MOST_ARTIFACT = 256 * 2**20, 2 * 2**30
 _LOOK = 0.1
 #: What the drivers of databases call the time that a connection may take.
 _CONNECT = {
+    "pysqlite": "timeout",
     "psycopg2": "connect_timeout",
     "psycopg": "connect_timeout",
     "pymysql": "connect_timeout",

@@ -167,6 +167,7 @@ _FORESEEN = (
     MlflowException,
     requests.RequestException,
     sqlalchemy.exc.SQLAlchemyError,
+    sqlite3.Error,
     OSError,
     ImportError,
     UnicodeError,
@@ -242,22 +243,38 @@ def is_elsewhere(uri: str) -> bool:
 
 
 def prepare() -> None:
-    """Make the tables of a new SQLite store, which takes as long as the machine is busy."""
+    """Make the tables of a new SQLite store, which takes as long as the machine is busy; or wait
+    for the process that makes them.
+    """
     uri = mlflow.get_tracking_uri()
     with store_errors("open"):
         _refuse_split(uri)
-        file = _sqlite_file(uri)
-    if file is not None and not _has_tables(Path(file)):
+        if (file := _sqlite_file(uri)) is None:
+            return
+        with alone(os.path.realpath(file)):
+            made = _has_tables(Path(file))
+    if not made:
         connect(create=True)
 
 
 def _has_tables(file: Path) -> bool:
-    """Whether MLflow made the tables of the database; its last step is to name their version."""
+    """Whether MLflow made the tables of the database, or another process has locked it; MLflow's
+    last step is to name their version.
+    """
+    place = f"{file.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(place, uri=True, timeout=0)) as database:
             return bool(database.execute("SELECT 1 FROM alembic_version").fetchall())
-    except sqlite3.Error:
-        return False
+    except sqlite3.Error as error:
+        return _is_conflict(error)
+
+
+def check_unlocked() -> None:
+    """Raise StoreError at once where another process keeps a SQLite store from being written."""
+    with store_errors("write to"):
+        if file := _sqlite_file(mlflow.get_tracking_uri()):
+            with closing(sqlite3.connect(file, timeout=0.1, isolation_level=None)) as database:
+                database.execute("BEGIN IMMEDIATE")
 
 
 def find_experiments(

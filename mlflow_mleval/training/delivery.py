@@ -11,7 +11,6 @@ import random
 import re
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -455,12 +454,9 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
 
 def _patience() -> dict[str, Any]:
     """How long to wait for the store: processes that write to one database wait for each other, so
-    there each request has the time that a server has in all; a file answers in the end.
+    there each request has the time that a server has in all.
     """
-    uri = mlflow.get_tracking_uri()
-    if not store.is_elsewhere(uri):
-        return {"seconds": threading.TIMEOUT_MAX}
-    return {"renewed": not uri.startswith("http")}
+    return {"renewed": not mlflow.get_tracking_uri().startswith("http")}
 
 
 def forget() -> None:
@@ -469,6 +465,7 @@ def forget() -> None:
 
 
 def _probe() -> None:
+    store.check_unlocked()
     client = store.connect(create=True)
     with store.store_errors("read"):
         client.search_experiments(max_results=1)

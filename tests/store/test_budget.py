@@ -3,13 +3,14 @@
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -316,6 +317,22 @@ def test_a_training_outlasts_a_database_that_says_nothing(call, tmp_path, monkey
                 calls[call]()
         assert time.monotonic() - start < MOST
     assert call == "cross_validate" or len(list((tmp_path / "unsent").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("way", ["EXCLUSIVE", "IMMEDIATE"])
+def test_a_locked_file_is_waited_for_once(way, db, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLEVAL_UNSENT", str(tmp_path / "unsent"))
+    ev = mleval.evaluate(np.eye(3, dtype=int), np.eye(3))
+    with closing(sqlite3.connect(db, isolation_level=None)) as other:
+        other.execute(f"BEGIN {way}")
+        for seconds in ("1", "600"):
+            monkeypatch.setenv("MLEVAL_TIMEOUT", seconds)
+            start = time.monotonic()
+            with pytest.raises(StoreError, match="is kept in"):
+                mleval.log_evaluation(ev, method="m", dataset="d")
+            assert time.monotonic() - start < MOST
+    assert mleval.log_evaluation(ev, method="m", dataset="d")
+    assert len(list((tmp_path / "unsent").glob("*.json"))) == 2
 
 
 def autologged(knn, X, Y):
