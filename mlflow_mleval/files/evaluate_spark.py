@@ -390,9 +390,7 @@ def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return _merged((row["number"], partial(_unpacked, row["part"], row["error"])) for row in rows)
 
 
-def _merged(
-    parts: Iterable[tuple[int, Callable[[], Evaluation]]],
-) -> Iterator[pa.RecordBatch]:
+def _merged(parts: Iterable[tuple[int, Callable[[], Evaluation]]]) -> Iterator[pa.RecordBatch]:
     """One part of several, held one at a time; of errors that of the first partition."""
     whole: Evaluation | None = None
     failed: tuple[int, str] | None = None

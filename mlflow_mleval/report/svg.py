@@ -112,12 +112,7 @@ class Svg:
     """
 
     def __init__(
-        self,
-        title: str,
-        desc: str,
-        height: float,
-        width: float = WIDTH,
-        inline: bool = False,
+        self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False
     ) -> None:
         self.title = title
         self.desc = desc
@@ -136,13 +131,7 @@ class Svg:
         self.parts.append(Markup(f"<{tag}{_attributes(attributes)}>{inner}</{tag}>"))
 
     def line(
-        self,
-        x1: float,
-        y1: float,
-        x2: float,
-        y2: float,
-        class_: str = "rule",
-        **attributes: Any,
+        self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any
     ) -> None:
         """A straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
@@ -160,13 +149,7 @@ class Svg:
         self.line(left, y, right, y, class_, **attributes)
 
     def rect(
-        self,
-        x: float,
-        y: float,
-        width: float,
-        height: float,
-        class_: str | None,
-        **attributes: Any,
+        self, x: float, y: float, width: float, height: float, class_: str | None, **attributes: Any
     ) -> None:
         """A rectangle."""
         self.add(
@@ -193,11 +176,7 @@ class Svg:
         self.rect(start, y, stop - start, height, class_, **attributes)
 
     def band(
-        self,
-        across: Sequence[float],
-        low: Iterable[float],
-        high: Iterable[float],
-        class_: str,
+        self, across: Sequence[float], low: Iterable[float], high: Iterable[float], class_: str
     ) -> None:
         """A pale area between two lines."""
         edge = [*zip(across, high, strict=True), *list(zip(across, low, strict=True))[::-1]]
@@ -265,11 +244,7 @@ class Svg:
         self.level(y, scale.start, scale.stop, "axis")
 
     def side_axis(
-        self,
-        scale: Scale,
-        ticks: Iterable[tuple[float, str]],
-        left: float,
-        right: float,
+        self, scale: Scale, ticks: Iterable[tuple[float, str]], left: float, right: float
     ) -> None:
         """Numbers at the left of a plot, each with a faint line through it."""
         for tick, text in ticks:
@@ -335,13 +310,7 @@ LINE = 14
 Box = tuple[float, float, float, float]
 
 
-def point_label(
-    svg: Svg,
-    name: str,
-    point: Point,
-    taken: list[Box],
-    class_: str,
-) -> bool:
+def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str) -> bool:
     """Write the name at the nearest free place around its point, with a thin line if that is not
     beside it; if there is one.
     """
@@ -376,10 +345,7 @@ def missed(svg: Svg, count: int, x: float) -> None:
         svg.text(x, svg.height - 4, f"no room for {count} names: see the table", "small muted halo")
 
 
-def _around(
-    point: Point,
-    width: float,
-) -> Iterator[tuple[float, Point]]:
+def _around(point: Point, width: float) -> Iterator[tuple[float, Point]]:
     """Places for a text of this width, the nearest first: distance and the start of its
     baseline.
     """

@@ -18,12 +18,13 @@ from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.measures.registry import MEASURES, expand
-from mlflow_mleval.training import estimators
-from mlflow_mleval.validation import AnyArray
+from mlflow_mleval.training.estimators import Predictions, as_matrix, column, predict
+from mlflow_mleval.validation import AnyArray, present
 
 #: Options of the hierarchical measures that a configuration may hold; its `measures` are those to
 #: log.
 HIERARCHICAL = tuple(name for name in OPTIONS if name != "measures")
+_OF_SCORES = ("threshold", "conventions", "scores")
 _INSTEAD = (
     "With arrays, scipy.sparse or a fitted estimator call "
     "mleval.log_evaluation(mleval.evaluate(y_true, y_score), method=..., dataset=...)."
@@ -50,119 +51,57 @@ def evaluate_output(
         Truth or predictions are missing or have a shape that cannot be used; the text says what
         can.
     """
-    config = {**config, "hierarchy": _hierarchy(config.get("hierarchy"))}
-    if model_type == "one_label":
-        return _evaluate_classes(dataset, model, config)
-    truth, names = _truth(dataset, config)
+    hierarchy = config.get("hierarchy")
+    if isinstance(hierarchy, (str, Path)):
+        hierarchy = read_hierarchy(hierarchy)
+    elif hierarchy is not None and not isinstance(hierarchy, Hierarchy):
+        hierarchy = Hierarchy(hierarchy)
+    one_label = model_type == "one_label"
+    truth, names = _truth(dataset, config, one_label)
+    estimator = _estimator(model)
+    options = {name: config[name] for name in HIERARCHICAL if name in config}
+    options["sample_weight"] = _weights(dataset, config)
+    asked = [m for m in expand(config.get("measures") or ()) if m in MEASURES and MEASURES[m].asked]
+    if asked:
+        options["measures"] = asked
     if model_type == "hierarchical" and names is None and truth.ndim == 1:
-        return _evaluate_sets(truth, dataset, model, config)
-    truth = _matrix(truth, "the targets")
-    names = list(range(truth.shape[1])) if names is None else list(names)
-    estimator = _estimator(model)
-    raw, seconds = _output(dataset, model, estimator, config, len(names))
-    sides = _labels(raw, names)
-    if "threshold" in config and "y_score" in sides:
+        if wrong := [name for name in _OF_SCORES if name in config]:
+            raise ValueError(
+                f"`evaluator_config[{wrong[0]!r}]` must be left out for sets of classes. They need "
+                "it for nothing."
+            )
+        raw, options["predict_time"] = _output(dataset, model, config)
+        predicted = list(_one_column(raw["predictions"]))
+        ev = evaluate_hierarchical(list(truth), predicted, present(hierarchy), **options)
+        return ev, estimator
+    options |= {name: config[name] for name in ("threshold", "conventions") if name in config}
+    options["hierarchy"] = hierarchy
+    if not one_label:
+        truth = _matrix(truth, "the targets")
+        names = list(range(truth.shape[1])) if names is None else list(names)
+    predictions = _of_estimator(dataset, model, estimator, config, names, one_label)
+    if one_label and predictions is not None:
+        known = np.asarray(estimator.classes_).tolist() if names is None else list(names)
+        return predictions.evaluated(truth, label_names=known, **options), estimator
+    if predictions is not None:
+        options["predict_time"] = predictions.predict_time
+        both = {"predictions": predictions.y_pred, "scores": predictions.y_score}
+        raw = {name: side for name, side in both.items() if side is not None}
+    else:
+        raw, options["predict_time"] = _output(dataset, model, config)
+    sides = _classes(raw) if one_label else _labels(raw, list(names or ()))
+    if not one_label and "threshold" in config and "y_score" in sides:
         sides.pop("y_pred", None)
-    options = _options(dataset, config, *_FLAT)
-    return evaluate(truth, **sides, label_names=names, predict_time=seconds, **options), estimator
+    return evaluate(truth, **sides, label_names=names, **options), estimator
 
 
-#: Options of `evaluate` that a configuration may hold, beside those of a hierarchy.
-_FLAT = ("threshold", "conventions", "hierarchy")
-
-
-def _options(dataset: Any, config: Mapping[str, Any], *further: str) -> dict[str, Any]:
-    """The options of the evaluation that the configuration holds."""
-    own = {name: config[name] for name in (*HIERARCHICAL, *further) if name in config}
-    return own | {"sample_weight": _weights(dataset, config)} | _on_request(config)
-
-
-def _evaluate_sets(
-    truth: Any, dataset: Any, model: Any, config: Mapping[str, Any]
-) -> tuple[Evaluation, Any]:
-    """The same of sets of classes by name."""
-    if wrong := [name for name in ("threshold", "conventions", "scores") if name in config]:
-        raise ValueError(
-            f"`evaluator_config[{wrong[0]!r}]` must be left out for sets of classes. They need "
-            "it for nothing."
-        )
-    estimator = _estimator(model)
-    raw, seconds = _output(dataset, model, estimator, config, None)
-    predicted = list(_column(raw["predictions"]))
-    options = _options(dataset, config)
-    ev = evaluate_hierarchical(
-        list(truth), predicted, config["hierarchy"], predict_time=seconds, **options
-    )
-    return ev, estimator
-
-
-def _evaluate_classes(
-    dataset: Any, model: Any, config: Mapping[str, Any]
-) -> tuple[Evaluation, Any]:
-    """The same of one label of several classes."""
-    truth = _true_classes(dataset, config.get("targets"))
-    names = config.get("label_names")
-    estimator = _estimator(model)
-    options = _options(dataset, config, *_FLAT)
-    are_named = not {"predictions", "scores"}.isdisjoint(config)
-    if estimator is None or not hasattr(estimator, "classes_") or are_named:
-        raw, options["predict_time"] = _output(dataset, model, None, config, None)
-        return evaluate(truth, **_classes(raw), label_names=names, **options), estimator
-    table = _without_others(dataset.features_data, config)
-    names = np.asarray(estimator.classes_).tolist() if names is None else list(names)
-    predictions = estimators.predict(estimator, _inputs(model, table), names)
-    _warn_without_scores(predictions)
-    return predictions.evaluated(truth, label_names=names, **options), estimator
-
-
-def _true_classes(dataset: Any, columns: Any) -> AnyArray:
-    """The class of each instance, as MLflow hands it over or from the column that is named."""
-    truth = dataset.labels_data
-    if columns is not None:
-        truth = _chosen(dataset.features_data, columns, "targets", "the data").iloc[:, 0]
-    if truth is None:
-        raise ValueError(
-            f"`targets` must be given, got none: one class for each instance. {_INSTEAD}"
-        )
-    classes = estimators.column(truth)
-    if not is_vector(classes):
-        raise ValueError(
-            "`targets` must hold one class for each instance with this `model_type`, got shape "
-            f"{classes.shape} of {type(classes.flat[0]).__name__}. Label sets are "
-            "model_type='multilabel', sets of classes 'hierarchical'."
-        )
-    return classes
-
-
-def _classes(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """``y_score`` and ``y_pred`` of what is predicted of one label."""
-    sides: dict[str, Any] = {}
-    for name, values in raw.items():
-        array = estimators.column(values)
-        sides["y_score" if name == "scores" or array.ndim == 2 else "y_pred"] = array
-    return sides
-
-
-def _warn_without_scores(predictions: estimators.Predictions) -> None:
-    if predictions.without_score:
-        warnings.warn(f"mleval: there are no scores ({predictions.without_score})", stacklevel=4)
-
-
-def _on_request(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Those of the measures to log that are computed only if they are named."""
-    names = [m for m in expand(config.get("measures") or ()) if m in MEASURES and MEASURES[m].asked]
-    return {"measures": names} if names else {}
-
-
-def _hierarchy(given: Any) -> Hierarchy | None:
-    if given is None or isinstance(given, Hierarchy):
-        return given
-    return read_hierarchy(given) if isinstance(given, (str, Path)) else Hierarchy(given)
-
-
-def _truth(dataset: Any, config: Mapping[str, Any]) -> tuple[AnyArray, Sequence[Any] | None]:
-    """The targets as MLflow hands them over, and the names of the labels where they are given."""
-    columns, truth = config.get("targets"), dataset.labels_data
+def _truth(
+    dataset: Any, config: Mapping[str, Any], one_label: bool
+) -> tuple[AnyArray, Sequence[Any] | None]:
+    """The targets as MLflow hands them over or by the columns that are named, and the names of the
+    labels where they are given.
+    """
+    columns, truth, names = config.get("targets"), dataset.labels_data, config.get("label_names")
     if columns is not None:
         if truth is not None:
             raise ValueError(
@@ -170,14 +109,22 @@ def _truth(dataset: Any, config: Mapping[str, Any]) -> tuple[AnyArray, Sequence[
                 "got both."
             )
         table = _chosen(dataset.features_data, columns, "targets", "the data")
-        if not _is_column_of_lists(table):
-            return table.to_numpy(), config.get("label_names", list(table.columns))
+        if not one_label and not _is_column_of_lists(table):
+            return table.to_numpy(), list(table.columns) if names is None else names
         truth = table.iloc[:, 0].to_numpy()
     if truth is None:
-        raise ValueError(
-            "`targets` must be given, got none: an array, one column of lists, or columns by "
-            f"label in evaluator_config={{'targets': [...]}}. {_INSTEAD}"
-        )
+        wanted = "an array, one column of lists, or columns by label in evaluator_config"
+        wanted = "one class for each instance" if one_label else f"{wanted}={{'targets': [...]}}"
+        raise ValueError(f"`targets` must be given, got none: {wanted}. {_INSTEAD}")
+    if one_label:
+        classes = column(truth)
+        if not is_vector(classes):
+            raise ValueError(
+                "`targets` must hold one class for each instance with this `model_type`, got shape "
+                f"{classes.shape} of {type(classes.flat[0]).__name__}. Label sets are "
+                "model_type='multilabel', sets of classes 'hierarchical'."
+            )
+        return classes, names
     truth = np.asarray(truth)
     if truth.ndim == 1 and truth.dtype != object:
         raise ValueError(
@@ -185,41 +132,62 @@ def _truth(dataset: Any, config: Mapping[str, Any]) -> tuple[AnyArray, Sequence[
             f"({truth[0]!r}, ...). Pass a matrix of 0 and 1, or a column of lists; one label of "
             f"several classes is model_type='one_label'. {_INSTEAD}"
         )
-    return truth, config.get("label_names")
+    return truth, names
+
+
+def _named(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of predictions and scores that the configuration names."""
+    return {n: config[n] for n in ("predictions", "scores") if config.get(n) is not None}
+
+
+def _of_estimator(
+    dataset: Any,
+    model: Any,
+    estimator: Any,
+    config: Mapping[str, Any],
+    names: Sequence[Any] | None,
+    one_label: bool,
+) -> Predictions | None:
+    """What a scikit-learn estimator says, with its scores; None where there is none, or columns
+    are named.
+    """
+    if estimator is None or _named(config) or (one_label and not hasattr(estimator, "classes_")):
+        return None
+    classes = estimator.classes_ if one_label and names is None else names
+    labels = list(np.asarray(classes).tolist()) if one_label else len(names or ())
+    table = _without_others(dataset.features_data, config)
+    schema = model.metadata.get_input_schema()
+    if isinstance(table, pd.DataFrame) and schema is not None and schema.has_input_names():
+        # the columns that the model was logged with, in their order, as MLflow would hand them over
+        table = table[[name for name in schema.input_names() if name in table]]
+    predictions = predict(estimator, table, labels)
+    if predictions.without_score:
+        reason = f"mleval: there are no scores ({predictions.without_score})"
+        warnings.warn(reason, stacklevel=4)
+    return predictions
 
 
 def _output(
-    dataset: Any, model: Any, estimator: Any, config: Mapping[str, Any], n_labels: int | None
+    dataset: Any, model: Any, config: Mapping[str, Any]
 ) -> tuple[dict[str, Any], float | None]:
     """What is predicted, as it came (``predictions``, ``scores`` or both), and the seconds that a
     model took.
     """
-    named = {
-        name: config[name] for name in ("predictions", "scores") if config.get(name) is not None
-    }
-    table = dataset.features_data
-    if model is None:
-        if not named and dataset.predictions_data is None:
-            raise ValueError(
-                "`predictions` must be given without a model, got none: one column of lists, "
-                f"or columns by label in evaluator_config={{'predictions': [...]}}. {_INSTEAD}"
-            )
-        output, seconds, where = table, None, "the data"
-        whole = dataset.predictions_data
-    elif estimator is not None and not named and n_labels is not None:
-        inputs = _inputs(model, _without_others(table, config))
-        predictions = estimators.predict(estimator, inputs, n_labels)
-        _warn_without_scores(predictions)
-        sides = {"predictions": predictions.y_pred, "scores": predictions.y_score}
-        there = {name: side for name, side in sides.items() if side is not None}
-        return there, predictions.predict_time
-    else:
+    named = _named(config)
+    table, seconds, where = dataset.features_data, None, "the data"
+    whole = dataset.predictions_data
+    if model is not None:
         start = time.perf_counter()
-        output = whole = model.predict(_without_others(table, config))
+        table = whole = model.predict(_without_others(table, config))
         seconds, where = time.perf_counter() - start, "the model's output"
+    elif not named and whole is None:
+        raise ValueError(
+            "`predictions` must be given without a model, got none: one column of lists, or "
+            f"columns by label in evaluator_config={{'predictions': [...]}}. {_INSTEAD}"
+        )
     if not named:
         return {"predictions": whole}, seconds
-    return {name: _chosen(output, columns, name, where) for name, columns in named.items()}, seconds
+    return {name: _chosen(table, columns, name, where) for name, columns in named.items()}, seconds
 
 
 def _without_others(table: Any, config: Mapping[str, Any]) -> Any:
@@ -239,22 +207,29 @@ def _weights(dataset: Any, config: Mapping[str, Any]) -> Any:
     return _chosen(dataset.features_data, given, "sample_weights", "the data").iloc[:, 0].to_numpy()
 
 
+def _classes(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """``y_score`` and ``y_pred`` of what is predicted of one label."""
+    sides: dict[str, Any] = {}
+    for name, values in raw.items():
+        array = column(values)
+        sides["y_score" if name == "scores" or array.ndim == 2 else "y_pred"] = array
+    return sides
+
+
 def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
     """``y_score`` and ``y_pred`` of what is predicted; predictions other than 0 and 1 are
     scores.
     """
     sides: dict[str, Any] = {}
-    for name, values in raw.items():
+    for name, given in raw.items():
+        values = given
         if isinstance(values, pd.DataFrame) and not _is_column_of_lists(values):
             values = values[list(names)] if set(names) <= set(values.columns) else values
-            matrix = estimators.as_matrix(values, len(names))
         elif isinstance(values, (pd.DataFrame, pd.Series)):
-            matrix = _matrix(_column(values), f"the {name}")
-        else:
-            rows = isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
-            matrix = estimators.as_matrix(
-                _matrix(values, f"the {name}") if rows else values, len(names)
-            )
+            values = _matrix(_one_column(values), f"the {name}")
+        elif isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1:
+            values = _matrix(values, f"the {name}")
+        matrix = as_matrix(values, len(names))
         if sparse.issparse(matrix):
             matrix = matrix.toarray()
         binary = name == "predictions" and ((matrix == 0) | (matrix == 1)).all()
@@ -269,8 +244,6 @@ def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
 
 def _matrix(values: Any, what: str) -> AnyArray:
     """Rows of equal length as a matrix."""
-    if isinstance(values, np.ndarray) and values.ndim == 2:
-        return values
     try:
         matrix = np.array([np.asarray(row) for row in values])
     except ValueError:
@@ -283,7 +256,7 @@ def _matrix(values: Any, what: str) -> AnyArray:
     return matrix
 
 
-def _column(values: Any) -> Any:
+def _one_column(values: Any) -> Any:
     """One column of any kind of table."""
     if isinstance(values, pd.DataFrame):
         if values.shape[1] != 1:
@@ -319,23 +292,13 @@ def _chosen(table: Any, columns: Any, name: str, where: str) -> pd.DataFrame:
     return table[columns]
 
 
-def _inputs(model: Any, table: Any) -> Any:
-    """The columns that the model was logged with, in their order, as MLflow would hand them to
-    it.
-    """
-    schema = model.metadata.get_input_schema()
-    if not isinstance(table, pd.DataFrame) or schema is None or not schema.has_input_names():
-        return table
-    return table[[name for name in schema.input_names() if name in table]]
-
-
 def _estimator(model: Any) -> Any:
     """The scikit-learn estimator that was logged with ``predict``, else None."""
-    metadata = getattr(model, "metadata", None)
-    flavor = getattr(metadata, "flavors", {}).get("python_function", {})
-    if (
-        flavor.get("loader_module") != "mlflow.sklearn"
-        or flavor.get("predict_fn", "predict") != "predict"
-    ):
-        return None
-    return model.get_raw_model()
+    flavors = getattr(getattr(model, "metadata", None), "flavors", {})
+    flavor = flavors.get("python_function", {})
+    is_sklearn = flavor.get("loader_module") == "mlflow.sklearn"
+    return (
+        model.get_raw_model()
+        if is_sklearn and flavor.get("predict_fn", "predict") == "predict"
+        else None
+    )

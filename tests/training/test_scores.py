@@ -8,11 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import make_multilabel_classification
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    RandomForestClassifier,
-    StackingClassifier,
-)
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, StackingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier

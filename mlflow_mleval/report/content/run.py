@@ -117,10 +117,7 @@ class Curves:
         return found
 
     def _lines(
-        self,
-        area: str,
-        columns: list[str],
-        start: tuple[float, float] | None,
+        self, area: str, columns: list[str], start: tuple[float, float] | None
     ) -> tuple[dict[str, tuple[np.ndarray, float]], list[tuple[str, np.ndarray]]]:
         """The named curves with their areas, and the others; each from its start, else from recall
         0 with the first precision.
@@ -384,10 +381,7 @@ class RunReport:
             low = folds.min()
             high = folds.max()
         return table.assign(
-            half=half,
-            low=low,
-            high=high,
-            **self.intervals.table[["ci_low", "ci_high"]],
+            half=half, low=low, high=high, **self.intervals.table[["ci_low", "ci_high"]]
         )
 
     @cached_property
@@ -482,10 +476,7 @@ class RunReport:
         return path[::-1]
 
 
-def document(
-    report: RunReport | Evaluation,
-    provenance: Provenance | None = None,
-) -> Document:
+def document(report: RunReport | Evaluation, provenance: Provenance | None = None) -> Document:
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
         report = RunReport.of(report, **(provenance or {}))
@@ -765,11 +756,7 @@ def _labels(report: RunReport) -> Section | None:
         *(doc.decimals(c.replace("f1", "F1"), shown[c], 3) for c in ("precision", "recall", "f1")),
     ]
     numbers = Table(
-        columns,
-        len(table),
-        title="In numbers, the lowest F1 first",
-        things="labels",
-        folded=True,
+        columns, len(table), title="In numbers, the lowest F1 first", things="labels", folded=True
     )
     title = "Classes" if noun == "class" else "Labels"
     return Section(
@@ -816,10 +803,7 @@ def _profile(report: RunReport) -> Section | None:
     at = np.unique(np.linspace(0, len(ks) - 1, min(len(ks), _SHOWN)).round().astype(int))
     lines = [Column(KINDS[kind], aligned(p.losses[at])) for kind, p in profiles.items()]
     table = Table(
-        [Column("k", [*map(str, ks[at])], "<"), *lines],
-        title="In numbers",
-        folded=True,
-        depth=PAGE,
+        [Column("k", [*map(str, ks[at])], "<"), *lines], title="In numbers", folded=True, depth=PAGE
     )
     figure = Figure(report.figures["profile"], caption, table)
     return Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
@@ -902,12 +886,7 @@ def _folds(report: RunReport) -> Section | None:
         *(Column(name(m), aligned(shown[m])) for m in shown),
     ]
     table = Table(
-        columns,
-        len(folds),
-        title="All in numbers",
-        things="folds",
-        folded=True,
-        depth=PAGE,
+        columns, len(folds), title="All in numbers", things="folds", folded=True, depth=PAGE
     )
     others = [m for m in folds if MEASURES[m].range != (0, 1)]
     left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""
@@ -967,11 +946,7 @@ def _provenance(report: RunReport) -> Section:
         *((key, name(value, 120)) for key, value in report.provenance.items()),
     ]
     again = Text(
-        [_AGAIN],
-        role="pre",
-        title="To read mleval/data.zip back",
-        folded=True,
-        depth=PAGE,
+        [_AGAIN], role="pre", title="To read mleval/data.zip back", folded=True, depth=PAGE
     )
     directions = {m: MEASURES[m].direction for m in report.ev.measures}
     blocks = [Terms(rows), *([again] if report.portable else []), definitions(directions)]

@@ -48,13 +48,7 @@ BINS = 24
 
 
 def mark(
-    svg: Svg,
-    kind: int,
-    x: float,
-    y: float,
-    r: float,
-    tip: str = "",
-    opacity: float | None = None,
+    svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None
 ) -> None:
     """The mark of a method: thirty combinations of five shapes and six colours, so that colour is
     never alone.
@@ -72,10 +66,7 @@ def mark(
 
 
 def fold_scatter(
-    values: pd.DataFrame,
-    order: Sequence[str],
-    heads: Sequence[str],
-    title: str,
+    values: pd.DataFrame, order: Sequence[str], heads: Sequence[str], title: str
 ) -> Svg:
     """Folds as points on two measures, the mean of each method with its name, and the ellipse of
     its fitted normal distribution.
@@ -145,10 +136,7 @@ def _ellipse(centre: Point, radius: float, covariance: np.ndarray) -> str:
 
 
 def fold_histogram(
-    values: pd.Series,
-    order: Sequence[str],
-    head: str,
-    intervals: pd.DataFrame | None = None,
+    values: pd.Series, order: Sequence[str], head: str, intervals: pd.DataFrame | None = None
 ) -> Svg:
     """A row a method: how many of its folds fall where on one measure, their mean, and its interval
     if there is one.
@@ -226,10 +214,7 @@ SUMMARIES = {s: ARROWS[DIRECTIONS[s]] for s in ("area", "slope", "relative_gain"
 
 
 def profile_lines(
-    curves: pd.DataFrame,
-    family: str,
-    title: str,
-    kinds: Mapping[str, int] | None = None,
+    curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None
 ) -> Svg:
     """Loss against the parameter of the family (k linear, α logarithmic), a line a method, named at
     its end.
@@ -281,13 +266,7 @@ def _parameter_axis(svg: Svg, at: Scale, bottom: float, family: str) -> None:
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
 
 
-def _profile(
-    svg: Svg,
-    kind: int,
-    points: list[Point],
-    marked: bool,
-    tip: str,
-) -> None:
+def _profile(svg: Svg, kind: int, points: list[Point], marked: bool, tip: str) -> None:
     """One line, with marks along it where there are few lines."""
     if len(points) > 1:
         style = f"c{kind % COLOURS} {'thick' if marked else 'thin'}"
@@ -296,14 +275,7 @@ def _profile(
         mark(svg, kind, *point, 3)
 
 
-def _named(
-    svg: Svg,
-    kind: int,
-    name: str,
-    point: Point,
-    end: Point,
-    room: float,
-) -> None:
+def _named(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
     """The name of a line beside its end, with its mark and a thin line from where it ends."""
     x, y = end
     svg.path(
@@ -404,11 +376,7 @@ class _Panels:
     stacked: int  #: how far the second method's name stands below the first's
 
     def draw(
-        self,
-        part: pd.DataFrame,
-        crossings: pd.DataFrame,
-        pair: tuple[str, str],
-        corner: Point,
+        self, part: pd.DataFrame, crossings: pd.DataFrame, pair: tuple[str, str], corner: Point
     ) -> None:
         """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
         left, top = corner
@@ -464,11 +432,7 @@ class _Panels:
             self.svg.text(place, y.start + 16, text, "muted small", "middle")
 
     def _line(
-        self,
-        dataset: str,
-        part: pd.DataFrame,
-        across: list[float],
-        up: list[float],
+        self, dataset: str, part: pd.DataFrame, across: list[float], up: list[float]
     ) -> Point:
         """The line of a dataset, heavy where it is significant; where it ends."""
         points = np.column_stack([across, up])
@@ -485,12 +449,7 @@ class _Panels:
 
 
 def _stretch(
-    svg: Svg,
-    kind: int,
-    points: np.ndarray,
-    class_: str,
-    tip: str,
-    dash: str | None,
+    svg: Svg, kind: int, points: np.ndarray, class_: str, tip: str, dash: str | None
 ) -> None:
     """A piece of a line; a single point as a dot."""
     if len(points) > 1:
@@ -742,10 +701,7 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
 
 
 def _square(
-    title: str,
-    words: str,
-    axes: tuple[str, str],
-    right: float,
+    title: str, words: str, axes: tuple[str, str], right: float
 ) -> tuple[Svg, Scale, Scale]:
     """A plot of shares against shares, its axes drawn."""
     svg = Svg(title, words, SCORE_CURVES_HEIGHT + 58)

@@ -96,9 +96,7 @@ class _Diagram:
 
 
 def critical_difference(
-    mean_ranks: pd.Series,
-    cliques: Sequence[Sequence[str]],
-    cd: float | None = None,
+    mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
 ) -> Svg:
     """Mean ranks, best at the left, with a bar over each maximal group of methods that are not
     separated, and `cd` as a ruler.
@@ -155,9 +153,7 @@ def _ruler(svg: Svg, drawn: _Diagram, cd: float) -> None:
 
 
 def in_tikz(
-    mean_ranks: pd.Series,
-    cliques: Sequence[Sequence[str]],
-    cd: float | None = None,
+    mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
 ) -> str:
     """The same diagram for a paper, as a picture in TikZ, 12 cm wide; needs no library of it."""
     drawn = _Diagram.of(mean_ranks, cliques, cd, (0, 12), unit=0.02)
@@ -220,10 +216,7 @@ def _domain(ranks: pd.Series, n_methods: int, cd: float | None) -> tuple[float, 
 
 
 def _words(
-    ranks: pd.Series,
-    bars: list[tuple[int, list[int]]],
-    methods: list[str],
-    cd: float | None,
+    ranks: pd.Series, bars: list[tuple[int, list[int]]], methods: list[str], cd: float | None
 ) -> str:
     order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in ranks.items())
     groups = "; ".join(", ".join(methods[i] for i in members) for _, members in bars)
@@ -293,13 +286,7 @@ def _texts(rows: Sequence[Any], cell: float) -> tuple[bool, list[list[str]]]:
     return False, [[_sign(row.mean_difference) or "0"] for row in rows]
 
 
-def _cell(
-    svg: Svg,
-    row: Any,
-    lines: Sequence[str],
-    corner: Point,
-    size: float,
-) -> None:
+def _cell(svg: Svg, row: Any, lines: Sequence[str], corner: Point, size: float) -> None:
     """One pair: its colour, its texts, and a frame where it is separated."""
     x, y = corner
     tip = (
@@ -348,9 +335,7 @@ GAP = 26
 
 
 def means_figure(
-    tables: Mapping[str, pd.DataFrame],
-    directions: Mapping[str, str],
-    stressed: Collection[str],
+    tables: Mapping[str, pd.DataFrame], directions: Mapping[str, str], stressed: Collection[str]
 ) -> Svg:
     """A panel a measure, a row a method: its mean as a dot and its interval as a line.
 
@@ -402,11 +387,7 @@ SHRINKAGE_ROW = 22
 
 
 def shrinkage(
-    table: pd.DataFrame,
-    rope: float,
-    mean: float,
-    title: str,
-    better: tuple[str, str],
+    table: pd.DataFrame, rope: float, mean: float, title: str, better: tuple[str, str]
 ) -> Svg:
     """A row a dataset (mean, shrunken, low, high; by falling difference): a ring where it was
     found, a dot where it is drawn to.

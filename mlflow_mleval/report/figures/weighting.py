@@ -289,12 +289,7 @@ def bump(ranks: pd.DataFrame) -> Svg:
     return svg
 
 
-def _bump_line(
-    svg: Svg,
-    points: Sequence[Point | None],
-    kind: int | None,
-    tip: str,
-) -> None:
+def _bump_line(svg: Svg, points: Sequence[Point | None], kind: int | None, tip: str) -> None:
     """A line with a dot at each point, broken where there is none; coloured where it has a kind."""
     line = "plain thin"
     fill = "fgrey"
@@ -376,9 +371,7 @@ def correlation_graph(
 
 
 def _close_pairs(
-    correlation: pd.DataFrame,
-    measures: Sequence[str],
-    threshold: float,
+    correlation: pd.DataFrame, measures: Sequence[str], threshold: float
 ) -> dict[tuple[str, str], float]:
     """The pairs of measures whose correlation lies above the threshold."""
     pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(measures, 2)}
@@ -415,10 +408,7 @@ SIDE = 76
 
 
 def gaia(
-    methods: pd.DataFrame,
-    measures: pd.DataFrame,
-    decision: tuple[float, float],
-    explained: float,
+    methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, float], explained: float
 ) -> Svg:
     """The plane: methods in the direction of an arrow do well by that measure; arrows that point
     the same way agree.

@@ -6,14 +6,7 @@ import logging
 
 import mlflow
 import pytest
-from autolog_cases import (
-    X_TEST,
-    X_TRAIN,
-    Y_TEST,
-    Y_TRAIN,
-    ours,
-    value,
-)
+from autolog_cases import X_TEST, X_TRAIN, Y_TEST, Y_TRAIN, ours, value
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier

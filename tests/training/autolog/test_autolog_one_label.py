@@ -5,12 +5,7 @@ and what a run's page shows.
 import mlflow
 import numpy as np
 import pytest
-from autolog_cases import (
-    metrics,
-    mlflow_on,
-    model_selection,
-    value,
-)
+from autolog_cases import metrics, mlflow_on, model_selection, value
 from one_label_cases import DIGITS, of_sklearn, text_data
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.dummy import DummyClassifier
