@@ -78,10 +78,23 @@ def scorers(
     usual = FLAT if hierarchy is None else (*FLAT, *HIERARCHICAL)
     wanted = list(dict.fromkeys(usual if measures is None else measures))
     flat_names = {*FLAT, "hamming_loss"}
-    tree_names = set() if hierarchy is None else _of_hierarchy(hierarchy)
+    tree_names: set[str] = set()
+    if hierarchy is not None:
+        node = [hierarchy.nodes[0]]
+        tree_names = set(present(evaluate_hierarchical([node], [node], hierarchy).instances))
     ranked_names = {f"{what}_at_{k}" for what, k in parsed(wanted) if what not in SCORED}
-    _refuse_unknown(wanted, flat_names | tree_names, ranked_names, hierarchy is not None)
-    _refuse_without_labels(wanted, label_names)
+    names = flat_names | tree_names
+    if unknown := [m for m in wanted if m not in names | ranked_names]:
+        raise ValueError(
+            f"`measures` must be measures of an instance ({some(sorted(names), 30)}, "
+            f"precision_at_5, recall_at_5, ndcg_at_5 or other k), got {some(unknown)}."
+            f"{meant(unknown)}"
+            + ("" if hierarchy is not None else " Hierarchical ones need `hierarchy`.")
+        )
+    if label_names is None and "hamming_loss" in wanted:
+        raise ValueError(
+            "`labels` must be given for hamming_loss, got None. Name all labels there are."
+        )
     answers = _Answers(expected, predicted, label_names, parse or read_labels)
     ranked = [m for m in wanted if m in ranked_names]
 
@@ -104,31 +117,6 @@ def scorers(
         for title, names, read, values in groups
         if (chosen := [m for m in wanted if m in names])
     ]
-
-
-def _of_hierarchy(hierarchy: Hierarchy) -> set[str]:
-    """The hierarchical measures of an instance."""
-    node = [hierarchy.nodes[0]]
-    return set(present(evaluate_hierarchical([node], [node], hierarchy).instances))
-
-
-def _refuse_unknown(
-    wanted: list[str], names: set[str], ranked_names: set[str], has_hierarchy: bool
-) -> None:
-    if unknown := [m for m in wanted if m not in names | ranked_names]:
-        raise ValueError(
-            f"`measures` must be measures of an instance ({some(sorted(names), 30)}, "
-            "precision_at_5, recall_at_5, ndcg_at_5 or other k), got "
-            f"{some(unknown)}.{meant(unknown)}"
-            + ("" if has_hierarchy else " Hierarchical ones need `hierarchy`.")
-        )
-
-
-def _refuse_without_labels(wanted: list[str], label_names: list[str] | None) -> None:
-    if label_names is None and "hamming_loss" in wanted:
-        raise ValueError(
-            "`labels` must be given for hamming_loss, got None. Name all labels there are."
-        )
 
 
 @dataclass(frozen=True)
@@ -182,12 +170,8 @@ class _Answers:
         return names
 
     def flat_values(self, true: set[str], predicted: set[str]) -> Mapping[str, float]:
-        names = self.named(true | predicted)
-        rows = [
-            np.array([[name in labels for name in names]], dtype=int)
-            for labels in (true, predicted)
-        ]
-        return present(evaluate(rows[0], y_pred=rows[1]).instances).iloc[0]
+        ev = evaluate([true], y_pred=[predicted], label_names=self.named(true | predicted))
+        return present(ev.instances).iloc[0]
 
 
 def _scorer(title: str, chosen: list[str], read: Callable, values: Callable) -> Scorer:

@@ -64,149 +64,87 @@ STATIC = LABEL_COLUMNS.assign(
 PREDICTED, SCORED = [f"p_{n}" for n in NAMES], [f"s_{n}" for n in NAMES]
 
 SHAPES = {
-    "arrays": lambda: (evaluate(score, X, targets=Y), {"y_score": S}, range(K)),
-    "arrays of booleans": lambda: (
-        evaluate(score, X, targets=Y.astype(bool)),
-        {"y_score": S},
-        range(K),
+    "arrays": lambda: evaluate(score, X, targets=Y),
+    "arrays of booleans": lambda: evaluate(score, X, targets=Y.astype(bool)),
+    "from_numpy": lambda: evaluate(score, mlflow.data.from_numpy(X, targets=Y)),
+    "lists of lists": lambda: evaluate(score, X.tolist(), targets=Y.tolist()),
+    "named labels": lambda: evaluate(score, X, {"label_names": NAMES}, targets=Y),
+    "a column of lists": lambda: evaluate(score, FRAME.assign(y=lists(Y)), targets="y"),
+    "a column of arrays": lambda: evaluate(score, FRAME.assign(y=list(Y)), targets="y"),
+    "from_pandas": lambda: evaluate(
+        score, mlflow.data.from_pandas(FRAME.assign(y=lists(Y)), targets="y")
     ),
-    "from_numpy": lambda: (
-        evaluate(score, mlflow.data.from_numpy(X, targets=Y)),
-        {"y_score": S},
-        range(K),
+    "label columns": lambda: evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}),
+    "a column of lists in the config": lambda: evaluate(
+        score, FRAME.assign(y=lists(Y)), {"targets": ["y"]}
     ),
-    "lists of lists": lambda: (
-        evaluate(score, X.tolist(), targets=Y.tolist()),
-        {"y_score": S},
-        range(K),
+    "static lists": lambda: evaluate(
+        None, FRAME.assign(y=lists(Y), p=lists(P)), targets="y", predictions="p"
     ),
-    "named labels": lambda: (
-        evaluate(score, X, {"label_names": NAMES}, targets=Y),
-        {"y_score": S},
-        NAMES,
+    "static lists of scores": lambda: evaluate(
+        None, FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"
     ),
-    "a column of lists": lambda: (
-        evaluate(score, FRAME.assign(y=lists(Y)), targets="y"),
-        {"y_score": S},
-        range(K),
+    "static from_pandas": lambda: evaluate(
+        None,
+        mlflow.data.from_pandas(FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"),
     ),
-    "a column of arrays": lambda: (
-        evaluate(score, FRAME.assign(y=list(Y)), targets="y"),
-        {"y_score": S},
-        range(K),
+    "static columns": lambda: evaluate(
+        None, STATIC, {"targets": TARGETS, "predictions": PREDICTED, "scores": SCORED}
     ),
-    "from_pandas": lambda: (
-        evaluate(score, mlflow.data.from_pandas(FRAME.assign(y=lists(Y)), targets="y")),
-        {"y_score": S},
-        range(K),
+    "one label": lambda: evaluate(
+        None, STATIC, {"targets": ["t_a"], "scores": ["s_a"], "label_names": range(1)}
     ),
-    "label columns": lambda: (
-        evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}),
-        {"y_score": S},
-        TARGETS,
+    "static columns of scores as predictions": lambda: evaluate(
+        None, STATIC, {"targets": TARGETS, "predictions": SCORED}
     ),
-    "a column of lists in the config": lambda: (
-        evaluate(score, FRAME.assign(y=lists(Y)), {"targets": ["y"]}),
-        {"y_score": S},
-        range(K),
+    "static columns of zeros and ones as scores": lambda: evaluate(
+        None, STATIC, {"targets": TARGETS, "scores": PREDICTED}
     ),
-    "static lists": lambda: (
-        evaluate(None, FRAME.assign(y=lists(Y), p=lists(P)), targets="y", predictions="p"),
-        {"y_pred": P},
-        range(K),
+    "a model that returns a frame": lambda: evaluate(
+        lambda x: pd.DataFrame(score(x)), X, targets=Y
     ),
-    "static lists of scores": lambda: (
-        evaluate(None, FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"),
-        {"y_score": S},
-        range(K),
+    "a model that returns columns in another order": lambda: evaluate(
+        lambda x: pd.DataFrame(score(x), columns=NAMES)[["c", "a", "b", "d"]],
+        X,
+        {"label_names": NAMES},
+        targets=Y,
     ),
-    "static from_pandas": lambda: (
-        evaluate(
-            None,
-            mlflow.data.from_pandas(
-                FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"
-            ),
-        ),
-        {"y_score": S},
-        range(K),
+    "a model that returns more columns": lambda: evaluate(
+        lambda x: STATIC, X, {"predictions": PREDICTED, "scores": SCORED}, targets=Y
     ),
-    "static columns": lambda: (
-        evaluate(None, STATIC, {"targets": TARGETS, "predictions": PREDICTED, "scores": SCORED}),
-        {"y_pred": P, "y_score": S},
-        TARGETS,
+    "a model that returns a column of lists": lambda: evaluate(
+        lambda x: pd.DataFrame({"out": lists(score(x)), "id": 1}), X, targets=Y, predictions="out"
     ),
-    "one label": lambda: (
-        evaluate(None, STATIC, {"targets": ["t_a"], "scores": ["s_a"], "label_names": range(1)}),
-        {"y_score": S[:, :1]},
-        range(1),
+    "a model that returns a series of lists": lambda: evaluate(
+        lambda x: pd.Series(lists(score(x))), X, targets=Y
     ),
-    "static columns of scores as predictions": lambda: (
-        evaluate(None, STATIC, {"targets": TARGETS, "predictions": SCORED}),
-        {"y_score": S},
-        TARGETS,
+    "a model that returns predict_proba by label": lambda: evaluate(
+        lambda x: [np.column_stack([1 - c, c]) for c in score(x).T], X, targets=Y
     ),
-    "static columns of zeros and ones as scores": lambda: (
-        evaluate(None, STATIC, {"targets": TARGETS, "scores": PREDICTED}),
-        {"y_score": P},
-        TARGETS,
+    "a model that returns labels": lambda: evaluate(lambda x: score(x) >= 0.5, X, targets=Y),
+    "a model that returns scipy.sparse": lambda: evaluate(
+        lambda x: sparse.csr_array(score(x)), X, targets=Y
     ),
-    "a model that returns a frame": lambda: (
-        evaluate(lambda x: pd.DataFrame(score(x)), X, targets=Y),
-        {"y_score": S},
-        range(K),
-    ),
-    "a model that returns columns in another order": lambda: (
-        evaluate(
-            lambda x: pd.DataFrame(score(x), columns=NAMES)[["c", "a", "b", "d"]],
-            X,
-            {"label_names": NAMES},
-            targets=Y,
-        ),
-        {"y_score": S},
-        NAMES,
-    ),
-    "a model that returns more columns": lambda: (
-        evaluate(lambda x: STATIC, X, {"predictions": PREDICTED, "scores": SCORED}, targets=Y),
-        {"y_pred": P, "y_score": S},
-        range(K),
-    ),
-    "a model that returns a column of lists": lambda: (
-        evaluate(
-            lambda x: pd.DataFrame({"out": lists(score(x)), "id": 1}),
-            X,
-            targets=Y,
-            predictions="out",
-        ),
-        {"y_score": S},
-        range(K),
-    ),
-    "a model that returns a series of lists": lambda: (
-        evaluate(lambda x: pd.Series(lists(score(x))), X, targets=Y),
-        {"y_score": S},
-        range(K),
-    ),
-    "a model that returns predict_proba by label": lambda: (
-        evaluate(lambda x: [np.column_stack([1 - c, c]) for c in score(x).T], X, targets=Y),
-        {"y_score": S},
-        range(K),
-    ),
-    "a model that returns labels": lambda: (
-        evaluate(lambda x: score(x) >= 0.5, X, targets=Y),
-        {"y_pred": P},
-        range(K),
-    ),
-    "a model that returns scipy.sparse": lambda: (
-        evaluate(lambda x: sparse.csr_array(score(x)), X, targets=Y),
-        {"y_score": S},
-        range(K),
-    ),
+}
+#: What these give where it is not the scores S of labels 0..K-1.
+OTHERS = {
+    "named labels": ({"y_score": S}, NAMES),
+    "label columns": ({"y_score": S}, TARGETS),
+    "static lists": ({"y_pred": P}, range(K)),
+    "static columns": ({"y_pred": P, "y_score": S}, TARGETS),
+    "one label": ({"y_score": S[:, :1]}, range(1)),
+    "static columns of scores as predictions": ({"y_score": S}, TARGETS),
+    "static columns of zeros and ones as scores": ({"y_score": P}, TARGETS),
+    "a model that returns columns in another order": ({"y_score": S}, NAMES),
+    "a model that returns more columns": ({"y_pred": P, "y_score": S}, range(K)),
+    "a model that returns labels": ({"y_pred": P}, range(K)),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_gives_the_evaluation_of_the_arrays(client, shape):
-    result, given, names = SHAPES[shape]()
-    same(result, mleval.evaluate(Y[:, : len(names)], **given, label_names=names), client)
+    given, names = OTHERS.get(shape, ({"y_score": S}, range(K)))
+    same(SHAPES[shape](), mleval.evaluate(Y[:, : len(names)], **given, label_names=names), client)
 
 
 def test_options_are_those_of_evaluate_and_log_evaluation(client):
@@ -391,77 +329,47 @@ def test_a_name_for_the_label_columns(client):
 
 
 WRONG = {
-    "no targets": (lambda: evaluate(score, X), "`targets` must be given, got none"),
-    "one value an instance": (
-        lambda: evaluate(score, X, targets=Y[:, 0]),
-        "got one value an instance",
+    "`targets` must be given, got none": lambda: evaluate(score, X),
+    "got one value an instance": lambda: evaluate(score, X, targets=Y[:, 0]),
+    "as many numbers for each instance": lambda: evaluate(
+        score, FRAME.assign(y=class_sets(Y)), targets="y"
     ),
-    "ragged lists": (
-        lambda: evaluate(score, FRAME.assign(y=class_sets(Y)), targets="y"),
-        "as many numbers for each instance",
+    "must be given without a model": lambda: evaluate(None, LABEL_COLUMNS, {"targets": TARGETS}),
+    "got 'treshold'": lambda: evaluate(score, X, {"treshold": 0.3}, targets=Y),
+    "must name columns of the data, got 't_a'": lambda: evaluate(
+        score, FRAME, {"targets": ["t_a", "t_b"]}
     ),
-    "no predictions": (
-        lambda: evaluate(None, LABEL_COLUMNS, {"targets": TARGETS}),
-        "must be given without a model",
+    "unless the data is a DataFrame": lambda: evaluate(score, X, {"targets": TARGETS}),
+    "unless the model's output is a DataFrame": lambda: evaluate(
+        score, X, {"predictions": ["a"]}, targets=Y
     ),
-    "an unknown option": (
-        lambda: evaluate(score, X, {"treshold": 0.3}, targets=Y),
-        "got 'treshold'",
+    "must be left out where": lambda: evaluate(
+        score, LABEL_COLUMNS, {"targets": TARGETS}, targets="t_a"
     ),
-    "unknown columns": (
-        lambda: evaluate(score, FRAME, {"targets": ["t_a", "t_b"]}),
-        "must name columns of the data, got 't_a'",
+    "one column for each of the 4 labels": lambda: evaluate(
+        lambda x: score(x)[:, :3], X, targets=Y
     ),
-    "columns of an array": (
-        lambda: evaluate(score, X, {"targets": TARGETS}),
-        "unless the data is a DataFrame",
+    "must hold only 0 and 1": lambda: evaluate(score, X, targets=Y * 2),
+    "`measures` must name": lambda: evaluate(score, X, {"measures": ["f9"]}, targets=Y),
+    "'hierarchy'.* must be given": lambda: evaluate(score, X, None, "hierarchical", targets=Y),
+    "must hold 0 and 1 where": lambda: evaluate(
+        None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}
     ),
-    "columns of an array as output": (
-        lambda: evaluate(score, X, {"predictions": ["a"]}, targets=Y),
-        "unless the model's output is a DataFrame",
-    ),
-    "targets twice": (
-        lambda: evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}, targets="t_a"),
-        "must be left out where",
-    ),
-    "another width": (
-        lambda: evaluate(lambda x: score(x)[:, :3], X, targets=Y),
-        "one column for each of the 4 labels",
-    ),
-    "no zeros and ones": (lambda: evaluate(score, X, targets=Y * 2), "must hold only 0 and 1"),
-    "an unknown measure": (
-        lambda: evaluate(score, X, {"measures": ["f9"]}, targets=Y),
-        "`measures` must name",
-    ),
-    "no hierarchy": (
-        lambda: evaluate(score, X, None, "hierarchical", targets=Y),
-        "'hierarchy'.* must be given",
-    ),
-    "two kinds of scores": (
-        lambda: evaluate(
-            None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}
-        ),
-        "must hold 0 and 1 where",
-    ),
-    "a threshold for class sets": (
-        lambda: evaluate(
-            None,
-            FRAME.assign(y=class_sets(Y), p=class_sets(P)),
-            {"hierarchy": H, "threshold": 0.3},
-            "hierarchical",
-            targets="y",
-            predictions="p",
-        ),
-        "'threshold'.* must be left out",
+    "'threshold'.* must be left out": lambda: evaluate(
+        None,
+        FRAME.assign(y=class_sets(Y), p=class_sets(P)),
+        {"hierarchy": H, "threshold": 0.3},
+        "hierarchical",
+        targets="y",
+        predictions="p",
     ),
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_used_is_explained_and_nothing_is_logged(client, case):
-    call, message = WRONG[case]
+@pytest.mark.parametrize("message", WRONG)
+def test_what_cannot_be_used_is_explained_and_nothing_is_logged(client, message):
     with pytest.raises((ValueError, TypeError), match=message) as error:
-        call()
+        WRONG[message]()
     assert "Traceback" not in str(error.value)
     assert all(
         not run.data.metrics and "mleval.method" not in run.data.tags
