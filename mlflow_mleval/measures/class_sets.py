@@ -24,6 +24,7 @@ from mlflow_mleval.measures.hierarchy import (
     stretches,
 )
 from mlflow_mleval.measures.registry import LEVEL_NAME, SET_SIZES
+from mlflow_mleval.measures.sets import found_among, rows_of
 from mlflow_mleval.validation import AnyArray, Array
 
 # --------------------------------------------------------------------------------------------------
@@ -266,7 +267,6 @@ def without(labels: sparse.csr_array, dropped: AnyArray) -> sparse.csr_array:
 # 2015, section 2.4).
 
 _SET_BASED_BLOCK = 1 << 20  # members of extended sets that are looked at together
-_SET_BASED_TABLE = 1 << 22  # cells of the dense table into which rows are spread
 
 
 def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str, AnyArray]:
@@ -314,66 +314,37 @@ def set_measures(
     common = np.diff(true.multiply(pred).indptr)
     exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
     sides = true @ known, pred @ known
+    for side in sides:
+        side.sort_indices()
     sizes = [np.diff(side.indptr) for side in sides]
-    rows, width = sides[0].shape
-    both = np.zeros(rows, np.int64)
-    loss = np.zeros(rows)
-    table = np.zeros(max(min(_SET_BASED_TABLE, rows * width), width), bool)
-    for lo, hi in stretches(np.full(rows, width), _SET_BASED_TABLE):
-        row = [np.repeat(np.arange(hi - lo), size[lo:hi]) for size in sizes]
-        node = [side.indices[side.indptr[lo] : side.indptr[hi]] for side in sides]
-        cell = [r * width + c for r, c in zip(row, node, strict=True)]
-        for own, other in ((0, 1), (1, 0)):
-            table[cell[other]] = True
-            if not count_root:
-                table[: (hi - lo) * width : width] = (
-                    True  # then a root is like a class whose parent is in both sets
-                )
-            hit = table[cell[own]]
-            if own == 0:
-                both[lo:hi] = np.bincount(row[own][hit], minlength=hi - lo)
-            loss[lo:hi] += _first_errors(
-                up, row[own][~hit], node[own][~hit], table, width, hi - lo, costs
-            )
-            table[cell[other]] = table[: (hi - lo) * width : width] = False
-    if (
-        not count_root and known.indptr[1]
-    ):  # the virtual root is in every set but the empty ones, and was taken for shared by all
-        both -= sizes[0] > 0
+    both = np.zeros(true.shape[0], np.int64)
+    loss = np.zeros(true.shape[0])
+    width = known.shape[1]
+    cells = [rows_of(side) * width + side.indices for side in sides]
+    for own, other in (cells, cells[::-1]):
+        # Where the virtual root does not count it is as if both sets had it.
+        shared = found_among(other, own)[0] | (not count_root) & (own % width == 0)
+        both = np.bincount(own[shared] // width, minlength=len(both))
+        row, node = np.divmod(own[~shared], width)
+        parents = up.count[node]
+        parent = up.parent[spans(up.start[node], parents)]
+        child = np.repeat(np.arange(len(node)), parents)
+        met = found_among(other, row[child] * width + parent)[0]
+        met |= (not count_root) & (parent == 0)
+        # of errors those that have no parents, or one that both sets have
+        first = parents == 0
+        first[child[met]] = True
+        cost = None if costs is None else costs[node[first]]
+        loss += np.bincount(row[first], cost, minlength=len(loss))
+    # the virtual root is in every set but the empty ones, and was taken for shared by all
+    if not count_root and known.indptr[1]:
+        both -= sizes[1] > 0
         sizes = [size - (size > 0) for size in sizes]
     return rates("h", both, *sizes) | {
         "symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both,
         "h_loss": loss,
         "exact_match": exact,
     }
-
-
-def _first_errors(
-    up: Parents,
-    row: AnyArray,
-    node: AnyArray,
-    table: AnyArray,
-    width: int,
-    rows: int,
-    costs: AnyArray | None,
-) -> AnyArray:
-    """How many of these classes of each row have no parents, or one that is marked in the table; or
-    what these cost.
-    """
-    counts = np.zeros(len(row), bool)
-    place = np.arange(len(row))
-    edge = up.start[node]
-    end = up.start[node + 1]
-    good = edge == end
-    while len(place):
-        counts[place[good]] = True
-        more = ~good & (edge < end)
-        place = place[more]
-        edge = edge[more]
-        end = end[more]
-        good = table[row[place] * width + up.parent[edge]]
-        edge = edge + 1
-    return np.bincount(row[counts], None if costs is None else costs[node[counts]], minlength=rows)
 
 
 def descendant_measures(

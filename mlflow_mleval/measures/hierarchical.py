@@ -28,7 +28,7 @@ from mlflow_mleval.measures.class_sets import (
 )
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, stretches
 from mlflow_mleval.measures.label_ranking import top_labels
-from mlflow_mleval.measures.lca import Meetings, extended_graphs, meet, minimal_graphs
+from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import DISTANCE_NAME, MEASURES, known_measures, numbers
 from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import AnyArray, Array, one_of, present, same_axes
@@ -129,12 +129,6 @@ class Options:
         )
 
 
-def _lca_columns(met: Meetings, rows: int, minimal: bool) -> dict[str, AnyArray]:
-    sizes = minimal_graphs(met, rows) if minimal else extended_graphs(met, rows)
-    exact = {"lca_exact": sizes[3]} if minimal else {}
-    return exact | rates("lca", *sizes[:3])
-
-
 def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.DataFrame:
     """Compare the true and the predicted classes of every instance in a hierarchy.
 
@@ -229,7 +223,10 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
             minimal = checked.lca == "minimal"
             limit = present(checked.lca_max_distance)
             met = meet(up, above, t, q, pairs, lowest, limit, join=minimal)
-            columns |= _lca_columns(met, hi - lo, minimal)
+            sizes = (minimal_graphs if minimal else extended_graphs)(met, hi - lo)
+            columns |= rates("lca", *sizes[:3])
+            if minimal:
+                columns["lca_exact"] = sizes[3]
         parts.append(pd.DataFrame(columns))
     table = pd.concat(parts, ignore_index=True).astype(float)
     del above, near, parts  # the closure may be large, and the next one as large
@@ -352,10 +349,7 @@ def _nearest(true: sparse.csr_array, top: sparse.csr_array, h: Hierarchy) -> Arr
     """Of each instance the shortest path between a class of one set and a class of the other; NaN
     where one is empty.
     """
-    used = np.zeros(len(h) + 1, bool)
-    used[np.concatenate([h._number[side.indices] for side in (true, top)])] = True
-    up, number = h._up.part(h._up.above(np.flatnonzero(used)))
-    true, top = (renumbered(side, number[h._number], len(up.level)) for side in (true, top))
+    up, _, (true, top) = part_above(h, true, top)
     pairs = Pairs.of(true, top, closure(up))
     some = np.flatnonzero(np.diff(pairs.start))
     nearest = np.full(true.shape[0], np.nan)
@@ -366,19 +360,13 @@ def _nearest(true: sparse.csr_array, top: sparse.csr_array, h: Hierarchy) -> Arr
 
 def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.csr_array:
     """A label matrix over all classes of the hierarchy."""
-    position = {name: i for i, name in enumerate(h.nodes)}
-    if unknown := [name for name in names if name not in position]:
+    if unknown := [name for name in names if name not in h]:
         raise ValueError(
             f"`label_names` must be classes of `hierarchy`, got {len(unknown)} others: "
             f"{', '.join(map(repr, unknown[:8]))}."
         )
-    labels = sparse.csr_array(matrix)
-    columns = np.array([position[name] for name in names])[labels.indices]
-    classes = sparse.csr_array(
-        (labels.data, columns, labels.indptr), shape=(labels.shape[0], len(h.nodes))
-    )
-    classes.sort_indices()
-    return classes
+    width = len(h.nodes)
+    return renumbered(sparse.csr_array(matrix), h._positions(names, "label_names"), width)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain, pairwise
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -200,6 +198,8 @@ def lookup(above: sparse.csr_array, rows: AnyArray, columns: AnyArray) -> AnyArr
     """The entries of a closure at these places, 0 where there is none: bisection of all rows at
     once.
     """
+    if not above.nnz:
+        return np.zeros(len(rows), above.dtype)
     lo = above.indptr[rows].astype(np.int64)
     end = above.indptr[rows + 1].astype(np.int64)
     hi = end.copy()
@@ -436,30 +436,25 @@ class Hierarchy:
         """The hierarchy of a CSV file with a header and one edge a row; `weight` names a column of
         lengths.
         """
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            wanted = [parent, child] + [weight] * (weight is not None)
-            missing = [name for name in wanted if name not in (reader.fieldnames or [])]
-            if missing:
-                raise ValueError(
-                    f"`path` must have the columns {wanted}, got {reader.fieldnames}. "
-                    f"{missing[0]!r} is missing."
-                )
-            rows = list(reader)
-        empty = [i for i, row in enumerate(rows, 2) if not all(row[name] for name in wanted)]
-        if empty:
+        wanted = [parent, child] + [weight] * (weight is not None)
+        table = pd.read_csv(
+            path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig"
+        ).fillna("")
+        if missing := [name for name in wanted if name not in table]:
+            raise ValueError(
+                f"`path` must have the columns {wanted}, got {table.columns.tolist()}. "
+                f"{missing[0]!r} is missing."
+            )
+        if empty := (np.flatnonzero((table[wanted] == "").any(axis=1)) + 2).tolist():
             raise ValueError(
                 f"`path` must fill the columns {wanted} on every row, got empty cells on "
                 f"{listing(empty, 'line')}."
             )
-        edges = [(row[parent], row[child]) for row in rows]
+        edges = table[[parent, child]].to_numpy().tolist()
         if weight is None:
             return cls(edges)
-        lengths = pd.to_numeric([row[weight] for row in rows], errors="coerce")
-        if np.isnan(lengths).any():
-            wrong = [
-                row[weight] for row, length in zip(rows, lengths, strict=True) if np.isnan(length)
-            ]
+        lengths = pd.to_numeric(table[weight], errors="coerce").to_numpy(float)
+        if len(wrong := table[weight][np.isnan(lengths)]):
             raise ValueError(
                 f"`weight` must name a column of numbers, got {listing(wrong, 'other')}. Mend "
                 f"{weight!r}."

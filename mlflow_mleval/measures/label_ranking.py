@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN
-from mlflow_mleval.measures.sets import rows_of
+from mlflow_mleval.measures.sets import found_among, rows_of
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 _TABLE = 1 << 16  # entries that are looked at together: the working arrays stay in the cache
@@ -74,7 +74,7 @@ class RowScores:
         labels.
         """
         wanted, there = self._cells
-        met, at = _found(there, wanted)
+        met, at = found_among(there, wanted)
         relevant = np.zeros(len(there), bool)
         relevant[at[met]] = True
         return met, relevant
@@ -105,7 +105,7 @@ class RowScores:
         before = np.bincount(row[in_row], minlength=len(self.counts))[rows]
         n_labels = self.score.shape[1]
         label = n_labels - 1 - before if last else before
-        return _found(self._cells[0], rows * n_labels + label)[0]
+        return found_among(self._cells[0], rows * n_labels + label)[0]
 
     def stored_above(self, rows: Ints, labels: Ints) -> Ints:
         """How many stored labels of these rows have a higher index than these labels."""
@@ -130,14 +130,6 @@ class RowScores:
             truth = self.relevant[at] & stored
             full = bool(stored.all())
             yield Table(rows, scores, truth, self.score.indices[at], None if full else stored)
-
-
-def _found(among: Ints, wanted: Ints) -> tuple[Bools, Ints]:
-    """Which of the wanted numbers are among these, which ascend; and where."""
-    if not len(among):
-        return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.int64)
-    at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
-    return among[at] == wanted, at
 
 
 # --------------------------------------------------------------------------------------------------

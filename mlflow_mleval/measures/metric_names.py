@@ -311,20 +311,35 @@ def is_share(name: str) -> bool:
     return any(map(_SHARES.fullmatch, re.findall("[a-z]+[0-9]?", name.lower())))
 
 
+#: Losses of libraries that cannot lie below 0, in words of their terms.
+_NOT_NEGATIVE = re.compile(
+    "logloss|mlogloss|log_loss|.*crossentropy|multi_error|merror|error|.*_error|hamming_loss|"
+    "zero_one_loss|brier_score_loss|rmse|rmsle|mae|mape|mse|msle|l1|l2|perplexity|wer|cer|ter|"
+    "binary_logloss|multi_logloss|cross_entropy|kullback_leibler"
+)
+
+
 def range_of(name: str, values: Iterable[float]) -> tuple[float, float]:
     """Between which values a measure lies: of an unknown one whose name means a share, between 0
-    and 1, unless these values say otherwise (percent).
+    and 1, of a library's logarithmic loss or error not below 0, unless these values say otherwise
+    (percent).
 
     >>> range_of("test_acc", [0.9]), range_of("test_acc", [93.0]), range_of("val_loss", [0.9])
     ((0.0, 1.0), (-inf, inf), (-inf, inf))
+    >>> range_of("valid-logloss", [0.1]), range_of("valid_0-binary_logloss", [0.1])
+    ((0.0, inf), (0.0, inf))
     """
     if name in MEASURES:
         return MEASURES[name].range
     highest = max(given := list(values), default=0.0)
     if name == "score" and highest <= 1:
         return -math.inf, 1.0  # scikit-learn's: the accuracy, or R²
-    if is_share(name) and highest <= 1 and min(given, default=0.0) >= 0:
+    lowest = min(given, default=0.0)
+    if is_share(name) and highest <= 1 and lowest >= 0:
         return 0.0, 1.0
+    known = term(name)
+    if known is not None and lowest >= 0 and _NOT_NEGATIVE.fullmatch(known.measure):
+        return 0.0, math.inf
     return -math.inf, math.inf
 
 

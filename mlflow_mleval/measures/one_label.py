@@ -193,7 +193,10 @@ def class_vectors(
     probable = score is not None and _is_probability(score, epsilon, probabilities)
     for name, _, value in sides:
         _same_index(value, name, y_true)
-    names = _names(true, pred, y_score, _n_classes(score), label_names)
+    n_classes = None
+    if score is not None:
+        n_classes = _BINARY if score.ndim == 1 else score.shape[1]
+    names = _names(true, pred, y_score, n_classes, label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
     if pred is not None:
@@ -212,13 +215,6 @@ def class_vectors(
     cut = 0.0 if cut == 0.5 and not probable else cut
     above = (score > cut).astype(np.int64)
     return ClassVectors(names, numbers, above, score, probable, epsilon, cut)
-
-
-def _n_classes(score: Array | None) -> int | None:
-    """How many classes the scores are of."""
-    if score is None:
-        return None
-    return _BINARY if score.ndim == 1 else score.shape[1]
 
 
 def _scores(y_score: Any) -> tuple[Array, float]:

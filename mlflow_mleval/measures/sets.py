@@ -31,6 +31,14 @@ def dense(matrix: Any) -> Any:
     return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
+def found_among(among: Ints, wanted: Ints) -> tuple[Bools, Ints]:
+    """Which of the wanted numbers are among these, which ascend; and where."""
+    if not len(among):
+        return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.int64)
+    at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
+    return among[at] == wanted, at
+
+
 def overlap(
     true: Any, pred: Any, always: Bools | None = None, weights: Array | None = None
 ) -> tuple[Ints, AnyArray]:
