@@ -17,105 +17,46 @@ def put(matrix, cell, value):
     return matrix
 
 
+BINARY = "`y_true` must hold only 0 and 1, "
+FINITE = "`y_score` must hold finite scores, "
+NO_SCORES = {"y_score": None}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"y_true": [0, 1, 2], "y_score": S},
-            "`y_score` must hold the 3 instances of `y_true`, got 2",
-        ),
-        (
-            {"y_true": Y[None], "y_score": S},
-            r"`y_true` must be a matrix N x K, got shape \(1, 2, 3\)",
-        ),
-        ({"y_true": 1, "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(\)"),
-        (
-            {"y_true": [[0, 1], [1]], "y_score": S},
-            "`y_true` must be a matrix N x K, got rows of different lengths",
-        ),
-        (
-            {"y_true": Y, "y_score": S[:1]},
-            r"`y_score` must have the shape \(2, 3\) of `y_true`, got \(1, 3\)",
-        ),
-        (
-            {"y_true": Y, "y_pred": Y.T},
-            r"`y_pred` must have the shape \(2, 3\) of `y_true`, got \(3, 2\)",
-        ),
-        ({"y_true": Y}, "`y_score` or `y_pred` must be given, got neither"),
-        (
-            {"y_true": Y[:0], "y_score": S[:0]},
-            r"`y_true` must have at least one row, got shape \(0, 3\)",
-        ),
-        (
-            {"y_true": Y[:, :0], "y_score": S[:, :0]},
-            r"`y_true` must have at least one column, got shape \(2, 0\)",
-        ),
-        ({"y_true": [], "y_score": []}, "`y_true` must hold at least one instance, got none"),
-        (
-            {"y_true": put(Y, (1, 2), 2), "y_score": S},
-            r"`y_true` must hold only 0 and 1, got 2 in row 1, column 2 \(1 such cell\)",
-        ),
-        ({"y_true": Y * 2 - 1, "y_score": S}, r"got -1 in row 0, column 0 \(3 such cells\)"),
-        ({"y_true": put(Y, (0, 1), 0.5), "y_score": S}, "got 0.5 in row 0, column 1"),
-        (
-            {"y_true": put(Y, (0, 1), np.nan), "y_score": S},
-            "`y_true` must hold only 0 and 1, got nan in row 0, column 1",
-        ),
-        (
-            {"y_true": Y, "y_pred": S},
-            r"`y_pred` must hold only 0 and 1, got 0.1 in row 0, column 0 \(6 such "
-            r"cells\).*`y_score`",
-        ),
-        (
-            {"y_true": sparse.csr_array(put(Y, (1, 2), 3)), "y_score": S},
-            "`y_true` must hold only 0 and 1, got 3 in row 1, column 2",
-        ),
-        (
-            {"y_true": Y, "y_score": put(S, (1, 0), np.nan)},
-            r"`y_score` must hold finite scores, got nan in row 1, column 0 \(1 such",
-        ),
-        (
-            {"y_true": Y, "y_score": put(S, (1, 0), -np.inf)},
-            "`y_score` must hold finite scores, got -inf in row 1, column 0",
-        ),
-        (
-            {"y_true": Y, "y_score": sparse.csr_array(put(S, (0, 2), np.nan))},
-            "got nan in row 0, column 2",
-        ),
-        (
-            {"y_true": Y, "y_score": S, "threshold": [0.5, 0.5]},
-            "`threshold` must be one number or one for each of the 3 labels",
-        ),
-        ({"y_true": Y, "y_score": S, "threshold": np.nan}, "`threshold` must be one number"),
-        (
-            {"y_true": Y, "y_score": S, "label_names": ["a", "b"]},
-            "`label_names` must hold one name for each of the 3 labels, got 2",
-        ),
-        (
-            {"y_true": Y, "y_score": S, "label_names": ["a", "b", "a"]},
-            "`label_names` must differ, got 'a' more than once",
-        ),
-        (
-            {"y_true": Y, "y_score": S, "folds": [1]},
-            r"`folds` must hold one value for each of the 2 rows, got shape \(1,\)",
-        ),
-        (
-            {"y_true": Y, "y_score": S, "folds": [1, None]},
-            r"`folds` must not be missing, got none for row 1 \(1 such rows?\)",
-        ),
-        (
-            {"y_true": Y, "y_score": S, "conventions": "weka"},
-            "`conventions` must be one of 'sklearn', 'mulan', got 'weka'",
-        ),
-        (
-            {"y_true": Y, "y_score": S, "fit_time": -1},
-            "`fit_time` must be one number, in seconds and not negative, got -1",
-        ),
+        ({"y_true": [0, 1, 2]}, "`y_score` must hold the 3 instances of `y_true`, got 2"),
+        ({"y_true": Y[None]}, r"`y_true` must be a matrix N x K, got shape \(1, 2, 3\)"),
+        ({"y_true": 1}, r"`y_true` must be a matrix N x K, got shape \(\)"),
+        ({"y_true": [[0, 1], [1]]}, "must be a matrix N x K, got rows of different lengths"),
+        ({"y_score": S[:1]}, r"`y_score` must have the shape \(2, 3\) of `y_true`, got \(1, 3\)"),
+        ({"y_pred": Y.T}, r"`y_pred` must have the shape \(2, 3\) of `y_true`, got \(3, 2\)"),
+        (NO_SCORES, "`y_score` or `y_pred` must be given, got neither"),
+        ({"y_true": Y[:0]}, r"`y_true` must have at least one row, got shape \(0, 3\)"),
+        ({"y_true": Y[:, :0]}, r"`y_true` must have at least one column, got shape \(2, 0\)"),
+        ({"y_true": []}, "`y_true` must hold at least one instance, got none"),
+        ({"y_true": put(Y, (1, 2), 2)}, BINARY + r"got 2 in row 1, column 2 \(1 such cell\)"),
+        ({"y_true": Y * 2 - 1}, r"got -1 in row 0, column 0 \(3 such cells\)"),
+        ({"y_true": put(Y, (0, 1), 0.5)}, "got 0.5 in row 0, column 1"),
+        ({"y_true": put(Y, (0, 1), np.nan)}, BINARY + "got nan in row 0, column 1"),
+        ({"y_pred": S}, r"`y_pred` must .* got 0.1 in row 0, column 0 \(6 such.*`y_score`"),
+        ({"y_true": sparse.csr_array(put(Y, (1, 2), 3))}, BINARY + "got 3 in row 1, column 2"),
+        ({"y_score": put(S, (1, 0), np.nan)}, FINITE + r"got nan in row 1, column 0 \(1 such"),
+        ({"y_score": put(S, (1, 0), -np.inf)}, FINITE + "got -inf in row 1, column 0"),
+        ({"y_score": sparse.csr_array(put(S, (0, 2), np.nan))}, "got nan in row 0, column 2"),
+        ({"threshold": [0.5, 0.5]}, "must be one number or one for each of the 3 labels"),
+        ({"threshold": np.nan}, "`threshold` must be one number"),
+        ({"label_names": ["a", "b"]}, "must hold one name for each of the 3 labels, got 2"),
+        ({"label_names": ["a", "b", "a"]}, "`label_names` must differ, got 'a' more than once"),
+        ({"folds": [1]}, r"`folds` must hold one value for each of the 2 rows, got shape \(1,\)"),
+        ({"folds": [1, None]}, r"`folds` must not be missing, got none for row 1 \(1 such rows?\)"),
+        ({"conventions": "weka"}, "`conventions` must be one of 'sklearn', 'mulan', got 'weka'"),
+        ({"fit_time": -1}, "`fit_time` must be one number, in seconds and not negative, got -1"),
     ],
 )
 def test_values_and_shapes(arguments, message):
     with pytest.raises(ValueError, match=message):
-        mleval.evaluate(**arguments)
+        mleval.evaluate(**{"y_true": Y, "y_score": S, **arguments})
 
 
 @pytest.mark.parametrize(

@@ -310,71 +310,52 @@ def test_a_chain_that_falls_is_named_when_it_is_needed():
         choquet_loss([[0, 1, 0]], [[0.5, 0.5, 0.5]], fickle)
 
 
+FROM_MOBIUS, COUNTING = Capacity.from_mobius, Capacity.counting
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "given", "message"),
     [
+        (FROM_MOBIUS, ({(0,): 0.5, (2,): 0.5}, 2), r"sets of labels 0\.\.1, got labels \[2\]"),
+        (FROM_MOBIUS, ({(0,): 0.5, (1,): 0.4}, 2), "normalised, .* got 0 and 0.9"),
+        (FROM_MOBIUS, ({(0,): 0.5, (1,): 0.4}, 20), "with none on the empty set, got 0.9"),
+        (FROM_MOBIUS, ({(): 0.5, (1,): 0.5}, 20), "none on the empty set"),
+        (FROM_MOBIUS, ({(): 0.5, (1,): 0.5}, 2), "normalised, .* got 0.5 and 1"),
+        (FROM_MOBIUS, ({(0,): 2, (0, 1): -1}, 2), r"monotone, got mu\(\{0\}\) = 2 > mu\(\{0, 1\}"),
+        (FROM_MOBIUS, ([0, 1], 2), r"`masses` must be a mapping, or an array of 2\*\*n_labels"),
+        (COUNTING, ([0, 0.5, 1], 3), "`v` must have 4 values"),
+        (COUNTING, ([0.1, 0.5, 1], 2), r"from v\(0\) = 0 to v\(1\) = 1, got 0.1 and 1.0"),
+        (COUNTING, ([0, 0.5, 0.4, 1], 3), r"got v\(1/3\) = 0.5 > v\(2/3\) = 0.4 \(1 such pair\)"),
+        (COUNTING, ([0], 0), "`n_labels` must be a positive integer, got 0"),
+        (Capacity.weighted, ([1, -1],), "`weights` must be a sequence of finite numbers"),
+        (Capacity.weighted, ([1, 1], lambda x: 4 * x * (1 - x)), "normalised"),
+        (Capacity.binomial, (3, 4), r"`k` must be an integer in 1\.\.3"),
+        (Capacity.binomial(3, 1), ({3},), r"must hold labels 0\.\.2, got \[3\]"),
+        (Capacity.binomial(30, 1).values, (), "must be asked for at most 16 labels, got 30"),
         (
-            lambda: Capacity.from_mobius({(0,): 0.5, (2,): 0.5}, 2),
-            r"`masses` must be of sets of labels 0\.\.1, got labels \[2\]",
-        ),
-        (lambda: Capacity.from_mobius({(0,): 0.5, (1,): 0.4}, 2), "normalised, .* got 0 and 0.9"),
-        (
-            lambda: Capacity.from_mobius({(0,): 0.5, (1,): 0.4}, 20),
-            "`masses` must sum to 1, with none on the empty set, got 0.9",
-        ),
-        (lambda: Capacity.from_mobius({(): 0.5, (1,): 0.5}, 20), "none on the empty set"),
-        (lambda: Capacity.from_mobius({(): 0.5, (1,): 0.5}, 2), "normalised, .* got 0.5 and 1"),
-        (
-            lambda: Capacity.from_mobius({(0,): 2, (0, 1): -1}, 2),
-            r"monotone, got mu\(\{0\}\) = 2 > mu\(\{0, 1\}\) = 1",
-        ),
-        (
-            lambda: Capacity.from_mobius([0, 1], 2),
-            r"`masses` must be a mapping, or an array of 2\*\*n_labels",
-        ),
-        (
-            lambda: Capacity.from_mobius({(0,): 1.5, (0, 1): -0.5}, 2, emphasis=lambda r, t: 1),
-            r"negative ones for \{0, 1\} \(1 such",
-        ),
-        (
-            lambda: Capacity.from_mobius({(0,): 1}, 2, emphasis=lambda r, t: r),
-            r"`emphasis` must be positive and finite, got \[0",
-        ),
-        (lambda: Capacity.counting([0, 0.5, 1], 3), "`v` must have 4 values"),
-        (
-            lambda: Capacity.counting([0.1, 0.5, 1], 2),
-            r"`v` must go from v\(0\) = 0 to v\(1\) = 1, got 0.1 and 1.0",
-        ),
-        (
-            lambda: Capacity.counting([0, 0.5, 0.4, 1], 3),
-            r"got v\(1/3\) = 0.5 > v\(2/3\) = 0.4 \(1 such pair\)",
-        ),
-        (lambda: Capacity.weighted([1, -1]), "`weights` must be a sequence of finite numbers"),
-        (
-            lambda: Capacity.weighted([1, 1], relevant_weight=0),
-            "`relevant_weight` must be positive and finite, got 0",
-        ),
-        (lambda: Capacity.weighted([1, 1], lambda x: 4 * x * (1 - x)), "normalised"),
-        (lambda: Capacity.binomial(3, 4), r"`k` must be an integer in 1\.\.3"),
-        (lambda: Capacity.counting([0], 0), "`n_labels` must be a positive integer, got 0"),
-        (lambda: Capacity.binomial(3, 1)({3}), r"must hold labels 0\.\.2, got \[3\]"),
-        (
-            lambda: Capacity.binomial(30, 1).values(),
-            "`values` must be asked for at most 16 labels, got 30",
-        ),
-        (
-            lambda: choquet_loss([[0, 1]], [[0, 1]], Capacity.binomial(3, 1)),
+            choquet_loss,
+            ([[0, 1]], [[0, 1]], Capacity.binomial(3, 1)),
             "`capacity` must be of 2 labels, .* got 3",
         ),
         (
-            lambda: choquet_loss([[0, 1]], [[0, 2]], Capacity.binomial(2, 1)),
+            choquet_loss,
+            ([[0, 1]], [[0, 2]], Capacity.binomial(2, 1)),
             r"`y_score` must lie in \[0, 1\]",
         ),
     ],
 )
-def test_bad_input_is_named(call, message):
+def test_bad_input_is_named(call, given, message):
     with pytest.raises(ValueError, match=message):
-        call()
+        call(*given)
+
+
+def test_bad_options_are_named():
+    with pytest.raises(ValueError, match=r"negative ones for \{0, 1\} \(1 such"):
+        FROM_MOBIUS({(0,): 1.5, (0, 1): -0.5}, 2, emphasis=lambda r, t: 1)
+    with pytest.raises(ValueError, match=r"`emphasis` must be positive and finite, got \[0"):
+        FROM_MOBIUS({(0,): 1}, 2, emphasis=lambda r, t: r)
+    with pytest.raises(ValueError, match="`relevant_weight` must be positive and finite, got 0"):
+        Capacity.weighted([1, 1], relevant_weight=0)
 
 
 def test_a_bare_function_is_no_capacity():

@@ -400,79 +400,48 @@ def test_an_entry_stored_twice_counts_as_its_sum():
     assert twice.data.tolist() == [0.25, 0.5]
 
 
+T = [[0, 1]]
+RISING = "`means` must be a non-increasing sequence"
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "given", "message"),
     [
         (
-            lambda: binomial_loss([[0, 1]], [[0, 1]], 3),
+            binomial_loss,
+            (T, T, 3),
             r"`k` must be an integer in 1\.\.2, the number of labels, got 3\.",
         ),
-        (lambda: binomial_loss([[0, 1]], [[0, 1]], 1.5), "`k` must be an integer .* got 1.5"),
+        (binomial_loss, (T, T, 1.5), "`k` must be an integer .* got 1.5"),
+        (polynomial_loss, (T, T, 0.5), "`alpha` must be a finite number of at least 1, got 0.5"),
+        (polynomial_loss, (T, T, np.inf), "`alpha` must be a finite number .* got inf"),
+        (family_weights, ("binomial", 0), "`n_labels` must be a positive integer"),
+        (family_weights, ("binomial", 3, [[1, 2]]), "`k` must be a number or a sequence"),
+        (family_weights, ("binomial", 3, [0, 1, 4, 5, 6]), "got 0, 4, 5 and 1 more"),
+        (binomial_loss, (T, T, [1, 2]), r"one number, got \[1, 2\]\. `loss_profile` takes several"),
+        (order_statistic_sums, (T, [[0.5, np.nan]]), r"in \[0, 1\], got nan in row 0, column 1 "),
+        (order_statistic_sums, (T, sparse.csr_array([[0, 1.5]])), "got 1.5 in row 0, column 1"),
         (
-            lambda: polynomial_loss([[0, 1]], [[0, 1]], 0.5),
-            "`alpha` must be a finite number of at least 1, got 0.5",
-        ),
-        (
-            lambda: polynomial_loss([[0, 1]], [[0, 1]], np.inf),
-            "`alpha` must be a finite number .* got inf",
-        ),
-        (lambda: family_weights("binomial", 0), "`n_labels` must be a positive integer"),
-        (lambda: family_weights("binomial", 3, [[1, 2]]), "`k` must be a number or a sequence"),
-        (lambda: family_weights("binomial", 3, [0, 1, 4, 5, 6]), "got 0, 4, 5 and 1 more"),
-        (
-            lambda: binomial_loss([[0, 1]], [[0, 1]], [1, 2]),
-            r"`k` must be one number, got \[1, 2\]\. `loss_profile` takes several",
-        ),
-        (
-            lambda: order_statistic_sums([[0, 1]], [[0.5, np.nan]]),
-            r"`y_score` must lie in \[0, 1\], got nan in row 0, column 1 ",
-        ),
-        (
-            lambda: order_statistic_sums([[0, 1]], sparse.csr_array([[0, 1.5]])),
-            "got 1.5 in row 0, column 1",
-        ),
-        (
-            lambda: order_statistic_sums([[0, 1], [1, 1]], [[-0.1, 2], [0, 0]]),
+            order_statistic_sums,
+            ([[0, 1], [1, 1]], [[-0.1, 2], [0, 0]]),
             r"got -0.1 in row 0, column 0 \(2 such cells\)",
         ),
-        (
-            lambda: order_statistic_sums([[0, 2]], [[0, 1]]),
-            "`y_true` must hold only 0 and 1, got 2 in row 0, column 1",
-        ),
-        (
-            lambda: order_statistic_sums([[0, 1]], [[0, 1, 0]]),
-            r"`y_score` must have the shape \(1, 2\)",
-        ),
-        (lambda: order_statistic_sums([0, 1], [0, 1]), "`y_true` must be a matrix"),
-        (lambda: error_histogram([[0, 1]], [[0, 0.5]]), "`y_pred` must hold only 0 and 1"),
-        (
-            lambda: owa_loss([[0, 1]], [[0, 1]], [1]),
-            r"`weights` must be one weight per label, shape \(2,\)",
-        ),
-        (
-            lambda: owa_loss([[0, 1]], [[0, 1]], [1.5, -0.5]),
-            r"`weights` must not be negative, got \[-0.5\] at \[1\]",
-        ),
-        (lambda: owa_loss([[0, 1]], [[0, 1]], [1, 1]), "`weights` must sum to 1, got 2"),
-        (lambda: profile_from_means([0.5, 0.6]), "`means` must be a non-increasing sequence"),
-        (lambda: profile_from_means([7, 6]), "`means` must be a non-increasing sequence"),
-        (lambda: profile_from_histogram([0, 0, 0]), "`histogram` must hold"),
-        (lambda: profile_from_histogram([1, -1, 3]), "`histogram` must hold"),
-        (
-            lambda: profile_from_histogram([1, 1], "cubic"),
-            "`family` must be one of 'binomial', 'polynomial', got 'cubic'",
-        ),
-        (
-            lambda: profile_from_histogram([1, 1, 1], parameters=[2, 1]),
-            "`parameters` must increase",
-        ),
+        (order_statistic_sums, ([[0, 2]], T), "must hold only 0 and 1, got 2 in row 0, column 1"),
+        (order_statistic_sums, (T, [[0, 1, 0]]), r"`y_score` must have the shape \(1, 2\)"),
+        (order_statistic_sums, ([0, 1], [0, 1]), "`y_true` must be a matrix"),
+        (order_statistic_sums, (T, [["a", "b"]]), "`y_score` must hold numbers"),
+        (error_histogram, (T, [[0, 0.5]]), "`y_pred` must hold only 0 and 1"),
+        (owa_loss, (T, T, [1]), r"`weights` must be one weight per label, shape \(2,\)"),
+        (owa_loss, (T, T, [1.5, -0.5]), r"`weights` must not be negative, got \[-0.5\] at \[1\]"),
+        (owa_loss, (T, T, [1, 1]), "`weights` must sum to 1, got 2"),
+        (profile_from_means, ([0.5, 0.6],), RISING),
+        (profile_from_means, ([7, 6],), RISING),
+        (profile_from_histogram, ([0, 0, 0],), "`histogram` must hold"),
+        (profile_from_histogram, ([1, -1, 3],), "`histogram` must hold"),
+        (profile_from_histogram, ([1, 1], "cubic"), "`family` must be one of 'binomial', 'poly"),
+        (profile_from_histogram, ([1, 1, 1], "binomial", [2, 1]), "`parameters` must increase"),
     ],
 )
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def test_text_is_no_matrix():
-    with pytest.raises(TypeError, match="`y_score` must hold numbers"):
-        order_statistic_sums([[0, 1]], [["a", "b"]])
+def test_bad_input_is_named(call, given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(*given)

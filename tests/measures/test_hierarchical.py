@@ -432,87 +432,31 @@ def test_micro_averages_are_rates_of_sums():
 
 
 @pytest.mark.parametrize(
-    ("true", "pred", "options", "error", "text"),
+    ("options", "text"),
     [
-        (
-            [["a"]],
-            [["a"], ["b"]],
-            {},
-            ValueError,
-            "`pred` must hold as many instances as `true`, 1, got 2",
-        ),
-        (
-            [["a"]],
-            [["z"]],
-            {},
-            ValueError,
-            "`pred` must hold classes of the hierarchy, got 1 unknown class: 'z'",
-        ),
-        (
-            ["a"],
-            [["a"]],
-            {},
-            TypeError,
-            "`true` must hold a collection of classes for each instance, got 'a' for instance 0",
-        ),
-        (
-            [["a"]],
-            [["a"]],
-            {"max_distance": 0},
-            ValueError,
-            "`max_distance` must be a positive distance, got 0",
-        ),
-        (
-            [["a"]],
-            [["a"]],
-            {"max_distance": float("nan")},
-            ValueError,
-            "`max_distance` must be a positive distance, got nan",
-        ),
-        (
-            [["a"]],
-            [["a"]],
-            {"lca_max_distance": -1},
-            ValueError,
-            "`lca_max_distance` must be a positive distance, got -1",
-        ),
-        (
-            [["a"]],
-            [["a"]],
-            {"lca": "largest"},
-            ValueError,
-            "`lca` must be one of 'extended', 'minimal', got 'largest'",
-        ),
-        (
-            [["a"]],
-            [["a"]],
-            {"far_pairs": "ignore"},
-            ValueError,
-            "`far_pairs` must be one of 'forbid', 'allow', 'clip', got 'ignore'",
-        ),
-        (
-            [["a"]],
-            [["a"]],
-            {"max_ancestors": -1},
-            ValueError,
-            "`max_ancestors` must be a distance of at least 0, got -1",
-        ),
-        (
-            [["a"]],
-            [["a"]],
-            {"measures": ["h_f1"]},
-            ValueError,
-            "`measures` must be one of 'set', 'pair', 'lca', got 'h_f1'",
-        ),
-        (
-            [["a"]],
-            [["a"]],
-            {"measures": []},
-            ValueError,
-            "`measures` must name at least one of 'set', 'pair', 'lca', got none",
-        ),
+        ({"max_distance": 0}, "`max_distance` must be a positive distance, got 0"),
+        ({"max_distance": np.nan}, "`max_distance` must be a positive distance, got nan"),
+        ({"lca_max_distance": -1}, "`lca_max_distance` must be a positive distance, got -1"),
+        ({"lca": "largest"}, "`lca` must be one of 'extended', 'minimal', got 'largest'"),
+        ({"far_pairs": "ignore"}, "`far_pairs` must be one of 'forbid', 'allow', 'clip', got 'ig"),
+        ({"max_ancestors": -1}, "`max_ancestors` must be a distance of at least 0, got -1"),
+        ({"measures": ["h_f1"]}, "`measures` must be one of 'set', 'pair', 'lca', got 'h_f1'"),
+        ({"measures": []}, "`measures` must name at least one of 'set', 'pair', 'lca', got none"),
     ],
 )
-def test_bad_input(true, pred, options, error, text):
-    with pytest.raises(error, match=text):
-        instance_measures(true, pred, Hierarchy([("a", "b")]), **options)
+def test_bad_options(options, text):
+    with pytest.raises(ValueError, match=text):
+        instance_measures([["a"]], [["a"]], Hierarchy([("a", "b")]), **options)
+
+
+@pytest.mark.parametrize(
+    ("true", "pred", "text"),
+    [
+        ([["a"]], [["a"], ["b"]], "`pred` must hold as many instances as `true`, 1, got 2"),
+        ([["a"]], [["z"]], "`pred` must hold classes of the hierarchy, got 1 unknown class: 'z'"),
+        (["a"], [["a"]], "`true` must hold a collection of classes .* got 'a' for instance 0"),
+    ],
+)
+def test_bad_input(true, pred, text):
+    with pytest.raises((ValueError, TypeError), match=text):
+        instance_measures(true, pred, Hierarchy([("a", "b")]))
