@@ -293,6 +293,11 @@ class Comparison(Detailed):
             return None
         return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
+    @property
+    def together(self) -> bool:
+        """Whether the intervals of pairs are those of the deciding test, which hold together."""
+        return self.on == FUSED and self.decides == "max-t" and self.decides_over == "datasets"
+
     @cached_property
     def pairs(self) -> pd.DataFrame:
         """One row a pair, method_a before method_b in the order: the separated ones first, then by
@@ -328,6 +333,12 @@ class Comparison(Detailed):
         signed_ranks = self.pairwise.table
         pairs = better_first(signed_ranks, behind(signed_ranks, self.order))
         ranks = self.ranks.mean()
+        if self.together:
+            limits = self.deciding.result.table.set_index(PAIR)[["low", "high"]]
+            limits = limits.reindex(pd.MultiIndex.from_frame(signed_ranks[PAIR]))
+            told = signed_ranks.assign(mean_low=limits["low"].to_numpy())
+            told = told.assign(mean_high=limits["high"].to_numpy())
+            pairs = better_first(told, behind(told, self.order))
         pairs["mean_rank_difference"] = (
             ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()
         )

@@ -198,11 +198,8 @@ class InstanceTests(PairTests):
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
         """The same with the corrected table, and limits that hold together on all datasets."""
-        low, high = self.moments.limits(critical(self.largest, self.alpha / n_datasets))
-        # the steps after the first may separate what a single step does not
-        apart = table["separated"].to_numpy() & (low <= 0) & (high >= 0)
-        low[apart & (self.moments.total > 0)] = 0.0
-        high[apart & (self.moments.total < 0)] = 0.0
+        c = critical(self.largest, self.alpha / n_datasets)
+        low, high = self.moments.limits(c, table["separated"].to_numpy())
         return super().corrected(table.assign(low=low, high=high), n_datasets, n_comparisons)
 
     @property

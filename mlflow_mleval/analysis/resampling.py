@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.validation import AnyArray, Array, Ints, Places, at_least_one, one_of
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, at_least_one, one_of
 
 #: Random sign changes where there are more than so many: beyond 14 units, for opposite ones give
 #: the same size.
@@ -129,7 +129,7 @@ class SignTests:
 
     Attributes
     ----------
-    total, size : Σd, and √Σd² (1 where all are zero).
+    total, size : Σd, and √Σd².
     statistic : Σd / √Σd²; its size where the test is two-sided, turned where "less".
     pvalue : Of each by itself.
     corrected : Over all, by the largest statistic, step-down: holds the family-wise error.
@@ -205,18 +205,20 @@ def sign_tests(
         d = differences(at)
         total[at] = d.sum(axis=1)
         size[at] = np.sqrt(np.einsum("ij,ij->i", d, d))
-    size[size == 0] = 1.0
-    statistic = total / size if one_sided else np.abs(total) / size
+    unit_size = np.where(size > 0, size, 1.0)
+    statistic = (total if one_sided else np.abs(total)) / unit_size
     number: Any = np.float64 if signs.exact or n > UNITS else np.float32
     if n > UNITS:
-        sums = signs.sums(np.concatenate([differences(at) for at in _blocks(n_rows)]).T / size).T
+        sums = signs.sums(
+            np.concatenate([differences(at) for at in _blocks(n_rows)]).T / unit_size
+        ).T
     else:
         matrix = signs.matrix(number)
 
     def drawn(at: Places) -> Callable[[slice], AnyArray]:
         if n > UNITS:
             return lambda part: sums[at, part] if one_sided else np.abs(sums[at, part])
-        unit = (differences(at) / size[at, None]).astype(number)
+        unit = (differences(at) / unit_size[at, None]).astype(number)
 
         def product(part: slice) -> AnyArray:
             found = unit @ matrix[:, part]
@@ -340,13 +342,14 @@ class Moments(NamedTuple):
         terms = (s, s**2, n, s * n, n**2)
         return cls(*(term.sum(axis=-1) for term in terms))
 
-    def limits(self, critical: ArrayLike) -> tuple[Array, Array]:
+    def limits(self, critical: ArrayLike, apart: Bools | bool = False) -> tuple[Array, Array]:
         r"""The mean differences δ that sign changes do not reject, as ends of intervals.
 
         These are the δ with :math:`|\sum_k (S_k - δ n_k)| \le c \sqrt{\sum_k (S_k - δ n_k)^2}`, the
         roots of a quadratic; endless where so few units let no δ be rejected. With `critical` of
         the largest statistics they hold together, and exclude 0 where a single step rejects it.
-        Each end alone is a one-sided limit, with a critical value of one-sided tests.
+        Each end alone is a one-sided limit, with a critical value of one-sided tests. Hypotheses
+        that are set `apart`, by a later step, end at 0, which they exclude.
 
         Examples
         --------
@@ -362,7 +365,9 @@ class Moments(NamedTuple):
             root = np.sqrt(np.maximum(middle**2 - leading * last, 0.0))
             low, high = (middle - root) / leading, (middle + root) / leading
         bounded = leading > EQUAL[np.float64] * self.n**2
-        return np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
+        low, high = np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
+        low = np.where(apart & (self.total > 0), np.maximum(low, 0.0), low)
+        return low, np.where(apart & (self.total < 0), np.minimum(high, 0.0), high)
 
 
 def cluster_sums(values: ArrayLike, clusters: Places | None = None) -> tuple[Array, Array]:

@@ -13,10 +13,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
+from mlflow_mleval.analysis import resampling
 from mlflow_mleval.analysis.pairs import NOISE, pair_positions, pairs_table
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.ranks import incomplete_table
-from mlflow_mleval.analysis.resampling import RESAMPLES, sign_tests
+from mlflow_mleval.analysis.resampling import RESAMPLES, Moments, sign_tests
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, at_least_one, probability
 
@@ -33,7 +34,7 @@ class MaxTResult(PairsTested):
     Attributes
     ----------
     table : One row a pair. method_a, method_b; n (datasets on which both have a value); mean_difference (positive where a is
-        better); statistic (|Σd| / √Σd²); pvalue (of the pair by itself), pvalue_corrected (over all
+        better) with low and high, which hold for all pairs together and exclude 0 where the pair is significant; statistic (|Σd| / √Σd²); pvalue (of the pair by itself), pvalue_corrected (over all
         pairs), significant.
     control : Method b of all pairs, if one was given.
     exact : Whether all sign changes were made.
@@ -135,6 +136,10 @@ def max_t(
     a, b = pair_positions(frame, control)
     rows = _Differences(by_method, a, b)
     tests = sign_tests(rows, n_resamples=n_resamples, seed=seed)
+    apart = tests.corrected <= alpha
+    n_of = rows.common.astype(float)
+    moments = Moments(tests.total, tests.size**2, n_of, tests.total, n_of)
+    low, high = moments.limits(resampling.critical(tests.largest, alpha), apart)
     table = pairs_table(
         frame.columns,
         a,
@@ -144,7 +149,9 @@ def max_t(
         statistic=tests.statistic,
         pvalue=tests.pvalue,
         pvalue_corrected=tests.corrected,
-        significant=tests.corrected <= alpha,
+        significant=apart,
+        low=low,
+        high=high,
     )
     return MaxTResult(
         table=table,

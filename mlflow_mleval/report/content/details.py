@@ -36,6 +36,7 @@ from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.beyond import probability
 from mlflow_mleval.report.content.decision import deciding_test
+from mlflow_mleval.report.content.differences import holds
 from mlflow_mleval.report.content.measures import lost_choices
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.ranking import grid
@@ -324,7 +325,10 @@ def _against(c: Comparison, method: str) -> Table:
         doc.intervals(
             "mean difference",
             pairs[["mean_difference", "mean_low", "mean_high"]],
-            note=f"Mean difference: of {what}; positive where {name(method)} is better.",
+            note=(
+                f"Mean difference: of {what}; positive where {name(method)} is better, with an "
+                f"interval at {confidence(c.options['alpha'])} that {holds(c)}."
+            ),
         ),
         doc.pvalues("p", pairs[test.column], note=f"p: {deciding_test(c)}."),
         Column("separated", [apart.get(other, "") for other in pairs["method_b"]], "<"),

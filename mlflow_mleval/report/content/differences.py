@@ -300,8 +300,8 @@ def measure_pairs(c: Comparison, depth: int) -> Table:
             shown[["mean_difference", "mean_low", "mean_high"]],
             keep=4,
             note=(
-                f"Mean difference of {what}, with its {confidence(test.alpha)} interval; "
-                "positive where the first is better."
+                f"Mean difference of {what}, positive where the first is better, with an interval "
+                f"at {confidence(test.alpha)} that {holds(c)}."
             ),
         ),
         decided,
@@ -324,6 +324,13 @@ def measure_pairs(c: Comparison, depth: int) -> Table:
         shown=max(len(c.separated), FEW),
         depth=depth,
     )
+
+
+def holds(c: Comparison) -> str:
+    """With what else an interval of a pair holds."""
+    if not c.together:
+        return "holds alone, without correction for the number of pairs"
+    return "holds together with all others: it excludes 0 where the pair is separated"
 
 
 def _separated(c: Comparison, shown: pd.DataFrame) -> Column:

@@ -51,6 +51,10 @@ def test_all_sign_changes_give_the_p_values_of_the_definition(n, m, decimals, ga
     expected = by_definition(values, np.array([*product([1, -1], repeat=n)]))
     assert found.table["pvalue_corrected"].to_numpy() == pytest.approx(expected, abs=1e-12)
     assert (found.table["pvalue"] <= found.table["pvalue_corrected"] + 1e-12).all()
+    low, mean, high = found.table[["low", "mean_difference", "high"]].to_numpy().T
+    assert (low <= mean + 1e-12).all() and (mean <= high + 1e-12).all()
+    outside = ((low >= 0) & (mean > 0)) | ((high <= 0) & (mean < 0))
+    assert outside.tolist() == found.table["significant"].tolist()
 
 
 def test_two_methods_get_the_p_value_of_scipys_sign_changes():
