@@ -12,6 +12,7 @@ from scipy import stats
 from mlflow_mleval.analysis import instance_tests as module
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
+from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.units import document as document_of_tests
 from mlflow_mleval.study import Study
@@ -102,26 +103,6 @@ def test_exact_signed_ranks_with_ties_by_enumeration(d):
     assert p == pytest.approx(min(1.0, 2 * (sums <= smaller + 1e-9).mean()))
 
 
-def test_permutation_with_maximum_over_measures_by_enumeration():
-    rng = np.random.default_rng(3)
-    d = np.column_stack([rng.normal(0.5, 1, 10), rng.normal(0.2, 1, 10), np.zeros(10)])
-    signs = np.array(list(product([1, -1], repeat=10)))
-    drawn = np.abs(signs @ d[:, :2]) / np.sqrt((d[:, :2] ** 2).sum(axis=0))
-    reached = np.abs(d[:, :2].sum(axis=0)) / np.sqrt((d[:, :2] ** 2).sum(axis=0)) - 1e-9
-    raw = (drawn >= reached).mean(axis=0)
-    most, least = np.argsort(-reached)
-    stepped = np.empty(2)
-    stepped[most] = (drawn.max(axis=1) >= reached[most]).mean()
-    stepped[least] = max(stepped[most], raw[least])
-
-    zero = dict.fromkeys(["f1", "accuracy", "recall"], np.zeros(10))
-    methods = {"a": dict(zip(zero, d.T, strict=True)), "b": zero}
-    found = instance_tests(methods, zero, n_resamples=200_000).table
-    assert found["permutation_pvalue"].to_numpy()[:2] == pytest.approx(raw, abs=0.004)
-    assert found["permutation_corrected"].to_numpy()[:2] == pytest.approx(stepped, abs=0.004)
-    assert found.loc[2, ["sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue"]].eq(1).all()
-
-
 def test_one_measure_at_a_time_is_read_and_the_result_is_the_same():
     methods = tables()
     asked = []
@@ -136,30 +117,17 @@ def test_one_measure_at_a_time_is_read_and_the_result_is_the_same():
     pd.testing.assert_frame_equal(streamed.pairs, whole.pairs)
 
 
-def test_a_pair_does_not_depend_on_the_other_methods_but_for_the_correction():
-    methods = tables(m=4)
-    alone = instance_tests({k: methods[k] for k in ("m0", "m3")}, MEASURES, n_resamples=499)
-    among = instance_tests(methods, MEASURES, n_resamples=499)
-    rows = among.table[(among.table.method_a == "m0") & (among.table.method_b == "m3")].reset_index(
-        drop=True
-    )
-    for column in ("sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue", "difference"):
-        np.testing.assert_allclose(rows[column], alone.table[column], rtol=1e-12)
-    assert (rows["permutation_corrected"] >= alone.table["permutation_corrected"]).all()
-
-
-def test_seed_decides_and_order_of_methods_turns_signs():
-    methods = tables(m=2)
-    first = instance_tests(methods, MEASURES, n_resamples=300, seed=1)
-    pd.testing.assert_frame_equal(
-        first.table, instance_tests(methods, MEASURES, n_resamples=300, seed=1).table
-    )
-    back = instance_tests(dict(reversed(methods.items())), MEASURES, n_resamples=300, seed=1)
-    np.testing.assert_allclose(back.table["difference"], -first.table["difference"])
-    np.testing.assert_allclose(back.table["permutation_pvalue"], first.table["permutation_pvalue"])
-    assert not first.table["permutation_pvalue"].equals(
-        instance_tests(methods, MEASURES, n_resamples=300, seed=2).table["permutation_pvalue"]
-    )
+def test_other_methods_count_in_the_correction_only_and_order_turns_signs():
+    methods, options = tables(m=4), {"n_resamples": 499, "seed": 1}
+    alone = instance_tests({k: methods[k] for k in ("m0", "m3")}, MEASURES, **options).table
+    among = instance_tests(methods, MEASURES, **options).table
+    rows = among[(among.method_a == "m0") & (among.method_b == "m3")].reset_index(drop=True)
+    columns = ["sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue", "difference"]
+    np.testing.assert_allclose(rows[columns], alone[columns], rtol=1e-12)
+    assert (rows["permutation_corrected"] >= alone["permutation_corrected"]).all()
+    back = instance_tests({k: methods[k] for k in ("m3", "m0")}, MEASURES, **options).table
+    np.testing.assert_allclose(back["difference"], -alone["difference"])
+    np.testing.assert_allclose(back["permutation_pvalue"], alone["permutation_pvalue"])
 
 
 @pytest.mark.thorough
@@ -192,38 +160,22 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     assert "too few to say much" in same.warnings[0]
 
 
-def test_headline_and_table_never_contradict_each_other():
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        methods = {f"m{k}": {m: 0.15 * k + rng.normal(size=40) for m in MEASURES} for k in range(4)}
-        found = instance_tests(methods, MEASURES, n_resamples=199, seed=seed)
-        by_pair = found.table.groupby(["method_a", "method_b"], sort=False)
-        np.testing.assert_array_equal(
-            by_pair["permutation_corrected"].min(), found.by_pair["pvalue_corrected"]
-        )
-        np.testing.assert_array_equal(by_pair["separated"].any(), found.by_pair["separated"])
-        assert (found.by_pair["pvalue_corrected"] >= found.by_pair["any_pvalue"]).all()
-
-
-def test_all_pairs_and_measures_are_one_family():
-    """Step-down max-T by brute force over every sign change of eight instances."""
+def test_all_pairs_and_measures_are_one_family_of_every_sign_change():
     rng = np.random.default_rng(1)
-    values = {f"m{k}": {m: rng.normal(0.4 * k, 1, 8) for m in ("f1", "recall")} for k in range(3)}
-    found = instance_tests(values, ["f1", "recall"], n_resamples=100_000).table
-    d = np.array(
-        [values[r.method_a][r.measure] - values[r.method_b][r.measure] for r in found.itertuples()]
-    )
-    scale = np.sqrt((d**2).sum(axis=1))
-    drawn = np.abs(np.array(list(product([1, -1], repeat=8))) @ d.T) / scale
-    reached = np.abs(d.sum(axis=1)) / scale
-    order = np.argsort(-reached)
-    p = [
-        (drawn[:, order[k:]].max(axis=1) >= reached[order[k]] - 1e-9).mean()
-        for k in range(len(order))
-    ]
-    expected = np.empty(len(order))
-    expected[order] = np.maximum.accumulate(p)
-    np.testing.assert_allclose(found["permutation_corrected"], expected, atol=0.006)
+    names = ["f1", "recall", "accuracy"]
+    values = {
+        f"m{k}": dict(zip(names, [*rng.normal(0.4 * k, 1, (2, 8)), np.zeros(8)], strict=True))
+        for k in range(3)
+    }
+    found = instance_tests(values, names).table
+    d = [values[r.method_a][r.measure] - values[r.method_b][r.measure] for r in found.itertuples()]
+    expected = sign_tests(np.array(d))
+    assert expected.exact and found["permutation_pvalue"].tolist() == expected.pvalue.tolist()
+    assert found["permutation_corrected"].tolist() == expected.corrected.tolist()
+    for at in np.arange(9).reshape(3, 3):  # the measures of a pair
+        assert (found["any_pvalue"][at] == sign_tests(np.array(d)[at]).corrected.min()).all()
+    same = found[found["measure"] == "accuracy"]
+    assert same[["sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue"]].eq(1).all(axis=None)
 
 
 def clustered(seed, groups=25, size=8):
