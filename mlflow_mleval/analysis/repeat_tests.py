@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -225,7 +224,11 @@ def repeat_tests(
     n_resamples, seed = drawn(repeat_tests, draws, 9_999)
     methods = {name: pd.DataFrame(rows) for name, rows in methods.items()}
     n_repeats = {name: len(rows) for name, rows in methods.items()}
-    _enough(n_repeats)
+    if sum(n > 1 for n in n_repeats.values()) < 2:
+        has = some(f"{name} has {n}" for name, n in n_repeats.items()) or "there is none"
+        raise IncomparableRunsError(
+            f"a test over repeats needs two methods with two each; {has}. Train with other seeds."
+        )
     if by_seed:
         methods = _in_order_of_seeds(methods)
     measures = (
@@ -240,9 +243,8 @@ def repeat_tests(
     values = {name: _values(name, rows, names, better) for name, rows in methods.items()}
     labels = tuple(methods)
     first, second = np.triu_indices(len(labels), 1)
-    how = _Draws(by_seed, alpha, n_resamples, seed)
     rows = [
-        _pair(values[labels[i]][:, k], values[labels[j]][:, k], how)
+        _pair(values[labels[i]][:, k], values[labels[j]][:, k], by_seed, alpha, n_resamples, seed)
         for i, j in zip(first, second, strict=True)
         for k in range(len(names))
     ]
@@ -274,15 +276,6 @@ def repeat_tests(
         notes=_gaps(values, names),
     )
     return jointly({"": made})[""]
-
-
-def _enough(n_repeats: Mapping[Any, int]) -> None:
-    """IncomparableRunsError where fewer than two methods have two repeats."""
-    if sum(n > 1 for n in n_repeats.values()) < 2:
-        has = some(f"{name} has {n}" for name, n in n_repeats.items()) or "there is none"
-        raise IncomparableRunsError(
-            f"a test over repeats needs two methods with two each; {has}. Train with other seeds."
-        )
 
 
 def compare_all_repeats(
@@ -405,16 +398,6 @@ def _in_order_of_seeds(methods: Mapping[Hashable, pd.DataFrame]) -> dict[Hashabl
     return {name: rows.loc[seeds] if name in several else rows for name, rows in methods.items()}
 
 
-@dataclass(frozen=True)
-class _Draws:
-    """How a pair is tested: whether repeats are paired, at which level, by which permutations."""
-
-    by_seed: bool
-    alpha: float
-    n_resamples: int
-    seed: int
-
-
 #: What a pair that cannot be tested lacks.
 _OF_TESTS = (
     *("low", "high", "pvalue", "wins", "ties", "losses"),
@@ -422,27 +405,26 @@ _OF_TESTS = (
 )
 
 
-def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
+def _pair(
+    a: Array, b: Array, by_seed: bool, alpha: float, n_resamples: int, seed: int
+) -> dict[str, Any]:
     """Difference, tests and interval of one pair on one measure; larger is better, and positive
     differences are for a.
     """
-    paired = how.by_seed and len(a) == len(b)
-    if paired:
+    if by_seed and len(a) == len(b):
         both = ~(np.isnan(a) | np.isnan(b))
-        a = a[both]
-        b = b[both]
-    a = a[~np.isnan(a)]
-    b = b[~np.isnan(b)]
-    n = len(a)
-    m = len(b)
-    means = [x.mean() if len(x) else np.nan for x in (a, b)]
+        a, b = a[both], b[both]
+    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
+    n, m = len(a), len(b)
+    mean_a, mean_b = (x.mean() if len(x) else np.nan for x in (a, b))
+    difference = mean_a - mean_b
     row: dict[str, Any] = dict.fromkeys(_OF_TESTS, np.nan) | {
         "n": min(n, m),
         "n_a": n,
         "n_b": m,
-        "mean_a": means[0],
-        "mean_b": means[1],
-        "difference": means[0] - means[1],
+        "mean_a": mean_a,
+        "mean_b": mean_b,
+        "difference": difference,
         "exact": False,
         "doubt": "",
     }
@@ -450,7 +432,7 @@ def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
         return row | {"doubt": "it has a value in fewer than two repeats of a method"}
     noise = NOISE * max(np.abs(a).max(), np.abs(b).max())
     spread_a, spread_b = (0.0 if x.std() <= noise else x.var(ddof=1) for x in (a, b))
-    if how.by_seed:
+    if by_seed:
         d = a - b
         counts = [int(x.sum()) for x in (d > noise, np.abs(d) <= noise, d < -noise)]
         row |= dict(zip(("wins", "ties", "losses"), counts, strict=True))
@@ -463,22 +445,18 @@ def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
     if not error:
         return row | {"doubt": "its values do not vary over repeats"}
     pooled = np.sqrt((spread_a + spread_b) / 2)
-    return row | _tested(a, b, (error, df, pooled), how)
-
-
-def _tested(a: Array, b: Array, spread: tuple[float, float, float], how: _Draws) -> dict[str, Any]:
-    """What the tests of a pair say; `spread` is the standard error of their difference, its degrees
-    of freedom, and the standard deviation within methods.
-    """
-    n = len(a)
-    m = len(b)
-    error, df, pooled = spread
-    difference = a.mean() - b.mean()
-    t = difference / error
-    half = special.stdtrit(df, 1 - how.alpha / 2) * error
     hedges = 1 - 3 / (4 * (n + m - 2) - 1)
-    permuted, exact, smallest = _flipped(a - b, how) if how.by_seed else _shared_out(a, b, how)
-    return {
+    t = difference / error
+    half = special.stdtrit(df, 1 - alpha / 2) * error
+    ways = 2**n if by_seed else comb(n + m, n)
+    if by_seed:
+        signs = sign_tests(d[None], n_resamples=n_resamples, seed=seed)
+        permuted, exact = signs.pvalue.item(), signs.exact
+    else:
+        exact = ways <= EXACT
+        permuted = _shared_out(a, b, noise, EXACT if exact else n_resamples, seed)
+    least = (1 + (n == m)) / ways
+    return row | {
         "low": difference - half,
         "high": difference + half,
         "effect_size": difference / pooled * hedges if pooled else np.nan,
@@ -487,67 +465,34 @@ def _tested(a: Array, b: Array, spread: tuple[float, float, float], how: _Draws)
         "pvalue": float(2 * special.stdtr(df, -abs(t))),
         "permutation_pvalue": permuted,
         "exact": exact,
-        "smallest_pvalue": smallest,
+        "smallest_pvalue": least if exact else max(least, 1 / (n_resamples + 1)),
         "doubt": f"fewer than {FEW} repeats" if min(n, m) < FEW else "",
     }
 
 
-def _shared_out(a: Array, b: Array, how: _Draws) -> tuple[float, bool, float]:
-    """Permutation p-value of Welch's statistic, whether all permutations were taken, and the
-    smallest that there is.
+def _shared_out(a: Array, b: Array, noise: float, n_resamples: int, seed: int) -> float:
+    """Permutation p-value of Welch's statistic, exact where there are no more ways to share the
+    repeats out than that.
     """
-    n = len(a)
-    m = len(b)
-    pool = np.concatenate([a, b])
-    pool -= pool.mean()
-    ways = comb(n + m, n)
-    if exact := ways <= EXACT:
-        member = np.zeros((ways, n + m))
-        member[np.arange(ways)[:, None], np.array(list(combinations(range(n + m), n)))] = (
-            1.0  # the first one is the data's
-        )
-    else:
-        rng = np.random.default_rng(how.seed)
-        member = np.zeros((how.n_resamples + 1, n + m))
-        member[0, :n] = 1.0
-        np.put_along_axis(
-            member[1:],
-            rng.random((how.n_resamples, n + m)).argsort(axis=1)[:, :n],
-            1.0,
-            axis=1,
-        )
-    sums = member @ pool
-    squares = member @ pool**2
-    rest = pool.sum() - sums
-    rest_squares = (pool**2).sum() - squares
-    within = [
-        np.maximum(q - s**2 / k, 0.0) / (k - 1) / k
-        for s, q, k in ((sums, squares, n), (rest, rest_squares, m))
-    ]
-    pvalue = _share(np.abs(sums / n - rest / m), np.sqrt(within[0] + within[1]))
-    return pvalue, exact, _smallest(ways, n == m, exact, how.n_resamples)
+    from scipy import stats  # slow to load, and a ranking does without it
 
+    def welch(x: Array, y: Array, axis: int) -> Any:
+        parts = [z.var(axis=axis, ddof=1) / z.shape[axis] for z in (x, y)]
+        size = np.abs(x.mean(axis=axis) - y.mean(axis=axis))
+        error = np.sqrt(parts[0] + parts[1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(size <= noise, 0.0, size / np.where(error <= noise, 0.0, error))
+        return np.round(t, 9)  # what is equal but for the order of sums
 
-def _flipped(d: Array, how: _Draws) -> tuple[float, bool, float]:
-    """The same of changes of the signs of differences."""
-    tests = sign_tests(d[None], n_resamples=how.n_resamples, seed=how.seed)
-    smallest = _smallest(2 ** len(d), True, tests.exact, how.n_resamples)
-    return tests.pvalue.item(), tests.exact, smallest
-
-
-def _share(size: Array, error: Array) -> float:
-    """How many permutations have a statistic as large as the first one, as a share; sums in another
-    order are equal.
-    """
-    error = np.where(error <= NOISE * max(size.max(), error.max()), 0.0, error)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(size <= NOISE * size.max(), 0.0, size / error)
-    return float((t >= t[0] * (1 - 1e-9)).mean())
-
-
-def _smallest(ways: int, mirrored: bool, exact: bool, n_resamples: int) -> float:
-    least = (1 + mirrored) / ways
-    return least if exact else max(least, 1 / (n_resamples + 1))
+    found = stats.permutation_test(
+        (a, b),
+        welch,
+        n_resamples=n_resamples,
+        vectorized=True,
+        alternative="greater",
+        random_state=np.random.default_rng(seed),
+    )
+    return float(found.pvalue)
 
 
 def _gaps(values: Mapping[Hashable, Array], measures: Sequence[str]) -> tuple[str, ...]:
