@@ -331,14 +331,13 @@ class Comparison(Detailed):
             )
         assert self.pairwise is not None  # the pairs that it separates are asked for
         signed_ranks = self.pairwise.table
+        if self.together:
+            ends = ["mean_low", "mean_high"]
+            limits = self.deciding.result.table[[*PAIR, "low", "high"]]
+            limits = limits.set_axis([*PAIR, *ends], axis=1)
+            signed_ranks = signed_ranks.drop(columns=ends).merge(limits, "left", PAIR)
         pairs = better_first(signed_ranks, behind(signed_ranks, self.order))
         ranks = self.ranks.mean()
-        if self.together:
-            limits = self.deciding.result.table.set_index(PAIR)[["low", "high"]]
-            limits = limits.reindex(pd.MultiIndex.from_frame(signed_ranks[PAIR]))
-            told = signed_ranks.assign(mean_low=limits["low"].to_numpy())
-            told = told.assign(mean_high=limits["high"].to_numpy())
-            pairs = better_first(told, behind(told, self.order))
         pairs["mean_rank_difference"] = (
             ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()
         )
@@ -404,13 +403,9 @@ class Comparison(Detailed):
         }
 
     def _over_datasets(self, made: Made) -> DatasetTests:
+        ends = {"mean_low": "low", "mean_high": "high"}
         rows = self.pairs.rename(
-            columns={
-                "mean_difference": "difference",
-                "mean_low": "low",
-                "mean_high": "high",
-                "doubts": "doubt",
-            }
+            columns={"mean_difference": "difference", **ends, "doubts": "doubt"}
         )
         single = getattr(made.result, "table", pd.DataFrame())
         raw = np.full(len(rows), np.nan)
