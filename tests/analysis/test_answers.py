@@ -53,24 +53,18 @@ def test_rows_align_by_their_key_in_whatever_order_they_come():
 
 
 def test_lost_answers_are_a_doubt_while_few_and_an_error_when_many():
-    whole = made({"f": np.zeros(100)}, counted=100)
-    with pytest.raises(
-        MissingResultsError,
-        match="48 of 100 instances.*b: 52 of 100; the store has lost answers of b: 52 of",
+    whole, half, few = (made({"f": np.zeros(n)}, counted=100) for n in (100, 48, 97))
+    for pair, said in (
+        ((whole, half), "48 of 100 instances.*b: 52 of 100; the store has lost answers of b: 52"),
+        ((half, half), "lost answers of a: 52 of 100 answers, b: 52 of 100 answers"),
     ):
-        aligned({"a": whole, "b": made({"f": np.zeros(48)}, counted=100)})
-    kept = aligned({"a": whole, "b": made({"f": np.zeros(48)}, counted=100)}, shared=True)
+        with pytest.raises(MissingResultsError, match=said):
+            aligned(dict(zip("ab", pair, strict=True)))
+    kept = aligned({"a": whole, "b": half}, shared=True)
     assert len(kept.tables["a"]) == 48 and "48 of 100 instances are compared" in kept.notes[1]
-    few = aligned({"a": whole, "b": made({"f": np.zeros(97)}, counted=100)})
-    assert "b: 3 of 100 answers" in few.notes[0] and "97 of 100 instances" in few.notes[1]
-
-
-def test_a_loss_on_both_sides_is_seen_although_the_rest_agrees():
-    half = made({"f": np.zeros(48)}, counted=100)
-    with pytest.raises(
-        MissingResultsError, match="lost answers of a: 52 of 100 answers, b: 52 of 100 answers"
-    ):
-        aligned({"a": half, "b": half})
+    assert kept.lost == {"a": 0.0, "b": 0.52}
+    told = aligned({"a": whole, "b": few}).notes
+    assert "b: 3 of 100 answers" in told[0] and "97 of 100 instances" in told[1]
 
 
 def test_nothing_in_common_is_an_error():
@@ -139,37 +133,28 @@ def test_the_ranking_is_that_of_the_means_with_the_ranks_that_separations_leave(
     assert "a and b tie for the first place" in tied.report().to_text()
 
 
-def test_directions_are_declared_except_for_pass_or_fail(found):
+def test_directions_are_declared_known_of_pass_and_cost_or_confirmed(found):
     with pytest.raises(Exception, match="length"):
         answer_directions(found)
-    assert answer_directions(found, ["length", "judge"]) == {
-        "exact": "max",
-        "length": "min",
-        "judge": "min",
-    }
-
-
-def test_measures_without_a_direction_can_be_left_out_and_a_known_one_keeps_its_own():
-    loss = made({"hamming_loss": [0, 1], "size": [3, 4]}, passing=("hamming_loss",))
-    pair = aligned({"a": loss, "b": loss})
-    kept = directed(pair)
-    assert kept.measures == ["hamming_loss"] and "no direction is known: size" in kept.notes[-1]
-    assert (
-        answer_directions(kept) == {"hamming_loss": "min"}
-        and directed(pair, ["size"]).measures == pair.measures
-    )
+    declared = answer_directions(found, ["length", "judge"])
+    assert declared == {"exact": "max", "length": "min", "judge": "min"}
+    columns = {"hamming_loss": [0, 1], "latency_s": [1, 2], "size": [3, 4], "correctness": [0, 1]}
+    answers = made(columns, passing=("hamming_loss",))
+    pair = aligned({"a": answers, "b": answers})
+    kept = directed(pair)  # what the registry knows keeps its direction, passing or not
+    assert answer_directions(kept) == {"hamming_loss": "min", "latency_s": "min"}
+    assert "no direction is known: size, correctness" in kept.notes[-1]
+    assert answer_directions(kept, [], ["latency_s"])["latency_s"] == "max"
     with pytest.raises(MissingResultsError, match="no direction is known for size"):
         directed(replace(pair, measures=["size"]))
-
-
-def test_directions_that_names_suggest_count_where_they_are_confirmed():
-    answers = made({"correctness": [0.2, 1], "exact": [1, 0]}, passing=("exact",))
-    pair, stated = aligned({"a": answers, "b": answers}), {"minimize": [], "maximize": ()}
-    assert confirmed(pair, stated, "declared") == (pair, {"minimize": [], "maximize": []})
+    stated = {"minimize": ["size"], "maximize": ()}
+    same, sides = confirmed(pair, stated, "declared")
+    assert same == pair and sides == {"minimize": ["size"], "maximize": []}
     told, sides = confirmed(pair, stated, "proposed")
-    assert sides == {"minimize": [], "maximize": ["correctness"]}
+    assert sides == {"minimize": ["size"], "maximize": ["correctness"]}
     assert "larger values of correctness are better" in told.notes[-1]
-    assert confirmed(pair, {"minimize": ["correctness"]}, "proposed")[0] == pair
+    stated["minimize"] += ["correctness"]
+    assert confirmed(pair, stated, "proposed")[0] == pair
 
 
 def test_most_different_instances_come_with_links(found):
@@ -183,15 +168,6 @@ def test_most_different_instances_come_with_links(found):
     assert table.loc[key, "link_a"] == found.answers["a"].about.loc[key, "link"]
     assert table.loc[key, "exact:a"] == found.tables["a"].loc[key, "exact"]
     assert table.loc[key, "exact:b"] == found.tables["b"].loc[key, "exact"]
-
-
-def test_what_an_answer_takes_has_a_direction(found):
-    pair = replace(found, measures=["exact", "length"], passing=["exact"])
-    tables = {m: t.rename(columns={"length": "latency_s"}) for m, t in pair.tables.items()}
-    costly = replace(pair, measures=["exact", "latency_s"], tables=tables)
-    assert directed(costly).measures == ["exact", "latency_s"]
-    assert answer_directions(costly)["latency_s"] == "min"
-    assert answer_directions(costly, [], ["latency_s"])["latency_s"] == "max"
 
 
 def test_agreement_finds_the_scorer_that_says_the_same(found):
