@@ -458,6 +458,11 @@ def _render(
     page_apart = what == "report" and format == "html" and not is_stream(filename)
     if page_apart and filename is not None:
         folder = Path(filename).with_name(Path(filename).stem + "_data")
+        if folder.is_symlink():
+            raise click.ClickException(
+                f"the data of a report lie in {folder} beside it, and that is a link. Delete it, "
+                "or choose another name."
+            )
         data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
         page = (made.render(each, width()) for each in (format,))  # made when data are written
         write_all(chain(data, [(filename, page)]))

@@ -244,3 +244,19 @@ def test_all_files_or_none(tmp_path):
     with pytest.raises(ValueError, match="made while"):
         output.write_all([(str(tmp_path / "a"), ["new"]), (str(tmp_path / "data" / "b"), broken())])
     assert [*tmp_path.iterdir()] == [tmp_path / "a"] and (tmp_path / "a").read_text() == "old"
+
+
+def test_the_data_beside_a_report_follow_no_link(tmp_path, db):
+    import_results(
+        pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6]}), experiment_name="e"
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "values.csv").write_text("mine")
+    (tmp_path / "r2_data").symlink_to(elsewhere)
+    refused = CliRunner().invoke(main, ["report", "-n", "e", "-o", str(tmp_path / "r2.html")])
+    assert refused.exit_code == 1 and "r2_data" in refused.output and "is a link" in refused.output
+    assert [(file.name, file.read_text()) for file in elsewhere.iterdir()] == [
+        ("values.csv", "mine")
+    ]
+    assert not (tmp_path / "r2.html").exists()
