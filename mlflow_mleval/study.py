@@ -36,6 +36,10 @@ Cell = tuple[str, str]
 MANY = 6
 
 
+#: How the reason begins for which a run of a later version is left out.
+NEWER = "it has schema "
+
+
 @dataclass(frozen=True)
 class Excluded:
     """Something that was left out, and why: kind is run, child run, tag, artifact, measure,
@@ -359,12 +363,19 @@ class Study(Reported):
         )  # nobody knows it of what a policy has filled
         words = {
             "dnf": "did not finish",
-            "": "never run",
+            "": self.newer or "never run",
             "failed": "failed",
             "complete": f"without a value of {lacking}",
         }
         reasons = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
         return ", ".join(f"{n} {why}" if len(reasons) > 1 else why for why, n in reasons.items())
+
+    @property
+    def newer(self) -> str:
+        """Which runs are left out because a later version wrote them; empty without any."""
+        names = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
+        later = "written by a later version, which this one cannot read"
+        return f"never run, or {later} (run {some(names, 3)})" if names else ""
 
     @property
     def is_foreign(self) -> bool:

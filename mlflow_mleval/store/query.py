@@ -52,7 +52,7 @@ from mlflow_mleval.sentences import (
     some,
 )
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.reader import CHILD, COLUMNS, FAILED, NEWER, Results, read_results
+from mlflow_mleval.store.reader import CHILD, COLUMNS, FAILED, Results, read_results
 from mlflow_mleval.store.repeats import (
     Cells,
     check_comparable,
@@ -74,7 +74,7 @@ from mlflow_mleval.store.searches import (
     step_notes,
     study_folds,
 )
-from mlflow_mleval.study import Cell, Excluded, Study
+from mlflow_mleval.study import NEWER, Cell, Excluded, Study
 from mlflow_mleval.validation import known_keywords
 
 #: Measures whose names mean something else to most, and what.
@@ -322,6 +322,7 @@ class _Loading:
             failed=frozenset(failed - {*cells.rows.index}),
             excluded=tuple(self.excluded),
             notes=(
+                *_newer(self.excluded),
                 *self.table.doubts,
                 *notes,
                 *cells.notes,
@@ -849,6 +850,13 @@ def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Resul
                 )
             )
     return replace(results, values=values)
+
+
+def _newer(excluded: Sequence[Excluded]) -> list[str]:
+    """That runs of a later version are left out."""
+    names = [each.name for each in excluded if each.reason.startswith(NEWER)]
+    later = "a later version of mlflow-mleval wrote them. Upgrade it"
+    return [f"Left out, for {later}: {some(names, 3)}."] if names else []
 
 
 def _notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:

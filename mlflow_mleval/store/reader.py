@@ -27,9 +27,8 @@ from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import MAX_DIGITS
 from mlflow_mleval.store.rules import Rule, digests, repeat_names
 from mlflow_mleval.store.runs_table import RunsTable
+from mlflow_mleval.study import NEWER
 
-#: Why a run is left out that a newer version wrote begins with this.
-NEWER = "it has schema "
 CHILD = "children of other runs are no results"
 #: Why a run is left out that failed.
 FAILED = "status FAILED"

@@ -230,6 +230,7 @@ def test_a_run_of_a_newer_schema_is_left_out_and_refused_where_it_is_named(log):
     assert list(study.runs["run_id"]) == [good]
     ((name, reason),) = left_out(study)
     assert named in name and said in reason
+    assert named in study.notes[0] and "a later version of mlflow-mleval wrote" in study.notes[0]
     with pytest.raises(IncomparableRunsError, match=said):
         load(run_ids=[named, good])
 
