@@ -345,7 +345,13 @@ def _ask(
 
     def ask() -> requests.Response:
         return requests.request(
-            method, address, params=query, data=body, headers=headers, timeout=SECONDS
+            method,
+            address,
+            params=query,
+            data=body,
+            headers=headers,
+            timeout=SECONDS,
+            allow_redirects=False,
         )
 
     response = budget.within(path, ask, budget.MOST_ARTIFACT)

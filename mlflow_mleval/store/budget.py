@@ -46,6 +46,14 @@ _CONNECT = {
 }
 
 
+#: Settings of MLflow for all that is asked: a server may ask to come back in hours, and lead to
+#: another host.
+_ASKING = {
+    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
+    "MLFLOW_ALLOW_HTTP_REDIRECTS": "false",
+}
+
+
 class _NobodyWaits(SystemExit):
     """Ends a thread without a word."""
 
@@ -181,7 +189,7 @@ def bounded(
     )
     size = 0
     try:
-        with environment(MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER="false"):  # it may be hours
+        with environment(**_ASKING):
             thread.start()
             while not done.wait(min(budget.left, _LOOK)) and budget.left and size <= budget.most:
                 size = max(map(_came, list(budget.threads)), default=0)

@@ -309,6 +309,11 @@ def find_experiments(
                 raise NoRunsError(
                     f"there is no experiment {label}{name!r}. {_existing(client, str(name))}"
                 )
+            if not experiment.experiment_id:
+                raise StoreError(
+                    f"{store_name()} answered no experiment when asked for {name!r}. Is it an "
+                    "MLflow server?"
+                )
             if experiment.lifecycle_stage != "active":
                 raise NoRunsError(
                     f"the experiment {label}{name!r} is deleted. Restore it in MLflow, or choose "

@@ -24,6 +24,7 @@ from mlflow_mleval.errors import MlevalError, StoreError
 from mlflow_mleval.store import artifacts, budget, store
 from mlflow_mleval.training import delivery
 
+EMPTY: dict[str, str] = {}
 EXPERIMENT = {"experiment_id": "1", "name": "e", "lifecycle_stage": "active"}
 #: Generous: what is bounded at all ends long before, and what is not, never.
 MOST = 100
@@ -94,7 +95,9 @@ class Server:
 
     def __init__(self, searches):
         self.searches, self.over = searches, threading.Event()
-        self.artifacts, self.answering = searches, set()
+        self.artifacts, self.answering, self.asked = searches, set(), 0
+        one = {"experiment": EXPERIMENT, "experiments": [EXPERIMENT]}
+        self.experiments = lambda: reply(one)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.listen, daemon=True).start()
@@ -110,12 +113,11 @@ class Server:
     def answer(self, connection):
         try:
             with connection:
-                asked = b""
+                asked, self.asked = b"", self.asked + 1
                 while b"\r\n\r\n" not in asked and (more := connection.recv(65536)):
                     asked += more
                 if b"/experiments/" in asked:
-                    one = {"experiment": EXPERIMENT, "experiments": [EXPERIMENT]}
-                    parts = reply(one)
+                    parts = self.experiments()
                 elif b"/runs/get" in asked:
                     parts = reply({"run": run("")["runs"][0]})
                 elif b"artifact" in asked:
@@ -188,6 +190,24 @@ def test_a_command_ends_whatever_a_server_does(kind, monkeypatch):
         assert REASONS[kind] in line
     else:
         assert "within 2 seconds" in line or "500" in line or "bytes" in line
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
+def test_a_server_leads_to_no_other_host(status, monkeypatch):
+    with serving(lambda: reply(EMPTY)) as other:
+        there = f"Location: http://localhost:{other.port}/api/2.0/mlflow/experiments/get-by-name"
+        with serving(lambda: reply(b"", status, there)) as server:
+            server.experiments = server.searches
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+            line = failure("runs", "-n", "e", "--timeout", "20")
+        assert status[:3] in line and "deleted" not in line and not other.asked
+
+
+def test_an_answer_without_an_experiment_is_no_deleted_one(monkeypatch):
+    with serving(lambda: reply(EMPTY)) as server:
+        server.experiments = server.searches
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+        assert "Is it an MLflow server?" in failure("runs", "-n", "e")
 
 
 def test_a_database_that_says_nothing_ends_a_command(monkeypatch):
