@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.text import CLOSE, OPEN, csv_cell, shorten
+from mlflow_mleval.report.text import CLOSE, OPEN, csv_cell, shorten, terminal
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Brief, Document
@@ -30,6 +30,10 @@ SCHEMA_VERSION = 1
 MOST = 2_000
 #: Characters at either end by which a name is found where it may be cut.
 _ENDS = 12
+#: What an assistant reads and nobody sees: selectors, of which any number hides in a name, and
+#: letters that have no shape.
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_UNSEEN = re.compile("[\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]|[\u200c\u200d]{2,}")
 _UNSAFE = (
     "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufff0-\uffff]"
 )
@@ -84,14 +88,29 @@ def _brief(made: Brief, names: int, items: int) -> dict[str, Any]:
 
 def _quoted(name: str) -> str:
     """A stranger's name in a sentence that a program may read as one: no name ends its quotes."""
-    return f"“{re.sub('[“”]', chr(39), name)}”"
+    return f"“{re.sub('[“”]', chr(39), cleaned(name))}”"
+
+
+def cleaned(text: str) -> str:
+    """A text with nothing in it that is read and not seen: besides what `terminal` replaces, also
+    letters without a shape, selectors of variants, and joiners in a row.
+
+    >>> cleaned("a\u2800b\ufe0fc\u200d\u200cd")
+    'a�bc�d'
+    """
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", _SELECTORS.sub("", terminal(text)))
 
 
 def in_quotes(text: str, names: Iterable[str]) -> str:
-    """A text in which nobody marked names; whole in quotes if it holds one that could pass for
-    words.
+    """A text in which nobody marked names, cleaned; whole in quotes if it holds one that could pass
+    for words: one with blanks, or with three words between other signs, that is no known measure.
     """
-    phrases = [name for name in names if re.search(r"\s", name)]
+    from mlflow_mleval.measures.registry import MEASURES
+
+    text = cleaned(text)
+    shown = [cleaned(name) for name in names if name not in MEASURES]
+    phrases = [name for name in shown if re.search("[\\s\N{REPLACEMENT CHARACTER}␀-␡]", name)]
+    phrases += [name for name in shown if len(re.findall(r"[^\W\d_]{2,}", name)) > 2]
     holds = any(name[:_ENDS] in text or name[-_ENDS:] in text for name in phrases)
     return _quoted(text) if holds else text
 

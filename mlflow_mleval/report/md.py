@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.report.blocks import PAPER, Column, Table, Terms, plain
-from mlflow_mleval.report.text import columns, markdown, pad, shortened
+from mlflow_mleval.report.text import columns, markdown, pad, shortened, terminal
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
@@ -42,7 +42,7 @@ def _parts(block: Any) -> Iterator[str]:
         yield "\n".join(f"- {_text(text)}" for text in block.paragraphs)
     elif block.role == "pre":
         yield from (
-            "\n".join(f"    {line}" for line in plain(text).splitlines())
+            "\n".join(f"    {terminal(line)}" for line in plain(text).split("\n"))
             for text in block.paragraphs
         )
     else:

@@ -10,7 +10,9 @@ import pytest
 
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, SETS
+from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.content.listings import measures_document
+from mlflow_mleval.report.document import Document
 from mlflow_mleval.study import Excluded, Study
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "=cmd()", "\\input{x}", "a\x1b[31m\nb"]
@@ -42,6 +44,13 @@ def test_the_table_shows_counts_gaps_and_what_was_left_out():
         and "run r9: status FAILED" in text
     )
     assert "Notes\n- a note" in text
+
+
+def test_a_command_holds_nothing_that_turns_the_text_around_it():
+    said = Text(["mleval rank -n 'a\u202eb\u2028c'\nmleval runs"], "pre")
+    shown = Document("Runs", [Section("ways", "Ways", [said])]).render("md")
+    lines = [line.strip() for line in shown.split("\n")]
+    assert "mleval rank -n 'a�b�c'" in lines and "mleval runs" in lines
 
 
 def test_no_run_is_told_from_a_run_that_did_not_finish():
