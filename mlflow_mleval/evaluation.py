@@ -569,26 +569,26 @@ def evaluate(
     asked, families = requested(measures, kind, hierarchy is not None)
     if families:
         hierarchy_options["measures"] = families
-    misplaced, where, truth = (
-        ({"train_labels": train_labels}, "label sets", "vector of classes")
-        if one_label
-        else ({"probabilities": probabilities}, "one label of several classes", "matrix")
-    )
-    if any(value is not None for value in misplaced.values()):
-        raise TypeError(
-            f"`{next(iter(misplaced))}` is for {where}, and `y_true` is a {truth}. Leave it out."
-        )
     sum_part: SumPart = sum_rows
     if one_label:
+        if train_labels is not None:
+            raise TypeError(
+                "`train_labels` is for label sets, and `y_true` is a vector of classes. Leave it "
+                "out."
+            )
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names = vectors.names
         cut: Any = vectors.threshold
         true, pred = (one_hot(side, len(names)) for side in (vectors.true, vectors.pred))
-        by_class = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
         matrices = Inputs(true, pred=pred, asked=asked)
         sum_part = partial(sum_classes, vectors)
-        of_labels = true, pred, by_class
+        of_labels = true, pred, vectors.by_class
     else:
+        if probabilities is not None:
+            raise TypeError(
+                "`probabilities` is for one label of several classes, and `y_true` is a matrix. "
+                "Leave it out."
+            )
         matrices, names = _set_inputs(
             y_true, y_score, y_pred, label_names, threshold, train_labels, asked
         )
@@ -601,13 +601,10 @@ def evaluate(
     further, identity = of_label_matrices(
         *of_labels, names, hierarchy, hierarchy_options, tuple(matrices.asked), zeros=one_label
     )
-    over_thresholds = not {"f_max", "s_min"}.isdisjoint(matrices.asked)
-    above = None
-    if hierarchy is not None and each is None and over_thresholds:
+    matrices = replace(matrices, further=further, weights=each, conventions=conventions)
+    if hierarchy is not None and each is None and _OVER_THRESHOLDS.intersection(matrices.asked):
         above = classes_above(names, hierarchy, matrices.propensities)
-    matrices = replace(
-        matrices, further=further, classes=above, weights=each, conventions=conventions
-    )
+        matrices = replace(matrices, classes=above)
     given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": each}
     return Evaluation(
         label_names=names,
@@ -620,6 +617,10 @@ def evaluate(
         propensities=None if matrices.propensities is None else matrices.propensities.identity,
         **_summed(matrices, folds, fit_time, predict_time, instances, own_index, sum_part),
     )
+
+
+#: Measures that need the classes above each label.
+_OVER_THRESHOLDS = frozenset({"f_max", "s_min"})
 
 
 def _set_inputs(

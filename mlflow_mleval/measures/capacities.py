@@ -132,7 +132,7 @@ class Capacity:
         """
         n_labels = label_count(n_labels)
         terms = _terms(masses, n_labels)
-        negative = [_set(labels) for labels, mass in terms if not mass >= 0]
+        negative = any(not mass >= 0 for _, mass in terms)
         if emphasis is None and n_labels <= MOST_TABULATED:
             values = np.zeros(1 << n_labels)
             for labels, mass in terms:
@@ -140,17 +140,7 @@ class Capacity:
             for bit in _bits(values):
                 bit[:, 1] += bit[:, 0]
             return _tabulated(values)._checked()
-        if emphasis is not None and negative:
-            raise ValueError(
-                "`masses` must not be negative with `emphasis`, got negative ones for "
-                f"{', '.join(negative[:_NAMED])} ({len(negative)} such sets)."
-            )
-        total = sum(mass for _, mass in terms)
-        if not abs(total - 1) <= _TOLERANCE or any(not labels for labels, _ in terms):
-            raise ValueError(
-                f"`masses` must sum to 1, with none on the empty set, got {total}. Divide them "
-                "by their sum."
-            )
+        _check_masses(terms, emphasis is not None)
         factors = [_factors(emphasis, len(labels)) for labels, _ in terms]
 
         def integral(relevant: Bools, part: Callable[[list[int]], AnyArray]) -> Array:
@@ -378,6 +368,24 @@ def _terms(
             f"`masses` must be of sets of labels 0..{n_labels - 1}, got labels {unknown[:5]}."
         )
     return terms
+
+
+def _check_masses(terms: list[tuple[tuple[int, ...], float]], emphasised: bool) -> None:
+    """Raise a ValueError about masses that are negative where they are emphasised, or do not sum
+    to 1.
+    """
+    negative = [_set(labels) for labels, mass in terms if not mass >= 0]
+    if emphasised and negative:
+        raise ValueError(
+            "`masses` must not be negative with `emphasis`, got negative ones for "
+            f"{', '.join(negative[:_NAMED])} ({len(negative)} such sets)."
+        )
+    total = sum(mass for _, mass in terms)
+    if not abs(total - 1) <= _TOLERANCE or any(not labels for labels, _ in terms):
+        raise ValueError(
+            f"`masses` must sum to 1, with none on the empty set, got {total}. Divide them "
+            "by their sum."
+        )
 
 
 def _factors(emphasis: Callable[[int, int], float] | None, size: int) -> Array:

@@ -62,6 +62,11 @@ class ClassVectors:
     epsilon: float
     threshold: float | None
 
+    @property
+    def by_class(self) -> Array | None:
+        """The scores where each class has its own."""
+        return None if self.score is None or self.score.ndim == 1 else self.score
+
 
 def is_vector(value: Any) -> bool:
     """Whether a truth is one class an instance, and no matrix and no sets of labels.

@@ -30,6 +30,17 @@ def why_absent(
     name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()
 ) -> str:
     """Why an evaluation of this kind lacks a measure."""
+    return (
+        _why_not_computed(name, kind, sums, has_hierarchy, asked)
+        or _why_no_scores(name, sums)
+        or _why_undefined(name, kind, sums)
+    )
+
+
+def _why_not_computed(
+    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str]
+) -> str:
+    """The reason where the kind of input or what was asked for rules the measure out."""
     measure = MEASURES[name]
     family = measure.family
     if sums.weight == 0 and family != "cost":
@@ -46,20 +57,26 @@ def why_absent(
         return "it needs label matrices: use `evaluate` with `hierarchy`"
     if family.startswith("hierarchical") and not has_hierarchy:
         return "no `hierarchy` was given"
-    if sums.score_range is None and (
-        family in _OF_SCORES or name.startswith(("soft_", "distance_"))
-    ):
+    return ""
+
+
+def _why_no_scores(name: str, sums: Sums) -> str:
+    """The reason where there are no scores, or none that the measure can use."""
+    family = MEASURES[name].family
+    needs_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
+    if needs_scores and sums.score_range is None:
         return "no `y_score` was given"
     if family in ("probability", "hierarchical-threshold"):
         if sums.errors is None or sums.classes is not None:
             return _no_probabilities(sums)
         if family == "hierarchical-threshold" and sums.weight is not None:
             return "it has no form with `sample_weight`"
-    return _why_undefined(name, family, kind, sums)
+    return ""
 
 
-def _why_undefined(name: str, family: str, kind: str, sums: Sums) -> str:
+def _why_undefined(name: str, kind: str, sums: Sums) -> str:
     """The reason where the data give the measure no value."""
+    family = MEASURES[name].family
     if name in sums.columns:
         left_out = sums.n - sums.entering[sums.columns.index(name)]
         return f"it is not defined for {left_out} of {sums.n} instances"

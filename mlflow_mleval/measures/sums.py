@@ -208,12 +208,11 @@ class Sums:
         own |= {"entering": parts["counts"], "columns": tuple(parts["columns"])}
         number = np.int64 if parts.get("weight") is None else float
         whole = {"entering": np.int64, "empty": np.int64, "by_label": number, "wrong": number}
-        for name in ("entering", "empty", "by_label", "wrong", *_SUMMED):
-            if own.get(name) is not None:
-                own[name] = np.array(own[name], whole.get(name, float))
-        for name in _SUMMED:  # older versions kept what rounding lost in a second row
-            if own.get(name) is not None and own[name].ndim > 1:
-                own[name] = own[name].sum(axis=0)
+        own |= {name: np.array(own[name], kind) for name, kind in whole.items()}
+        for name in _SUMMED:
+            if own.get(name) is not None:  # older versions kept what rounding lost in a second row
+                rows = np.atleast_2d(np.array(own[name], float))
+                own[name] = rows.sum(axis=0)
         n_labels = own["by_label"].shape[1]
         for name, kind in _COUNTED.items():
             counted = parts.get(name)
@@ -476,9 +475,18 @@ def sum_rows(
         weight=None if weights is None else float(weights.sum()),
         weighting=facts.weighting,
     )
-    sizes_of_sets = {"true_labels": relevant, "predicted_labels": predicted}
-    if not scored:
-        return sums, values | sizes_of_sets
+    if scored:
+        sums = _with_scores(sums, inputs, rows, errors, weights)
+    if scored and errors.are_soft:
+        mean, largest = np.hstack(errors.ends)
+        values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
+    return sums, values | {"true_labels": relevant, "predicted_labels": predicted}
+
+
+def _with_scores(
+    sums: Sums, inputs: Inputs, rows: Rows, errors: _Errors, weights: Array | None
+) -> Sums:
+    """The sums with those of the scores, as far as they were asked for."""
     sums = replace(sums, score_range=errors.span)
     if need_counts(inputs.asked):
         by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
@@ -489,9 +497,7 @@ def sum_rows(
         if inputs.classes is not None:
             over_thresholds = inputs.classes.sums(inputs.true[rows], inputs.score[rows])
             sums = replace(sums, thresholds=over_thresholds)
-        mean, largest = np.hstack(errors.ends)
-        values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
-    return sums, values | sizes_of_sets
+    return sums
 
 
 class _Errors:
