@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads
 #: one column by its name.
 Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], ArrayLike]
+#: Values of further measures that wait for their signs: 16 MB.
+TOGETHER = 2**21
 #: Fewer differing instances than this, and a pair's tests see hardly anything.
 FEW = 12
 
@@ -318,6 +320,7 @@ def instance_tests(
     unit = None
     rows: list[dict[str, Any]] = []
     swapped = []
+    waiting: list[Array] = []  # signs are drawn for several measures at once
     missing = {}
     for measure in names:
         values = columns.read(measure)
@@ -340,13 +343,17 @@ def instance_tests(
             rows.append(_pair(d, units, noise, limits.get(measure)))
         values -= values.mean(axis=1, keepdims=True)
         values[empty] = 0.0
-        sums = cluster_sums(values, unit)[0]
-        swapped.append(Signs(len(sums), n_resamples, seed).sums(sums).T)
+        waiting.append(cluster_sums(values, unit)[0])
+        if measure == names[-1] or sum(x.size for x in waiting) > TOGETHER:
+            sums = np.concatenate(waiting, axis=1)
+            swapped.append(Signs(len(sums), n_resamples, seed).sums(sums).T)
+            waiting = []
     # of each pair the measures, in their order
     pair, measure_at = np.divmod(np.arange(len(rows)), len(names))
     table = pd.DataFrame(rows).iloc[measure_at * len(first) + pair].reset_index(drop=True)
     moments = Moments(*np.array(table.pop("moments").tolist()).T)
-    table, largest = _tested(table, moments, np.stack(swapped), (first, second), anytime)
+    drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
+    table, largest = _tested(table, moments, drawn_sums, (first, second), anytime)
     few = table["wins"] + table["losses"] <= FEW
     table = table.assign(
         **named_pairs(tuple(methods), first[pair], second[pair]),

@@ -37,6 +37,8 @@ UNITS = 1024
 #: Hypotheses and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
 ROWS = 256
 CHANGES = 2048
+#: Changes whose signs become numbers at a time: more do not stay in the cache.
+TILE = 128
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class Signs:
             return np.asarray(self.matrix().T @ values)
         positive = np.zeros((self.changes, values.shape[1]))
         for units, part in self._drawn():
-            for start in range(0, self.changes, CHANGES):
-                at = slice(start, start + CHANGES)
+            for start in range(0, self.changes, TILE):
+                at = slice(start, start + TILE)
                 positive[at] += part[at].astype(float) @ values[units]
         return 2 * positive - values.sum(axis=0)
 
