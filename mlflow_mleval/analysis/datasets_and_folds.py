@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
-from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, widest
-from mlflow_mleval.analysis.folds.shared_folds import shared_folds
+from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, shared_folds, widest
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
 from mlflow_mleval.analysis.pair_tests import PAIR, jointly
 from mlflow_mleval.analysis.pairs import behind, better_first, places

@@ -15,8 +15,7 @@ from scipy import stats
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.pairs import stepped
-from mlflow_mleval.analysis.profile_comparison import compare_profiles
-from mlflow_mleval.analysis.profiles_on_dataset import along_parameter
+from mlflow_mleval.analysis.profile_comparison import along_parameter, compare_profiles
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.owa import profile_from_histogram, profile_from_means
 from mlflow_mleval.sentences import MAX_TAG

@@ -30,16 +30,14 @@ from mlflow_mleval.analysis.folds.protocol import (
     UNPAIRED,
     Declared,
     Protocol,
-    disagreement,
-    runs_of,
-    unpaired,
-    widest,
-)
-from mlflow_mleval.analysis.folds.shared_folds import (
     SharedFolds,
     Sharing,
+    disagreement,
     over_sharings,
+    runs_of,
     shared_folds,
+    unpaired,
+    widest,
 )
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
 from mlflow_mleval.analysis.pairs import (
