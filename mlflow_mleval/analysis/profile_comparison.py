@@ -36,7 +36,7 @@ from mlflow_mleval.analysis.folds.protocol import (
     unpaired,
 )
 from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.pair_tests import PairTests
+from mlflow_mleval.analysis.pair_tests import PAIR, PairTests
 from mlflow_mleval.analysis.pairs import apart, better_first, grouped, stepped
 from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.resampling import sign_tests
@@ -214,18 +214,8 @@ class ProfileComparison(Plotted, PairTests):
         table["certain"] = table["certain"].eq(True)
         table["tied"] = table["ahead"].isna()
         table = better_first(table, table["ahead"] < 0).rename(columns=_NAMED)
-        return table[
-            [
-                "dataset",
-                "method",
-                "against",
-                "crossings",
-                "parameter",
-                "position",
-                "certain",
-                "tied",
-            ]
-        ]
+        columns = ["dataset", "method", "against", "crossings", "parameter", "position"]
+        return table[[*columns, "certain", "tied"]]
 
     @cached_property
     def oriented_patterns(self) -> pd.DataFrame:
@@ -447,16 +437,7 @@ def compare_profiles(
     )
 
 
-_CROSSINGS = [
-    "dataset",
-    "method_a",
-    "method_b",
-    "parameter",
-    "position",
-    "below",
-    "above",
-    "certain",
-]
+_CROSSINGS = ["dataset", *PAIR, "parameter", "position", "below", "above", "certain"]
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
 
 
