@@ -66,31 +66,21 @@ class Predictions:
         return evaluate(truth, self.y_score, self.y_pred, **options)
 
 
-def is_multilabel(y: Any) -> bool:
-    """Whether a target is a matrix of 0 and 1 with several columns, as scikit-learn sees it.
+def labels_of(Y: Any) -> int | list[Any] | None:
+    """What a target is about, as scikit-learn sees it: the number of labels of a matrix of 0 and 1
+    with several columns, the classes of one label; None of anything else, as of measurements.
 
-    >>> is_multilabel([[0, 1], [1, 1]]), is_multilabel([0, 1]), is_multilabel([[0, 2], [1, 1]]), is_multilabel(None)
-    (True, False, False, False)
-    """  # noqa: E501
-    if len(getattr(y, "shape", (0, 0))) != 2:
-        return False
-    try:
-        return type_of_target(y) == "multilabel-indicator"
-    except (ValueError, TypeError):
-        return False
-
-
-def is_one_label(y: Any) -> bool:
-    """Whether a target is one label of two or more classes, as scikit-learn sees it; a regression's
-    measurements are none.
-
-    >>> is_one_label([0, 1, 2]), is_one_label(["a", "b"]), is_one_label([0.5, 1.2]), is_one_label([[0, 1]])
-    (True, True, False, False)
+    >>> labels_of([[0, 1], [1, 1]]), labels_of(["b", "a", "b"]), labels_of([0.5, 1.2]), labels_of([[0, 2], [1, 1]])
+    (2, ['a', 'b'], None, None)
     """  # noqa: E501
     try:
-        return type_of_target(y) in ("binary", "multiclass")
+        kind = type_of_target(Y)
+        if kind == "multilabel-indicator":
+            return (Y if hasattr(Y, "shape") else np.asarray(Y)).shape[1]
+        is_one = kind in ("binary", "multiclass") and is_vector(Y)
+        return np.unique(classes_of(Y, "y")).tolist() if is_one else None
     except (ValueError, TypeError):
-        return False
+        return None
 
 
 def refuse_regressor(estimator: Any) -> None:

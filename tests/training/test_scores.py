@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from mlflow_mleval.training.estimators import (
     as_matrix,
     dataset_name,
-    is_multilabel,
+    labels_of,
     method_name,
     params_of,
     predict,
@@ -244,8 +244,8 @@ def test_shapes_that_are_no_scores_of_two_labels(raw):
         (pd.Series(Y[:, 0]), False),
     ],
 )
-def test_is_multilabel(target, expected):
-    assert is_multilabel(target) is expected
+def test_label_sets_are_matrices_of_several_columns(target, expected):
+    assert (labels_of(target) == 4) is expected
 
 
 @pytest.mark.parametrize(

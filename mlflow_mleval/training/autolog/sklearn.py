@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import sklearn.metrics
+from scipy import sparse
 from sklearn import model_selection
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.model_selection import check_cv
@@ -23,7 +25,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import runs
 from mlflow_mleval.training.autolog.sink import (
@@ -47,8 +48,7 @@ from mlflow_mleval.training.estimators import (
     Predictions,
     as_matrix,
     columns_of_classes,
-    is_multilabel,
-    is_one_label,
+    labels_of,
     method_name,
     predict,
     sample,
@@ -183,6 +183,7 @@ class SklearnAutolog:
         name = type(estimator).__name__
         try:
             regressor, classifier = is_regressor(estimator), is_classifier(estimator)
+            columns = (*np.shape(Y), 0)[1]
         except Exception:  # no estimator: scikit-learn will say so
             return
         if regressor:
@@ -191,7 +192,7 @@ class SklearnAutolog:
                 "classifiers. MLflow's own autologging, mlflow.sklearn.autolog(), logs "
                 "regression."
             )
-        elif classifier and _n_columns(Y) > 1:
+        elif classifier and columns > 1:
             self._say_once(
                 f"nothing is logged of {name}: its targets are several columns that are not 0 "
                 "and 1. Evaluate each column by itself: mleval.evaluate(y[:, i], "
@@ -239,9 +240,7 @@ class SklearnAutolog:
 
     def predict(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(estimator, *args, **kwargs)
-        if isinstance(result, np.ndarray) or (
-            _n_columns(result) > 1 and not isinstance(result, list)
-        ):
+        if isinstance(result, (np.ndarray, pd.DataFrame)) or sparse.issparse(result):
             # A column of it, as of probabilities, is another array with the same base.
             keys = {id(result), id(getattr(result, "base", None))}
 
@@ -292,26 +291,24 @@ class SklearnAutolog:
             fit.evaluated.add(weighted)
 
             def evaluation() -> tuple[Evaluation, LogOptions]:
-                predictions = _predicted(estimator, X, Y, getattr(estimator, "classes_", None))
+                labels = _labels(Y, estimator)
+                predictions = _predicted(estimator, X, Y, labels)
                 if predictions.without_score:
                     self.sink.warn(
                         f"no measure of scores: {type(estimator).__name__} has none "
                         f"({predictions.without_score})."
                     )
-                facts = {"fit_time": fit.seconds, "sample_weight": weights}
-                return predictions.evaluated(
-                    Y, **self._options(Y, estimator), **facts
-                ), LogOptions()
+                options = self._options(labels) | {"fit_time": fit.seconds}
+                ev = predictions.evaluated(Y, **options, sample_weight=weights)
+                return ev, LogOptions()
 
             self.sink.log(what, evaluation, estimator, X, Y, fit.run_id, weights)
 
-    def _options(self, Y: Any, estimator: Any = None) -> dict[str, Any]:
+    def _options(self, labels: int | list[Any] | None) -> dict[str, Any]:
         """The options of `evaluate`; of one label with its classes."""
-        if not is_vector(Y):
+        if not isinstance(labels, list):
             return self.options
-        trained = getattr(estimator, "classes_", None)
-        names = _classes(Y) if trained is None else np.asarray(trained).tolist()
-        return self.options | {"label_names": self.options["label_names"] or names}
+        return self.options | {"label_names": self.options["label_names"] or labels}
 
     # ---- folds -----------------------------------------------------------------------------------
 
@@ -326,12 +323,11 @@ class SklearnAutolog:
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
         def evaluation() -> tuple[Evaluation, LogOptions]:
-            predictions = []
+            labels, predictions = labels_of(Y), []
             for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
                 try:
-                    trained = getattr(fitted, "classes_", None)
                     rows, truth = _safe_indexing(X, test), _safe_indexing(Y, test)
-                    predictions.append(_predicted(fitted, rows, truth, trained, _classes(Y)))
+                    predictions.append(_predicted(fitted, rows, truth, labels))
                 except Exception as error:
                     raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
             return self._folds(predictions, Y, splits, result["fit_time"])
@@ -351,15 +347,17 @@ class SklearnAutolog:
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
         def evaluation() -> tuple[Evaluation, LogOptions]:
-            truth, options = np.asarray(Y), dict(self._options(Y))
+            truth, labels = np.asarray(Y), labels_of(Y)
+            options = dict(self._options(labels))
             folds = np.empty(len(truth), dtype=int)
             for number, (_, test) in enumerate(splits):
                 folds[test] = number
             scores, predicted = (None, result) if way == "predict" else (result, None)
-            if is_vector(Y):
+            if isinstance(labels, list):
                 if scores is not None:
-                    names = _classes(Y)
-                    scores, options["probabilities"] = columns_of_classes(scores, way, names, names)
+                    scores, options["probabilities"] = columns_of_classes(
+                        scores, way, labels, labels
+                    )
             else:
                 matrix = as_matrix(
                     result, truth.shape[1], [np.unique(column) for column in truth.T]
@@ -390,7 +388,7 @@ class SklearnAutolog:
                     "its splits can be drawn only once. Pass cv as a list or a splitter."
                 )
             groups = params.pop("groups", None)
-            labels = _n_columns(Y) or _classes(Y)
+            labels: Any = labels_of(Y)
             predictions, splits, times = fold_predictions(
                 best, X, Y, labels, cv=cv, n_jobs=search.n_jobs, groups=groups, params=params
             )
@@ -406,7 +404,7 @@ class SklearnAutolog:
         if reason := without_scores(predictions):
             self.sink.warn(reason)
         Y = Y if hasattr(Y, "shape") else np.asarray(Y)
-        ev = evaluate_folds(predictions, Y, splits, times, **self._options(Y))
+        ev = evaluate_folds(predictions, Y, splits, times, **self._options(labels_of(Y)))
         return ev, split_facts(Y, splits)
 
 
@@ -484,48 +482,32 @@ def _data_of_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
     )
 
 
-def _n_columns(Y: Any) -> int:
-    """Number of columns; 0 where it is no matrix."""
-    rows = isinstance(Y, (list, tuple)) and len(Y) and isinstance(Y[0], (list, tuple))
-    shape: tuple[int, ...] = (len(Y), len(Y[0])) if rows else getattr(Y, "shape", ())
-    return shape[1] if len(shape) == 2 else 0
-
-
 def _concerns(estimator: Any, Y: Any) -> bool:
     """Whether this is a classification of label sets, or of one label of several classes."""
     try:
-        if is_regressor(estimator) or Y is None:
-            return False
-        return (
-            is_multilabel(Y)
-            if _n_columns(Y) > 1
-            else is_vector(Y) and is_classifier(estimator) and is_one_label(Y)
-        )
+        labels = None if Y is None or is_regressor(estimator) else labels_of(Y)
+        return isinstance(labels, int) or (labels is not None and is_classifier(estimator))
     except Exception:
         return False
 
 
-def _classes(Y: Any) -> list[Any]:
-    """The classes of one label; none of label sets."""
-    return np.unique(classes_of(Y, "y")).tolist() if is_vector(Y) else []
+def _labels(Y: Any, estimator: Any) -> Any:
+    """The number of labels; of one label the classes that the estimator knows."""
+    labels, trained = labels_of(Y), getattr(estimator, "classes_", None)
+    known = isinstance(labels, list) and trained is not None
+    return np.asarray(trained).tolist() if known else labels
 
 
-def _predicted(
-    estimator: Any, X: Any, Y: Any, trained: Any, classes: list[Any] | None = None
-) -> Predictions:
-    """What the estimator, trained on these classes, predicts for instances whose truth is Y; with
-    scores of the classes.
-    """
+def _predicted(estimator: Any, X: Any, Y: Any, labels: Any) -> Predictions:
+    """What the estimator predicts for instances whose truth is Y."""
     with (
         warnings.catch_warnings(),
         without_mlflow(),
     ):  # the script has been told already what its estimator warns of
         warnings.simplefilter("ignore")
-        if not is_vector(Y):
-            return predict(estimator, X, _n_columns(Y))
-        if trained is not None:
-            refuse_unseen(Y, trained := np.asarray(trained).tolist())
-        return predict(estimator, X, classes or trained or _classes(Y))
+        if isinstance(labels, list) and hasattr(estimator, "classes_"):
+            refuse_unseen(Y, np.asarray(estimator.classes_).tolist())
+        return predict(estimator, X, labels)
 
 
 def _is_metric(function: Any) -> bool:
