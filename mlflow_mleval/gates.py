@@ -23,6 +23,7 @@ from mlflow_mleval.analysis.gate_tests import (
     gate_tests,
     in_ledger,
     ledger_level,
+    needed_units,
 )
 from mlflow_mleval.errors import (
     IncomparableRunsError,
@@ -177,6 +178,10 @@ def gate(
     if ledger is not None:
         entered = _Entered.of(ledger, ledger_error, alpha, shared.digest)
         tests = in_ledger(tests, entered.entry)
+        if tests.decision == "run more":
+            place = entered.entry
+            level = ledger_level(alpha, place.number + 1, place.ships, ledger_error)
+            tests = replace(tests, needed=needed_units(shared.units, terms, 1 / level))
     if shared.changed:
         tests = replace(tests, decision="run more")
     verdict = Verdict(

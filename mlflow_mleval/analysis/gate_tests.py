@@ -24,7 +24,14 @@ from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.pairs import holm
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
-from mlflow_mleval.analysis.resampling import Signs
+from mlflow_mleval.analysis.resampling import (
+    Counts,
+    Moments,
+    Signs,
+    critical,
+    share,
+    step_down,
+)
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.sentences import agree, count, some
 from mlflow_mleval.validation import Array, Bools, Places, at_least_one, probability
@@ -38,12 +45,10 @@ POWER, MOST_UNITS = 0.8, 10_000_000
 LEAST_MEANS = 5
 #: The slice that holds all units.
 ALL = ""
-#: Sums that are equal but for rounding.
-_EQUAL = 1e-9
-#: Units whose signs are drawn at a time.
-_BLOCK = 512
-#: Draws of the statistics of future units.
-_FUTURES = 4_000
+#: How many units are needed is told by no fewer than these, and no fewer that differ.
+LEAST_SEEN, LEAST_DIFFERENT = 20, 10
+#: Futures that are drawn, and units seen that they are drawn from.
+_FUTURES, _MOST_SEEN = 200, 1_000
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class Units:
                 )
         for measure, bound in self.bounds.items():
             largest = self.differences[measure].abs().max()
-            if largest > bound * (1 + _EQUAL):
+            if largest > bound * (1 + 1e-9):
                 raise ValueError(
                     f"`bounds` must be at least as large as any difference, got {bound:g} for "
                     f"{measure!r} and a difference of {largest:g}."
@@ -231,11 +236,11 @@ def gate_tests(units: Units, terms: Terms) -> GateTests:
         if_lost[table["slice"] == ALL] = 1.0
     each = zip(counted, table.itertuples(), if_lost, strict=True)
     table["verdict"] = [_verdict(row, tested, p, terms.alpha) for row, tested, p in each]
-    deciding = [row for row in counted if row.decides]
+    decision = _decision(table, counted)
     return GateTests(
-        _decision(table, counted),
+        decision,
         table[[*_COLUMNS]],
-        _needed([] if unknown else deciding, units.ratio, terms),
+        needed_units(units, terms) if decision == "run more" else {"zero": nan, "observed": nan},
         _evidence(counted, table),
         len(units.differences),
         None if of_unit is None else int(of_unit.max()) + 1,
@@ -310,6 +315,10 @@ class _Row:
         """Minus the margin; zero without one."""
         return -self.margin if self.margin >= 0 else 0.0
 
+    def only(self, units: Places) -> _Row:
+        """The same of some units."""
+        return replace(self, sums=self.sums[units], sizes=self.sizes[units])
+
     def excess(self, centre: float, sign: int) -> Array:
         """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
         return sign * (self.sums - centre * self.sizes)
@@ -334,7 +343,7 @@ class _Row:
             statistic = gain / error
         else:
             worst = -(self.bound + sign * centre) * self.sizes[there].mean()
-            statistic = _score(self.excess(centre, sign)[there], worst)
+            statistic = float(_score(self.excess(centre, sign)[there], worst)[0])
         return float(special.stdtr(n - 1, -statistic))
 
     def limit(self, critical: float, level: float, sign: int) -> float:
@@ -351,18 +360,9 @@ class _Row:
             of_t = self.mean - sign * special.stdtrit(self.size - 1, 1 - level) * self._error()
         else:
             of_t = _crossing(lambda centre: self.pvalue(centre, sign) - level, end, self.mean)
-        return sign * max(min(sign * self._of_signs(critical, sign), sign * of_t), sign * end)
-
-    def _of_signs(self, critical: float, sign: int) -> float:
-        """The mean at which the statistic of sign changes has this value."""
-        s, z, k = self.sums, self.sizes, critical**2
-        a, b, c = (
-            u.sum() * v.sum() - k * (u @ v) if np.isfinite(k) else -1.0
-            for u, v in ((z, z), (s, z), (s, s))
-        )
-        if a <= 0:
-            return -sign * inf
-        return float((b - np.copysign(sign, critical) * np.sqrt(max(b * b - a * c, 0.0))) / a)
+        low, high = Moments.of(self.sums, self.sizes).limits(critical)
+        of_signs = float(low if sign > 0 else high)
+        return sign * max(min(sign * of_signs, sign * of_t), sign * end)
 
     def capital(self, centre: float, sign: int) -> Array:
         """Log of the capital after each unit of bets against the same hypothesis."""
@@ -445,138 +445,102 @@ def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
     """P-values and limits of all rows, where what is lost does not count and where it does; see
     `GateTests.table`.
     """
-    judged, alpha = np.array([row.judged for row in rows]), terms.alpha
-    floors = np.array([row.floor for row in rows])
-    x = np.stack([row.excess(row.floor, -1) for row in rows], axis=1)
-    drawn = _drawn(x, terms)
-    falls = np.array([row.pvalue(row.floor, -1) for row in rows])
-    joint = _normal(x[:, judged], falls[judged], terms)
-    worse = np.ones(len(rows))
-    stepped = [_step_down(drawn[:, judged]), _step_down(joint)]
-    worse[judged] = np.maximum.reduce([falls[judged], *stepped])
-    largest = (each.max(axis=1, initial=-inf)[:, None] for each in (drawn[:, judged], joint[1:]))
-    of_all, of_all_t = (_critical(each, alpha)[0] for each in largest)
-    critical = np.where(judged, of_all, _critical(drawn, alpha))
-    levels = np.where(judged, min(special.ndtr(-of_all_t), alpha), alpha)
-    high = np.array([row.limit(c, p, -1) for row, c, p in zip(rows, critical, levels, strict=True)])
-    rises = -drawn
+    alpha, floors = terms.alpha, np.array([row.floor for row in rows])
+    at = [k for k, row in enumerate(rows) if row.judged]
+    gains = [k for k, row in enumerate(counted) if row.wanted]
+    columns = [row.excess(row.floor, -1) for row in rows]
     if counted is not rows:
-        rises = _drawn(np.stack([row.excess(row.floor, 1) for row in counted], axis=1), terms)
-    better = np.full(len(rows), nan)
-    for at in [at for at, row in enumerate(counted) if row.wanted]:
-        of_gain = _drawn(counted[at].excess(0.0, 1)[:, None], terms)
-        better[at] = max(_share(of_gain, of_gain[0])[0], counted[at].pvalue(0.0, 1))
-    of_t = [row.pvalue(row.floor, 1) for row in counted]
-    own = zip(counted, _critical(rises, alpha), strict=True)
+        columns += [row.excess(row.floor, 1) for row in counted]
+    columns += [counted[k].excess(0.0, 1) for k in gains]
+    x = np.stack([column / (np.sqrt(column @ column) or 1.0) for column in columns], axis=1)
+    drawn = Signs(len(x), terms.n_resamples, terms.seed, one_sided=True).sums(x)
+    falls, rises = drawn[:, : len(rows)], drawn[:, len(rows) : 2 * len(rows)]
+    if counted is rows:
+        rises = -falls
+    worse, most, level = np.ones(len(rows)), inf, alpha
+    if len(at):
+        of_t = np.array([rows[k].pvalue(floors[k], -1) for k in at])
+        found = _stepped(falls[:, at])
+        joint = _stepped(_normal(x[:, at], np.minimum(special.ndtri(1 - of_t), 40.0), terms))
+        worse[at] = np.maximum.reduce([found.joint / len(drawn), joint.joint / len(drawn), of_t])
+        most = critical(found.largest, alpha)
+        level = min(float(special.ndtr(-critical(joint.largest[1:], alpha))), alpha)
+    high = np.array([row.limit(most, level, -1) for row in rows])
+    low, not_worse, better = np.full((3, len(rows)), nan)
+    for k, row in enumerate(counted):
+        not_worse[k] = max(share(rises[:, k], rises[0, k]), row.pvalue(row.floor, 1))
+        low[k] = row.limit(critical(rises[:, k], alpha), alpha, 1)
+    for k, of_gain in zip(gains, drawn[:, len(columns) - len(gains) :].T, strict=True):
+        better[k] = max(share(of_gain, of_gain[0]), counted[k].pvalue(0.0, 1))
     return {
-        "low": np.array([row.limit(c, alpha, 1) for row, c in own]),
+        "low": low,
         # The step-down test may reject what the limits of a single step do not.
         "high": np.where(worse <= alpha, np.minimum(high, floors), high),
         "pvalue_worse": worse,
-        "pvalue_not_worse": np.maximum(_share(rises, rises[0]), of_t),
+        "pvalue_not_worse": not_worse,
         "pvalue_better": better,
     }
 
 
-def _normal(columns: Array, pvalues: Array, terms: Terms) -> Array:
-    """Draws x columns: normal values as correlated as the sums of the columns are under common
-    changes of sign; first the values of which these are the p-values.
+def _stepped(drawn: Array) -> Counts:
+    """How many draws reach the statistics of the columns, which stand first, step-down."""
+    return step_down(drawn[0], lambda at: lambda part: drawn[part][:, at].T, len(drawn))
+
+
+def _normal(columns: Array, statistics: Array, terms: Terms) -> Array:
+    """Draws x columns: normal values, as correlated as the sums of the columns are under common
+    changes of sign; the statistics first. As many as there are changes of sign.
     """
-    norms = np.sqrt((columns**2).sum(axis=0))
-    scaled = columns / np.where(norms > 0, norms, 1.0)
-    correlation = scaled.T @ scaled
+    correlation = columns.T @ columns
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    drawn = np.random.default_rng(terms.seed).standard_normal((terms.n_resamples, len(root)))
-    return np.concatenate([special.ndtri(1 - pvalues)[None], drawn @ root.T])
+    n = Signs(len(columns), terms.n_resamples, one_sided=True).changes - 1
+    drawn = np.random.default_rng(terms.seed).standard_normal((n, len(root)))
+    return np.concatenate([statistics[None], drawn @ root.T])
 
 
-def _drawn(columns: Array, terms: Terms) -> Array:
-    """Draws x columns: statistics of the columns under common signs of their rows, those as they
-    are first; all changes of sign where these are no more than the random ones.
-    """
-    n, n_resamples = len(columns), terms.n_resamples
-    scale = np.sqrt((columns**2).sum(axis=0))
-    columns = columns / np.where(scale > 0, scale, 1.0)
-    if n <= log2(n_resamples + 1):
-        return Signs(n, n_resamples, one_sided=True).sums(columns)
-    rng = np.random.default_rng(terms.seed)
-    positive = np.zeros((n_resamples, columns.shape[1]))
-    for start in range(0, n, _BLOCK):
-        part = columns[start : start + _BLOCK]
-        width = -(-len(part) // 8)
-        bits = np.frombuffer(rng.bytes(n_resamples * width), np.uint8).reshape(n_resamples, width)
-        positive += np.unpackbits(bits, axis=1, count=len(part)).astype(float) @ part
-    total = columns.sum(axis=0)
-    return np.concatenate([total[None], 2 * positive - total])
-
-
-def _share(drawn: Array, statistic: ArrayLike) -> Array:
-    """Of each column the share of draws that reach the statistic."""
-    return (drawn >= np.asarray(statistic) - _EQUAL).mean(axis=0)
-
-
-def _step_down(drawn: Array) -> Array:
-    """P-values of rows, whose statistics are the first of the draws, by the largest statistic of
-    those that are no larger.
-    """
-    statistics = drawn[0]
-    rising = np.argsort(statistics, kind="stable")
-    largest = np.maximum.accumulate(drawn[:, rising], axis=1)
-    share = _share(largest, statistics[rising])
-    stepped = np.empty(len(statistics))
-    stepped[rising] = np.maximum.accumulate(share[::-1])[::-1]
-    return stepped
-
-
-def _critical(drawn: Array, alpha: float) -> Array:
-    """Of each column the value beyond which at most a share alpha of the draws lies; infinite where
-    the draws, with the data as they are among them, are too few for that.
-    """
-    allowed = int(alpha * len(drawn) + _EQUAL)
-    if allowed == 0:
-        return np.full(drawn.shape[1], inf)
-    place = len(drawn) - 1 - allowed
-    return np.partition(drawn, place, axis=0)[place] + _EQUAL
-
-
-def _score(x: Array, worst: float) -> float:
-    """The statistic of a mean above zero whose variance is that of the likeliest distribution with
+def _score(x: Array, worst: float, times: Array | None = None) -> Array:
+    """By sample (a row of `times` says how often each of the values x is in it; once by default)
+    the statistic of a mean above zero whose variance is that of the likeliest distribution with
     mean zero, in which the worst unit may have been unseen; zero of a mean that is not above it.
     """
-    if x.sum() <= 0:
-        return 0.0
+    if times is None:
+        x, counts = np.unique(x, return_counts=True)
+        times = counts[None].astype(float)
+    n, total = times.sum(axis=1), times @ x
     if worst >= 0:
-        return inf  # no unit can be as bad as that
-    x, counts = np.unique(x, return_counts=True)
-    times, n = counts.astype(float), counts.sum()
-    tilt = _tilt(x, times, 1 / max(-worst, -x[0]))
-    weights = times / (n * (1 + tilt * x))
-    unseen = max(0.0, 1 - weights.sum())
-    variance = weights @ x**2 + unseen * worst**2
-    return float(times @ x / np.sqrt(n * variance))
+        return np.where(total > 0, inf, 0.0)  # no unit can be as bad as that
+    up = total > 0
+    statistic, times, n = np.zeros(len(n)), times[up], n[up]
+    tilt = _tilt(x, times, (1 - 1e-12) / max(-worst, -x.min()))
+    weights = times / (n[:, None] * (1 + tilt[:, None] * x))
+    unseen = np.maximum(0.0, 1 - weights.sum(axis=1))
+    statistic[up] = total[up] / np.sqrt(n * (weights @ x**2 + unseen * worst**2))
+    return statistic
 
 
-def _tilt(x: Array, times: Array, steepest: float) -> float:
-    """The λ at which Σ x / (1 + λx), each so many times, which falls from above zero, is zero; the
-    steepest if it lies beyond. By Newton's method within brackets.
+def _tilt(x: Array, times: Array, steepest: float) -> Array:
+    """By sample the λ at which Σ x / (1 + λx), which falls from above zero, is zero; the steepest
+    if it lies beyond. By Newton's method within brackets.
     """
-    low, high = 0.0, steepest * (1 - 1e-12)
-    if times @ (x / (1 + high * x)) >= 0:
-        return high
-    tilt = 0.0
+    low, high = np.zeros(len(times)), np.full(len(times), steepest)
+    tilt = np.where(times @ (x / (1 + steepest * x)) >= 0, steepest, 0.0)
+    left = np.flatnonzero(tilt == 0)
     for _ in range(60):
-        shrunk = x / (1 + tilt * x)
-        total = float(times @ shrunk)
-        low, high = (tilt, high) if total > 0 else (low, tilt)
-        following = tilt + total / float(times @ shrunk**2)
-        if not low < following < high:
-            following = (low + high) / 2
-        if abs(following - tilt) < 1e-10 * steepest:
+        shrunk = x / (1 + tilt[left, None] * x)
+        total = np.einsum("ij,ij->i", times[left], shrunk)
+        low[left] = np.where(total > 0, tilt[left], low[left])
+        high[left] = np.where(total > 0, high[left], tilt[left])
+        following = tilt[left] + total / np.einsum("ij,ij->i", times[left], shrunk**2)
+        within = (low[left] < following) & (following < high[left])
+        following = np.where(within, following, (low[left] + high[left]) / 2)
+        moved = np.abs(following - tilt[left]) >= 1e-10 * steepest
+        tilt[left] = following
+        left = left[moved]
+        if not len(left):
             break
-        tilt = following
-    return float(tilt)
+    return tilt
 
 
 # --------------------------------------------------------------------------------------------------
@@ -651,59 +615,126 @@ def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
     return min(found, default=0.0)
 
 
-def _needed(rows: Sequence[_Row], ratio: float | None, terms: Terms) -> dict[str, float]:
-    """Units for which all measures pass with power .8 in normal approximation."""
-    there = np.stack([row.sizes for row in rows]) > 0 if rows else np.zeros((0, 0), bool)
-    independent = int(there.any(axis=0).sum())
-    least = ceil(log2(1 / terms.alpha)) if ratio is None else 2
-    if independent < least:
-        return {"zero": nan, "observed": nan}
-    x = np.stack([row.excess(row.mean, 1) for row in rows], axis=1)
-    size, mean, floors, bounds = (
-        np.array([getattr(row, name) for row in rows])
-        for name in ("size", "mean", "floor", "bound")
+def needed_units(units: Units, terms: Terms, evidence: float | None = None) -> dict[str, float]:
+    """Units with which the gate ships with power .8, if the true differences are "zero" or as
+    "observed", by the gate on futures: samples of the units seen, of which the sign is drawn where
+    the two are to be equal; what is lost is lost again. Infinite where no number is enough, NaN
+    where too few units, or too few that differ, tell how such units vary.
+
+    `evidence` is what a ledger asks for.
+    """
+    of_unit = None
+    if units.clusters is not None:
+        of_unit = cluster_numbers(units.clusters, len(units.differences))
+    seen, counted = (
+        _rows(units, table, terms, of_unit) for table in (units.differences, units.counted)
     )
-    # The variance of one unit: with clusters, n times that of the mean; at least that of failures
-    # which would take a mean to its margin.
-    variance = (x**2).sum(axis=0) / size * independent / max(independent - 1, 1)
-    unseen = np.nan_to_num(-floors * (bounds + floors))
-    deviation = np.sqrt(np.maximum(variance, np.maximum(unseen, 0.0)))
-    futures = _futures(x, terms.seed)
-    limit, wanted = special.ndtri(1 - terms.alpha), np.array([row.wanted for row in rows])
+    deciding = [row for row in counted if row.decides]
+    nothing = {"zero": nan, "observed": nan}
+    n = len(counted[0].sums)
+    differ = min((np.count_nonzero(row.sums) for row in deciding), default=0)
+    if n < LEAST_SEEN or differ < LEAST_DIFFERENT or set(units.unknown) & {*terms.margins}:
+        return nothing
+    taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
+    future = _Future(
+        [row.only(taken) for row in seen], [row.only(taken) for row in counted], terms, evidence
+    )
+    return {"zero": future.least(n, equal=True), "observed": future.least(n, equal=False)}
 
-    def enough(n: float, true: Array) -> bool:
-        spread = deviation * np.sqrt(variance_factor(n, ratio))
+
+@dataclass(frozen=True)
+class _Future:
+    """Gates on units like those seen."""
+
+    seen: Sequence[_Row]
+    counted: Sequence[_Row]
+    terms: Terms
+    evidence: float | None
+
+    def least(self, n: float, equal: bool) -> float:
+        """The least number of units with which a share .8 of the gates ships: from n on by the
+        normal relation of power to numbers, until the power is near.
+        """
+        deciding = [row for row in self.counted if row.decides]
+        lost = [whole.sums - row.sums for whole, row in zip(self.counted, self.seen, strict=True)]
+        for row, gone in zip(self.counted, lost, strict=True):
+            mean = gone.sum() / row.size if equal and row.size else row.mean
+            if row in deciding and mean <= (0.0 if row.wanted else row.floor):
+                return inf
+        least = ceil(log2(1 / self.terms.alpha))
+        if self.seen[0].means:
+            least = max(least, LEAST_MEANS)
+        wanted, level = special.ndtri(POWER), special.ndtri(1 - self.terms.alpha)
+        tried: dict[int, float] = {}
+        n = max(n, least)
+        for _ in range(12):
+            power = tried[int(n)] = self.power(int(n), equal)
+            z = special.ndtri(min(max(power, 0.01), 0.995))
+            step = ((wanted + level) / max(z + level, 0.4)) ** 2
+            if n > MOST_UNITS:
+                return inf
+            following = max(int(np.clip(step, 0.25, 6.0) * n), least)
+            if abs(power - POWER) <= 0.02 or following in tried:
+                break
+            n = following
+        return float(n)
+
+    def power(self, n: int, equal: bool) -> float:
+        """The share of gates on n units that ship."""
+        rng = np.random.default_rng(self.terms.seed)
+        ways = (1.0, -1.0) if equal else (1.0,)
+        k = len(self.seen[0].sums) * len(ways)
+        times = rng.multinomial(n, np.full(k, 1 / k), _FUTURES).astype(float)
+
+        def turned(row: _Row, lost: Array) -> _Row:
+            sums = np.concatenate([way * (row.sums - lost) + lost for way in ways])
+            return replace(row, sums=sums, sizes=np.tile(row.sizes, len(ways)))
+
+        lost = [whole.sums - row.sums for whole, row in zip(self.counted, self.seen, strict=True)]
+        seen = [turned(row, np.zeros_like(row.sums)) for row in self.seen]
+        counted = [turned(row, gone) for row, gone in zip(self.counted, lost, strict=True)]
+        ships = np.ones(_FUTURES, bool)
+        for row in counted:
+            if row.decides:
+                for centre in (row.floor, 0.0)[: 1 + row.wanted]:
+                    ships[ships] = self._passes(row, centre, times[ships])
+        ships[ships] = ~self._blocked(seen, counted, times[ships])
+        return float(ships.mean())
+
+    def _passes(self, row: _Row, centre: float, times: Array) -> Bools:
+        """Whether the mean is shown to be larger."""
+        alpha, x = self.terms.alpha, row.excess(centre, 1)
+        if self.terms.anytime or (self.evidence is not None and not isnan(row.bound)):
+            reached = self.evidence or 1 / alpha
+            worst = row.bound + centre
+            if worst <= 0:
+                return np.ones(len(times), bool)
+            stakes = np.maximum(BETS[:, None] * x / worst, -1 + 1e-12)
+            capital = special.logsumexp(times @ np.log1p(stakes).T + np.log(SHARES), axis=1)
+            return np.asarray(capital >= log(reached))
+        if self.evidence is not None:
+            alpha = min(alpha, 1 / (4 * self.evidence**2))
+        n, total, squares = times.sum(axis=1), times @ x, times @ x**2
         with np.errstate(divide="ignore", invalid="ignore"):
-            passes = np.nan_to_num((true - floors) / spread) + futures >= limit
-            gains = np.nan_to_num(true / spread) + futures >= limit
-        return bool((passes & (gains | ~wanted)).all(axis=1).mean() >= POWER)
+            signs = np.nan_to_num(total / np.sqrt(squares))
+            if row.means:
+                spread = (squares - total**2 / n) / (n - 1) * variance_factor(n[0], row.ratio)
+                by_t = np.nan_to_num(total / n / np.sqrt(spread))
+            else:
+                by_t = _score(x, -(row.bound + centre) * row.sizes.mean(), times)
+        return (signs >= special.ndtri(1 - alpha)) & (by_t >= special.stdtrit(n - 1, 1 - alpha))
 
-    return {
-        "zero": _least(lambda n: enough(n, np.zeros(len(rows))), least),
-        "observed": _least(lambda n: enough(n, mean), least),
-    }
-
-
-def _futures(x: Array, seed: int) -> Array:
-    """Standard normal draws as correlated as the columns."""
-    norms = np.sqrt((x**2).sum(axis=0))  # columns have a mean of zero
-    scaled = x / np.where(norms > 0, norms, 1.0)
-    correlation = scaled.T @ scaled
-    np.fill_diagonal(correlation, 1.0)
-    values, vectors = np.linalg.eigh(correlation)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return np.random.default_rng(seed).standard_normal((_FUTURES, len(root))) @ root.T
-
-
-def _least(enough: Callable[[float], bool], least: int) -> float:
-    """The least number that is enough; infinite beyond `MOST_UNITS`."""
-    if not enough(MOST_UNITS):
-        return inf
-    low, high = least - 1, MOST_UNITS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return float(high)
+    def _blocked(self, seen: Sequence[_Row], counted: Sequence[_Row], times: Array) -> Bools:
+        """Whether some row is shown to be worse, or a part, if what is lost is as bad as can be."""
+        rows = [row for row in seen if row.judged]
+        rows += [row for row in counted if row.judged and row.slice != ALL]
+        x = np.stack([row.excess(row.floor, -1) for row in rows], axis=1)
+        unit = x / (np.sqrt((x**2).sum(axis=0)) + 1e-300)
+        terms = replace(self.terms, n_resamples=1_999)
+        beyond = critical(_normal(unit, unit[0], terms)[1:].max(axis=1), terms.alpha)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistics = np.nan_to_num((times @ x) / np.sqrt(times @ x**2))
+        return np.asarray((statistics > beyond).any(axis=1))
 
 
 def _doubts(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.analysis.gate_tests import ALL, POWER, Verdict
+from mlflow_mleval.analysis.gate_tests import ALL, LEAST_SEEN, POWER, Verdict
 from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
@@ -174,7 +174,8 @@ def _further(verdict: Verdict) -> Iterator[str]:
 def _needed(verdict: Verdict) -> str:
     zero, observed = (verdict.tests.needed[key] for key in ("zero", "observed"))
     if isnan(zero):
-        return f"That is too few to say how many {verdict.over} it takes; it is at least five."
+        few = "That is too few" if verdict.tests.units < LEAST_SEEN else "Too few of them differ"
+        return f"{few} to say how many {verdict.over} it takes."
     over, power = verdict.over, f"with probability {short(POWER)}"
     alike = (
         f"If the two are equally good, about {_rounded(zero)} {over} show it ({power})"
