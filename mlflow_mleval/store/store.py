@@ -269,11 +269,14 @@ def _has_tables(file: Path) -> bool:
         return _is_conflict(error)
 
 
-def check_unlocked() -> None:
-    """Raise StoreError at once where another process keeps a SQLite store from being written."""
+def check_unlocked(seconds: float = 0.1) -> None:
+    """Raise StoreError where another process keeps a SQLite store from being written for so long;
+    processes that only write by turns do not.
+    """
     with store_errors("write to"):
-        if file := _sqlite_file(mlflow.get_tracking_uri()):
-            with closing(sqlite3.connect(file, timeout=0.1, isolation_level=None)) as database:
+        file = _sqlite_file(mlflow.get_tracking_uri())
+        if file and Path(file).exists():
+            with closing(sqlite3.connect(file, timeout=seconds, isolation_level=None)) as database:
                 database.execute("BEGIN IMMEDIATE")
 
 

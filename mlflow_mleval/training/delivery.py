@@ -11,6 +11,7 @@ import random
 import re
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -431,9 +432,12 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     if experiment_name is None:
         run_id = runs.target(run_id)  # here, for the thread that writes has no active run
     payload, delivery = _made(payload), Delivery(now=True, **_patience())
-    written = delivery.write(
-        lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name)
-    )
+
+    def write() -> str:
+        store.check_unlocked(_seconds(LIMIT))
+        return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+
+    written = delivery.write(write)
     if delivery.error is None:
         return present(written)
     if isinstance(delivery.error, runs.RunRefusedError):
@@ -454,9 +458,13 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
 
 def _patience() -> dict[str, Any]:
     """How long to wait for the store: processes that write to one database wait for each other, so
-    there each request has the time that a server has in all.
+    there each request has the time that a server has in all; a file that is not locked answers in
+    the end.
     """
-    return {"renewed": not mlflow.get_tracking_uri().startswith("http")}
+    uri = mlflow.get_tracking_uri()
+    if not store.is_elsewhere(uri):
+        return {"seconds": threading.TIMEOUT_MAX}
+    return {"renewed": not uri.startswith("http")}
 
 
 def forget() -> None:
