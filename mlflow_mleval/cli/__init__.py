@@ -128,7 +128,7 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
         with progress("importing", quiet) as step:
             click.echo(send_unsent(file, experiment_name=experiment_name, progress=step).summary())
         return
-    from mlflow_mleval.files.results import holds_instances
+    from mlflow_mleval.files.harness_logs import holds_instances
 
     if holds_instances(file):
         from mlflow_mleval.report.text import terminal

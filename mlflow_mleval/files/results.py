@@ -6,16 +6,12 @@ from __future__ import annotations
 
 import ast
 import csv
-import hashlib
 import io
-import json
 import math
 import numbers
 import re
-import struct
-import zipfile
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -24,10 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from mlflow_mleval.analysis.answer_comparison import PASS, Answers
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_problem
@@ -83,6 +76,8 @@ def columns_shown(header: Sequence[str]) -> str:
 # named by row and column.
 
 IDENTITY = ("dataset", "method")
+#: The column that says which instance a result is of.
+INSTANCE = "instance"
 #: What a column that tells repeats apart may be called.
 SEEDS = ("seed", "repeat")
 LONG_COLUMNS = ("measure", *IDENTITY, "value")
@@ -91,6 +86,16 @@ LONG_COLUMNS = ("measure", *IDENTITY, "value")
 MAX_LINE = 100_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EMPTY_HINT = "Leave the cell empty for a method that did not finish."
+#: How tables write that there is no value.
+_BLANK = ("-", "--", "–", "—", "n/a")
+#: A value as people write it: a percentage, with its spread, marked by a footnote.
+_WRITTEN = re.compile(
+    r"(?P<value>[+-]?[\d.]+)\s*(?P<percent>%?)"
+    r"\s*(?P<spread>(±|\+/-)\s*[\d.]+\s*%?|\([\d.]+%?\))?\s*[*†‡§]*",
+    re.ASCII,
+)
+#: What a column or row of a leaderboard is called that is the mean of the others.
+_MEANS = re.compile(r"(the )?(avg|average|mean|overall|macro[ -]avg)\.?( score)?", re.IGNORECASE)
 
 
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
@@ -105,9 +110,11 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
     The source is CSV (UTF-8, commas), parquet or a DataFrame, long (columns measure, dataset,
     method, value and, where there are folds, fold, and of repeats seed or repeat), wide (dataset,
     method, maybe fold and seed, and one column a measure) or a leaderboard (rows methods, columns
-    datasets; its one measure is called `value`). An empty value is a method that did not finish. In
-    a DataFrame NaN is empty, and named index levels count as columns. Space around names is
-    dropped.
+    datasets; its one measure is called `value`). An empty value, "-" or "n/a", is a method that did
+    not finish. "76.1%" is 0.761, and of "0.76 ± 0.02" the first number counts; a column or row of a
+    leaderboard that is called the mean of the others, and is, does not. `attrs["notes"]` tells of
+    both. In a DataFrame NaN is empty, and named index levels count as columns. Space around names
+    is dropped.
 
     >>> read_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [0.5]}))
       dataset method measure  value
@@ -151,6 +158,7 @@ class Cells:
     header: list[str]
     rows: list[tuple[str, Sequence[object]]]
     problems: list[str] = field(default_factory=list)
+    notes: dict[str, list[str]] = field(default_factory=dict)  #: what was read how, and where
 
     def problem(self, row: str, column: str, text: str) -> None:
         self.problems.append(f"{self.name}, {row}, column {quoted(column)}: {text}")
@@ -244,6 +252,9 @@ def tidy(table: Cells) -> pd.DataFrame:
     header = table.header
     _check_header(table)
     table.stop_if_problems()
+    if is_leaderboard(table):
+        table = _without_means(table)
+        header = table.header
     if not table.rows:
         raise ImportFileError(f"{table.name} has a header but no rows.")
     repeated = next((c for c in SEEDS if c in header), None)
@@ -253,7 +264,9 @@ def tidy(table: Cells) -> pd.DataFrame:
     frame = pd.DataFrame([one.cells for one in values], columns=columns)
     frame["fold"] = frame["fold"].astype("Int64")
     frame = frame if repeated else frame.drop(columns="seed")
-    return frame if frame["fold"].notna().any() else frame.drop(columns="fold")
+    frame = frame if frame["fold"].notna().any() else frame.drop(columns="fold")
+    frame.attrs["notes"] = [f"{what}: {some(at, 4)}." for what, at in table.notes.items()]
+    return frame
 
 
 @dataclass(frozen=True)
@@ -299,13 +312,50 @@ def is_leaderboard(table: Cells) -> bool:
         return False
     if "method" not in table.header and all(_is_number(row[at]) for _, row in table.rows):
         return False
-    cells = [row[i] for _, row in table.rows for i in others if not _is_empty(row[i])]
+    cells = [_plain(row[i]) for _, row in table.rows for i in others if not _is_empty(row[i])]
     return 2 * sum(map(_is_number, cells)) > len(cells)
 
 
 def _methods_at(table: Cells) -> int:
     """Where a leaderboard names its methods: the column method, else the first."""
     return table.header.index("method") if "method" in table.header else 0
+
+
+def _without_means(table: Cells) -> Cells:
+    """The leaderboard without the columns and rows that are means of the others, by their names and
+    values.
+    """
+    at = _methods_at(table)
+    rows = [[_plain(cell) for i, cell in enumerate(cells) if i != at] for _, cells in table.rows]
+    named = [i for i, c in enumerate(table.header) if i != at and _MEANS.fullmatch(c)]
+    held = pd.DataFrame(rows).apply(pd.to_numeric, errors="coerce").to_numpy(float)
+    bottom = [i for i, (_, row) in enumerate(table.rows) if _MEANS.fullmatch(str(row[at]).strip())]
+    right = [i - (i > at) for i in named]
+    inside = np.delete(np.delete(held, bottom, axis=0), right, axis=1)
+    columns = [i for i, j in zip(named, right, strict=True) if _is_mean(inside, held[:, j], bottom)]
+    means = [i for i in bottom if _is_mean(inside.T, held[i], right)]
+    if not (columns or means):
+        return table
+    left = [table.header[i] for i in columns] + [str(table.rows[i][1][at]) for i in means]
+    header = [c for i, c in enumerate(table.header) if i not in columns]
+    kept: list[tuple[str, Sequence[object]]] = [
+        (row, [cell for j, cell in enumerate(cells) if j not in columns])
+        for i, (row, cells) in enumerate(table.rows)
+        if i not in means
+    ]
+    notes = {"Left out of the leaderboard, for it is the mean of the others": left}
+    return Cells(table.name, header, kept, table.problems, notes)
+
+
+def _is_mean(others: np.ndarray, column: np.ndarray, beside: Sequence[int]) -> bool:
+    """Whether a column is the mean of others, within rounding; cells `beside` are other means."""
+    own = np.delete(column, beside)
+    there = ~np.isnan(own) & ~np.isnan(others).any(axis=1)
+    if not there.any() or others.shape[1] < 2:
+        return False
+    means = others[there].mean(axis=1)
+    rounding = 0.006 if np.abs(means).max() <= 1.5 else 0.06
+    return bool((np.abs(own[there] - means) <= rounding).all())
 
 
 def _of_leaderboard(table: Cells) -> Iterator[_Value]:
@@ -449,6 +499,23 @@ def _fold(table: Cells, row: str, cell: object) -> int | None:
     return int(number)
 
 
+def _plain(cell: object, said: Callable[[str], object] = lambda what: None) -> object:
+    """A cell without what people write beside a value; `said` is told what that is."""
+    if not isinstance(cell, str) or _NUMBER.fullmatch(cell.strip()):
+        return cell
+    if cell.strip().lower() in _BLANK:
+        return ""
+    written = _WRITTEN.fullmatch(cell.strip())
+    if written is None or not _NUMBER.fullmatch(written["value"]):
+        return cell
+    if written["spread"]:
+        said("What stands behind a value as its spread is not read")
+    if written["percent"]:
+        said("Percentages are read as shares")
+        return float(written["value"]) / 100
+    return written["value"]
+
+
 def _is_number(cell: object) -> bool:
     """Whether it is a number, or text of one."""
     if isinstance(cell, str):
@@ -457,6 +524,12 @@ def _is_number(cell: object) -> bool:
 
 
 def _number(table: Cells, row: str, column: str, cell: Any) -> float:
+    def said(what: str) -> None:
+        columns = table.notes.setdefault(what, [])
+        if column not in columns:
+            columns.append(column)
+
+    cell = _plain(cell, said)
     if _is_empty(cell):
         return math.nan
     value = math.nan
@@ -631,463 +704,3 @@ def _literal(text: str) -> dict[Any, Any]:
         value = ast.literal_eval(re.sub(r"(?<=: )-?(nan|inf)\b", "None", text))
         return value if isinstance(value, dict) else {}
     return {}
-
-
-# --------------------------------------------------------------------------------------------------
-# Logs of other evaluation tools, one row an answer: lm-evaluation-harness (samples_*.jsonl) and
-# Inspect (.eval, .json).
-
-#: Bytes of one file within a log, or of one line, once it is unpacked.
-LARGEST = 200_000_000
-#: Characters of a question that a table shows.
-_ASKED = 200
-#: What Inspect's scorers say in place of numbers: correct, incorrect, partial, no answer.
-GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-#: What a line of lm-evaluation-harness holds beside its metrics.
-_LINE = {
-    "doc_id",
-    "doc",
-    "target",
-    "arguments",
-    "resps",
-    "filtered_resps",
-    "filter",
-    "metrics",
-    "doc_hash",
-    "prompt_hash",
-    "target_hash",
-}
-#: How a zip file says that a member is packed with zstandard, and the fixed part of what precedes
-#: it.
-_ZSTANDARD = 93
-_HEAD = struct.Struct("<26xHH")
-
-
-def is_answer_log(path: str | Path) -> bool:
-    """Whether the file's name is that of a log."""
-    name = Path(path).name
-    return name.endswith((".eval", ".json")) or (
-        name.startswith("samples_") and name.endswith(".jsonl")
-    )
-
-
-def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
-    """The method, the data set and the answers of one log.
-
-    The method is the model; lm-evaluation-harness names it by the folder. Epochs of Inspect are
-    further answers to the same question. A metric whose values are lists is left out with a note;
-    one of words waits for its grades, see `Answers.words`.
-
-    Raises
-    ------
-    ImportFileError
-        The file cannot be read, or is no log of a finished evaluation.
-    """
-    path = Path(path)
-    try:
-        method, dataset, rows = _harness(path) if path.suffix == ".jsonl" else _inspect(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        zipfile.BadZipFile,
-        NotImplementedError,
-    ) as error:
-        reason = " ".join(str(error).split())[:150]
-        raise ImportFileError(
-            f"{path.name} is no log of answers that can be read: {type(error).__name__}: {reason}."
-        ) from error
-    if not rows:
-        raise ImportFileError(f"{path.name} holds no scored answer. Log the samples, too.")
-    return method, dataset, _answers(path, rows)
-
-
-def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
-    """Lines of lm-evaluation-harness; each names its metrics, or in older logs holds them beside
-    what all lines hold.
-    """
-    rows = []
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            if not line.strip():
-                continue
-            sample = json.loads(line)
-            names = (
-                sample["metrics"]
-                if "metrics" in sample
-                else [name for name in sample if name not in _LINE]
-            )
-            scores = _flat({m: sample[m] for m in names})
-            key = str(sample.get("doc_hash") or sample["doc_id"])[:16]
-            plain = {k: v for k, v in sample["doc"].items() if isinstance(v, str | int | float)}
-            filtered = sample.get("filter", "none")
-            if filtered != "none":
-                scores = {f"{m}/{filtered}": v for m, v in scores.items()}
-            rows.append(
-                {"key": key, "scores": scores, "about": plain, "asked": _asked(sample["arguments"])}
-            )
-    task = path.stem.removeprefix("samples_").rpartition("_")[0]
-    return path.resolve().parent.name, task or path.stem, rows
-
-
-def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
-    head, samples = _inspect_parts(path)
-    if head.get("status") != "success":
-        raise ValueError(f"its status is {head.get('status')!r}, not 'success'")
-    rows = []
-    for sample in samples:
-        scores = _flat(
-            {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
-        )
-        about = {
-            k: v
-            for k, v in (sample.get("metadata") or {}).items()
-            if isinstance(v, str | int | float)
-        }
-        rows.append(
-            {
-                "key": str(sample["id"]),
-                "scores": scores,
-                "about": about,
-                "asked": _asked(sample["input"]),
-            }
-        )
-    return str(head["eval"]["model"]), str(head["eval"]["task"]), rows
-
-
-def _inspect_parts(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """What the log says of the whole, and its samples one by one."""
-    with path.open("rb") as file:
-        packed = file.read(4) == b"PK\x03\x04"
-    if not packed:
-        if (size := path.stat().st_size) > LARGEST:
-            raise ValueError(f"it has {size:,} bytes, more than {LARGEST:,}")
-        whole = json.loads(path.read_text("utf-8"))
-        return whole, iter(whole.get("samples") or ())
-    return _member(path, "header.json"), _members(path)
-
-
-def _members(path: Path) -> Iterator[dict[str, Any]]:
-    with zipfile.ZipFile(path) as log:
-        names = [name for name in log.namelist() if name.startswith("samples/")]
-    for name in names:
-        yield _member(path, name)
-
-
-def _member(path: Path, name: str) -> dict[str, Any]:
-    """A JSON file within the log, also where it is packed with zstandard, which zipfile of Python
-    below 3.14 cannot unpack.
-    """
-    with zipfile.ZipFile(path) as log:
-        info = log.getinfo(name)
-        if info.file_size > LARGEST:
-            raise ValueError(f"its {name} has {info.file_size:,} bytes, more than {LARGEST:,}")
-        if info.compress_type != _ZSTANDARD:
-            return json.loads(log.read(info))
-    with path.open("rb") as file:
-        file.seek(info.header_offset)
-        skipped = sum(_HEAD.unpack(file.read(_HEAD.size)))
-        file.seek(skipped, io.SEEK_CUR)
-        packed = file.read(info.compress_size)
-    return json.loads(
-        pa.decompress(packed, decompressed_size=info.file_size, codec="zstd", asbytes=True)
-    )
-
-
-def _flat(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by measure; the parts of a mapping are measures of their own."""
-    parts = {
-        name: value if isinstance(value, dict) else {"": value} for name, value in scores.items()
-    }
-    return {
-        f"{name}/{part}" if part else name: value
-        for name, of in parts.items()
-        for part, value in of.items()
-    }
-
-
-def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
-    """The answers of a log, each given by its key, scores, question and what is about it."""
-    index = pd.Index([row["key"] for row in rows], name="instance", dtype=object)
-    texts = [{**row["about"], "link": "", "asked": row["asked"]} for row in rows]
-    # as objects, whole numbers stay whole where some row has none
-    about = pd.DataFrame(texts, index=index, dtype=object)
-    values: dict[str, list[float | None]] = {}
-    words = []
-    notes = []
-    for measure, cells in _by_measure(rows).items():
-        if problem := _problem(measure, cells):
-            notes.append(f"{measure} is left out: {problem}.")
-            continue
-        if str in map(type, cells):
-            about[measure] = ["" if value is None else str(value) for value in cells]
-        scores = [_answer_logs_number(value) for value in cells]
-        if None in scores:
-            words.append(measure)
-        else:
-            values[measure] = scores
-    if not values and not words:
-        raise ImportFileError(f"{path.name} holds no metric of numbers or words. {' '.join(notes)}")
-    keys = "\n".join(sorted(set(index))).encode("utf-8", "surrogatepass")
-    digest = hashlib.sha256(keys).hexdigest()[:8]
-    table = pd.DataFrame(values, index=index, dtype=float)
-    passing = tuple(m for m in table if table[m].notna().any() and _is_binary(table[m]))
-    return Answers(table, about, digest, passing=passing, notes=tuple(notes), words=tuple(words))
-
-
-def _by_measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The scores of all rows by measure, None where a row has none."""
-    names = dict.fromkeys(name for row in rows for name in row["scores"])
-    return {name: [row["scores"].get(name) for row in rows] for name in names}
-
-
-def _is_binary(values: pd.Series) -> bool:
-    """Whether all values there are 0 or 1, as of pass and fail."""
-    return values.dropna().isin([0.0, 1.0]).all()
-
-
-def _problem(measure: str, cells: Sequence[Any]) -> str | None:
-    """Why the values are no measure of single answers, even if words are given an order; None where
-    they are.
-    """
-    if problem := measure_name_problem(measure):
-        return problem
-    kinds: dict[type, str] = {list: "lists", dict: "mappings"}
-    broken = [value for value in cells if type(value) in kinds]
-    if broken:
-        shown = json.dumps(broken[0], ensure_ascii=False, default=str)
-        return f"its values are {kinds[type(broken[0])]}, such as {quoted(shown)}"
-    return None
-
-
-def _answer_logs_number(value: Any) -> float | None:
-    """The number that a score stands for, NaN where there is none; None where it is a word without
-    an order.
-    """
-    if value is None:
-        return np.nan
-    if isinstance(value, str):
-        if (grade := GRADES.get(value, PASS.get(value.strip().lower()))) is not None:
-            return grade
-        if not value.strip():
-            return np.nan
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    except OverflowError:  # a whole number of hundreds of digits
-        return np.nan
-    return number if math.isfinite(number) else np.nan
-
-
-def _asked(asked: Any) -> str:
-    """The beginning of the question: text, the last message of a conversation, or the arguments of
-    a request.
-    """
-    if isinstance(asked, list) and asked and isinstance(asked[-1], dict):
-        asked = asked[-1].get("content", "")
-    if isinstance(asked, dict) and asked:
-        first = next(iter(asked.values()))
-        asked = first.get("arg_0", "") if isinstance(first, dict) else first
-    text = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False, default=str)
-    return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
-
-
-# --------------------------------------------------------------------------------------------------
-# Files with a result an answer: tables with a column `instance`, and logs of other evaluation
-# tools.
-
-INSTANCE = "instance"
-_NAMES = ("method", "dataset", INSTANCE)
-#: What else a table may say of an instance, whatever it holds.
-ABOUT = ("cluster", "asked", "link")
-_LONG = ("measure", "value")
-
-
-def holds_instances(path: str | Path) -> bool:
-    """Whether the file holds a result an answer: a log, or a table with a column `instance`."""
-    if is_answer_log(path):
-        return True
-    try:
-        if str(path).endswith((".parquet", ".pq")):
-            return INSTANCE in pq.read_schema(path).names
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            return INSTANCE in [cell.strip() for cell in next(csv.reader(file), [])]
-    except (OSError, ValueError, csv.Error):  # whoever reads it in full says what is wrong
-        return False
-
-
-def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
-    """By method and data set, the answers in a file.
-
-    A log holds one method. A table is CSV or parquet with the columns method, dataset and instance,
-    and either one column a measure (wide) or the columns measure and value (long). Numbers, true
-    and false, yes and no, pass and fail are values. The columns cluster, asked and link, in wide
-    tables those that hold text alone, and in long ones all others say more about an instance. An
-    empty value is a missing one; an instance that occurs again is another answer to the same
-    question.
-
-    Raises
-    ------
-    ImportFileError
-        The file is malformed; the text names the row and the column.
-    """
-    path = Path(path)
-    if is_answer_log(path):
-        method, dataset, answers = read_answer_log(path)
-        return {(method, dataset): answers}
-    table = _read(path)
-    _refuse_names(path, table)
-    columns = _instance_columns(path, table)
-    for column in ["value"] if columns.is_long else columns.measures:
-        table[column] = _numbers(path, table[column])
-    results = {}
-    for (method, dataset), rows in table.groupby(["method", "dataset"], sort=False):
-        if columns.is_long:
-            rows = _wide(path, rows, columns.measures, columns.about)
-        index = pd.Index(rows[INSTANCE], name=INSTANCE, dtype=object)
-        measured = [m for m in columns.measures if rows[m].notna().any()]
-        values = rows[measured].set_axis(index)
-        about = rows[[c for c in columns.about if c in rows]].set_axis(index)
-        about = about if "link" in about else about.assign(link="")
-        about = about if "asked" in about else about.assign(asked=index)
-        passing = tuple(m for m in measured if _is_binary(values[m]))
-        results[(method, dataset)] = Answers(values.astype(float), about, passing=passing)
-    return results
-
-
-def _refuse_names(path: Path, table: pd.DataFrame) -> None:
-    """Raise where a table does not name method, data set and instance of each row."""
-    if lacking := [c for c in _NAMES if c not in table]:
-        raise ImportFileError(
-            f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(list(table))}. Add "
-            "it."
-        )
-    for column in _NAMES:
-        for row, text in table[column].items():
-            if problem := text_problem(text):
-                raise ImportFileError(
-                    f"{path.name}, {_row(path, row)}, column {column!r}: {problem}."
-                )
-
-
-@dataclass(frozen=True)
-class _InstanceColumns:
-    """What a table of instances holds beside their names."""
-
-    is_long: bool
-    measures: list[str]
-    about: list[str]
-
-
-def _instance_columns(path: Path, table: pd.DataFrame) -> _InstanceColumns:
-    is_long = set(_LONG) <= set(table)
-    taken = (*_NAMES, *ABOUT, *(_LONG if is_long else ()))
-    others = [c for c in table if c not in taken]
-    texts = others if is_long else [c for c in others if _is_text(table[c])]
-    measures = [c for c in others if c not in texts]
-    if is_long:
-        measures = sorted(set(table["measure"]))
-    _refuse_measures(path, measures, texts)
-    return _InstanceColumns(is_long, measures, [c for c in table if c in (*ABOUT, *texts)])
-
-
-def _refuse_measures(path: Path, measures: Sequence[str], texts: Sequence[str]) -> None:
-    for measure in measures:
-        if problem := measure_name_problem(measure):
-            raise ImportFileError(f"{path.name}, measure {quoted(measure)}: {problem}.")
-    if not measures:
-        text = f" ({some(map(quoted, texts))} holds text)" if texts else ""
-        raise ImportFileError(
-            f"{path.name} has no column of a measure{text}. Add one column a measure, or measure "
-            "and value."
-        )
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """The table as text."""
-    try:
-        if str(path).endswith((".parquet", ".pq")):
-            table = pd.read_parquet(path)
-            return table.astype(object).where(table.notna(), "").astype(str)
-        table = pd.read_csv(
-            path,
-            dtype=str,
-            keep_default_na=False,
-            encoding="utf-8-sig",
-            skipinitialspace=True,
-        )
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except Exception as error:  # pandas and pyarrow raise many kinds for a damaged file
-        raise ImportFileError(f"{path.name} cannot be read: {reason(error)}.") from error
-    check_separator(list(table), 1, path.name)
-    return table.rename(columns=str.strip)
-
-
-def _is_text(column: pd.Series) -> bool:
-    """Whether a column describes the instances: it holds text, and no cell that is, or was meant
-    as, a value of a measure.
-    """
-    cells = column[column.str.strip() != ""].str.strip()
-    meant = (
-        cells.str.fullmatch(r"[-+]?[\d.,]*\d[\d.,eE+-]*%?|[-+]?inf(inity)?|nan", case=False)
-        | _passed(cells).notna()
-    )
-    return len(cells) > 0 and not meant.any() and column.name not in MEASURES
-
-
-def _passed(cells: pd.Series) -> pd.Series:
-    """1 and 0 of pass and fail, yes and no, true and false."""
-    return cells.str.strip().str.lower().map(PASS)
-
-
-def _numbers(path: Path, column: pd.Series) -> pd.Series:
-    values = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(
-        _passed(column)
-    )
-    bad = column[(values.isna() & (column.str.strip() != "")) | values.abs().eq(float("inf"))]
-    if len(bad):
-        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        where = f"{path.name}, {_row(path, bad.index[0])}, column {quoted(column.name)}"
-        raise ImportFileError(
-            f"{where}: {quoted(bad.iloc[0])} is no finite number{more}. Leave the cell empty if "
-            "there is none; call the column cluster if it is no measure and says which instances "
-            "belong together, otherwise remove it."
-        )
-    return values.astype(float)
-
-
-def _row(path: Path, row: int) -> str:
-    return f"row {row + 1}" if str(path).endswith((".parquet", ".pq")) else f"line {row + 2}"
-
-
-def _wide(
-    path: Path,
-    rows: pd.DataFrame,
-    measures: list[str],
-    about_columns: list[str],
-) -> pd.DataFrame:
-    """A row an answer; the k-th value of a measure for an instance belongs to its k-th answer.
-
-    What rows of an answer do not agree in describes their values, and is left out; clusters must
-    agree.
-    """
-    rows = rows.assign(_answer=rows.groupby([INSTANCE, "measure"]).cumcount())
-    keys = [INSTANCE, "_answer"]
-    values = rows.pivot(index=keys, columns="measure", values="value").reindex(columns=measures)
-    cells = rows[about_columns]
-    filled = rows[keys].join(cells.where(cells.apply(lambda column: column.str.strip() != "")))
-    several = filled.groupby(keys, sort=False)[about_columns].nunique() > 1
-    if "cluster" in several and len(wrong := several.index[several["cluster"]]):
-        raise ImportFileError(
-            f"{path.name}: the instances {some((key for key, _ in wrong), 5)} are in several "
-            "clusters. Put each into one."
-        )
-    agreed = [c for c in about_columns if c in ("asked", "link") or not several[c].any()]
-    about = filled.groupby(keys, sort=False)[agreed].first().fillna("")
-    return about.join(values).reset_index()

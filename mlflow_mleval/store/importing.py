@@ -26,13 +26,8 @@ from mlflow.entities import Run
 
 from mlflow_mleval.analysis.answer_comparison import Answers, graded
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.files.results import (
-    ABOUT,
-    INSTANCE,
-    is_answer_log,
-    read_instance_results,
-    read_results,
-)
+from mlflow_mleval.files.harness_logs import ABOUT, is_answer_log, read_instance_results
+from mlflow_mleval.files.results import INSTANCE, read_results
 from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.bounds import LARGEST, MAX_CELLS, bounded_json, decoded
@@ -143,7 +138,8 @@ def import_results(
         The store cannot be reached, or the experiment is deleted.
     """
     one_of(conventions, "conventions", schema.CONVENTIONS)
-    results = _results(read_results(source), conventions)
+    table = read_results(source)
+    results = _results(table, conventions)
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
     earlier, _ = _imported(client, experiment_id)
@@ -175,7 +171,7 @@ def import_results(
         unfinished=sum(r.status == schema.DNF for r in results.values()),
         changes=tuple(changes),
         absent=tuple(_name(cell) for cell in earlier if cell not in results),
-        warnings=tuple(w for r in results.values() for w in r.warnings),
+        warnings=(*table.attrs["notes"], *(w for r in results.values() for w in r.warnings)),
     )
 
 

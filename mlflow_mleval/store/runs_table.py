@@ -449,7 +449,9 @@ def read_results_table(selection: Selection) -> RunsTable:
         return RunsTable.of(rows, {_ONLY: about}, source=source).sorted()
     doubts = _leaderboard_note(cells, named) if is_leaderboard(cells) else ()
     rows, by_fold = [], {}
-    for i, ((dataset, method, seed), held) in enumerate(grouped_results(tidy(cells)).items()):
+    tidied = tidy(cells)
+    doubts += tuple(tidied.attrs["notes"])
+    for i, ((dataset, method, seed), held) in enumerate(grouped_results(tidied).items()):
         tags = {
             schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
             schema.TAG_KIND: schema.KIND_IMPORT,

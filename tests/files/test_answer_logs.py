@@ -11,7 +11,7 @@ from places import GOLDEN
 
 from mlflow_mleval.analysis.answer_comparison import aligned, graded
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.results import is_answer_log, read_answer_log
+from mlflow_mleval.files.harness_logs import is_answer_log, read_answer_log
 
 LOGS = GOLDEN / "answers"
 

@@ -12,7 +12,7 @@ from places import GOLDEN
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.results import holds_instances, read_instance_results
+from mlflow_mleval.files.harness_logs import holds_instances, read_instance_results
 from mlflow_mleval.store.importing import import_answers
 
 LOGS = GOLDEN / "answers"

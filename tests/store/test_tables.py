@@ -86,6 +86,24 @@ def test_a_leaderboard_is_read_and_says_how(nowhere, shape):
         mleval.load_study(table)
 
 
+def test_a_leaderboard_as_people_write_it_is_read_without_its_means(nowhere):
+    Path("board.csv").write_text(
+        "model,iris,wine,Avg\n"
+        "svm,90.0% ± 1.2%,80.0%*,85.0%\n"
+        "rf,80.0% (2.0%),70%,75.0%\n"
+        "nb,70.0%,n/a,70.0%\n"
+        "Average,80.0%,75.0%,76.7%\n"
+    )
+    study = mleval.load_study("board.csv", maximize=["value"], missing="worst")
+    assert (study.methods, study.datasets) == (["svm", "rf", "nb"], ["iris", "wine"])
+    assert study.values["value"].dropna().tolist() == pytest.approx([0.9, 0.8, 0.8, 0.7, 0.7])
+    said = " ".join(study.notes)
+    assert "mean of the others: Avg, Average." in said and "as shares: iris, wine." in said
+    assert "spread is not read: iris." in said
+    kept = BOARD.assign(mean=[0.1, 0.2, 0.3])  # called so, and it is none
+    assert "mean" in mleval.load_study(kept, maximize=["value"]).datasets
+
+
 def test_a_study_is_made_of_a_frame_of_any_of_the_three_shapes():
     long = BOARD.rename_axis("method").melt(
         var_name="dataset", value_name="value", ignore_index=False

@@ -1,0 +1,490 @@
+"""Results an answer: logs of other evaluation tools, and tables with a column instance."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mlflow_mleval.analysis.answer_comparison import PASS, Answers
+from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.results import (
+    INSTANCE,
+    check_separator,
+    columns_shown,
+    reason,
+    unreadable,
+)
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_problem
+
+# --------------------------------------------------------------------------------------------------
+# Logs of other evaluation tools, one row an answer: lm-evaluation-harness (samples_*.jsonl) and
+# Inspect (.eval, .json).
+
+#: Bytes of one file within a log, or of one line, once it is unpacked.
+LARGEST = 200_000_000
+#: Characters of a question that a table shows.
+_ASKED = 200
+#: What Inspect's scorers say in place of numbers: correct, incorrect, partial, no answer.
+GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+#: What a line of lm-evaluation-harness holds beside its metrics.
+_LINE = {
+    "doc_id",
+    "doc",
+    "target",
+    "arguments",
+    "resps",
+    "filtered_resps",
+    "filter",
+    "metrics",
+    "doc_hash",
+    "prompt_hash",
+    "target_hash",
+}
+#: How a zip file says that a member is packed with zstandard, and the fixed part of what precedes
+#: it.
+_ZSTANDARD = 93
+_HEAD = struct.Struct("<26xHH")
+
+
+def is_answer_log(path: str | Path) -> bool:
+    """Whether the file's name is that of a log."""
+    name = Path(path).name
+    return name.endswith((".eval", ".json")) or (
+        name.startswith("samples_") and name.endswith(".jsonl")
+    )
+
+
+def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
+    """The method, the data set and the answers of one log.
+
+    The method is the model; lm-evaluation-harness names it by the folder. Epochs of Inspect are
+    further answers to the same question. A metric whose values are lists is left out with a note;
+    one of words waits for its grades, see `Answers.words`.
+
+    Raises
+    ------
+    ImportFileError
+        The file cannot be read, or is no log of a finished evaluation.
+    """
+    path = Path(path)
+    try:
+        method, dataset, rows = _harness(path) if path.suffix == ".jsonl" else _inspect(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
+        reason = " ".join(str(error).split())[:150]
+        raise ImportFileError(
+            f"{path.name} is no log of answers that can be read: {type(error).__name__}: {reason}."
+        ) from error
+    if not rows:
+        raise ImportFileError(f"{path.name} holds no scored answer. Log the samples, too.")
+    return method, dataset, _answers(path, rows)
+
+
+def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
+    """Lines of lm-evaluation-harness; each names its metrics, or in older logs holds them beside
+    what all lines hold.
+    """
+    rows = []
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if not line.strip():
+                continue
+            sample = json.loads(line)
+            names = (
+                sample["metrics"]
+                if "metrics" in sample
+                else [name for name in sample if name not in _LINE]
+            )
+            scores = _flat({m: sample[m] for m in names})
+            key = str(sample.get("doc_hash") or sample["doc_id"])[:16]
+            plain = {k: v for k, v in sample["doc"].items() if isinstance(v, str | int | float)}
+            filtered = sample.get("filter", "none")
+            if filtered != "none":
+                scores = {f"{m}/{filtered}": v for m, v in scores.items()}
+            rows.append(
+                {"key": key, "scores": scores, "about": plain, "asked": _asked(sample["arguments"])}
+            )
+    task = path.stem.removeprefix("samples_").rpartition("_")[0]
+    return path.resolve().parent.name, task or path.stem, rows
+
+
+def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
+    head, samples = _inspect_parts(path)
+    if head.get("status") != "success":
+        raise ValueError(f"its status is {head.get('status')!r}, not 'success'")
+    rows = []
+    for sample in samples:
+        scores = _flat(
+            {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
+        )
+        about = {
+            k: v
+            for k, v in (sample.get("metadata") or {}).items()
+            if isinstance(v, str | int | float)
+        }
+        rows.append(
+            {
+                "key": str(sample["id"]),
+                "scores": scores,
+                "about": about,
+                "asked": _asked(sample["input"]),
+            }
+        )
+    return str(head["eval"]["model"]), str(head["eval"]["task"]), rows
+
+
+def _inspect_parts(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """What the log says of the whole, and its samples one by one."""
+    with path.open("rb") as file:
+        packed = file.read(4) == b"PK\x03\x04"
+    if not packed:
+        if (size := path.stat().st_size) > LARGEST:
+            raise ValueError(f"it has {size:,} bytes, more than {LARGEST:,}")
+        whole = json.loads(path.read_text("utf-8"))
+        return whole, iter(whole.get("samples") or ())
+    return _member(path, "header.json"), _members(path)
+
+
+def _members(path: Path) -> Iterator[dict[str, Any]]:
+    with zipfile.ZipFile(path) as log:
+        names = [name for name in log.namelist() if name.startswith("samples/")]
+    for name in names:
+        yield _member(path, name)
+
+
+def _member(path: Path, name: str) -> dict[str, Any]:
+    """A JSON file within the log, also where it is packed with zstandard, which zipfile of Python
+    below 3.14 cannot unpack.
+    """
+    with zipfile.ZipFile(path) as log:
+        info = log.getinfo(name)
+        if info.file_size > LARGEST:
+            raise ValueError(f"its {name} has {info.file_size:,} bytes, more than {LARGEST:,}")
+        if info.compress_type != _ZSTANDARD:
+            return json.loads(log.read(info))
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        skipped = sum(_HEAD.unpack(file.read(_HEAD.size)))
+        file.seek(skipped, io.SEEK_CUR)
+        packed = file.read(info.compress_size)
+    return json.loads(
+        pa.decompress(packed, decompressed_size=info.file_size, codec="zstd", asbytes=True)
+    )
+
+
+def _flat(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by measure; the parts of a mapping are measures of their own."""
+    parts = {
+        name: value if isinstance(value, dict) else {"": value} for name, value in scores.items()
+    }
+    return {
+        f"{name}/{part}" if part else name: value
+        for name, of in parts.items()
+        for part, value in of.items()
+    }
+
+
+def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
+    """The answers of a log, each given by its key, scores, question and what is about it."""
+    index = pd.Index([row["key"] for row in rows], name="instance", dtype=object)
+    texts = [{**row["about"], "link": "", "asked": row["asked"]} for row in rows]
+    # as objects, whole numbers stay whole where some row has none
+    about = pd.DataFrame(texts, index=index, dtype=object)
+    values: dict[str, list[float | None]] = {}
+    words = []
+    notes = []
+    for measure, cells in _by_measure(rows).items():
+        if problem := _problem(measure, cells):
+            notes.append(f"{measure} is left out: {problem}.")
+            continue
+        if str in map(type, cells):
+            about[measure] = ["" if value is None else str(value) for value in cells]
+        scores = [_answer_logs_number(value) for value in cells]
+        if None in scores:
+            words.append(measure)
+        else:
+            values[measure] = scores
+    if not values and not words:
+        raise ImportFileError(f"{path.name} holds no metric of numbers or words. {' '.join(notes)}")
+    keys = "\n".join(sorted(set(index))).encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(keys).hexdigest()[:8]
+    table = pd.DataFrame(values, index=index, dtype=float)
+    passing = tuple(m for m in table if table[m].notna().any() and _is_binary(table[m]))
+    return Answers(table, about, digest, passing=passing, notes=tuple(notes), words=tuple(words))
+
+
+def _by_measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The scores of all rows by measure, None where a row has none."""
+    names = dict.fromkeys(name for row in rows for name in row["scores"])
+    return {name: [row["scores"].get(name) for row in rows] for name in names}
+
+
+def _is_binary(values: pd.Series) -> bool:
+    """Whether all values there are 0 or 1, as of pass and fail."""
+    return values.dropna().isin([0.0, 1.0]).all()
+
+
+def _problem(measure: str, cells: Sequence[Any]) -> str | None:
+    """Why the values are no measure of single answers, even if words are given an order; None where
+    they are.
+    """
+    if problem := measure_name_problem(measure):
+        return problem
+    kinds: dict[type, str] = {list: "lists", dict: "mappings"}
+    broken = [value for value in cells if type(value) in kinds]
+    if broken:
+        shown = json.dumps(broken[0], ensure_ascii=False, default=str)
+        return f"its values are {kinds[type(broken[0])]}, such as {quoted(shown)}"
+    return None
+
+
+def _answer_logs_number(value: Any) -> float | None:
+    """The number that a score stands for, NaN where there is none; None where it is a word without
+    an order.
+    """
+    if value is None:
+        return np.nan
+    if isinstance(value, str):
+        if (grade := GRADES.get(value, PASS.get(value.strip().lower()))) is not None:
+            return grade
+        if not value.strip():
+            return np.nan
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    except OverflowError:  # a whole number of hundreds of digits
+        return np.nan
+    return number if math.isfinite(number) else np.nan
+
+
+def _asked(asked: Any) -> str:
+    """The beginning of the question: text, the last message of a conversation, or the arguments of
+    a request.
+    """
+    if isinstance(asked, list) and asked and isinstance(asked[-1], dict):
+        asked = asked[-1].get("content", "")
+    if isinstance(asked, dict) and asked:
+        first = next(iter(asked.values()))
+        asked = first.get("arg_0", "") if isinstance(first, dict) else first
+    text = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False, default=str)
+    return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
+
+
+# --------------------------------------------------------------------------------------------------
+# Files with a result an answer: tables with a column `instance`, and logs of other evaluation
+# tools.
+
+_NAMES = ("method", "dataset", INSTANCE)
+#: What else a table may say of an instance, whatever it holds.
+ABOUT = ("cluster", "asked", "link")
+_LONG = ("measure", "value")
+
+
+def holds_instances(path: str | Path) -> bool:
+    """Whether the file holds a result an answer: a log, or a table with a column `instance`."""
+    if is_answer_log(path):
+        return True
+    try:
+        if str(path).endswith((".parquet", ".pq")):
+            return INSTANCE in pq.read_schema(path).names
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            return INSTANCE in [cell.strip() for cell in next(csv.reader(file), [])]
+    except (OSError, ValueError, csv.Error):  # whoever reads it in full says what is wrong
+        return False
+
+
+def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
+    """By method and data set, the answers in a file.
+
+    A log holds one method. A table is CSV or parquet with the columns method, dataset and instance,
+    and either one column a measure (wide) or the columns measure and value (long). Numbers, true
+    and false, yes and no, pass and fail are values. The columns cluster, asked and link, in wide
+    tables those that hold text alone, and in long ones all others say more about an instance. An
+    empty value is a missing one; an instance that occurs again is another answer to the same
+    question.
+
+    Raises
+    ------
+    ImportFileError
+        The file is malformed; the text names the row and the column.
+    """
+    path = Path(path)
+    if is_answer_log(path):
+        method, dataset, answers = read_answer_log(path)
+        return {(method, dataset): answers}
+    table = _read(path)
+    _refuse_names(path, table)
+    columns = _instance_columns(path, table)
+    for column in ["value"] if columns.is_long else columns.measures:
+        table[column] = _numbers(path, table[column])
+    results = {}
+    for (method, dataset), rows in table.groupby(["method", "dataset"], sort=False):
+        if columns.is_long:
+            rows = _wide(path, rows, columns.measures, columns.about)
+        index = pd.Index(rows[INSTANCE], name=INSTANCE, dtype=object)
+        measured = [m for m in columns.measures if rows[m].notna().any()]
+        values = rows[measured].set_axis(index)
+        about = rows[[c for c in columns.about if c in rows]].set_axis(index)
+        about = about if "link" in about else about.assign(link="")
+        about = about if "asked" in about else about.assign(asked=index)
+        passing = tuple(m for m in measured if _is_binary(values[m]))
+        results[(method, dataset)] = Answers(values.astype(float), about, passing=passing)
+    return results
+
+
+def _refuse_names(path: Path, table: pd.DataFrame) -> None:
+    """Raise where a table does not name method, data set and instance of each row."""
+    if lacking := [c for c in _NAMES if c not in table]:
+        raise ImportFileError(
+            f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(list(table))}. Add "
+            "it."
+        )
+    for column in _NAMES:
+        for row, text in table[column].items():
+            if problem := text_problem(text):
+                raise ImportFileError(
+                    f"{path.name}, {_row(path, row)}, column {column!r}: {problem}."
+                )
+
+
+@dataclass(frozen=True)
+class _InstanceColumns:
+    """What a table of instances holds beside their names."""
+
+    is_long: bool
+    measures: list[str]
+    about: list[str]
+
+
+def _instance_columns(path: Path, table: pd.DataFrame) -> _InstanceColumns:
+    is_long = set(_LONG) <= set(table)
+    taken = (*_NAMES, *ABOUT, *(_LONG if is_long else ()))
+    others = [c for c in table if c not in taken]
+    texts = others if is_long else [c for c in others if _is_text(table[c])]
+    measures = [c for c in others if c not in texts]
+    if is_long:
+        measures = sorted(set(table["measure"]))
+    _refuse_measures(path, measures, texts)
+    return _InstanceColumns(is_long, measures, [c for c in table if c in (*ABOUT, *texts)])
+
+
+def _refuse_measures(path: Path, measures: Sequence[str], texts: Sequence[str]) -> None:
+    for measure in measures:
+        if problem := measure_name_problem(measure):
+            raise ImportFileError(f"{path.name}, measure {quoted(measure)}: {problem}.")
+    if not measures:
+        text = f" ({some(map(quoted, texts))} holds text)" if texts else ""
+        raise ImportFileError(
+            f"{path.name} has no column of a measure{text}. Add one column a measure, or measure "
+            "and value."
+        )
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """The table as text."""
+    try:
+        if str(path).endswith((".parquet", ".pq")):
+            table = pd.read_parquet(path)
+            return table.astype(object).where(table.notna(), "").astype(str)
+        table = pd.read_csv(
+            path,
+            dtype=str,
+            keep_default_na=False,
+            encoding="utf-8-sig",
+            skipinitialspace=True,
+        )
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except Exception as error:  # pandas and pyarrow raise many kinds for a damaged file
+        raise ImportFileError(f"{path.name} cannot be read: {reason(error)}.") from error
+    check_separator(list(table), 1, path.name)
+    return table.rename(columns=str.strip)
+
+
+def _is_text(column: pd.Series) -> bool:
+    """Whether a column describes the instances: it holds text, and no cell that is, or was meant
+    as, a value of a measure.
+    """
+    cells = column[column.str.strip() != ""].str.strip()
+    meant = (
+        cells.str.fullmatch(r"[-+]?[\d.,]*\d[\d.,eE+-]*%?|[-+]?inf(inity)?|nan", case=False)
+        | _passed(cells).notna()
+    )
+    return len(cells) > 0 and not meant.any() and column.name not in MEASURES
+
+
+def _passed(cells: pd.Series) -> pd.Series:
+    """1 and 0 of pass and fail, yes and no, true and false."""
+    return cells.str.strip().str.lower().map(PASS)
+
+
+def _numbers(path: Path, column: pd.Series) -> pd.Series:
+    values = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(
+        _passed(column)
+    )
+    bad = column[(values.isna() & (column.str.strip() != "")) | values.abs().eq(float("inf"))]
+    if len(bad):
+        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+        where = f"{path.name}, {_row(path, bad.index[0])}, column {quoted(column.name)}"
+        raise ImportFileError(
+            f"{where}: {quoted(bad.iloc[0])} is no finite number{more}. Leave the cell empty if "
+            "there is none; call the column cluster if it is no measure and says which instances "
+            "belong together, otherwise remove it."
+        )
+    return values.astype(float)
+
+
+def _row(path: Path, row: int) -> str:
+    return f"row {row + 1}" if str(path).endswith((".parquet", ".pq")) else f"line {row + 2}"
+
+
+def _wide(
+    path: Path,
+    rows: pd.DataFrame,
+    measures: list[str],
+    about_columns: list[str],
+) -> pd.DataFrame:
+    """A row an answer; the k-th value of a measure for an instance belongs to its k-th answer.
+
+    What rows of an answer do not agree in describes their values, and is left out; clusters must
+    agree.
+    """
+    rows = rows.assign(_answer=rows.groupby([INSTANCE, "measure"]).cumcount())
+    keys = [INSTANCE, "_answer"]
+    values = rows.pivot(index=keys, columns="measure", values="value").reindex(columns=measures)
+    cells = rows[about_columns]
+    filled = rows[keys].join(cells.where(cells.apply(lambda column: column.str.strip() != "")))
+    several = filled.groupby(keys, sort=False)[about_columns].nunique() > 1
+    if "cluster" in several and len(wrong := several.index[several["cluster"]]):
+        raise ImportFileError(
+            f"{path.name}: the instances {some((key for key, _ in wrong), 5)} are in several "
+            "clusters. Put each into one."
+        )
+    agreed = [c for c in about_columns if c in ("asked", "link") or not several[c].any()]
+    about = filled.groupby(keys, sort=False)[agreed].first().fillna("")
+    return about.join(values).reset_index()
