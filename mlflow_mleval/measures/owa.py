@@ -585,17 +585,3 @@ def hard_measures(means: ArrayLike, n_labels: int | None = None) -> dict[str, Ar
     summary = awareness(means, n_labels)
     ends = {"hamming_loss": summary["hamming"], "subset_accuracy": 1 - summary["subset"]}
     return ends | {measure: summary[name] for measure, name in MEASURED.items()}
-
-
-def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[str, float]:
-    """The summaries of the binomial profile that an evaluation reports, by the names of the
-    registry.
-
-    The errors are those of scores ("soft") or of predicted label sets ("hard"), whose ends are
-    measures anyway.
-    """
-    summary = {name: float(value) for name, value in awareness(means).items()}
-    if kind == "hard":
-        return {measure: summary[name] for measure, name in MEASURED.items()}
-    ends = {"soft_hamming_loss": summary["hamming"], "soft_subset_loss": summary["subset"]}
-    return {**ends, "soft_binomial_area": summary["area"], "soft_binomial_slope": summary["slope"]}

@@ -18,7 +18,6 @@ from mlflow_mleval.measures.owa import (
     ALPHAS,
     awareness,
     binomial_loss,
-    binomial_measures,
     error_histogram,
     family_weights,
     loss_profile,
@@ -309,30 +308,22 @@ def test_an_area_over_some_parameters_is_divided_by_their_width():
     assert single.area == single.losses[0] and single.positions.tolist() == [0]
 
 
-def test_measures_are_the_summaries_and_carry_registered_names():
-    rng = np.random.default_rng(4)
-    reported = set()
-    for n_labels in (1, 2, 5, 1000):
-        for kind in ("soft", "hard"):
-            means = np.sort(rng.random(n_labels))[::-1]
-            found, profile = binomial_measures(means, kind), profile_from_means(means)
-            prefix = "soft_" if kind == "soft" else ""
-            assert found[f"{prefix}binomial_area"] == pytest.approx(profile.area, abs=1e-13)
-            assert found[f"{prefix}binomial_slope"] == pytest.approx(profile.slope, abs=1e-13)
-            assert kind == "hard" or (found["soft_hamming_loss"], found["soft_subset_loss"]) == (
-                profile.hamming,
-                profile.subset,
-            )
-            assert kind == "soft" or found["binomial_gain"] == pytest.approx(
-                profile.relative_gain, abs=1e-10, nan_ok=True
-            )
-            for name, value in found.items():
-                assert MEASURES[name].family == "dependence" and (
-                    0 <= value <= 1 or (name == "binomial_gain" and n_labels == 1)
-                )
-                assert MEASURES[name].direction == ("max" if name == "binomial_gain" else "min")
-            reported |= found.keys()
-    assert reported == {m.name for m in MEASURES.values() if m.family == "dependence"}
+def test_measures_are_the_summaries_of_the_profiles():
+    for seed, n_labels in enumerate((1, 2, 5, 300)):
+        ev = evaluate(*random_pair(30, n_labels, seed))
+        hard, soft = ev.profile(kind="hard"), ev.profile(kind="soft")
+        expected = {
+            "soft_hamming_loss": soft.hamming,
+            "soft_subset_loss": soft.subset,
+            "soft_binomial_area": soft.area,
+            "soft_binomial_slope": soft.slope,
+            "binomial_area": hard.area,
+            "binomial_slope": hard.slope,
+            "binomial_gain": hard.relative_gain,
+        }
+        assert set(expected) == {m.name for m in MEASURES.values() if m.family == "dependence"}
+        found = {name: ev.measures.get(name, np.nan) for name in expected}
+        assert found == pytest.approx(expected, abs=1e-10, nan_ok=True)
 
 
 @pytest.mark.parametrize("family", ["binomial", "polynomial"])
