@@ -242,7 +242,12 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
     document, sections = held.sections()
     first = [s for s in sections if s.key in (*document.opened, "doubts")]
     about = [
-        dict(key=s.key, title=plain(s.title), hint=plain(s.hint), open=s.key in document.opened)
+        {
+            "key": s.key,
+            "title": plain(s.title),
+            "hint": plain(s.hint),
+            "open": s.key in document.opened,
+        }
         for s in sections
     ]
     return {

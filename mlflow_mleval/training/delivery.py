@@ -454,6 +454,7 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
             f"{text} The result is kept in {folder}. Bring it in later: mleval import {folder}"
         )
     )
+    return None
 
 
 def _patience() -> dict[str, Any]:

@@ -20,7 +20,7 @@ def evaluate(neighbours):
     KNeighborsClassifier(neighbours).fit(X[:60], Y[:60]).score(X[60:], Y[60:])
 
 
-@pytest.mark.parametrize("method, children", [("fork", 2), ("spawn", 1)])
+@pytest.mark.parametrize(("method", "children"), [("fork", 2), ("spawn", 1)])
 def test_children_write_their_own(db, method, children):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip("no fork here")

@@ -102,7 +102,7 @@ def test_the_ranking_of_the_study_fits_600_pixels(show):
     assert chrome.execute_script(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
 
 
-@pytest.mark.parametrize("width, height", [(360, 740), (800, 900), (1400, 900)])
+@pytest.mark.parametrize(("width", "height"), [(360, 740), (800, 900), (1400, 900)])
 def test_the_first_screen_holds_decision_doubts_and_ranking(show, width, height):
     """Two sentences, the number of doubts with the first, and a row a method, without scrolling."""
     chrome = show(study_page(), width)

@@ -135,7 +135,7 @@ def test_usage_errors_exit_with_2(store):
 
 
 @pytest.mark.parametrize(
-    "option, value, command",
+    ("option", "value", "command"),
     [
         ("--method-by", "bogus", "rank"),
         ("--dataset-by", "tag:", "runs"),

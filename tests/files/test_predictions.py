@@ -291,7 +291,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("size", [40, 1 << 20])
-@pytest.mark.parametrize("text, message", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)
 def test_broken_csv_is_named_by_its_line(tmp_path, monkeypatch, text, message, size):
     monkeypatch.setattr(prediction_tables, "_BLOCK", size)
     path = tmp_path / "p.csv"
@@ -310,7 +310,7 @@ def test_lines_are_counted_over_blocks_and_quoted_newlines(tmp_path, small_block
 
 
 @pytest.mark.parametrize(
-    "content, message",
+    ("content", "message"),
     [
         (SMALL.encode("utf-16"), "UTF-16"),
         (SMALL.encode() + b"1,0,0.5,\xff\n", "line 5: byte 0xff is not UTF-8"),
@@ -414,7 +414,7 @@ def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("change", "message"),
     [
         ({"y_true": None}, "has the arrays 'y_score'"),
         ({"y_score": None}, "has the arrays 'y_true'"),
@@ -452,7 +452,7 @@ def test_a_zip_of_other_things_is_no_npz(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "true, pred, message",
+    ("true", "pred", "message"),
     [
         ("a\nb\nc\nd\n", "a\nb\nx\nd\n", "pred, line 3: 'x' is no class of the hierarchy"),
         ("a\nb\nc\nd\n", "a\nb\nc\n", "pred ends behind line 3, and true goes on"),
@@ -483,7 +483,7 @@ def test_lines_of_classes_need_a_hierarchy_and_nothing_of_matrices(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    ("text", "message"),
     [
         ("a b\na b c\n", "line 2: an edge is two classes, parent and child, got 3: 'a b c'"),
         ("a\n", "line 1: an edge is two classes"),

@@ -21,7 +21,7 @@ def example(n=300, k=14, folds=10, names=None, seed=0, never=False, measures=Non
     ev = mleval.evaluate(
         y, s, label_names=names, folds=np.arange(n) % folds if folds else None, measures=measures
     )
-    return report_of(ev, n_train={f: n - n // folds for f in range(folds)} if folds else None)
+    return report_of(ev, n_train=dict.fromkeys(range(folds), n - n // folds) if folds else None)
 
 
 def hierarchical():

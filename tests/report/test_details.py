@@ -177,7 +177,7 @@ def test_hostile_names_are_text_and_found_as_shown():
 
 
 @pytest.mark.parametrize(
-    "asked, says",
+    ("asked", "says"),
     [
         ({}, "must be of a method"),
         ({"against": "BR"}, "must be of a method"),

@@ -242,7 +242,7 @@ def test_every_policy_has_its_page(missing):
 
 
 @pytest.mark.parametrize(
-    "study, options, says",
+    ("study", "options", "says"),
     [
         (study_of(2, 1, measures=("f1",)), {}, "No test over datasets is possible"),
         (study_of(2, 3), {}, "2 methods compared on 3 datasets"),

@@ -302,7 +302,7 @@ def test_profiles_of_scores_say_so():
 )
 @pytest.mark.parametrize("format", FORMATS)
 def test_one_label_or_one_method_has_a_report_too(datasets, methods, format):
-    found = compare_profiles(profiles(datasets, {m: (1.0, 0.1) for m in methods}), seed=0)
+    found = compare_profiles(profiles(datasets, dict.fromkeys(methods, (1.0, 0.1))), seed=0)
     assert rendered(found, format)
     assert len(methods) > 1 or sentences(found) == [
         "No two methods have a profile on the same dataset."

@@ -99,7 +99,7 @@ def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
 
 
 @pytest.mark.parametrize(
-    "name, value, text",
+    ("name", "value", "text"),
     [
         ("missing", "x", "is not one of"),
         ("alpha", "1", "not in the range"),
@@ -201,7 +201,7 @@ def test_another_process_of_the_server_hands_its_requests_on(door):
 
 
 @pytest.mark.parametrize(
-    "method, path, writes",
+    ("method", "path", "writes"),
     [
         ("GET", "/mleval/answer", True),
         ("POST", "/mleval/store", True),

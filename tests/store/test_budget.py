@@ -392,7 +392,7 @@ def resident():
 
 
 @pytest.mark.parametrize(
-    "address, whose",
+    ("address", "whose"),
     [("mlflow-artifacts:/0/run/artifacts", StoreError), ("mlflow-artifacts://other/0", ValueError)],
 )
 def test_a_silent_host_that_one_run_names_leaves_out_that_run_alone(address, whose):

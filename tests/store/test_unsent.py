@@ -200,6 +200,7 @@ class Lossy(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer.content)))
         self.end_headers()
         self.wfile.write(answer.content)
+        return None
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 

@@ -57,7 +57,9 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.parametrize("estimator, cut", ESTIMATORS, ids=lambda value: method_name(value)[:40])
+@pytest.mark.parametrize(
+    ("estimator", "cut"), ESTIMATORS, ids=lambda value: method_name(value)[:40]
+)
 def test_scores_explain_the_predictions(estimator, cut):
     found = predict(estimator.fit(X, Y), X, 4)
     assert found.without_score == ""
@@ -193,7 +195,7 @@ def test_sparse_targets_and_predictions():
 
 
 @pytest.mark.parametrize(
-    "raw, classes, expected",
+    ("raw", "classes", "expected"),
     [
         (np.array([0.2, 0.8]), None, [[0.2], [0.8]]),
         (np.array([[0.8, 0.2], [0.1, 0.9]]), None, [[0.2], [0.9]]),
@@ -227,7 +229,7 @@ def test_shapes_that_are_no_scores_of_two_labels(raw):
 
 
 @pytest.mark.parametrize(
-    "target, expected",
+    ("target", "expected"),
     [
         (Y, True),
         (pd.DataFrame(Y), True),

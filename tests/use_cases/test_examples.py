@@ -218,7 +218,7 @@ def apart(lines):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "framework, needs, best",
+    ("framework", "needs", "best"),
     [
         ("xgboost", "xgboost", "depth 6"),
         ("keras", "torch", "64 units"),

@@ -235,7 +235,7 @@ def test_feasibility_is_what_the_best_possible_table_gives(
     assert result.table.pvalue_corrected.min() == found.smallest_corrected
     assert bool(result.significant_pairs) == found.can_reject
     assert (found.message in result.warnings) == (not found.can_reject)
-    needed = dict(correction=correction, control=controlled)
+    needed = {"correction": correction, "control": controlled}
     assert feasibility(found.datasets_needed, n_methods, **needed).can_reject
     if found.datasets_needed > 1:
         assert not feasibility(found.datasets_needed - 1, n_methods, **needed).can_reject

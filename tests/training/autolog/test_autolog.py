@@ -190,7 +190,7 @@ def test_classes_newer_than_the_call_are_not_trusted(runs):
 
 
 @pytest.mark.parametrize(
-    "backend, n_jobs",
+    ("backend", "n_jobs"),
     [("sequential", 1), ("threading", 2), pytest.param("loky", 2, marks=pytest.mark.thorough)],
 )
 def test_scorers_of_the_script_do_not_log_their_folds(runs, backend, n_jobs):
@@ -465,7 +465,7 @@ def test_hierarchy_and_conventions(runs):
 
 
 @pytest.mark.parametrize(
-    "options, error",
+    ("options", "error"),
     [
         ({"conventions": "x"}, "conventions"),
         ({"measures": ["f7"]}, "measures"),
