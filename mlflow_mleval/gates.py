@@ -16,9 +16,9 @@ import pandas as pd
 from mlflow_mleval.analysis.gate_tests import (
     LEAST_UNITS,
     Changed,
+    Differences,
     Entry,
     Terms,
-    Units,
     Verdict,
     gate_tests,
     in_ledger,
@@ -39,8 +39,8 @@ from mlflow_mleval.validation import AnyArray, one_of, refuse_keywords
 
 if TYPE_CHECKING:
     from mlflow_mleval.store.ledger import Ledger
+    from mlflow_mleval.study import Units
     from mlflow_mleval.study import Study
-    from mlflow_mleval.study import Units as Answered
 
 T = TypeVar("T")
 Over = Literal["auto", "answers", "instances", "folds", "repeats", "datasets"]
@@ -411,7 +411,7 @@ def _words(measure: str) -> set[str]:
 class Shared:
     """The units that two sides share, and what is known of them."""
 
-    units: Units
+    units: Differences
     over: str
     directions: Mapping[str, str]
     #: Between which values each measure lies; those between 0 and 1 have a margin.
@@ -692,7 +692,7 @@ def _shared(
     worst = ((ends - champion) * signs).where(candidate.isna() & champion.notna())
     widths = {m: high - low for m, (low, high) in ranges.items()}
     means = over not in ("answers", "instances")
-    units = Units(
+    units = Differences(
         (candidate - champion) * signs,
         worst=worst,
         bounds={m: width for m, width in widths.items() if np.isfinite(width)},
@@ -758,7 +758,7 @@ def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
 # Answers.
 
 
-def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Answered) -> _Part:
+def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _Part:
     from mlflow_mleval.analysis.answer_comparison import (
         answer_directions,
         confirmed,

@@ -13,7 +13,13 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from mlflow_mleval.analysis.gate_tests import GateTests, Terms, Units, gate_tests, ledger_level
+from mlflow_mleval.analysis.gate_tests import (
+    Differences,
+    GateTests,
+    Terms,
+    gate_tests,
+    ledger_level,
+)
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
 
 Array = np.ndarray
@@ -45,7 +51,7 @@ def judge(d: Array, parts: int = 0, **more: object) -> GateTests:
     bounds = dict.fromkeys(frame, 1.2)
     terms = {name: more.pop(name) for name in ("anytime", "improve") if name in more}
     asked = Terms(dict.fromkeys(frame, MARGIN), alpha=ALPHA, n_resamples=DRAWS, **terms)
-    return gate_tests(Units(frame, slices, bounds=bounds, **more), asked)
+    return gate_tests(Differences(frame, slices, bounds=bounds, **more), asked)
 
 
 DESIGNS: dict[str, tuple[Maker, int]] = {
@@ -157,7 +163,7 @@ def judge_mixed(rng: np.random.Generator, d: Array, anytime: bool) -> GateTests:
     slices = {f"part {k}": place == k for k in range(10)}
     bounds = dict.fromkeys(frame, 1.1)
     terms = Terms(dict.fromkeys(frame, MARGIN), alpha=ALPHA, anytime=anytime, n_resamples=DRAWS)
-    return gate_tests(Units(frame, slices, np.arange(len(d)) // 5, bounds), terms)
+    return gate_tests(Differences(frame, slices, np.arange(len(d)) // 5, bounds), terms)
 
 
 def ledger(rng: np.random.Generator, n: int, gates: int = 700) -> Iterator[dict[str, object]]:

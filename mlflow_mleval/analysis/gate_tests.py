@@ -52,7 +52,7 @@ _FUTURES, _MOST_SEEN = 200, 1_000
 
 
 @dataclass(frozen=True)
-class Units:
+class Differences:
     """What candidate and champion share.
 
     Attributes
@@ -175,7 +175,7 @@ class GateTests:
     warnings: tuple[str, ...] = ()
 
 
-def gate_tests(units: Units, terms: Terms) -> GateTests:
+def gate_tests(units: Differences, terms: Terms) -> GateTests:
     r"""Ship, block, or run more: both errors are at most alpha.
 
     Let :math:`d_m` be the mean difference on measure m, positive where the candidate is better, and
@@ -209,7 +209,7 @@ def gate_tests(units: Units, terms: Terms) -> GateTests:
     >>> rng = np.random.default_rng(0)
     >>> d = pd.DataFrame({"f1": rng.normal(0.02, 0.1, 400), "recall": rng.normal(-0.1, 0.2, 400)})
     >>> bounds = {"f1": 1.0, "recall": 1.0}
-    >>> found = gate_tests(Units(d, bounds=bounds), Terms({"f1": 0.01, "recall": 0.01}))
+    >>> found = gate_tests(Differences(d, bounds=bounds), Terms({"f1": 0.01, "recall": 0.01}))
     >>> found.decision, found.table["verdict"].tolist()
     ('block', ['not worse', 'worse'])
     """
@@ -256,7 +256,7 @@ _COLUMNS = (
 )
 
 
-def _check(units: Units, terms: Terms) -> None:
+def _check(units: Differences, terms: Terms) -> None:
     measures = units.differences.columns
     for name, chosen in (("margins", terms.margins), ("improve", terms.improve)):
         if unknown := [m for m in chosen if m not in measures]:
@@ -403,7 +403,7 @@ def _crossing(height: Callable[[float], float], below: float, above: float) -> f
 
 
 def _rows(
-    units: Units, differences: pd.DataFrame, terms: Terms, of_unit: Places | None
+    units: Differences, differences: pd.DataFrame, terms: Terms, of_unit: Places | None
 ) -> list[_Row]:
     parts: dict[str, Any] = {ALL: differences, **units.slices}
     rows: list[_Row] = []
@@ -615,7 +615,9 @@ def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
     return min(found, default=0.0)
 
 
-def needed_units(units: Units, terms: Terms, evidence: float | None = None) -> dict[str, float]:
+def needed_units(
+    units: Differences, terms: Terms, evidence: float | None = None
+) -> dict[str, float]:
     """Units with which the gate ships with power .8, if the true differences are "zero" or as
     "observed", by the gate on futures: samples of the units seen, of which the sign is drawn where
     the two are to be equal; what is lost is lost again. Infinite where no number is enough, NaN
@@ -738,7 +740,7 @@ class _Future:
 
 
 def _doubts(
-    units: Units, rows: Sequence[_Row], of_unit: Places | None, unknown: Sequence[str]
+    units: Differences, rows: Sequence[_Row], of_unit: Places | None, unknown: Sequence[str]
 ) -> Iterable[str]:
     if lost := units.lost:
         bad = f"; nobody knows how bad {some(unknown)} can be" if unknown else ""

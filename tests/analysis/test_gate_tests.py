@@ -7,7 +7,7 @@ import pytest
 from places import STUDIES
 from scipy import optimize, stats
 
-from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Terms, Units, gate_tests
+from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Differences, Terms, gate_tests
 
 
 def judge(differences, margin=0.01, bounds=1.0, improve=(), **more):
@@ -20,7 +20,7 @@ def judge(differences, margin=0.01, bounds=1.0, improve=(), **more):
         more["means"] = True
     bounds = dict.fromkeys(d, bounds) if bounds else {}
     asked = Terms(dict.fromkeys(d, margin), improve, n_resamples=1_999, **terms)
-    return gate_tests(Units(d, bounds=bounds, **more), asked)
+    return gate_tests(Differences(d, bounds=bounds, **more), asked)
 
 
 def rejected_by_brute_force(d, margins, alpha):
@@ -101,7 +101,9 @@ def test_one_win_among_five_answers_ships_nothing():
 
 def test_answers_are_judged_on_measures_with_bounds_alone():
     d = {"f1": np.full(60, 0.2), "latency": np.full(60, 0.2)}
-    found = gate_tests(Units(pd.DataFrame(d), bounds={"f1": 1.0}), Terms(dict.fromkeys(d, 0.01)))
+    found = gate_tests(
+        Differences(pd.DataFrame(d), bounds={"f1": 1.0}), Terms(dict.fromkeys(d, 0.01))
+    )
     assert found.table["verdict"].tolist() == ["not worse", "not judged"]
     assert found.table["low"].isna().tolist() == [False, True]
 
@@ -262,7 +264,7 @@ def test_where_nobody_knows_the_worst_nothing_ships(bounds):
 
 def test_missing_values_and_measures_without_margin():
     d = pd.DataFrame({"f1": [0.2] * 40 + [np.nan] * 10, "latency": np.linspace(-3, 1, 50)})
-    found = gate_tests(Units(d, bounds={"f1": 1.0}), Terms({"f1": 0.01}))
+    found = gate_tests(Differences(d, bounds={"f1": 1.0}), Terms({"f1": 0.01}))
     assert found.decision == "ship"
     assert found.table["verdict"].tolist() == ["not worse", "not judged"]
     assert found.table["n"].tolist() == [40, 50]

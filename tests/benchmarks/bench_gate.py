@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.gate_tests import Terms, Units, Verdict, gate_tests
+from mlflow_mleval.analysis.gate_tests import Differences, Terms, Verdict, gate_tests
 
 N, MEASURES = 10_000, 8
 
@@ -22,10 +22,10 @@ def main() -> None:
     parts = {f"part {k}": np.arange(N) % 10 == k for k in range(10)}
     clusters = np.arange(N) // 20
     for what, units, anytime in (
-        ("answers", Units(frame, bounds=bounds), False),
-        ("ten slices", Units(frame, parts, bounds=bounds), False),
-        ("500 clusters", Units(frame, clusters=clusters, bounds=bounds), False),
-        ("by bets", Units(frame, bounds=bounds), True),
+        ("answers", Differences(frame, bounds=bounds), False),
+        ("ten slices", Differences(frame, parts, bounds=bounds), False),
+        ("500 clusters", Differences(frame, clusters=clusters, bounds=bounds), False),
+        ("by bets", Differences(frame, bounds=bounds), True),
     ):
         start = time.process_time()
         tests = gate_tests(units, Terms(dict.fromkeys(names, 0.01), anytime=anytime))
