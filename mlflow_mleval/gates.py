@@ -18,6 +18,8 @@ from mlflow_mleval.analysis.gate_tests import (
     Changed,
     Differences,
     Entry,
+    GateTests,
+    Stands,
     Terms,
     Verdict,
     gate_tests,
@@ -39,8 +41,7 @@ from mlflow_mleval.validation import AnyArray, one_of, refuse_keywords
 
 if TYPE_CHECKING:
     from mlflow_mleval.store.ledger import Ledger
-    from mlflow_mleval.study import Units
-    from mlflow_mleval.study import Study
+    from mlflow_mleval.study import Study, Units
 
 T = TypeVar("T")
 Over = Literal["auto", "answers", "instances", "folds", "repeats", "datasets"]
@@ -118,7 +119,9 @@ def gate(
     alpha : float
         Level of both errors.
     anytime : bool
-        Decide by bets, which may be looked at whenever units have been added.
+        Decide by bets, which may be looked at whenever units have been added. The candidate's run
+        remembers the rows and margins of the first look, and the decision once there is one, which
+        stands at every later look.
     ledger : str, optional
         Enter the gate into this ledger, which is made if there is none: it ships at the level that
         is left at its place, so that of all that is shipped on average at most alpha is wrong.
@@ -174,6 +177,9 @@ def gate(
         n_resamples=n_resamples,
         seed=seed,
     )
+    looks = _Looks.of(shared, terms, champion) if anytime else None
+    if looks is not None:
+        shared, terms = looks.fixed(shared, terms)
     tests, entered = gate_tests(shared.units, terms), None
     if ledger is not None:
         entered = _Entered.of(ledger, ledger_error, alpha, shared.digest)
@@ -184,6 +190,9 @@ def gate(
             tests = replace(tests, needed=needed_units(shared.units, terms, 1 / level))
     if shared.changed:
         tests = replace(tests, decision="run more")
+    stands = None if looks is None else looks.decide(tests)
+    if stands is not None:
+        tests = replace(tests, decision=stands.decision)
     verdict = Verdict(
         candidate=names[0],
         champion=names[1],
@@ -193,6 +202,7 @@ def gate(
         criteria=_criteria(shared, alpha),
         entry=None if entered is None else entered.entry,
         changed=shared.changed,
+        stands=stands,
         notes=shared.notes,
         runs=shared.runs,
         source=shared.source,
@@ -204,6 +214,74 @@ def gate(
     if move is not None and verdict.ship:
         verdict = replace(verdict, notes=(*verdict.notes, move.make()))
     return verdict
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """What the candidate's run remembers of earlier looks: the rows and margins of the first, and
+    what was decided.
+    """
+
+    run_id: str
+    champion: str
+    first: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, shared: Shared, terms: Terms, champion: str) -> _Looks:
+        """Those of these two sides; this look is the first where there were none."""
+        from mlflow_mleval.store.ledger import looks_of, now
+
+        run_id = next(iter(shared.runs["candidate"]))
+        asked = {
+            "over": shared.over,
+            "alpha": terms.alpha,
+            "improve": sorted(terms.improve),
+            "margins": dict(terms.margins),
+        }
+        champion = _short_digest(champion)
+        if (first := looks_of(run_id, champion)) is None:
+            slices = [_short_digest(name) for name in shared.units.slices]
+            return cls(run_id, champion, asked | {"slices": slices, "time": now(), "decided": None})
+        known = asked["margins"].items() & first["margins"].items()
+        asked["margins"] = dict(known)
+        if different := [name for name, value in asked.items() if first[name] != value]:
+            raise ValueError(
+                f"`{different[0]}` must be what it was at the first look ({first['time']}), "
+                f"{first[different[0]]}, got {asked[different[0]]}. Ask as then, or judge another "
+                "run."
+            )
+        return cls(run_id, champion, first)
+
+    def fixed(self, shared: Shared, terms: Terms) -> tuple[Shared, Terms]:
+        """The units and terms with the rows of the first look, and a note on what is new."""
+        slices = {
+            name: part
+            for name, part in shared.units.slices.items()
+            if _short_digest(name) in self.first["slices"]
+        }
+        new = [*(m for m in terms.margins if m not in self.first["margins"])]
+        new += [name for name in shared.units.slices if name not in slices]
+        notes = [*shared.notes]
+        if new:
+            notes.append(f"New since the first look, and not judged: {some(new)}.")
+        units = replace(shared.units, slices=slices)
+        terms = replace(terms, margins=self.first["margins"])
+        return replace(shared, units=units, notes=tuple(notes)), terms
+
+    def decide(self, tests: GateTests) -> Stands | None:
+        """What was decided at an earlier look and stands; a decision of this look is kept."""
+        from mlflow_mleval.store.ledger import now, remember_looks
+
+        if self.first["decided"] is not None:
+            return Stands(*self.first["decided"], tests.decision)
+        decided = [tests.decision, now(), tests.units] if tests.decision != "run more" else None
+        remember_looks(self.run_id, self.champion, {**self.first, "decided": decided})
+        return None
+
+
+def _short_digest(name: str) -> str:
+    """A name as a run remembers it: tags are short, and their keys are of few characters."""
+    return hashlib.sha256(name.encode()).hexdigest()[:10]
 
 
 @dataclass(frozen=True)

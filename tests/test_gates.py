@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -573,3 +574,52 @@ def test_answers_with_slices_and_clusters(db):
     assert found.tests.clusters == 100
     assert found.text.startswith("BLOCK: exact is worse by .") and "'de'" in found.text
     assert mleval.gate("same", "base", **asked, margins=0.02).ship
+
+
+# --------------------------------------------------------------------------------------------------
+# Any number of looks.
+
+
+@pytest.fixture
+def growing():
+    """Runs of two sides, and a function that adds answers to both: how many, of these which the
+    candidate has right, and the language that they are in; the champion has half of them right.
+    """
+    client, runs = MlflowClient(), []
+    mlflow.set_experiment("growing")
+    for _ in range(2):
+        with mlflow.start_run() as run:
+            runs.append(run.info.run_id)
+
+    def answer(n, right, language="en"):
+        start = answer.total
+        for run_id, score in zip(runs, (right, np.arange(n) % 2), strict=True):
+            rows = {"question": [f"q{start + i}" for i in range(n)], "language": [language] * n}
+            client.log_table(run_id, {**rows, "score": [*map(float, score)]}, "answers.json")
+        answer.total += n
+
+    answer.total = 0
+    return (*runs, answer)
+
+
+def test_what_was_decided_at_one_look_stands_at_the_next(growing):
+    candidate, champion, answer = growing
+    asked = {"table": "answers.json", "instance_by": "question", "maximize": ["score"]}
+    asked |= {"margins": {"score": 0.1}, "bounds": {"score": 1.0}, "anytime": True}
+    asked |= {"slices": ["language"]}
+    answer(20, np.arange(20) % 2)
+    first = mleval.gate(candidate, champion, **asked)
+    assert first.more and first.stands is None
+    answer(200, np.ones(200))
+    found = mleval.gate(candidate, champion, **asked)
+    assert found.ship and found.stands is None
+    answer(2_000, np.zeros(2_000), "es")
+    later = mleval.gate(candidate, champion, **asked)
+    assert later.ship and (later.stands.units, later.stands.anew) == (220, "block")
+    assert "with 220 answers: that stands. 2,220 answers would make a new gate say BLOCK" in (
+        later.text
+    )
+    assert any("New since the first look, and not judged: es" in note for note in later.notes)
+    with pytest.raises(ValueError, match=r"`margins` must be what it was at the first look"):
+        mleval.gate(candidate, champion, **asked | {"margins": {"score": 0.2}})
+    assert mleval.gate(candidate, champion, **asked | {"anytime": False}).block

@@ -825,6 +825,17 @@ class Changed(NamedTuple):
     logged: float
 
 
+class Stands(NamedTuple):
+    """A decision of an earlier look, which stands: when it was made, on how many units, and what
+    these units would decide anew.
+    """
+
+    decision: Decision
+    time: str
+    units: int
+    anew: Decision
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Plotted):
     """Whether a candidate may replace a champion: ship, block, or run more.
@@ -843,6 +854,7 @@ class Verdict(Plotted):
     source : Where they were read.
     changed : Where the units of a run do not give the metrics that were logged with them, so that
         nothing is decided.
+    stands : The decision of an earlier look, with bets; None where this is the first to decide.
     """
 
     candidate: str
@@ -856,6 +868,7 @@ class Verdict(Plotted):
     runs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
     changed: tuple[Changed, ...] = ()
+    stands: Stands | None = None
 
     @property
     def decision(self) -> Decision:
@@ -904,6 +917,8 @@ class Verdict(Plotted):
         }
         if self.entry is not None:
             data["ledger"] = self.entry
+        if self.stands is not None:
+            data["stands"] = self.stands._asdict()
         if len(self.criteria):
             data["criteria"] = self.criteria.to_dict("records")
         if whole:

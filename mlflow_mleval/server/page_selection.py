@@ -415,7 +415,7 @@ _MISSING_WORDS = {
 #: The sides of a gate.
 SIDES = ("candidate", "champion")
 #: Options of `mleval gate` that the page has; none of them writes.
-_OF_GATES = ("over", "margins", "improve", "slices", "cluster", "alpha", "anytime")
+_OF_GATES = ("over", "margins", "bounds", "improve", "slices", "cluster", "alpha")
 
 
 @cache

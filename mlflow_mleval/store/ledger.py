@@ -247,7 +247,7 @@ class Ledger:
         """
         client = self.register.client
         about = {key: v[:_LONGEST] if isinstance(v, str) else v for key, v in values.items()}
-        text = json.dumps({"number": number, "time": _now()} | about, sort_keys=True)
+        text = json.dumps({"number": number, "time": now()} | about, sort_keys=True)
         tags = {schema.TAG_KIND: schema.KIND_GATE, schema.TAG_ENTRY: text}
         name = f"gate {number}: {values['decision']}"
         with quiet(), store.store_errors("write to"):
@@ -287,7 +287,8 @@ def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _now() -> str:
+def now() -> str:
+    """The time to the second, in UTC."""
     return str(pd.Timestamp(int(time.time()), unit="s"))
 
 
@@ -366,6 +367,29 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
         if now_at != version:
             raise StoreError(f"the alias {alias!r} was moved to version {now_at} at the same time.")
     return None
+
+
+def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:
+    """What a run remembers of looks at a gate against a champion; None of none."""
+    with store.store_errors("read"):
+        tags = store.connect().get_run(run_id).data.tags
+    if (text := tags.get(key := schema.TAG_LOOKS.format(champion))) is None:
+        return None
+    with suppress(ValueError):
+        looks = bounded_json(text)
+        if isinstance(looks, dict) and {*looks} == schema.LOOKS:
+            return looks
+    raise StoreError(
+        f"the tag {key} of run {run_id} was changed. Judge without bets, or another run."
+    )
+
+
+def remember_looks(run_id: str, champion: str, looks: Mapping[str, Any]) -> None:
+    """Let a run remember them."""
+    client = store.connect()
+    tags = {schema.TAG_LOOKS.format(champion): json.dumps(looks)}
+    with quiet(), store.store_errors("write to"):
+        log(client, run_id, tags=tags)
 
 
 def log_gate(run_id: str, files: Mapping[str, str], decision: str) -> None:

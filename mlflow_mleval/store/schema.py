@@ -74,6 +74,9 @@ TAG_DIGEST = "mleval.digest"
 TAG_REPORT = "mleval.report"
 #: What the last gate decided about the run.
 TAG_GATE = "mleval.gate"
+#: What a candidate remembers of looks at a gate against this champion.
+TAG_LOOKS = "mleval.looks.{}"
+LOOKS = {"over", "alpha", "improve", "margins", "slices", "time", "decided"}
 #: JSON: what a gate of a ledger entered.
 TAG_ENTRY = "mleval.entry"
 #: Of an experiment: the run that holds the numbers of its register, so that lists leave it out.

@@ -69,6 +69,12 @@ def document(verdict: Verdict, provenance: Provenance) -> Document:
 
 def headline_of(verdict: Verdict) -> str:
     """The verdict in one sentence."""
+    if (stands := verdict.stands) is not None:
+        anew = f" {_extent(verdict)} would make a new gate say {stands.anew.upper()}."
+        return (
+            f"{stands.decision.upper()}, as decided at {stands.time} with {stands.units:,} "
+            f"{verdict.over}: that stands.{anew if stands.anew != stands.decision else ''}"
+        )
     return {"ship": _shipped, "block": _blocked, "run more": _open}[verdict.decision](verdict)
 
 
