@@ -23,9 +23,9 @@ from mlflow import MlflowClient
 from places import ROOT
 
 import mlflow_mleval as mleval
-from mlflow_mleval import gates
+from mlflow_mleval import gate_units
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
-from mlflow_mleval.gates import Promotion
+from mlflow_mleval.gates import Promotion, pinned
 from mlflow_mleval.store.ledger import Ledger
 
 N, LABELS = 240, 5
@@ -318,13 +318,13 @@ def test_an_alias_moves_on_ship_alone(versions):
 
 def test_what_is_judged_is_what_was_named_when_the_gate_began(versions, logged, monkeypatch):
     MlflowClient().set_registered_model_alias(versions, "candidate", "2")
-    read = gates.Asked.read
+    read = gate_units.Asked.read
 
     def meanwhile(asked, over):
         MlflowClient().set_registered_model_alias(versions, "candidate", "3")
         return read(asked, over)
 
-    monkeypatch.setattr(gates.Asked, "read", meanwhile)
+    monkeypatch.setattr(gate_units.Asked, "read", meanwhile)
     sides = [f"models:/{versions}@{alias}" for alias in ("candidate", "champion")]
     found = mleval.gate(*sides, measures=["f1"], promote="champion", log=True)
     assert found.runs["candidate"] == [logged["better"]] and found.candidate.endswith("@candidate")
@@ -347,7 +347,7 @@ def test_an_alias_that_moved_is_said_to_have_moved(versions, place):
 
 
 def test_an_alias_that_was_moved_meanwhile_stays(versions):
-    sides = gates.pinned(f"models:/{versions}/2", f"models:/{versions}@champion")
+    sides = pinned(f"models:/{versions}/2", f"models:/{versions}@champion")
     move = Promotion.of(*sides, "champion")
     MlflowClient().set_registered_model_alias(versions, "champion", "3")
     with pytest.raises(StoreError, match="points to version 3, and version 1 was judged"):
@@ -623,3 +623,41 @@ def test_what_was_decided_at_one_look_stands_at_the_next(growing):
     with pytest.raises(ValueError, match=r"`margins` must be what it was at the first look"):
         mleval.gate(candidate, champion, **asked | {"margins": {"score": 0.2}})
     assert mleval.gate(candidate, champion, **asked | {"anytime": False}).block
+
+
+# --------------------------------------------------------------------------------------------------
+# Counts alone.
+
+
+@pytest.mark.parametrize(
+    ("right", "n", "decision"),
+    [((493, 399), 600, "ship"), ((399, 493), 600, "block"), ((409, 399), 600, "run more")],
+)
+def test_shares_and_a_number_of_examples_are_judged_without_their_pairs(right, n, decision):
+    mlflow.set_experiment("counts")
+    ids = []
+    for k in right:
+        with mlflow.start_run() as run_of_side:
+            mlflow.models.evaluate(
+                model=lambda table, k=k: (table["x"] < k).to_numpy().astype(int),
+                data=pd.DataFrame({"x": np.arange(n) * 1.0, "y": np.arange(n) < n - 1}).astype(int),
+                targets="y",
+                model_type="classifier",
+                evaluators="default",
+                evaluator_config={"log_explainer": False},
+            )
+        ids.append(run_of_side.info.run_id)
+    found = mleval.gate(*ids)
+    assert found.decision == decision
+    judged = found.table.set_index("measure")
+    assert list(judged.index) == ["accuracy_score"] and judged["n"].tolist() == [n]
+    assert judged["difference"].iloc[0] == pytest.approx((right[0] - right[1]) / n)
+    assert any('evaluators=["default", "mleval"]' in note for note in found.notes)
+
+
+def test_counts_allow_for_the_pairing_that_says_least():
+    """No pairing of 30 right answers of 40 with 20 of 40 has more answers that differ."""
+    rng = np.random.default_rng(0)
+    candidate, champion = np.arange(40) < 30, np.arange(40) >= 20
+    most = int((candidate != champion).sum())
+    assert all((rng.permutation(candidate) != champion).sum() <= most for _ in range(200))

@@ -859,7 +859,8 @@ def gate(
         --promote champion
       mleval gate --ledger prompts --history
     """
-    from mlflow_mleval.gates import Promotion, log_verdict, pinned, shown
+    from mlflow_mleval.gate_units import shown
+    from mlflow_mleval.gates import Promotion, log_verdict, pinned
     from mlflow_mleval.gates import gate as judge
     from mlflow_mleval.report.content.gate import document
 

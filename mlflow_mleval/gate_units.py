@@ -1,0 +1,738 @@
+"""What two sides of a gate share: answers, instances, folds, repeats, datasets or counts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.gate_tests import (
+    LEAST_UNITS,
+    Changed,
+    Differences,
+)
+from mlflow_mleval.errors import (
+    IncomparableRunsError,
+    MeasureError,
+    MissingResultsError,
+    NoRunsError,
+)
+from mlflow_mleval.measures.metric_names import range_of
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
+from mlflow_mleval.validation import AnyArray
+
+if TYPE_CHECKING:
+    from mlflow_mleval.study import Study, Units
+
+T = TypeVar("T")
+#: The loss that does not matter, of measures between 0 and 1 of which none is stated.
+MARGIN = 0.01
+#: Fewer datasets than this cannot decide; then repeats count, where there are any.
+_LEAST_DATASETS = 5
+#: Values of a column whose units are parts.
+_MOST_PARTS = 200
+#: How far a value may lie outside of its measure's range by rounding.
+_ROUNDING = 1e-6
+#: How MLflow's stores name runs.
+_RUN_ID = re.compile("[0-9a-f]{32}")
+#: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
+_DATASET, _LABEL = "dataset", "label"
+#: Shares of right answers, which with a number of examples are counts.
+_SHARES = ("accuracy_score", "exact_match/v1")
+#: Measures that are made up of those of single labels, and what they are of one label.
+_OF_LABEL = {"hamming_loss": "hamming_loss"} | {
+    f"{kind}_{rate}": rate for kind in ("macro", "micro") for rate in ("precision", "recall", "f1")
+}
+
+
+def shown(named: str) -> str:
+    """How a reader is told of a run or a model.
+
+    >>> shown("models:/tagger@champion"), shown("0123456789abcdef0123456789abcdef")
+    ('tagger@champion', 'run 01234567')
+    """
+    if re.fullmatch("[0-9a-f]{32}", named):
+        return f"run {named[:8]}"
+    return named.removeprefix("models:/")
+
+
+def _words(measure: str) -> set[str]:
+    """The words that a measure's name is made of."""
+    return {*filter(None, re.split("[^a-z0-9]+", measure.lower()))}
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The units that two sides share, and what is known of them."""
+
+    units: Differences
+    over: str
+    directions: Mapping[str, str]
+    #: Between which values each measure lies; those between 0 and 1 have a margin.
+    ranges: Mapping[str, tuple[float, float]]
+    runs: Mapping[str, Sequence[str]]
+    #: Those of the candidate, by unit and measure.
+    values: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    source: Mapping[str, Any] = field(default_factory=dict)
+    #: Where the mean of a run's units is not the metric that was logged with them.
+    changed: tuple[Changed, ...] = ()
+
+    def bounded(self, stated: float | Mapping[str, float] | None) -> Shared:
+        """With stated bounds, at which differences are cut, and a note on measures without any."""
+        units, notes = self.units, [*self.notes]
+        if isinstance(stated, int | float):
+            stated = {m: float(stated) for m in self.directions if m not in units.bounds}
+        stated = self.named(stated or {}, "bounds")
+        if stated and units.means:
+            raise ValueError(
+                f"`bounds` must go with answers or instances, got {some(stated)} over {self.over}. "
+                "Leave them out."
+            )
+        if below := {m: bound for m, bound in stated.items() if not bound > 0}:
+            raise ValueError(f"`bounds` must be above 0, got {below}.")
+        cut, worst = units.differences.copy(), units.worst.copy()
+        for measure, bound in stated.items():
+            beyond = int((cut[measure].abs() > bound).sum())
+            cut[measure] = cut[measure].clip(-bound, bound)
+            worst[measure] = worst[measure].clip(-bound, bound)
+            if beyond:
+                notes.append(
+                    f"{beyond:,} of {len(cut):,} differences of {measure} are larger than "
+                    f"{bound:g} and count as that."
+                )
+        bounds = {**units.bounds, **stated}
+        if not units.means and (without := [m for m in cut if m not in bounds]):
+            largest = float(np.ceil(cut[without[0]].abs().max() or 1.0))
+            notes.append(
+                Message(
+                    f"Not judged: {some(without)} {agree(len(without), 'has')} no bound, and a "
+                    "single answer may be worse than all that were seen; ",
+                    Argument("bounds", (f"{without[0]}={largest:g}",)),
+                    " gives it one.",
+                )
+            )
+        units = replace(units, differences=cut, worst=worst, bounds=bounds)
+        return replace(self, units=units, notes=tuple(notes))
+
+    def named(self, stated: Mapping[str, T], name: str) -> dict[str, T]:
+        """What was stated of measures, by their own names: f1 stands for f1_score where no other
+        measure has that word.
+        """
+        found, wrong = {}, []
+        for given, value in stated.items():
+            like = [m for m in self.directions if _words(given) <= _words(m)]
+            own = given if given in self.directions else like[0] if len(like) == 1 else None
+            wrong += [given] if own is None else []
+            found[own or given] = value
+        if wrong:
+            raise ValueError(
+                f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
+                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)}"
+            )
+        return found
+
+    def margins(self, stated: float | Mapping[str, float] | None) -> dict[str, float]:
+        """The margin of each measure that has one."""
+        if isinstance(stated, int | float):
+            return dict.fromkeys(self.directions, float(stated))
+        shares = [m for m, ends in self.ranges.items() if tuple(ends) == (0, 1)]
+        margins = dict.fromkeys(shares, MARGIN) | self.named(stated or {}, "margins")
+        if not margins:
+            text = (
+                f"no margin is known for {some(self.directions)}: only measures between 0 and 1 "
+                "have one by default. State what loss does not matter: "
+            )
+            example = f"{next(iter(self.directions))}=LOSS"
+            raise MeasureError(Message(text, Argument("margins", (example,)), "."))
+        return margins
+
+    @property
+    def digest(self) -> str:
+        """What tells these units from others."""
+        text = "\0".join([self.over, *map(str, self.units.differences.index)])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which two sides are compared, on what."""
+
+    candidate: str
+    champion: str
+    selection: Selection
+    measures: Sequence[str] | None = None
+    slices: Sequence[str] = ()
+    cluster: str | None = None
+    of_answers: Mapping[str, Any] = field(default_factory=dict)
+    of_folds: Mapping[str, Any] = field(default_factory=dict)
+
+    def read(self, over: str) -> Shared:
+        """The units, of the kind that is asked for or the first that the runs hold."""
+        from mlflow_mleval.store import store
+
+        with store.remembered():
+            sides = self._sides()
+            if over in ("auto", "answers"):
+                answers = self._answers(sides)
+                if answers is not None:
+                    return answers
+                if over == "answers":
+                    raise MissingResultsError("none of the runs holds answers.")
+            return _of_study(self, sides, over)
+
+    @property
+    def of_instances(self) -> bool:
+        """Whether columns are named that only answers or instances have."""
+        return bool(self.cluster or {*self.slices} - {_DATASET, _LABEL})
+
+    def check(self, over: str) -> None:
+        """Refuse columns that units of tables do not have."""
+        if self.cluster:
+            raise ValueError(
+                f"`cluster` must go with answers or instances, got {self.cluster!r} over {over}."
+            )
+        parts = {_DATASET, _LABEL} if over == "folds" else {_DATASET}
+        if unknown := {*self.slices} - parts:
+            raise ValueError(
+                f"`slices` over {over} must be among {some(sorted(parts))}, got "
+                f"{some(sorted(unknown))}. Columns are those of answers and instances, labels "
+                "those of folds."
+            )
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that make slices and clusters, by what they are for."""
+        named = {name: name for name in self.slices if name != _DATASET}
+        return named | ({_CLUSTER: self.cluster} if self.cluster else {})
+
+    def _sides(self) -> _Sides:
+        """The two sides as methods of a selection."""
+        from mlflow_mleval.store import store
+
+        chosen = self.selection
+        if chosen.experiment_names or chosen.experiment_ids or chosen.filter_string:
+            named = (self.candidate, self.champion)
+            if self.candidate == self.champion:
+                raise ValueError(
+                    f"`candidate` and `champion` must differ, got {self.champion!r} for both."
+                )
+            return _Sides(self.candidate, self.champion, replace(chosen, methods=named))
+        client = store.connect()
+        ids = [store.run_of(client, each).run_id for each in (self.candidate, self.champion)]
+        if not any(map(_RUN_ID.fullmatch, ids)):
+            text = f"no run is called {' or '.join(ids)}. Methods take their experiments, too: "
+            raise NoRunsError(Message(text, store.EXPERIMENTS, "."))
+        if ids[0] == ids[1]:
+            raise ValueError(
+                f"`candidate` and `champion` must be different runs, got {ids[0]} for both."
+            )
+        return _Sides(ids[0], ids[1], replace(chosen, run_ids=tuple(ids), method_by=("run_id",)))
+
+    def _answers(self, sides: _Sides) -> Shared | None:
+        from mlflow_mleval.store.read_answers import load_answers
+
+        try:
+            found = load_answers(
+                sides.selection, **self.of_answers, measures=self.measures, asked_of=sides.champion
+            )
+        except NoRunsError:
+            if self.of_answers.get("table"):
+                raise
+            return None
+        if not found.found:
+            if self.of_answers:
+                raise MissingResultsError(
+                    " ".join(f"{dataset}: {why}" for dataset, why in found.absent.items())
+                )
+            return None
+        both = {d: a for d, a in found.found.items() if {*sides.named} <= {*a.tables}}
+        if not both:
+            raise IncomparableRunsError(
+                f"{self.candidate} and {self.champion} share no answers: they are on "
+                f"{some(found.found)}."
+            )
+        parts = [_of_answers(self, sides, dataset, one) for dataset, one in both.items()]
+        runs = found.runs.groupby("method")["run_id"].agg(list).to_dict()
+        shared = _pooled(parts, "answers", sides, runs, found.notes, found.source, self)
+        return replace(shared, changed=found.changed)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The two sides as methods, and the selection that holds them."""
+
+    candidate: str
+    champion: str
+    selection: Selection
+
+    @property
+    def named(self) -> tuple[str, str]:
+        return self.candidate, self.champion
+
+    def of_both(self, runs: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """The ids of their runs."""
+        return {"candidate": runs[self.candidate], "champion": runs[self.champion]}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The units of one dataset: tables of candidate and champion, with what the champion has as
+    rows, and the columns that make slices and clusters.
+    """
+
+    dataset: str
+    tables: tuple[pd.DataFrame, pd.DataFrame]
+    directions: Mapping[str, str]
+    columns: Mapping[str, pd.Series] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    changed: tuple[Changed, ...] = ()
+
+
+def _pooled(
+    parts: Sequence[_Part],
+    over: str,
+    sides: _Sides,
+    runs: Mapping[str, Sequence[str]],
+    notes: Iterable[str],
+    source: Mapping[str, Any],
+    asked: Asked,
+) -> Shared:
+    """The units of all datasets together, with their slices and clusters."""
+    names = [part.dataset for part in parts]
+    tables = [pd.concat([p.tables[k] for p in parts], keys=names) for k in (0, 1)]
+    columns = {
+        name: pd.concat([part.columns[name] for part in parts]).to_numpy(object)
+        for name in asked.columns
+    }
+    columns[_DATASET] = tables[1].index.get_level_values(0).to_numpy(object)
+    known = {m: r for part in parts for m, r in part.ranges.items()}
+    shared = _shared(
+        sides,
+        over,
+        (tables[0], tables[1]),
+        parts[0].directions,
+        slices=dict(_slices({name: columns[name] for name in asked.slices})),
+        clusters=columns.get(_CLUSTER),
+        ranges={m: r for m, r in known.items() if all(m in part.ranges for part in parts)},
+        runs=runs,
+        notes=[*(note for part in parts for note in part.notes), *notes],
+        source=source,
+    )
+    return replace(shared, changed=tuple(one for part in parts for one in part.changed))
+
+
+def _shared(
+    sides: _Sides,
+    over: str,
+    tables: tuple[pd.DataFrame, pd.DataFrame],
+    directions: Mapping[str, str],
+    *,
+    runs: Mapping[str, Sequence[str]],
+    notes: Iterable[str],
+    source: Mapping[str, Any],
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    **of_units: Any,
+) -> Shared:
+    """What candidate and champion share: a unit that the champion has and the candidate lacks is
+    lost.
+    """
+    champion = tables[1][[*directions]]
+    candidate = tables[0].reindex(champion.index)[[*directions]]
+    ranges = _ranges(dict(zip(sides.named, (candidate, champion), strict=True)), ranges or {})
+    signs = np.array([-1.0 if directions[m] == "min" else 1.0 for m in directions])
+    ends = [ranges[m][directions[m] == "min"] for m in directions]
+    worst = ((ends - champion) * signs).where(candidate.isna() & champion.notna())
+    widths = {m: high - low for m, (low, high) in ranges.items()}
+    means = over not in ("answers", "instances")
+    units = Differences(
+        (candidate - champion) * signs,
+        worst=worst,
+        bounds={m: width for m, width in widths.items() if np.isfinite(width)},
+        means=means,
+        **of_units,
+    )
+    return Shared(
+        units,
+        over,
+        directions,
+        ranges,
+        sides.of_both(runs),
+        candidate,
+        tuple(dict.fromkeys(notes)),
+        source,
+    )
+
+
+def _ranges(
+    tables: Mapping[str, pd.DataFrame], known: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
+    """Between which values each measure lies; infinite where that is not known.
+
+    Raises
+    ------
+    IncomparableRunsError
+        A side has a value that its measure cannot have.
+    """
+    ranges = {}
+    for measure in next(iter(tables.values())):
+        values = pd.concat([table[measure] for table in tables.values()]).dropna()
+        low, high = ranges[measure] = known.get(measure) or range_of(measure, values)
+        for side, table in tables.items():
+            there = table[measure]
+            if len(beyond := there[(there < low - _ROUNDING) | (there > high + _ROUNDING)]):
+                raise IncomparableRunsError(
+                    f"{shown(side)} has {measure} of {beyond.iloc[0]:g}, and no value lies outside "
+                    f"of [{low:g}, {high:g}]: it cannot be judged. Log {measure} on its own scale, "
+                    "or choose other measures."
+                )
+    return ranges
+
+
+#: The column that says which units belong together, among those that make slices.
+_CLUSTER = "\0cluster"
+
+
+def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
+    """Each value of each column as a part; the column is named where there are several."""
+    for column, values in columns.items():
+        if (n := pd.Series(values).nunique()) > _MOST_PARTS:
+            raise ValueError(
+                f"`slices` must name columns of at most {_MOST_PARTS} values, got {column!r} with "
+                f"{n:,}. Name a column that groups them."
+            )
+        for value in pd.unique(values):
+            if not pd.isna(value) and str(value).strip():
+                prefix = f"{column}=" if len(columns) > 1 else ""
+                yield f"{prefix}{value}", values == value
+
+
+# --------------------------------------------------------------------------------------------------
+# Answers.
+
+
+def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _Part:
+    from mlflow_mleval.analysis.answer_comparison import (
+        answer_directions,
+        confirmed,
+        directed,
+    )
+
+    selection = asked.selection
+    stated = {"minimize": selection.minimize, "maximize": selection.maximize}
+    answers, declared = confirmed(answers, stated, selection.directions)
+    answers = directed(answers, **declared)
+    directions = answer_directions(answers, **declared)
+    grades = asked.of_answers.get("grades") or {}
+    ranges = {m: (0.0, float(len(words) - 1)) for m, words in grades.items()}
+    return _Part(
+        dataset,
+        (answers.tables[sides.candidate], answers.tables[sides.champion]),
+        directions,
+        {key: answers.column(column) for key, column in asked.columns.items()},
+        ranges | dict.fromkeys(answers.passing, (0.0, 1.0)),
+        answers.notes,
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# A study: instances, folds, repeats, datasets.
+
+
+def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
+    readers: dict[str, Callable[[Asked, _Sides, Study], Shared]] = {
+        "instances": _of_instances,
+        "folds": _of_folds,
+        "repeats": _of_repeats,
+        "counts": _of_counts,
+        "datasets": _of_datasets,
+    }
+    if over != "auto":
+        return readers[over](asked, sides, _study(asked, sides, over))
+    skipped: list[str] = []
+    for kind in ("instances", *_kinds(_study(asked, sides, "instances"))):
+        study = _study(asked, sides, kind)
+        try:
+            shared = readers[kind](asked, sides, study)
+        except (MissingResultsError, MeasureError, IncomparableRunsError) as error:
+            passes = isinstance(error, MissingResultsError | MeasureError)
+            each_its_data = kind == "instances" and study.repeats is not None
+            if kind == "datasets" or asked.of_instances or not (passes or each_its_data):
+                raise
+            skipped.append(f"Not over {kind}: {error}")
+        else:
+            return replace(shared, notes=(*shared.notes, *skipped))
+    raise MissingResultsError("the two sides share no units. Log folds, instances or repeats.")
+
+
+def _study(asked: Asked, sides: _Sides, over: str) -> Study:
+    """The study of both sides; instances may have measures that no run has as a whole."""
+    from mlflow_mleval.store.query import selected_study
+
+    if over != "instances":
+        asked.check(over)
+    wanted = None if over == "instances" else asked.measures
+    study = selected_study(replace(sides.selection, measures=wanted, missing="drop-datasets"))
+    for side, name in zip(sides.named, (asked.candidate, asked.champion), strict=True):
+        if side not in study.methods:
+            raise NoRunsError(
+                f"there is no {name!r} among the methods {some(study.methods)}. Name one of them."
+            )
+    return study
+
+
+def _kinds(study: Study) -> Iterator[str]:
+    """The kinds of units that may decide, in their order, where instances do not."""
+    several = len(study.datasets) > 1
+    if study.folds is not None and not several:
+        yield "folds"
+    if study.repeats is not None and len(study.datasets) < _LEAST_DATASETS:
+        yield "repeats"
+    if not several and {*_SHARES} & {*study.measures}:
+        yield "counts"
+    yield "datasets"
+
+
+def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    from mlflow_mleval.store import schema
+    from mlflow_mleval.store.study_artifacts import changed_means, instances_of
+
+    parts = []
+    for dataset in _of_both(study, sides):
+        wanted = None if asked.measures is None else [*asked.measures]
+        with instances_of(study, dataset, wanted) as instances:
+            if lacking := {*sides.named} - {*instances.tables}:
+                raise MissingResultsError(
+                    f"{some(lacking)} has no values by instance on {dataset}. Log them."
+                )
+            directions = {
+                m: study.directions.get(m) or MEASURES[m].direction for m in instances.measures
+            }
+            champion, candidate = (
+                pd.DataFrame({m: instances.tables[side](m) for m in directions})
+                for side in reversed(sides.named)
+            )
+            columns = {key: instances.column(name) for key, name in asked.columns.items()}
+            own = instances.notes
+            weights = None
+            if instances.weighted:
+                weights = instances.column(schema.INSTANCE_WEIGHT)
+            changed = [
+                one
+                for side, values in zip(sides.named, (candidate, champion), strict=True)
+                for one in changed_means(
+                    shown(side), values, study.values.loc[(dataset, side)], weights
+                )
+            ]
+        columns = {key: column.reindex(champion.index) for key, column in columns.items()}
+        tables = candidate.reindex(champion.index), champion
+        parts.append(_Part(dataset, tables, directions, columns, notes=own, changed=tuple(changed)))
+    runs, notes = _runs_and_notes(study)
+    return _pooled(parts, "instances", sides, runs, notes, study.source, asked)
+
+
+def _of_both(study: Study, sides: _Sides) -> list[str]:
+    """The datasets on which both sides have a result."""
+    both = [
+        d for d in study.datasets if all((d, side) in study.values.index for side in sides.named)
+    ]
+    if not both:
+        raise IncomparableRunsError(
+            f"{shown(sides.candidate)} and {shown(sides.champion)} share no dataset: there are "
+            f"{some(study.datasets)}."
+        )
+    return both
+
+
+def _runs_and_notes(study: Study) -> tuple[dict[str, list[str]], list[str]]:
+    from mlflow_mleval.study import left_out
+
+    gone = left_out(e for e in study.excluded if e.kind not in ("measure", "unasked"))
+    return study.runs.groupby("method")["run_id"].agg(list).to_dict(), [*study.notes, *gone]
+
+
+def _of_table(
+    study: Study,
+    sides: _Sides,
+    over: str,
+    tables: tuple[pd.DataFrame, pd.DataFrame],
+    slices: Mapping[str, Any],
+    ratio: float | None = None,
+    notes: Iterable[str] = (),
+) -> Shared:
+    """Units of tables, candidate and champion."""
+    runs, of_study = _runs_and_notes(study)
+    return _shared(
+        sides,
+        over,
+        tables,
+        study.directions,
+        slices=slices,
+        ratio=ratio,
+        runs=runs,
+        notes=(*of_study, *notes),
+        source=study.source,
+    )
+
+
+def _of_folds(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
+
+    both = _of_both(study, sides)
+    if study.folds is None:
+        raise MissingResultsError("no run holds values by fold. Log them with folds.")
+    if len(both) > 1:
+        raise IncomparableRunsError(
+            f"folds are those of one dataset, and there are {some(both)}. Choose one, or gate over "
+            "datasets."
+        )
+    frame = study.folds.xs(both[0], level="dataset")
+    tables = [frame.loc[[side]].droplevel("method") for side in sides.named if side in frame.index]
+    if len(tables) < 2 or len(tables[1]) < 2:
+        raise MissingResultsError(f"not both sides have two folds on {both[0]}.")
+    runs = runs_of(study.runs, both[0], sides.named)
+    apart, doubts = unpaired(runs, sides.named)
+    if apart is not None and apart.any():
+        raise IncomparableRunsError(f"the two sides split {both[0]} differently.")
+    kind, stated = asked.of_folds.get("protocol"), asked.of_folds.get("ratio")
+    how, notes = recorded_protocol(runs, len(tables[1]), kind=kind, ratio=stated)
+    slices: dict[str, pd.DataFrame] = {}
+    if _LABEL in asked.slices:
+        slices, of_labels = _by_label(study, sides, both[0], tables[1].index)
+        notes = [*notes, *of_labels]
+    return _of_table(
+        study,
+        sides,
+        "folds",
+        (tables[0], tables[1]),
+        slices,
+        how.headline_ratio,
+        [*doubts, *notes],
+    )
+
+
+def _by_label(
+    study: Study, sides: _Sides, dataset: str, folds: pd.Index
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """By label the differences in each fold, and which labels are not judged."""
+    from mlflow_mleval.store.study_artifacts import label_counts
+
+    of_label = {_OF_LABEL[m]: m for m in sorted(study.directions, reverse=True) if m in _OF_LABEL}
+    if not of_label:
+        raise MeasureError(
+            f"slices by label are of {some(_OF_LABEL)}, and the two sides share none of them."
+        )
+    counts = [label_counts(study, dataset, side) for side in sides.named]
+    if counts[0] is None or counts[1] is None:
+        raise MissingResultsError(
+            "slices by label take counts by fold, and not both sides have them. Log the "
+            "evaluations with folds."
+        )
+    directions = {m: study.directions[m] for m in of_label.values()}
+    rates = [_rates(table).rename(columns=of_label) for table in counts]
+    signs = [-1.0 if way == "min" else 1.0 for way in directions.values()]
+    differences = (rates[0] - rates[1])[[*directions]] * signs
+    true = counts[1][["tp", "fn"]].sum(axis=1).groupby(level=0).sum()
+    labels = true.index.intersection(counts[0].index.get_level_values(0))
+    judged = [label for label in labels if true[label] >= LEAST_UNITS]
+    notes = []
+    if gone := [label for label in true.index if label not in judged]:
+        notes.append(
+            f"Labels with fewer than {LEAST_UNITS} true instances are not judged: {some(gone)}."
+        )
+    return {label: differences.loc[label].reindex(folds) for label in judged}, notes
+
+
+def _rates(counts: pd.DataFrame) -> pd.DataFrame:
+    """Measures of single labels by fold; NaN where no instance of a fold has the label."""
+    tp, fp, fn = (counts[cell] for cell in ("tp", "fp", "fn"))
+    true = (tp + fn).where(tp + fn > 0)
+    return pd.DataFrame(
+        {
+            "precision": (tp / (tp + fp)).fillna(0.0).where(true.notna()),
+            "recall": tp / true,
+            "f1": 2 * tp / (true + tp + fp),
+            "hamming_loss": (fp + fn) / counts.sum(axis=1),
+        }
+    )
+
+
+def _of_repeats(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    """Blocks of dataset and repeat, by seed where both have the same, else in order."""
+    if study.repeats is None:
+        raise MissingResultsError("neither side has repeats. Log runs with other seeds.")
+    both, notes, pairs = _of_both(study, sides), [], []
+    for dataset in both:
+        sides_there = study.repeats.xs(dataset, level="dataset")
+        named = [s for s in sides.named if s in sides_there.index.get_level_values(0)]
+        if len(named) < 2:
+            raise MissingResultsError(f"only {some(named)} has repeats on {dataset}.")
+        a, b = (sides_there.loc[[side]].droplevel(0) for side in sides.named)
+        if {*a.index} != {*b.index} or a.index.has_duplicates:
+            least = min(len(a), len(b))
+            notes.append(f"On {dataset} the seeds differ: {least} repeats are paired in order.")
+            a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
+        pairs.append((a, b))
+    a, b = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
+    return _of_table(study, sides, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
+
+
+def _of_counts(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    """Answers of which only is known how many are right, paired so that as many as possible differ:
+    no other pairing has a larger variance.
+    """
+    from mlflow_mleval.store import store
+
+    both = _of_both(study, sides)
+    runs, notes = _runs_and_notes(study)
+    with store.store_errors("read"):
+        client = store.connect()
+        told = [client.get_run(runs[side][-1]).data.metrics for side in sides.named]
+    n = [int(metrics.get("example_count", 0)) for metrics in told]
+    shares = [m for m in _SHARES if m in study.measures]
+    right = {m: [round(metrics[m] * n[0]) for metrics in told] for m in shares}
+    if n[0] != n[1] or not n[0] or len(both) > 1:
+        raise MissingResultsError("not both sides tell how many examples they were evaluated on.")
+    place = np.arange(n[0])
+    tables = (
+        pd.DataFrame({m: (place < k[0]).astype(float) for m, k in right.items()}),
+        pd.DataFrame({m: (place >= n[0] - k[1]).astype(float) for m, k in right.items()}),
+    )
+    unpaired = (
+        "Only counts are known, and which answers differ is not: as many as possible are taken to. "
+        'Fewer do once both sides log their answers: evaluators=["default", "mleval"] in '
+        "mlflow.models.evaluate, or mleval.log_evaluation(..., log_instances=True)."
+    )
+    others = [m for m in study.measures if m not in shares]
+    left = [f"Not judged, for no counts are known: {some(others)}."] if others else []
+    return _shared(
+        sides,
+        "answers",
+        tables,
+        dict.fromkeys(shares, "max"),
+        ranges=dict.fromkeys(shares, (0.0, 1.0)),
+        runs=runs,
+        notes=[*notes, unpaired, *left],
+        source=study.source,
+    )
+
+
+def _by_dataset(asked: Asked, units: pd.Index) -> dict[str, AnyArray]:
+    """By dataset its units, where that is asked for."""
+    column = units.get_level_values(0).to_numpy(object)
+    return dict(_slices({_DATASET: column})) if _DATASET in asked.slices else {}
+
+
+def _of_datasets(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    named = {*study.values.index.get_level_values("method")}
+    tables = [study.values.xs(side, level="method") for side in sides.named if side in named]
+    slices = _by_dataset(asked, tables[1].index)
+    return _of_table(study, sides, "datasets", (tables[0], tables[1]), slices)
