@@ -40,7 +40,7 @@ _NAMING = (
     "score_CLASS or both."
 )
 _LISTS = ("true", "pred", "scored", "score")
-_BLOCK = 1 << 22  # bytes of CSV that are parsed together
+_BLOCK = 1 << 20  # bytes of CSV that are parsed together; pyarrow reads 32 blocks ahead
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _LONGEST = 1 << 26  # bytes of one line; more is no table
@@ -285,7 +285,7 @@ def _csv_fast(
         reader = arrow_csv.open_csv(
             file,
             arrow_csv.ReadOptions(
-                block_size=_BLOCK,
+                block_size=max(_BLOCK, width << 6),
                 column_names=list(map(str, range(width))),
                 skip_rows=header_line - 1,
                 skip_rows_after_names=1,
