@@ -157,7 +157,7 @@ def test_a_device_stays_one(device, options):
 
 
 def test_a_report_into_a_device_leaves_no_data_beside_it(device, db):
-    values = [(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
+    values = [(d, m, i * j / 8) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
     import_results(pd.DataFrame(values, columns=["dataset", "method", "f1"]), experiment_name="x")
     command = ["report", "-n", "x", "--draws", "10", "--output", "html", "-o"]
     before = sorted(device.parent.iterdir())

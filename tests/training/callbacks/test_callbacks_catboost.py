@@ -55,13 +55,11 @@ def test_each_round_and_the_end(client, data, target):
         if names
         else ("micro_f1", "ranking_loss", "soft_binomial_area")
     ):
-        assert history(client, run.info.run_id, measure) == {
-            i: ev.measures[measure] for i, ev in enumerate(evs)
-        }
-    assert callback.epochs.evaluation.measures == evs[-1].measures
-    assert (
-        callback.epochs.evaluation.measures
-        == mleval.evaluate(Y_val, model.predict_proba(X_val), **names).measures
+        expected = {i: ev.measures[measure] for i, ev in enumerate(evs)}
+        assert history(client, run.info.run_id, measure) == pytest.approx(expected, rel=1e-12)
+    assert callback.epochs.evaluation.measures == pytest.approx(evs[-1].measures, rel=1e-12)
+    assert callback.epochs.evaluation.measures == pytest.approx(
+        mleval.evaluate(Y_val, model.predict_proba(X_val), **names).measures, rel=1e-12
     )
     tags = client.get_run(run.info.run_id).data.tags
     assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == (str(ROUNDS - 1), schema.COMPLETE)
@@ -76,7 +74,7 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data):
         model.fit(X, Y, eval_set=(X_val, Y_val), early_stopping_rounds=3)
     assert model.tree_count_ < 290
     expected = mleval.evaluate(Y_val, model.predict(X_val, prediction_type="Probability")).measures
-    assert callback.epochs.evaluation.measures == expected
+    assert callback.epochs.evaluation.measures == pytest.approx(expected, rel=1e-12)
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(model.best_iteration_)
 
 

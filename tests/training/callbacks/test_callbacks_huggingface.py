@@ -105,13 +105,11 @@ def test_each_epoch_and_the_end(client, tmp_path, data):
         trainer = fit(tmp_path, data, watch)
     evs = [mleval.evaluate(truth(data), expit(logits.astype(float))) for logits in watch.logits]
     for measure in ("micro_f1", "ranking_loss", "soft_binomial_area"):
-        assert history(client, run.info.run_id, measure) == {
-            i: ev.measures[measure] for i, ev in enumerate(evs)
-        }
-    assert [e["eval_micro_f1"] for e in trainer.state.log_history if "eval_loss" in e] == [
-        ev.measures["micro_f1"] for ev in evs
-    ]
-    assert watch.epochs.evaluation.measures == evs[-1].measures
+        expected = {i: ev.measures[measure] for i, ev in enumerate(evs)}
+        assert history(client, run.info.run_id, measure) == pytest.approx(expected, rel=1e-12)
+    said = [e["eval_micro_f1"] for e in trainer.state.log_history if "eval_loss" in e]
+    assert said == pytest.approx([ev.measures["micro_f1"] for ev in evs], rel=1e-12)
+    assert watch.epochs.evaluation.measures == pytest.approx(evs[-1].measures, rel=1e-12)
     tags = client.get_run(run.info.run_id).data.tags
     assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == (
         "2",

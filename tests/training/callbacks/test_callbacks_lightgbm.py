@@ -67,8 +67,8 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data, by):
             callbacks=[callback, *stopping],
         )
     assert 0 < model.best_iteration < 190
-    assert (
-        callback.epochs.evaluation.measures == mleval.evaluate(y_val, model.predict(X_val)).measures
+    assert callback.epochs.evaluation.measures == pytest.approx(
+        mleval.evaluate(y_val, model.predict(X_val)).measures, rel=1e-12
     )
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(
         model.best_iteration - 1

@@ -47,11 +47,11 @@ def test_native_booster_with_several_labels(client, data, extra):
     found = history(client, run.info.run_id, "f1")
     for i in range(ROUNDS):
         scores = model.predict(xgb.DMatrix(X_val), iteration_range=(0, i + 1))
-        assert found[i] == mleval.evaluate(Y_val, scores).measures["f1"]
+        expected = mleval.evaluate(Y_val, scores).measures["f1"]
+        assert found[i] == pytest.approx(expected, rel=1e-12)
     assert len(found) == ROUNDS
-    assert (
-        callback.epochs.evaluation.measures
-        == mleval.evaluate(Y_val, model.predict(xgb.DMatrix(X_val))).measures
+    assert callback.epochs.evaluation.measures == pytest.approx(
+        mleval.evaluate(Y_val, model.predict(xgb.DMatrix(X_val))).measures, rel=1e-12
     )
     tags = client.get_run(run.info.run_id).data.tags
     assert (tags[schema.TAG_METHOD], tags[schema.TAG_STATUS]) == ("XGB", schema.COMPLETE)
@@ -72,9 +72,8 @@ def test_classifier_with_a_matrix_of_labels(client, data, autolog):
         with mlflow.start_run():
             model.fit(X, Y)
     (run,) = client.search_runs(["0"])
-    assert (
-        callback.epochs.evaluation.measures
-        == mleval.evaluate(Y_val, model.predict_proba(X_val)).measures
+    assert callback.epochs.evaluation.measures == pytest.approx(
+        mleval.evaluate(Y_val, model.predict_proba(X_val)).measures, rel=1e-12
     )
     assert len(history(client, run.info.run_id, "soft_binomial_area")) == ROUNDS
     assert run.data.tags[schema.TAG_STATUS] == schema.COMPLETE
@@ -89,9 +88,8 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data):
     with mlflow.start_run() as run:
         model.fit(X, Y, eval_set=[(X_val, Y_val)], verbose=False)
     assert model.best_iteration < 390
-    assert (
-        callback.epochs.evaluation.measures
-        == mleval.evaluate(Y_val, model.predict_proba(X_val)).measures
+    assert callback.epochs.evaluation.measures == pytest.approx(
+        mleval.evaluate(Y_val, model.predict_proba(X_val)).measures, rel=1e-12
     )
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(model.best_iteration)
     train = xgb.DMatrix(X, label=Y)
@@ -106,9 +104,8 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data):
                 verbose_eval=False,
                 callbacks=[callback, saving][::order],
             )
-        assert (
-            callback.epochs.evaluation.measures
-            == mleval.evaluate(Y_val, model.predict(xgb.DMatrix(X_val))).measures
+        assert callback.epochs.evaluation.measures == pytest.approx(
+            mleval.evaluate(Y_val, model.predict(xgb.DMatrix(X_val))).measures, rel=1e-12
         )
 
 
@@ -122,9 +119,8 @@ def test_data_frames_and_matrices(client, data):
         model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, callbacks=[callback])
         with mlflow.start_run():
             model.fit(frame, Y)
-        assert (
-            callback.epochs.evaluation.measures
-            == mleval.evaluate(Y_val, model.predict_proba(frame_val)).measures
+        assert callback.epochs.evaluation.measures == pytest.approx(
+            mleval.evaluate(Y_val, model.predict_proba(frame_val)).measures, rel=1e-12
         )
         assert list(callback.epochs.evaluation.label_names) == labels
 
