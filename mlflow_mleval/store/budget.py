@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -52,6 +53,9 @@ _ASKING = {
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
     "MLFLOW_ALLOW_HTTP_REDIRECTS": "false",
 }
+#: How many blocks hold each variable of the environment that is ours.
+_blocks: Counter[str] = Counter()
+_changing = threading.Lock()
 
 
 class _NobodyWaits(SystemExit):
@@ -118,14 +122,21 @@ def allowing(chosen: float | None) -> Iterator[None]:
 
 @contextmanager
 def environment(**values: str) -> Iterator[None]:
-    """Environment variables that hold while the block runs, unless the user has set them."""
-    added = {key: value for key, value in values.items() if key not in os.environ}
-    os.environ.update(added)
+    """Environment variables that hold while the block runs, unless the user has set them; where
+    such blocks run at the same time in several threads, until the last one ends.
+    """
+    with _changing:
+        ours = [key for key in values if _blocks[key] or key not in os.environ]
+        os.environ.update({key: values[key] for key in ours if not _blocks[key]})
+        _blocks.update(ours)
     try:
         yield
     finally:
-        for key in added:
-            os.environ.pop(key, None)
+        with _changing:
+            _blocks.subtract(ours)
+            for key in ours:
+                if not _blocks[key]:
+                    os.environ.pop(key, None)
 
 
 def within(what: str, act: Callable[[], T], most: int | None = None) -> T:

@@ -804,6 +804,20 @@ def test_the_environment_is_as_before(db, monkeypatch):
     assert dict(os.environ) == before | {"MLFLOW_HTTP_REQUEST_TIMEOUT": "7"}
 
 
+def test_a_setting_holds_until_the_last_thread_that_needs_it_ends(monkeypatch):
+    import os
+
+    name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+    monkeypatch.delenv(name, raising=False)
+    first, second = store.quick(), store.quick()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert os.environ[name] == "1"
+    second.__exit__(None, None, None)
+    assert name not in os.environ
+
+
 def test_many_pages_read_as_one(log, monkeypatch):
     for i in range(7):
         log(str(i), {"mleval/f1": i / 10}, tags=ours(f"m{i}", "d"))
