@@ -46,7 +46,7 @@ _ELSEWHERE = {
 #: Options that the form sets by controls of their own; all others it has in a fold, as they are
 #: declared.
 _SHAPED = {
-    *FLAGS,
+    *({*FLAGS} - {"percent"}),
     *("max_correlation", "preference", "weights", "p", "q", "s"),
     *("on", "order", "test", "correction", "control", "alpha", "rope", "seed"),
 }

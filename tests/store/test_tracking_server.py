@@ -182,7 +182,7 @@ def test_an_artifact_takes_one_request_and_an_imported_run_none(server, requeste
     assert paths.count("search") == 1 and paths[-2:] == ["get-artifact"] * 2
     requested.clear()
     with instances_of(study, "d", ["hamming_loss"]) as instances:
-        assert [*instances.sources] == ["a", "b"]
+        assert [*instances.tables] == ["a", "b"]
     assert requested == ["/get-artifact"] * 2
     table = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": 0.5})
     import_results(table, experiment_name="imported")
