@@ -41,7 +41,6 @@ from mlflow_mleval.secrets import raise_alone
 from mlflow_mleval.sentences import MAX_TAG, some, text_problem
 from mlflow_mleval.store import artifacts as artifact_routes
 from mlflow_mleval.store import budget, schema, store
-from mlflow_mleval.store.runs_table import model_of
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone, patiently
 from mlflow_mleval.validation import present
@@ -581,7 +580,7 @@ def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> N
 def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
     """Metrics and tags; MLflow writes tags last, and the last of them makes all of it count."""
     run_id = run.info.run_id
-    linked = {"model_id": payload.model_id or model_of(run)}
+    linked = {"model_id": payload.model_id or store.model_of(run)}
     if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
         linked |= {
             "dataset_name": payload.dataset[:_MAX_INPUT_NAME],

@@ -295,7 +295,7 @@ def _row_of(run: Run) -> RunRow:
         digest,
         n_rows,
         shape,
-        model_of(run) or "",
+        store.model_of(run) or "",
         max((metric.step for metric in run.data._metric_objs), default=0),
     )
 
@@ -321,16 +321,6 @@ def _input(run: Run) -> tuple[str, str, int, str]:
     except (ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
         return name, digest, 0, ""
     return name, digest, rows, count(int(np.prod(size)), "feature") if size else ""
-
-
-def model_of(run: Run) -> str | None:
-    """The id of the one LoggedModel that the run made, or took; None where there is none, or
-    several.
-    """
-    made = {m.model_id for m in run.outputs.model_outputs} if run.outputs else set()
-    taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
-    ids = made or taken
-    return next(iter(ids)) if len(ids) == 1 else None
 
 
 def select(

@@ -1010,3 +1010,13 @@ def _first_sentence(error: Exception) -> str:
     text = " ".join(redacted(text).split())
     text = text if len(text) <= 300 else text[:300] + "…"
     return text if text.endswith((".", "!", "?", "…")) else text + "."
+
+
+def model_of(run: Run) -> str | None:
+    """The id of the one LoggedModel that the run made, or took; None where there is none, or
+    several.
+    """
+    made = {m.model_id for m in run.outputs.model_outputs} if run.outputs else set()
+    taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
+    ids = made or taken
+    return next(iter(ids)) if len(ids) == 1 else None

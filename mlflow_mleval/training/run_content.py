@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import numpy as np
@@ -21,7 +21,6 @@ import pyarrow as pa
 from mlflow.entities import Metric
 from pyarrow import parquet
 
-from mlflow_mleval.analysis.folds.protocol import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.curves import percent_curves
@@ -35,6 +34,9 @@ from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, home, warn
 from mlflow_mleval.validation import AnyArray, present
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.folds.protocol import FoldStatistics
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100
@@ -90,6 +92,8 @@ class RunContent:
     def statistics(self) -> FoldStatistics | None:
         if len(self.ev.folds) < 2:
             return None
+        from mlflow_mleval.analysis.folds.protocol import fold_statistics
+
         ratio = None
         if self.n_train:
             ratio = float(np.mean([self.ev.sums[key].n / n for key, n in self.n_train.items()]))

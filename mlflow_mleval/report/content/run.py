@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.folds.protocol import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals, measure_intervals
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.curves import MICRO
@@ -48,6 +47,9 @@ from mlflow_mleval.report.svg import TOP, Svg
 from mlflow_mleval.report.text import NONE, aligned, number, pvalue, terminal
 from mlflow_mleval.sentences import agree, count, grouped, plural
 from mlflow_mleval.validation import present
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.folds.protocol import FoldStatistics
 
 # --------------------------------------------------------------------------------------------------
 # The curves of one run's scores: precision against recall, ROC, and what probabilities keep of what
@@ -306,7 +308,11 @@ class RunReport:
     def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
         """What an Evaluation by itself says, with folds as of one cross-validation."""
         means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
-        statistics = fold_statistics(ev.folds) if len(ev.folds) > 1 else None
+        statistics = None
+        if len(ev.folds) > 1:
+            from mlflow_mleval.analysis.folds.protocol import fold_statistics
+
+            statistics = fold_statistics(ev.folds)
         return cls(ev, method, dataset, means, statistics, ev.taxonomy, portable=False)
 
     @property
