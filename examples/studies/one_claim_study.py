@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from click.testing import CliRunner
 
-from mlflow_mleval.analysis.answer_comparison import Aligned, Answers, aligned, compare_answers
+from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.instance_tests import instance_tests
@@ -35,7 +35,7 @@ from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import sentences
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import Study, Units
 
 #: More null pages than this claim too much, whatever the page; and by how many standard errors.
 MOST, ERRORS = 0.06, 2
@@ -112,7 +112,7 @@ def over_instances(rng: np.random.Generator, folder: Path) -> bool:
 def over_answers(rng: np.random.Generator, folder: Path) -> bool:
     """Three methods that answer 60 questions of each of four datasets, two scorers."""
 
-    def answered() -> Aligned:
+    def answered() -> Units:
         keys = pd.Index([f"q{k}" for k in range(60)])
         about = pd.DataFrame({"link": "", "asked": keys}, keys)
         right = rng.random(60)[:, None]

@@ -28,8 +28,8 @@ class HuggingFaceCallback(TrainerCallback):
 
     One object is both ``compute_metrics`` and a callback. As the former it gives the measures of
     each epoch to the Trainer, so that ``metric_for_best_model="micro_f1"`` works. With
-    ``batch_eval_metrics=True``, a batch at a time is in memory, and the measures are the same to
-    the last bit. The evaluation at the end is of the last evaluation while training; with
+    ``batch_eval_metrics=True``, a batch at a time is in memory, and the measures are the same
+    but for rounding. The evaluation at the end is of the last evaluation while training; with
     ``load_best_model_at_end`` it is of the best one, and said to be chosen by these very data.
 
     The step of what is logged is the epoch, counted from 0; with ``eval_strategy="steps"`` it is

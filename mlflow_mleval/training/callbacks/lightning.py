@@ -28,7 +28,7 @@ class LightningCallback(Callback):
 
     Of several processes, each evaluates its part of the validation data, without the instances that
     the sampler repeats to make the parts equally long; the first process adds the parts up and logs
-    them, to the last bit as one process would. The run must be active in the first process, or be
+    them as one process would, but for rounding. The run must be active in the first process, or be
     named: where the strategy spawns or forks processes, pass `run_id`.
 
     Parameters
