@@ -52,14 +52,6 @@ settings.load_profile("each-change")
 do_not_wait_for_the_disk()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def few_pairs():
-    """The pairs of a report on the next dataset are fewer."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mlflow_mleval.analysis.datasets_and_folds.MOST", 4)
-        yield
-
-
 def pytest_xdist_auto_num_workers(config) -> int:
     """A process a core for the whole suite; named files run at once, without the seconds that
     workers take to start.
