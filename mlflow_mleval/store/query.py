@@ -835,7 +835,9 @@ def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Resul
         values[m] = values[m].where(~(values[m] > _MOST_SHARE), values[m] / 100)
     for m in (m for m in values if m not in chosen.percent and choice.may_count(m)):
         held = values[m].dropna()
-        shares, percent = held[held.abs() <= 1], held[(held > _MOST_SHARE) & (held <= 100)]
+        held = held[held != 0]  # which is the same on both scales
+        shares = held[held.between(0, 1)]
+        percent = held[held.between(_MOST_SHARE, 100, inclusive="right")]
         both = len(shares) + len(percent) == len(held) and len(shares) and len(percent)
         if both and is_share(m) and percent.median() > 20 * shares.median():
             fewer = min((percent, shares), key=len)

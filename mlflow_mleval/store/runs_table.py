@@ -316,7 +316,7 @@ def _input(run: Run) -> tuple[str, str, int, str]:
     try:
         profile = bounded_json(dataset.profile or "{}")
         rows, *size = [int(n) for n in profile.get("features_shape") or [profile["num_rows"]]]
-        if not size and "num_elements" in profile:
+        if not size and "estimator_name" in run.data.tags:  # tables of others may hold outputs
             size = [profile["num_elements"] // rows]
     except (ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
         return name, digest, 0, ""

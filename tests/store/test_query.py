@@ -426,6 +426,13 @@ def test_percentages_beside_shares_stop_until_they_are_named(log):
         load(percent="test_acuracy")
 
 
+def test_counts_that_are_called_a_share_are_on_one_scale(log):
+    """A result of 0 is that on any scale."""
+    for i, value in enumerate((0, 0, 0, 1, 2, 4, 8)):
+        log(f"m{i}", {"f1": value})
+    assert load().values["f1"].max() == 8
+
+
 def test_measures_by_name(log):
     log(
         "1",
@@ -953,6 +960,23 @@ def test_data_without_a_name_are_told_apart_by_their_shape_and_their_digests_are
     assert {*study.n_repeats} == {3} and study.same_split() is False
     assert any("repeats on different splits: svc on x (13 features)" in n for n in study.notes)
     assert len(load(dataset_by="digest", duplicates="mean").datasets) == 9
+
+
+def test_the_columns_of_a_table_count_as_features_where_scikit_learn_was_fitted_on_it(log):
+    """Those of an evaluation may hold its outputs."""
+    for columns, model, name in itertools.product((2, 3), ("svc", "rf"), ("fitted", "evaluated")):
+        log(
+            model,
+            {"f1": columns / 10},
+            experiment=name,
+            tags={"estimator_name": model} if name == "fitted" else {},
+            dataset="dataset",
+            digest=str(columns),
+            profile=f'{{"num_rows": 10, "num_elements": {10 * columns}}}',
+        )
+    fitted = load(experiment_names=["fitted"])
+    assert fitted.datasets == ["fitted (2 features)", "fitted (3 features)"]
+    assert load(experiment_names=["evaluated"], duplicates="mean").datasets == ["evaluated"]
 
 
 def test_names_of_runs_are_read_by_a_pattern(log):
