@@ -432,14 +432,21 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _P
     answers = directed(answers, **declared)
     directions = answer_directions(answers, **declared)
     grades = asked.of_answers.get("grades") or {}
-    ranges = {m: (0.0, float(len(words) - 1)) for m, words in grades.items()}
+    tables = answers.tables[sides.candidate], answers.tables[sides.champion]
+    seen = pd.concat(tables)[[*directions]]
+    binary = [m for m in directions if seen[m].dropna().isin([0, 1]).all()]
+    ranges = dict.fromkeys([*binary, *answers.passing], (0.0, 1.0))
+    ranges |= {m: (0.0, float(len(words) - 1)) for m, words in grades.items()}
+    notes = answers.notes
+    if taken := [m for m in binary if m not in {*answers.passing, *grades}]:
+        notes = (*notes, f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
     return _Part(
         dataset,
-        (answers.tables[sides.candidate], answers.tables[sides.champion]),
+        tables,
         directions,
         {key: answers.column(column) for key, column in asked.columns.items()},
-        ranges | dict.fromkeys(answers.passing, (0.0, 1.0)),
-        answers.notes,
+        ranges,
+        notes,
     )
 
 

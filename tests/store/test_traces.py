@@ -298,7 +298,9 @@ def test_tables_of_models_evaluate_are_gated(store):
     right, wrong = ([answered(i, w) for i in range(N)] for w in (10**9, 1))
     good, bad = (evaluated(client, name, o) for name, o in (("right", right), ("no", wrong)))
     sides = bad.info.run_id, "--champion", good.info.run_id
-    assert gate(*sides, "--max", "match", "--margin", "match=0.1", code=3)["units"] == N
+    blocked = gate(*sides, "--max", "match", "--margin", "match=0.1", code=3)
+    assert blocked["units"] == N
+    assert "Only 0 and 1 were seen, which count as pass or fail: match." in blocked["notes"]
     sides = good.info.run_id, "--champion", bad.info.run_id
     asked_of = "--max", "match", "--margin", "match=0.1", "--improve", "match"
     assert gate(*sides, *asked_of, code=0)["rows"][0]["verdict"] == "better"
