@@ -10,7 +10,7 @@ from profile_cases import compared
 from report_cases import published, study_of
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.gate_tests import Terms, Units, Verdict, gate_tests
+from mlflow_mleval.analysis.gate_tests import Differences, Terms, Verdict, gate_tests
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -63,7 +63,7 @@ def test_a_forest_has_a_row_a_measure_with_its_margin():
     rng = np.random.default_rng(0)
     better = {"f1": rng.normal(0.2, 0.05, 30), "$x$": rng.normal(-0.2, 0.05, 30), "time": 1.0}
     tests = gate_tests(
-        Units(pd.DataFrame(better), means=True), Terms(margins={"f1": 0.01, "$x$": 0.02})
+        Differences(pd.DataFrame(better), means=True), Terms(margins={"f1": 0.01, "$x$": 0.02})
     )
     sides = {"candidate": "new", "champion": "old", "over": "folds"}
     verdict = Verdict(**sides, tests=tests, directions=dict.fromkeys(better, "max"))
