@@ -366,7 +366,7 @@ _PROBABILITIES = ("log_loss", "brier_score")
 def sum_classes(
     vectors: ClassVectors, inputs: Inputs, rows: Rows, facts: FoldFacts
 ) -> tuple[Sums, dict[str, Any]]:
-    """The sums over some rows, and the values of each of these rows; see `label_sums.sum_rows`,
+    """The sums over some rows, and the values of each of these rows; see `sums.sum_rows`,
     whose place it takes.
 
     The matrices are those of the vectors, which know more.
