@@ -163,7 +163,7 @@ def gate(
             tests = replace(tests, needed=needed_units(shared.units, terms, 1 / level))
     if shared.changed:
         tests = replace(tests, decision="run more")
-    stands = None if looks is None else looks.decide(tests)
+    stands = None if looks is None or shared.changed else looks.decide(tests)
     if stands is not None:
         tests = replace(tests, decision=stands.decision)
     verdict = Verdict(
