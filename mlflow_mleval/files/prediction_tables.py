@@ -10,9 +10,9 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ _NAMING = (
     "score_CLASS or both."
 )
 _LISTS = ("true", "pred", "scored", "score")
-_BLOCK = 1 << 20  # bytes of CSV that are parsed together; pyarrow reads 32 blocks ahead
+_BLOCK = 1 << 20  # bytes of CSV that are parsed together, of which a line is part
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _LONGEST = 1 << 26  # bytes of one line; more is no table
@@ -74,8 +74,9 @@ def refuse_bomb(path: Path, declared: int) -> None:
 
 _COLUMN = re.compile(r"(?:y_)?(true|score|pred)_(.+)", re.DOTALL)
 _SINGLE_COLUMNS = {"true", "score", "pred", "y_true", "y_score", "y_pred", FOLD}
-#: The values of some rows by the place of their column.
-_Values = dict[int, Any]
+#: The columns at some places, some rows at a time; and how errors call a row, counted from 0.
+_Parts = Callable[[list[int]], Iterator[pa.RecordBatch]]
+_NameRow = Callable[[int], str]
 
 
 @dataclass(frozen=True)
@@ -112,34 +113,62 @@ class Columns:
         }
         return kinds if self.fold is None else kinds | {self.fold: "fold"}
 
-    def opened(
-        self, file: str, read: Callable[[dict[int, str], set[str] | None], Iterator[_Values]]
-    ) -> PredictionFile:
-        """The file of these columns; `read` gives the values of columns of these kinds, with
-        classes among these names.
-        """
-        kinds, names = self.kinds, self.names
+    def opened(self, file: str, parts: _Parts, row_name: _NameRow) -> PredictionFile:
+        """The file of these columns, of which `parts` gives some."""
+        names = self.names
         if names is None:
-            of_classes = {place: kind for place, kind in kinds.items() if kind == "class"}
-            parts = (values for part in read(of_classes, None) for values in part.values())
-            names = tuple(sorted(set().union(*parts)))
+            of_classes = {place: kind for place, kind in self.kinds.items() if kind == "class"}
+            read = self._read(of_classes, None, file, parts, row_name)
+            names = tuple(sorted({name for values in read for name in chain(*values.values())}))
             if "y_score" in self.places and len(names) != 2:
                 raise ImportFileError(
                     f"{file}: a column score is that of the second of two classes, and there are "
                     f"{len(names)} ({some(names, 8)}). Add one column score_CLASS for each class; "
                     "measurements of a regression are not evaluated."
                 )
-        batches = map(self._batch, read(kinds, set(names)))
-        ignored = tuple(name for place, name in enumerate(self.header) if place not in kinds)
+        batches = map(self._batch, self._read(self.kinds, set(names), file, parts, row_name))
+        ignored = tuple(name for place, name in enumerate(self.header) if place not in self.kinds)
         return PredictionFile(names, tuple(self.places)[1:], ignored, batches)
 
-    def _batch(self, values: _Values) -> Batch:
+    def _read(
+        self,
+        kinds: Mapping[int, str],
+        names: set[str] | None,
+        file: str,
+        parts: _Parts,
+        row_name: _NameRow,
+    ) -> Iterator[dict[int, Any]]:
+        """The values of columns of these kinds by their places; else an ImportFileError that names
+        the cell.
+        """
+        done = 0
+        for part in parts([*kinds]):
+            values = {}
+            for (place, kind), cells in zip(kinds.items(), part.columns, strict=True):
+                where = f"column {quoted(self.header[place])}"
+                values[place] = _values(cells, kind, f"{file}, {where}")
+                if (wrong := _first_wrong(values[place], kind, names)) is not None:
+                    shown = str(cells[wrong])
+                    if kind in ("class", "fold") or _is_text(cells.type):
+                        shown = quoted(shown)
+                    raise ImportFileError(
+                        f"{file}, {row_name(done + wrong)}, {where}: "
+                        f"{_complaint(shown, kind, names)}."
+                    )
+            done += len(part)
+            yield values
+        if not done:
+            raise ImportFileError(f"{file} has a header but no rows.")
+
+    def _batch(self, values: Mapping[int, Any]) -> Batch:
         """The arguments of `evaluate`."""
         arguments: Batch = {} if self.fold is None else {"folds": values[self.fold]}
         for name, places in self.places.items():
             is_vector = self.one_label and (name != "y_score" or self.names is None)
             parts = [values[place] for place in places]
             arguments[name] = parts[0] if is_vector else np.column_stack(parts)
+            if name != "y_score" and not self.one_label:
+                arguments[name] = arguments[name].astype(bool)
         return arguments
 
 
@@ -193,34 +222,52 @@ def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None
             )
 
 
-def wrong_values(values: Any, kind: str) -> Bools:
-    """Which values cannot be used."""
-    if kind == "binary":
-        return (values != 0) & (values != 1)
-    if kind == "number":
-        return ~np.isfinite(values)
-    return np.array([value is None or value in ("", "nan") for value in values], bool)
-
-
-def complaint(shown: str, kind: str, names: set[str] | None) -> str:
-    """What is wrong with a cell."""
+def _values(cells: pa.Array, kind: str, where: str) -> Any:
+    """The values of some rows of a column: numbers with NaN for what is none, else a list."""
     if kind in ("binary", "number"):
-        return f"{shown} is not {'0 or 1' if kind == 'binary' else 'a finite number'}"
-    if names is None or kind == "fold" or shown in ("", "''", "None"):
-        return "the row has none"
-    return f"{shown} is none of the classes with scores ({some(map(repr, sorted(names)), 8)})"
+        try:
+            return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:  # text that is not, or not everywhere, written as usual
+            return np.array([_number(cell) for cell in cells.to_pylist()])
+    values = _texts(cells, where).to_pylist()
+    if kind == "class":
+        return [None if value is None else str(value) for value in values]
+    known = {value: _fold_name(value) if isinstance(value, str) else value for value in set(values)}
+    return [known[value] for value in values]
+
+
+def _number(cell: str) -> float:
+    try:
+        return float({"true": "1", "false": "0"}.get(cell.lower(), "nan" if "_" in cell else cell))
+    except ValueError:
+        return math.nan
 
 
 def _first_wrong(values: Any, kind: str, names: set[str] | None) -> int | None:
     """Which row is the first that cannot be used."""
-    wrong = wrong_values(values, kind)
-    if kind == "class" and names is not None and not wrong.any():
-        strange = set(values) - names
+    wrong: Bools
+    if kind == "binary":
+        wrong = (values != 0) & (values != 1)
+    elif kind == "number":
+        wrong = ~np.isfinite(values)
+    else:
+        strange = {None, "", "nan"}.intersection(values)
+        if kind == "class" and names is not None:
+            strange |= set(values) - names
         wrong = np.array([value in strange for value in values] if strange else [], bool)
     return int(wrong.argmax()) if wrong.any() else None
 
 
-def fold_name(text: str) -> int | str:
+def _complaint(shown: str, kind: str, names: set[str] | None) -> str:
+    """What is wrong with a cell."""
+    if kind in ("binary", "number"):
+        return f"{shown} is not {'0 or 1' if kind == 'binary' else 'a finite number'}"
+    if names is None or kind == "fold" or shown in ("''", "'None'"):
+        return "the row has none"
+    return f"{shown} is none of the classes with scores ({some(map(repr, sorted(names)), 8)})"
+
+
+def _fold_name(text: str) -> int | str:
     """The name of a fold: a number where it looks like one."""
     return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
 
@@ -228,131 +275,69 @@ def fold_name(text: str) -> int | str:
 # ---- CSV -----------------------------------------------------------------------------------------
 
 
-class _UnusualRows(Exception):
-    """What is broken, or written in a way that only the careful reader knows."""
-
-
 def open_csv(path: Path, progress: Progress) -> PredictionFile:
     with path.open("rb") as file:
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
-    rows = _csv_lines(path)
-    at, header = next(rows, (0, []))
+    at, header = next(_csv_lines(path), (0, []))
     if not header:
         raise ImportFileError(f"{path.name} is empty. {_NAMING}")
     check_separator(header, at, path.name)
-    first = next(rows, (0, []))[1]
-    words = {i for i, cell in enumerate(first) if cell.lower() in ("true", "false")}
-    columns = table_columns(header, path.name)
 
-    def read(kinds: dict[int, str], names: set[str] | None) -> Iterator[_Values]:
+    def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
         total = path.stat().st_size
-        done = 0
-        try:
-            for values, count, read_so_far in _csv_fast(path, at, len(header), kinds, names, words):
-                done += count
-                yield values
-                progress(min(read_so_far, total), total)
-        except (pa.ArrowException, _UnusualRows):
-            for values, count in _csv_careful(path, header, kinds, names, done):
-                done += count
-                yield values
-        if not done:
-            raise ImportFileError(f"{path.name} has a header but no rows.")
+        with path.open("rb") as file:
+            try:
+                for batch in _open_as_text(file, at, len(header), places):
+                    if len(batch):
+                        yield _trimmed(batch)
+                        progress(min(file.tell(), total), total)
+            except pa.ArrowException as error:
+                raise _broken_csv(path, len(header), error) from error
         progress(total, total)
 
-    return columns.opened(path.name, read)
+    def row_name(row: int) -> str:
+        return f"line {next(islice(_csv_lines(path), 1 + row, None))[0]}"
+
+    return table_columns(header, path.name).opened(path.name, parts, row_name)
 
 
-def _csv_fast(
-    path: Path,
-    header_line: int,
-    width: int,
-    kinds: dict[int, str],
-    names: set[str] | None,
-    words: set[int],
-) -> Iterator[tuple[_Values, int, int]]:
-    """Values, their number, and the bytes that are read, as long as nothing is unusual."""
-    types = {
-        str(place): pa.string()
-        if kind in ("class", "fold")
-        else pa.bool_()
-        if place in words
-        else pa.float64()
-        for place, kind in kinds.items()
-    }
-    with path.open("rb") as file:
-        reader = arrow_csv.open_csv(
-            file,
-            arrow_csv.ReadOptions(
-                block_size=max(_BLOCK, width << 6),
-                column_names=list(map(str, range(width))),
-                skip_rows=header_line - 1,
-                skip_rows_after_names=1,
-            ),
-            arrow_csv.ParseOptions(newlines_in_values=True),
-            arrow_csv.ConvertOptions(
-                column_types=types,
-                include_columns=list(types),
-                null_values=[],
-                strings_can_be_null=False,
-            ),
-        )
-        for batch in reader:
-            values: _Values = {}
-            for place, kind in kinds.items():
-                cells = batch.column(str(place))
-                if kind in ("class", "fold"):
-                    values[place] = [text.strip() for text in cells.to_pylist()]
-                else:
-                    values[place] = cells.to_numpy(zero_copy_only=False)
-                if _first_wrong(values[place], kind, names) is not None:
-                    raise _UnusualRows
-            if len(batch):
-                yield _typed(values, kinds), len(batch), file.tell()
+def _open_as_text(
+    file: BinaryIO, header_line: int, width: int, places: list[int]
+) -> Iterable[pa.RecordBatch]:
+    names = [str(place) for place in range(width)]
+    used = [names[place] for place in places]
+    return arrow_csv.open_csv(
+        file,
+        arrow_csv.ReadOptions(
+            block_size=max(_BLOCK, width << 6),
+            column_names=names,
+            skip_rows=header_line - 1,
+            skip_rows_after_names=1,
+        ),
+        arrow_csv.ParseOptions(newlines_in_values=True),
+        arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(used, pa.string()),
+            include_columns=used,
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    )
 
 
-def _typed(values: _Values, kinds: Mapping[int, str]) -> _Values:
-    """Values of CSV as they are evaluated."""
-    typed: _Values = {}
-    for place, kind in kinds.items():
-        given = values[place]
-        if kind == "binary":
-            given = np.asarray(given, bool)
-        elif kind == "fold":
-            known = {text: fold_name(text) for text in set(given)}
-            given = [known[text] for text in given]
-        typed[place] = given
-    return typed
+def _trimmed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [pc.utf8_trim_whitespace(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
-def _csv_careful(
-    path: Path, header: Sequence[str], kinds: dict[int, str], names: set[str] | None, done: int
-) -> Iterator[tuple[_Values, int]]:
-    """The rows behind those that are done, cell by cell; says which line is broken."""
-    rows = islice(_csv_lines(path), 1 + done, None)
-    while part := list(islice(rows, max(1, _CELLS // len(kinds)))):
-        values: dict[int, list[Any]] = {place: [] for place in kinds}
-        for at, cells in part:
-            if len(cells) != len(header):
-                raise ImportFileError(
-                    f"{path.name}, line {at}: the row has {len(cells)} cells, the header has "
-                    f"{len(header)}."
-                )
-            for place, kind in kinds.items():
-                is_number = kind in ("binary", "number")
-                value = _number(cells[place]) if is_number else cells[place]
-                if _first_wrong(np.array([value]), kind, names) is not None:
-                    text = complaint(quoted(cells[place]), kind, names)
-                    raise ImportFileError(
-                        f"{path.name}, line {at}, column {quoted(header[place])}: {text}."
-                    )
-                values[place].append(value)
-        arrays = {
-            p: np.array(column) if kinds[p] in ("binary", "number") else column
-            for p, column in values.items()
-        }
-        yield _typed(arrays, kinds), len(part)
+def _broken_csv(path: Path, width: int, error: Exception) -> ImportFileError:
+    """The error of a table that Arrow does not read: it names the first line that is no row."""
+    for at, cells in _csv_lines(path):
+        if len(cells) != width:
+            return ImportFileError(
+                f"{path.name}, line {at}: the row has {len(cells)} cells, the header has {width}."
+            )
+    return ImportFileError(f"{path.name} is no table of CSV that can be read: {reason(error)}.")
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -381,13 +366,6 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     return ((at, cells) for at, cells in csv_rows(lines(), 1, path.name) if cells)
 
 
-def _number(cell: str) -> float:
-    try:
-        return float({"true": "1", "false": "0"}.get(cell.lower(), "nan" if "_" in cell else cell))
-    except ValueError:
-        return math.nan
-
-
 # ---- parquet -------------------------------------------------------------------------------------
 
 
@@ -399,23 +377,15 @@ def open_parquet(path: Path, progress: Progress) -> PredictionFile:
     columns = table_columns(schema.names, path.name)
     for place, kind in columns.kinds.items():
         _check_type(schema.types[place], kind, f"{path.name}, column {quoted(schema.names[place])}")
-    if not file.metadata.num_rows:
-        raise ImportFileError(f"{path.name} has no rows.")
-    bytes_of = {"number": 8, "class": 8, "fold": 8, "binary": 1}
-    row = sum(bytes_of[kind] for kind in columns.kinds.values())
-    refuse_bomb(path, file.metadata.num_rows * row)
+    refuse_bomb(path, 8 * file.metadata.num_rows * len(columns.kinds))
 
-    def read(kinds: dict[int, str], names: set[str] | None) -> Iterator[_Values]:
-        used = [schema.names[place] for place in kinds]
-        told = progress if len(kinds) == len(columns.kinds) else lambda done, total: None
+    def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
+        used = [schema.names[place] for place in places]
+        told = progress if len(used) == len(columns.kinds) else lambda done, total: None
         size = max(1, _CELLS // len(used))
-        for done, batch in _parquet_batches(path, file, used, size, told):
-            yield {
-                place: _of_parquet(batch[schema.names[place]], kind, names, done, path.name, column)
-                for (place, kind), column in zip(kinds.items(), used, strict=True)
-            }
+        return (batch.select(used) for _, batch in _parquet_batches(path, file, used, size, told))
 
-    return columns.opened(path.name, read)
+    return columns.opened(path.name, parts, lambda row: f"row {row + 1}")
 
 
 def _parquet_file(path: Path) -> parquet.ParquetFile:
@@ -466,26 +436,6 @@ def _parquet_batches(
         raise ImportFileError(
             f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
         ) from error
-
-
-def _of_parquet(
-    cells: pa.Array, kind: str, names: set[str] | None, done: int, file: str, column: str
-) -> Any:
-    """The values of a column in some rows; else an ImportFileError that names the row."""
-    values: Any
-    if kind in ("binary", "number"):
-        values = cells.to_numpy(zero_copy_only=False).astype(float)  # missing: NaN
-    else:
-        values = _texts(cells, f"{file}, column {quoted(column)}").to_pylist()
-        if kind == "class":
-            values = [None if value is None else str(value) for value in values]
-    if (row := _first_wrong(values, kind, names)) is not None:
-        shown = str(cells[row]) if kind in ("binary", "number") else quoted(values[row] or "")
-        raise ImportFileError(
-            f"{file}, row {done + row + 1}, column {quoted(column)}: "
-            f"{complaint(shown, kind, names)}."
-        )
-    return values.astype(bool) if kind == "binary" else values
 
 
 def _texts(cells: pa.Array, where: str) -> pa.Array:

@@ -1,16 +1,15 @@
-"""Files of predictions, read some rows at a time, so that a file may be larger than memory, and
-evaluated; what is broken is named by its line.
+"""Files of predictions, read and evaluated; tables some rows at a time, so that they may be larger
+than memory. What is broken is named by its line.
 """
 
 from __future__ import annotations
 
 import lzma
-import math
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -29,12 +28,10 @@ from mlflow_mleval.files.prediction_tables import (
     Batches,
     PredictionFile,
     Progress,
-    complaint,
     open_csv,
     open_parquet,
     parquet_column,
     refuse_bomb,
-    wrong_values,
 )
 from mlflow_mleval.files.results import reason, unreadable
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -43,7 +40,6 @@ from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.sentences import Message, quoted, some
 from mlflow_mleval.validation import AnyArray, Array, Ints, groups, instance_weights, present
 
-_CELLS = 1 << 18  # cells of arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _MOST_LABELS = 10_000_000  # numbers of labels in text; the largest public sets have three million
 #: What zipfile, zlib and NumPy raise for archives that are damaged, encrypted or packed in another
@@ -107,7 +103,7 @@ _NPZ_NEEDS = (
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
     sides: tuple[str, ...] = ("y_true", "y_score", "y_pred")
-    given = {key: arrays[key] for key in sides if key in arrays}
+    given: Batch = {key: arrays[key] for key in sides if key in arrays}
     if len(given) < 2 or "y_true" not in given:
         listed = ", ".join(map(quoted, arrays)) or "none"
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
@@ -116,124 +112,49 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     for key, array in given.items():
         own = array.shape[:1] if one_label else array.shape
         wanted = own == shape and len(shape) in (1, 2) and 0 not in shape
-        if not wanted or array.dtype.kind not in ("biufUS" if one_label else "biuf"):
+        if not wanted or array.dtype.kind not in ("biufU" if one_label else "biuf"):
             raise _unfit(array, key, path)
     n_names = None if one_label else shape[1]
-    rest = {
-        key: _npz_names(arrays[key], key, length, path)
-        for key, length in (("label_names", n_names), ("folds", shape[0]))
-        if key in arrays
-    }
-    ignored = tuple(key for key in arrays if key not in given and key not in rest)
-    names = tuple(rest["label_names"]) if "label_names" in rest else None
-    if not one_label:
-        batches = _npz_batches(given, rest.get("folds"), path.name, progress)
-        return PredictionFile(names or tuple(range(shape[1])), tuple(given)[1:], ignored, batches)
-    refuse_bomb(path, sum(array.size for array in given.values()))
-    batch: Batch = {key: array.whole() for key, array in given.items()}
-    if "folds" in rest:
-        batch["folds"] = rest["folds"]
+    inputs = tuple(given)[1:]
+    ignored = tuple(key for key in arrays if key not in (*given, "label_names", "folds"))
+    names = None if one_label else tuple(range(shape[1]))
+    if "label_names" in arrays:
+        names = tuple(_npz_names(arrays["label_names"], "label_names", n_names, path))
+    if "folds" in arrays:
+        given["folds"] = _npz_names(arrays["folds"], "folds", shape[0], path)
     progress(1, 1)
-    return PredictionFile(names, tuple(given)[1:], ignored, iter([batch]))
+    return PredictionFile(names, inputs, ignored, iter([given]))
 
 
-def _npz_arrays(path: Path) -> dict[str, _Array]:
-    """The arrays of a file by name, not read yet."""
+def _npz_arrays(path: Path) -> dict[str, AnyArray]:
+    """The arrays of a file by name, bytes as text."""
     try:
-        archive = zipfile.ZipFile(path)
-        members = [name for name in archive.namelist() if name.endswith(".npy")]
-        return {name.removesuffix(".npy"): _Array(archive, name, path) for name in members}
+        with zipfile.ZipFile(path) as archive:
+            refuse_bomb(path, sum(member.file_size for member in archive.infolist()))
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: np.asarray(file[name]) for name in file.files}
+        return {
+            name: np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+            for name, array in arrays.items()
+        }
     except _DAMAGED as error:
         raise ImportFileError(
             f"{path.name} is not an npz file that can be read: {reason(error)}."
         ) from error
 
 
-class _Array:
-    """An array within an npz file, read from its first row on."""
-
-    def __init__(self, archive: zipfile.ZipFile, member: str, path: Path):
-        self._path, self._member = path, member
-        self._stream = archive.open(member)
-        version = np.lib.format.read_magic(self._stream)
-        read = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        self.shape, self._fortran, self.dtype = read(self._stream)
-        if min(self.shape, default=0) < 0:
-            raise zipfile.BadZipFile(f"{member} has the shape {self.shape}")
-        # What the head promises must be there before room is made for it.
-        self.size = math.prod(self.shape) * self.dtype.itemsize
-        if self.size > archive.getinfo(member).file_size:
-            raise zipfile.BadZipFile(f"{member} ends too soon")
-        self._rows: Iterator[AnyArray] | None = None
-
-    def rows(self, count: int) -> AnyArray:
-        """The next rows."""
-        if self._fortran and len(self.shape) > 1:  # they lie scattered over the file
-            self._rows = iter(self.whole()) if self._rows is None else self._rows
-            return np.array(list(islice(self._rows, count)))
-        size = count * math.prod(self.shape[1:]) * self.dtype.itemsize
-        data = self._stream.read(size)
-        if len(data) < size:
-            raise zipfile.BadZipFile("an array ends too soon")
-        return np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
-
-    def whole(self) -> AnyArray:
-        """All of it, bytes as text."""
-        refuse_bomb(self._path, self.size)
-        name = self._member.removesuffix(".npy")
-        try:
-            with np.load(self._path, allow_pickle=False) as file:
-                array = file[name]
-            return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-        except _DAMAGED as error:
-            raise ImportFileError(
-                f"{self._path.name}, {name}: the file is damaged: {reason(error)}."
-            ) from error
-
-
-def _npz_names(array: _Array, key: str, length: int | None, path: Path) -> list[Any]:
+def _npz_names(array: AnyArray, key: str, length: int | None, path: Path) -> list[Any]:
     """The names of labels or folds, so many if that is known."""
-    fits = len(array.shape) == 1 and length in (None, *array.shape)
-    if not fits or array.dtype.kind not in "biufUS":
+    fits = array.ndim == 1 and length in (None, len(array))
+    if not fits or array.dtype.kind not in "biufU":
         raise _unfit(array, key, path)
-    return array.whole().tolist()
+    return array.tolist()
 
 
-def _unfit(array: _Array, key: str, path: Path) -> ImportFileError:
-    hint = " Save names with .astype(str)." if array.dtype.hasobject else ""
+def _unfit(array: AnyArray, key: str, path: Path) -> ImportFileError:
     return ImportFileError(
-        f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}{hint}"
+        f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
     )
-
-
-def _npz_batches(
-    matrices: Mapping[str, _Array], folds: list[Any] | None, name: str, progress: Progress
-) -> Batches:
-    n, width = matrices["y_true"].shape
-    step = max(1, _CELLS // (width * len(matrices)))
-    for start in range(0, n, step):
-        count = min(step, n - start)
-        batch: Batch = {} if folds is None else {"folds": folds[start : start + count]}
-        for key, array in matrices.items():
-            kind = "number" if key == "y_score" else "binary"
-            try:
-                values = batch[key] = array.rows(count)
-            except _DAMAGED as error:
-                raise ImportFileError(
-                    f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}."
-                ) from error
-            if (wrong := np.argwhere(wrong_values(values, kind))).size:
-                row, column = wrong[0]
-                raise ImportFileError(
-                    f"{name}, {key}[{start + row}, {column}]: "
-                    f"{complaint(str(values[row, column]), kind, None)}."
-                )
-        progress(start + count, n)
-        yield batch
 
 
 # ---- sparse matrices -----------------------------------------------------------------------------
@@ -294,7 +215,7 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
 
 
 def _of_npz(path: Path) -> sparse.csr_array:
-    refuse_bomb(path, sum(array.size for array in _npz_arrays(path).values()))
+    _npz_arrays(path)  # what is damaged, or unpacks to hundreds of times its size, ends here
     try:
         matrix = sparse.csr_array(sparse.load_npz(path))
         matrix.check_format(full_check=True)
@@ -465,7 +386,7 @@ def evaluate_file(
     say: Callable[[str], object] = lambda text: None,
     **options: Any,
 ) -> Evaluation:
-    """Evaluate a file of predictions; it may be larger than memory.
+    """Evaluate a file of predictions; a table, CSV or parquet, may be larger than memory.
 
     It is CSV, parquet or npz with truth and predictions, see `open_predictions`; with a file
     `truth`, a sparse matrix of scores, and `truth` one of labels, see `read_matrix`; with `truth`
@@ -524,10 +445,8 @@ def _whole(
         try:
             part = evaluate_part(**batch, instances=whole is None)
         except (ValueError, TypeError) as error:
-            if "probabilities" in batch:  # label sets were looked through when they were read
-                where = f"{name}, rows from {start + 1} on: "
-                raise ImportFileError(Message(where, str(error))) from error
-            raise
+            where = f"{name}, rows from {start + 1} on: "
+            raise ImportFileError(Message(where, str(error))) from error
         whole = part if whole is None else merge([whole, part])
         if "folds" in batch:
             for key, at in groups(batch["folds"], "folds", end - start).items():
@@ -576,7 +495,7 @@ def _column(path: str | Path, name: str, argument: str) -> pd.Series:
     path = Path(path)
     try:
         if path.suffix == ".npz":
-            return pd.Series(_npz_arrays(path)[name].whole())
+            return pd.Series(_npz_arrays(path)[name])
         if path.suffix == ".parquet":
             return parquet_column(path, name)
         if path.suffix == ".csv":
