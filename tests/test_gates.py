@@ -228,6 +228,7 @@ def test_units_that_were_changed_after_they_were_logged_decide_nothing(kind, db)
         sides, path = [named["new"], named["base"]], "mleval/answers.parquet"
         column, said = "value:f1", f"f1 of run {sides[0][:8]} was logged as 1, and the mean of its"
     assert mleval.gate(*sides, measures=["f1"]).ship
+    assert mleval.gate(*sides, measures=["f1"], anytime=True).ship
     client = MlflowClient()
     local = client.download_artifacts(sides[0], path)
     table = pq.read_table(local)
@@ -238,6 +239,7 @@ def test_units_that_were_changed_after_they_were_logged_decide_nothing(kind, db)
     found = mleval.gate(*sides, measures=["f1"], ledger=f"changed {kind}")
     assert found.more and f"RUN MORE: the tables have been changed: {said}" in found.text
     assert found.to_dict(whole=True)["changed"][0]["mean"] == pytest.approx(0.99)
+    assert mleval.gate(*sides, measures=["f1"], anytime=True).more  # what was decided before, too
 
 
 def test_markdown_and_a_page_with_a_forest_plot(logged):

@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil, inf, isnan, log, log2, nan, pi
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import optimize, special
+from scipy import optimize, sparse, special
 
 from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
@@ -49,6 +50,8 @@ ALL = ""
 LEAST_SEEN, LEAST_DIFFERENT = 20, 10
 #: Futures that are drawn, and units seen that they are drawn from.
 _FUTURES, _MOST_SEEN = 200, 1_000
+#: How often bets are looked at in a future.
+_LOOKS = 8
 
 
 @dataclass(frozen=True)
@@ -342,9 +345,17 @@ class _Row:
                 return 0.0 if gain > 0 else 1.0
             statistic = gain / error
         else:
-            worst = -(self.bound + sign * centre) * self.sizes[there].mean()
-            statistic = float(_score(self.excess(centre, sign)[there], worst)[0])
+            sums, sizes, times = self._distinct
+            worst = -(self.bound + sign * centre) * self.size / n
+            statistic = float(_score(sign * (sums - centre * sizes), worst, times[None])[0])
         return float(special.stdtr(n - 1, -statistic))
+
+    @cached_property
+    def _distinct(self) -> tuple[Array, Array, Array]:
+        """Sums and sizes of units that have any, each pair once, and how often it is there."""
+        pairs, times = np.unique(self.sums + 1j * self.sizes, return_counts=True)
+        there = pairs.imag > 0
+        return pairs.real[there], pairs.imag[there], times[there].astype(float)
 
     def limit(self, critical: float, level: float, sign: int) -> float:
         """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic of sign
@@ -397,7 +408,7 @@ def _crossing(height: Callable[[float], float], below: float, above: float) -> f
         return below
     if height(above) <= 0:
         return above
-    found: float = optimize.brentq(lambda x: np.clip(height(x), -50, 50), below, above, xtol=1e-10)
+    found: float = optimize.brentq(lambda x: np.clip(height(x), -50, 50), below, above, xtol=1e-9)
     step = 1e-9 * np.sign(below - above)
     return found if height(found) >= 0 else found - step
 
@@ -500,14 +511,11 @@ def _normal(columns: Array, statistics: Array, terms: Terms) -> Array:
     return np.concatenate([statistics[None], drawn @ root.T])
 
 
-def _score(x: Array, worst: float, times: Array | None = None) -> Array:
-    """By sample (a row of `times` says how often each of the values x is in it; once by default)
-    the statistic of a mean above zero whose variance is that of the likeliest distribution with
-    mean zero, in which the worst unit may have been unseen; zero of a mean that is not above it.
+def _score(x: Array, worst: float, times: Array) -> Array:
+    """By sample (a row of `times` says how often each of the values x is in it) the statistic of a
+    mean above zero whose variance is that of the likeliest distribution with mean zero, in which
+    the worst unit may have been unseen; zero of a mean that is not above it.
     """
-    if times is None:
-        x, counts = np.unique(x, return_counts=True)
-        times = counts[None].astype(float)
     n, total = times.sum(axis=1), times @ x
     if worst >= 0:
         return np.where(total > 0, inf, 0.0)  # no unit can be as bad as that
@@ -522,24 +530,25 @@ def _score(x: Array, worst: float, times: Array | None = None) -> Array:
 
 def _tilt(x: Array, times: Array, steepest: float) -> Array:
     """By sample the λ at which Σ x / (1 + λx), which falls from above zero, is zero; the steepest
-    if it lies beyond. By Newton's method within brackets.
+    if it lies beyond. By Newton's method, within brackets.
     """
     low, high = np.zeros(len(times)), np.full(len(times), steepest)
     tilt = np.where(times @ (x / (1 + steepest * x)) >= 0, steepest, 0.0)
     left = np.flatnonzero(tilt == 0)
     for _ in range(60):
-        shrunk = x / (1 + tilt[left, None] * x)
-        total = np.einsum("ij,ij->i", times[left], shrunk)
-        low[left] = np.where(total > 0, tilt[left], low[left])
-        high[left] = np.where(total > 0, high[left], tilt[left])
-        following = tilt[left] + total / np.einsum("ij,ij->i", times[left], shrunk**2)
-        within = (low[left] < following) & (following < high[left])
-        following = np.where(within, following, (low[left] + high[left]) / 2)
-        moved = np.abs(following - tilt[left]) >= 1e-10 * steepest
-        tilt[left] = following
-        left = left[moved]
         if not len(left):
             break
+        now, of = tilt[left], times[left]
+        shrunk = x / (1 + now[:, None] * x)
+        weighed = of * shrunk
+        total, slope = weighed.sum(axis=1), (weighed * shrunk).sum(axis=1)
+        rises = total > 0
+        low[left[rises]], high[left[~rises]] = now[rises], now[~rises]
+        following = now + total / slope
+        outside = (following <= low[left]) | (following >= high[left])
+        following[outside] = (low[left] + high[left])[outside] / 2
+        tilt[left] = following
+        left = left[np.abs(following - now) >= 1e-9 * steepest]
     return tilt
 
 
@@ -682,15 +691,19 @@ class _Future:
         return float(n)
 
     def power(self, n: int, equal: bool) -> float:
-        """The share of gates on n units that ship."""
+        """The share of gates on n units that ship; bets are looked at a few times on the way."""
         rng = np.random.default_rng(self.terms.seed)
         ways = (1.0, -1.0) if equal else (1.0,)
-        k = len(self.seen[0].sums) * len(ways)
-        times = rng.multinomial(n, np.full(k, 1 / k), _FUTURES).astype(float)
+        at, shares = self._alike
+        shares = np.tile(shares / len(ways), len(ways))
+        looks = _LOOKS if self.terms.anytime else 1
+        steps = np.diff(np.linspace(0, n, looks + 1).astype(int))
+        drawn = [rng.multinomial(step, shares, _FUTURES).astype(float) for step in steps]
+        times = np.cumsum(drawn, axis=0)
 
         def turned(row: _Row, lost: Array) -> _Row:
-            sums = np.concatenate([way * (row.sums - lost) + lost for way in ways])
-            return replace(row, sums=sums, sizes=np.tile(row.sizes, len(ways)))
+            sums = np.concatenate([way * (row.sums - lost)[at] + lost[at] for way in ways])
+            return replace(row, sums=sums, sizes=np.tile(row.sizes[at], len(ways)))
 
         lost = [whole.sums - row.sums for whole, row in zip(self.counted, self.seen, strict=True)]
         seen = [turned(row, np.zeros_like(row.sums)) for row in self.seen]
@@ -699,9 +712,19 @@ class _Future:
         for row in counted:
             if row.decides:
                 for centre in (row.floor, 0.0)[: 1 + row.wanted]:
-                    ships[ships] = self._passes(row, centre, times[ships])
-        ships[ships] = ~self._blocked(seen, counted, times[ships])
+                    passes = [self._passes(row, centre, part[ships]) for part in times]
+                    ships[ships] = np.any(passes, axis=0)
+        ships[ships] = ~self._blocked(seen, counted, times[-1][ships])
         return float(ships.mean())
+
+    @cached_property
+    def _alike(self) -> tuple[Places, Array]:
+        """One unit of each kind of those seen, and the share of the kind."""
+        columns = [part for row in (*self.seen, *self.counted) for part in (row.sums, row.sizes)]
+        _, at, times = np.unique(
+            np.column_stack(columns), axis=0, return_index=True, return_counts=True
+        )
+        return at, times / times.sum()
 
     def _passes(self, row: _Row, centre: float, times: Array) -> Bools:
         """Whether the mean is shown to be larger."""
@@ -723,7 +746,9 @@ class _Future:
                 spread = (squares - total**2 / n) / (n - 1) * variance_factor(n[0], row.ratio)
                 by_t = np.nan_to_num(total / n / np.sqrt(spread))
             else:
-                by_t = _score(x, -(row.bound + centre) * row.sizes.mean(), times)
+                x, place = np.unique(x, return_inverse=True)
+                alike = sparse.csr_array((np.ones(len(place)), (np.arange(len(place)), place)))
+                by_t = _score(x, -(row.bound + centre) * row.sizes.mean(), times @ alike)
         return (signs >= special.ndtri(1 - alpha)) & (by_t >= special.stdtrit(n - 1, 1 - alpha))
 
     def _blocked(self, seen: Sequence[_Row], counted: Sequence[_Row], times: Array) -> Bools:

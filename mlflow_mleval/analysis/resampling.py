@@ -22,6 +22,7 @@ from math import log2
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, at_least_one, one_of
@@ -34,6 +35,8 @@ RESAMPLES = 9_999
 EQUAL = {np.float64: 1e-10, np.float32: 1e-5}
 #: Units whose signs are drawn at a time.
 UNITS = 1024
+#: Rows of units that are alike are counted where there are so many times more rows.
+ALIKE = 16
 #: Hypotheses and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
 ROWS = 256
 CHANGES = 2048
@@ -96,6 +99,15 @@ class Signs:
         values = np.asarray(columns, dtype=float)
         if self.exact:
             return np.asarray(self.matrix().T @ values)
+        if self.n > UNITS:
+            alike = pd.DataFrame(values).value_counts(sort=False)
+            if len(alike) * ALIKE <= self.n:
+                # Of rows that are alike only the number matters that keeps its sign.
+                rows, times = np.array(alike.index.to_list()), alike.to_numpy()
+                rng = np.random.default_rng(self.seed)
+                kept = rng.binomial(times, 0.5, (self.changes, len(times)))
+                kept[0] = times
+                return np.asarray((2.0 * kept - times) @ rows)
         positive = np.zeros((self.changes, values.shape[1]))
         for units, part in self._drawn():
             for start in range(0, self.changes, TILE):

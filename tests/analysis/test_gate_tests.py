@@ -327,12 +327,20 @@ def study():
 
 
 @pytest.mark.thorough
+def test_errors_of_the_command_in_small(study, db):
+    tables = ("0/1, 30% changed", "0/1, clusters of 5", "0/1, 3% lost", "rare failures")
+    *_, rates = study.command(np.random.default_rng(0), 6, tables, (10, 60))
+    for units in ("10", "60"):
+        assert max(map(float, rates[units].split(", "))) <= 0.05 + 3 * np.sqrt(0.05 / 48)
+
+
+@pytest.mark.thorough
 def test_the_study_in_small(study):
-    rng, n = np.random.default_rng(0), 40
-    for row in islice(study.errors(rng, n), len(study.DESIGNS)):  # of one measure
-        assert max(row["wrongly block"], row["wrongly ship"]) <= 0.05 + 3 * np.sqrt(0.05 / n)
-    for row in study.power(rng, 4):
-        assert row["gate"] >= row["t tests"] - 0.5
+    rng = np.random.default_rng(0)
+    for row in islice(study.power(rng, 3), 4):
+        for units in ("60", "200", "1,000"):
+            gate, t = (float(part.split()[1]) for part in row[units].split(", "))
+            assert gate >= t - 0.5 or "errors" in row["counted"]
     for row in study.looks(rng, 10):
         assert row["looks by"] != "bets" or max(row["wrongly block"], row["wrongly ship"]) <= 0.4
     for row in study.together(rng, 3):
