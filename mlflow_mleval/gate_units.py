@@ -44,8 +44,12 @@ _ROUNDING = 1e-6
 _RUN_ID = re.compile("[0-9a-f]{32}")
 #: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
 _DATASET, _LABEL = "dataset", "label"
-#: Shares of right answers, which with a number of examples are counts.
-_SHARES = ("accuracy_score", "exact_match/v1")
+#: Shares of right answers, and the metrics that add up to the number of examples they are of.
+_SHARES = {
+    "accuracy_score": ("example_count",),
+    "exact_match/v1": ("example_count",),
+    "recall_score": ("true_positives", "false_negatives"),
+}
 #: Measures that are made up of those of single labels, and what they are of one label.
 _OF_LABEL = {"hamming_loss": "hamming_loss"} | {
     f"{kind}_{rate}": rate for kind in ("macro", "micro") for rate in ("precision", "recall", "f1")
@@ -703,16 +707,17 @@ def _of_counts(asked: Asked, sides: _Sides, study: Study) -> Shared:
     with store.store_errors("read"):
         client = store.connect()
         told = [client.get_run(runs[side][-1]).data.metrics for side in sides.named]
-    n = [int(metrics.get("example_count", 0)) for metrics in told]
-    shares = [m for m in _SHARES if m in study.measures]
-    right = {m: [round(metrics[m] * n[0]) for metrics in told] for m in shares}
-    if n[0] != n[1] or not n[0] or len(both) > 1:
+    tables: tuple[dict[str, pd.Series], dict[str, pd.Series]] = ({}, {})
+    for share, parts in _SHARES.items():
+        n, other = (int(sum(metrics.get(part, 0) for part in parts)) for metrics in told)
+        if share in study.measures and n == other and n:
+            right = [round(metrics[share] * n) for metrics in told]
+            place = pd.Series(range(n))
+            tables[0][share] = (place < right[0]).astype(float)
+            tables[1][share] = (place >= n - right[1]).astype(float)
+    shares = [*tables[0]]
+    if not shares or len(both) > 1:
         raise MissingResultsError("not both sides tell how many examples they were evaluated on.")
-    place = np.arange(n[0])
-    tables = (
-        pd.DataFrame({m: (place < k[0]).astype(float) for m, k in right.items()}),
-        pd.DataFrame({m: (place >= n[0] - k[1]).astype(float) for m, k in right.items()}),
-    )
     unpaired = (
         "Only counts are known, and which answers differ is not: as many as possible are taken to. "
         'Fewer do once both sides log their answers: evaluators=["default", "mleval"] in '
@@ -723,7 +728,7 @@ def _of_counts(asked: Asked, sides: _Sides, study: Study) -> Shared:
     return _shared(
         sides,
         "answers",
-        tables,
+        (pd.DataFrame(tables[0]), pd.DataFrame(tables[1])),
         dict.fromkeys(shares, "max"),
         ranges=dict.fromkeys(shares, (0.0, 1.0)),
         runs=runs,

@@ -652,9 +652,28 @@ def test_shares_and_a_number_of_examples_are_judged_without_their_pairs(right, n
     found = mleval.gate(*ids)
     assert found.decision == decision
     judged = found.table.set_index("measure")
-    assert list(judged.index) == ["accuracy_score"] and judged["n"].tolist() == [n]
-    assert judged["difference"].iloc[0] == pytest.approx((right[0] - right[1]) / n)
+    assert judged["n"].to_dict() == {"accuracy_score": n, "recall_score": n - 1}
+    assert judged.loc["accuracy_score", "difference"] == pytest.approx((right[0] - right[1]) / n)
     assert any('evaluators=["default", "mleval"]' in note for note in found.notes)
+
+
+def test_tables_of_predictions_on_the_same_truth_are_not_said_to_be_other_data():
+    """MLflow's digest covers the predictions that lie in the table."""
+    mlflow.set_experiment("tables")
+    y, ids = np.arange(600) % 2, []
+    for wrong in (30, 120):
+        predicted = np.where(np.arange(600) < wrong, 1 - y, y)
+        with mlflow.start_run() as run_of_side:
+            mlflow.models.evaluate(
+                data=pd.DataFrame({"y": y, "p": predicted}),
+                targets="y",
+                predictions="p",
+                model_type="classifier",
+                evaluators="default",
+            )
+        ids.append(run_of_side.info.run_id)
+    found = mleval.gate(*ids)
+    assert found.ship and any("the same with other predictions" in note for note in found.notes)
 
 
 def test_counts_allow_for_the_pairing_that_says_least():

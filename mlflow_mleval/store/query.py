@@ -944,8 +944,14 @@ def _digest_notes(runs: Results, column: str, doubt: str) -> list[str]:
     digests = runs.rows.groupby("dataset")[column].unique()
     differ = {d: schema.differ(texts) for d, texts in digests.items()}
     notes = []
-    if differing := [d for d, known in differ.items() if known]:
+    short = [d for d, texts in digests.items() if max(map(len, texts)) < schema.OWN_DIGEST]
+    if differing := [d for d, known in differ.items() if known and d not in short]:
         notes.append(f"On {some(differing)} {doubt} (the tag mleval.{column} differs).")
+    if differing := [d for d in short if differ[d]]:
+        notes.append(
+            f"MLflow's digests of the data on {some(differing)} differ: these are other data, or "
+            "the same with other predictions in the table."
+        )
     if unknown := [d for d, known in differ.items() if known is None]:
         notes.append(
             f"Whether the data were the same in all runs on {some(unknown)} is unknown: other "

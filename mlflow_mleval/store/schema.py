@@ -208,6 +208,10 @@ def newer_schema(tags: Mapping[str, str]) -> str | None:
 _FORMS = ("-sets", "-rows")
 
 
+#: Characters of a digest of ours; MLflow's are shorter.
+OWN_DIGEST = 64
+
+
 def differ(digests: Iterable[str]) -> bool | None:
     """Whether the digests of some runs are of different data; None where they do not compare; runs
     without one do not count.

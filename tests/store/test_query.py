@@ -274,10 +274,14 @@ def test_mixed_propensities_are_refused_only_for_measures_that_follow_from_them(
 
 
 def test_differing_data_and_splits_are_doubts(log):
-    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", dataset_digest="1", split_digest="1"))
-    log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", dataset_digest="2", split_digest="2"))
-    log("3", {"mleval/f1": 0.5}, tags=ours("a", "e", dataset_digest="3"))
-    log("4", {"mleval/f1": 0.5}, tags=ours("b", "e", dataset_digest="3"))
+    log(
+        "1", {"mleval/f1": 0.5}, tags=ours("a", "d", dataset_digest="1" * 64, split_digest="1" * 64)
+    )
+    log(
+        "2", {"mleval/f1": 0.5}, tags=ours("b", "d", dataset_digest="2" * 64, split_digest="2" * 64)
+    )
+    log("3", {"mleval/f1": 0.5}, tags=ours("a", "e", dataset_digest="3" * 64))
+    log("4", {"mleval/f1": 0.5}, tags=ours("b", "e", dataset_digest="3" * 64))
     notes = load().notes
     assert any(n.startswith("On d the data were not the same in all runs") for n in notes)
     assert any(n.startswith("On d the data were not split in the same way") for n in notes)
