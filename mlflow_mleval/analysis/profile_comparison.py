@@ -971,9 +971,9 @@ def _sharings(
     try:
         try:
             shared = shared_folds(pd.DataFrame({"loss": 0.0}, index), dataset, list(folds))
-            sharings, _, notes = shared.sharings(
-                runs_of(runs, dataset, shared.methods), kind, ratio
-            )
+            of = runs_of(runs, dataset, shared.methods)
+            hows, notes = shared.protocols(of, kind, ratio)
+            sharings = shared.sharings(hows)
             how = sharings[0].how
             notes = [*notes, *shared.notes]
         except IncomparableRunsError:
@@ -1025,19 +1025,6 @@ def _bands(
     return tuple(np.clip(ends, 0, 1))
 
 
-def _by_fold(
-    profiles: Profiles,
-    dataset: str,
-    losses: Mapping[str, Array],
-    methods: list[str],
-    folds: AnyArray,
-) -> Array:
-    """The losses of these methods on folds that they share: methods x folds x parameters."""
-    theirs = [profiles.folds[dataset, m] for m in methods]
-    orders = [[own.index(fold) for fold in folds] for own in theirs]
-    return np.array([losses[m][order] for m, order in zip(methods, orders, strict=True)])
-
-
 def _test(
     asked: Asked,
     part: OnDataset,
@@ -1047,40 +1034,39 @@ def _test(
 ) -> None:
     """The t test over the folds of each pair at every parameter, p-values corrected along it."""
     place = {m: i for i, m in enumerate(part.methods)}
+    column = {fold: j for j, fold in enumerate(shared.folds)}
+    by_fold = np.full((len(place), len(column), len(part.at)), np.nan)
+    for m in shared.methods:
+        if m in place:
+            theirs = [column[fold] for fold in asked.profiles.folds[part.dataset, m]]
+            by_fold[place[m], theirs] = losses[m]
+    at = np.array([place.get(m, -1) for m in shared.methods])
     rows = np.full((len(place), len(place)), -1)
     rows[part.a, part.b] = np.arange(len(part.a))
-    runs = runs_of(asked.profiles.runs, part.dataset, part.methods)
-    _, notes = unpaired(runs, [m for m in shared.methods if m in place])
+    differ, notes = unpaired(
+        runs_of(asked.profiles.runs, part.dataset, part.methods), shared.methods
+    )
     asked.warnings.extend(f"On {part.dataset}: {note}" for note in notes)
-    n_unpaired = n_few = 0
+    lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)
     for sharing in sharings:
-        names = [shared.methods[k] for k in sharing.members]
-        inside = np.array([m in place for m in names])
-        i, j = (side[sharing.inner] for side in np.triu_indices(len(names), 1))
-        chosen = going = inside[i] & inside[j]
-        differ, _ = unpaired(runs, names)
+        first, second = at[sharing.first], at[sharing.second]
+        going = (first >= 0) & (second >= 0)
         if differ is not None:
-            going = chosen & ~differ[sharing.inner]
-        n_unpaired += int((chosen & ~going).sum())
-        n_folds = int(sharing.folds.sum())
-        if n_folds < 2:
-            n_few += int(going.sum())
-        if n_folds < 2 or not going.any():
-            continue
-        here = [m for m in names if m in place]
-        folds = np.array(shared.folds, dtype=object)[sharing.folds]
-        by_fold = _by_fold(asked.profiles, part.dataset, losses, here, folds)
-        at = np.cumsum(inside) - 1
-        first, second = at[i[going]], at[j[going]]
-        positions = np.array([place[m] for m in here])
-        where = rows[positions[first], positions[second]]
-        scale = float(np.sqrt(variance_factor(n_folds, sharing.how.headline_ratio)))
-        angles = part.add(where, by_fold, first, second, scale)
-        if not shared.whole.all():  # the means are those over the same folds, too
-            means = by_fold.mean(axis=1)
+            lost[UNPAIRED] += int((going & differ[sharing.rows]).sum())
+            going &= ~differ[sharing.rows]
+        first, second = first[going], second[going]
+        if sharing.n < 2:
+            lost[FEW_SHARED] += len(first)
+        elif len(first):
+            values = by_fold[:, sharing.folds]
+            where = rows[first, second]
+            scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
+            angles = part.add(where, values, first, second, scale)
+            # the means are those over the same folds, too
+            means = values.mean(axis=1)
             part.first[where], part.second[where] = means[first], means[second]
-        along = part.along[where]
-        part.tested.append(TestedPairs(where, along, angles, scale, by_fold, first, second))
-    for reason, n in ((UNPAIRED, n_unpaired), (FEW_SHARED, n_few)):
+            along = part.along[where]
+            part.tested.append(TestedPairs(where, along, angles, scale, values, first, second))
+    for reason, n in lost.items():
         if n:
             asked.absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason

@@ -487,7 +487,6 @@ def test_fold_statistics_against_scipy():
     for bad, options in (
         (folds.iloc[:1], {}),
         (folds, {"test_to_train": -1}),
-        (folds, {"confidence": 2}),
     ):
         with pytest.raises(ValueError, match="must"):
             fold_statistics(bad, **options)

@@ -29,8 +29,6 @@ DEPENDENT = ("error", "drop")
 #: A measure whose part outside the span of the measures before it is below this share of its length
 #: depends on them.
 DEPENDENCE = 1e-8
-#: What residuals of several methods are.
-LEFT = "what is left of fold and method"
 #: Variation below this share of the largest value is float noise.
 NOISE = 1e-13
 
@@ -103,23 +101,44 @@ def names_of(
     return list(unique_names(given, name, count, name))
 
 
+def two_way(values: Array, paired: bool) -> Array:
+    """What is left of the methods' means, and of the folds' where they pair the methods: one row a
+    (method, fold).
+    """
+    left = values - np.nanmean(values, axis=1, keepdims=True)
+    left = (left - np.nanmean(left, axis=0) if paired else left).reshape(-1, values.shape[2])
+    return left[~np.isnan(left).any(axis=1)]
+
+
+def tested_measures(
+    values: Array,
+    names: Sequence[Hashable],
+    paired: bool,
+    dependent: str,
+) -> tuple[list[int], dict[Hashable, str]]:
+    """`independent_columns` of values methods x folds x measures."""
+    means = values.mean(axis=1)
+    df = (len(values) - paired) * (values.shape[1] - 1)
+    size = np.abs(values).max(axis=(0, 1))
+    left = two_way(values, paired)
+    return independent_columns(left, names, size, df, dependent, means - means.mean(axis=0))
+
+
 def independent_columns(
     residuals: Array,
     names: Sequence[Hashable],
     size: Array,
     df: int,
     dependent: str,
-    what: str,
     mean: Array,
 ) -> tuple[list[int], dict[Hashable, str]]:
     """Positions of the measures that do not follow from those before them, and why the others were
     dropped.
 
     `residuals` are rows x measures with `df` degrees of freedom (as many independent measures
-    exhaust them, so that what follows is no dependence); `what` says what they are, in words;
-    `size` is the largest absolute value of each measure, far below which variation is noise; a
-    dependence that the tested `mean` does not share is told. ValueError where `dependent` is
-    "error", or none is left.
+    exhaust them, so that what follows is no dependence); `size` is the largest absolute value of
+    each measure, far below which variation is noise; a dependence that the tested `mean` does not
+    share is told. ValueError where `dependent` is "error", or none is left.
     """
     length = np.linalg.norm(residuals, axis=0)
     independent: list[int] = []
@@ -127,38 +146,29 @@ def independent_columns(
     for k, name in enumerate(names):
         if length[k] <= NOISE * size[k] * np.sqrt(len(residuals)):
             constant = np.abs(mean[..., k]).max() > NOISE * size[k]
-            dropped[name] = "does not vary over folds" + (
-                " although the methods differ in it" if constant else ""
-            )
+            differs = " although the methods differ in it" if constant else ""
+            dropped[name] = f"does not vary over folds{differs}"
             continue
+        scaled = residuals[:, independent] / length[independent]
         column = residuals[:, k] / length[k]
-        if independent:
-            base = residuals[:, independent] / length[independent]
-            weights = np.linalg.lstsq(base, column, rcond=None)[0]
-            if len(independent) < df and np.linalg.norm(column - base @ weights) <= DEPENDENCE:
-                used = [i for i, w in zip(independent, weights, strict=True) if abs(w) > 1e-6]
-                dropped[name] = f"follows from {', '.join(str(names[i]) for i in used)}"
-                gap = mean[..., k] - length[k] * mean[..., independent] @ (
-                    weights / length[independent]
-                )
-                if np.abs(gap).max() > 1e-9 * size[k]:
-                    dropped[name] += " but for a constant in which the methods differ"
-                continue
-        independent.append(k)
+        weights = np.linalg.lstsq(scaled, column, rcond=None)[0] if independent else np.empty(0)
+        if len(independent) >= df or np.linalg.norm(column - scaled @ weights) > DEPENDENCE:
+            independent.append(k)
+            continue
+        used = [str(names[i]) for i, w in zip(independent, weights, strict=True) if abs(w) > 1e-6]
+        dropped[name] = f"follows from {', '.join(used)}"
+        theirs = length[k] * mean[..., independent] @ (weights / length[independent])
+        if np.abs(mean[..., k] - theirs).max() > 1e-9 * size[k]:
+            dropped[name] += " but for a constant in which the methods differ"
     if dropped and (dependent == "error" or not independent):
+        listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
         drop = "Leave them out, or pass dependent='drop'."
-        mend = drop if independent else "There is no variation to test against."
-        raise ValueError(_dependent(dropped, len(names), what, mend))
+        raise ValueError(
+            f"`measures` must be linearly independent over folds, got {len(dropped)} of "
+            f"{len(names)} that are not: {listed}. "
+            f"{drop if independent else 'There is no variation to test against.'}"
+        )
     return independent, dropped
-
-
-def _dependent(dropped: Mapping[Hashable, str], total: int, what: str, mend: str) -> str:
-    """Which measures are not independent, and what to do."""
-    listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
-    return (
-        f"`measures` must be linearly independent ({what}), got {len(dropped)} of {total} that are "
-        f"not: {listed}. {mend}"
-    )
 
 
 def solve_pairs(
@@ -304,22 +314,9 @@ def mardia(
     if len(values) == 2:
         values = values[:1] - values[1:]
     n_methods, n_folds, _ = values.shape
-    rows = values - values.mean(axis=1, keepdims=True)
-    if n_methods > 1:
-        rows -= rows.mean(axis=0)
-    rows = rows.reshape(-1, values.shape[-1])
     n = n_methods * n_folds
     df = max(1, n_methods - 1) * (n_folds - 1)
-    means = values.mean(axis=1)
-    independent, dropped = independent_columns(
-        rows,
-        names,
-        np.abs(values).max(axis=(0, 1)),
-        df,
-        dependent,
-        LEFT,
-        means - means.mean(axis=0),
-    )
+    independent, dropped = tested_measures(values, names, n_methods > 1, dependent)
     p = len(independent)
     names = [names[k] for k in independent]
     if df <= p:
@@ -328,7 +325,7 @@ def mardia(
             f"{n_folds} folds for {p} measures. Test several methods together, or fewer "
             "measures."
         )
-    rows = rows[:, independent]
+    rows = two_way(values[..., independent], n_methods > 1)
     white = np.linalg.qr(rows / np.linalg.norm(rows, axis=0))[0] * np.sqrt(n)
     square = (white[:, :, None] * white[:, None]).reshape(n, p * p)
     skewness = float((((square.T @ white) / n) ** 2).sum())

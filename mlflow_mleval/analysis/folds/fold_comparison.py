@@ -8,23 +8,33 @@ import warnings as python_warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import special
+from scipy import special, stats
 
-from mlflow_mleval.analysis.folds.covariance import MardiaResult, mardia, variance_factor
+from mlflow_mleval.analysis.folds.covariance import (
+    DEPENDENT,
+    MardiaResult,
+    left_out,
+    mardia,
+    two_way,
+    variance_factor,
+)
 from mlflow_mleval.analysis.folds.hotelling import (
-    FoldTests,
-    five_by_two,
+    REPEATS,
+    PairNumbers,
+    f_of_pairs,
     hotelling,
-    hotelling_pairs,
+    pair_measures,
+    rao_f,
+    t2_of_pairs,
     t2_pvalue,
 )
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.protocol import (
+    FEW_SHARED,
     LEVEL,
     MANY_FOLDS,
     UNPAIRED,
@@ -33,7 +43,6 @@ from mlflow_mleval.analysis.folds.protocol import (
     SharedFolds,
     Sharing,
     disagreement,
-    over_sharings,
     runs_of,
     shared_folds,
     unpaired,
@@ -47,7 +56,7 @@ from mlflow_mleval.analysis.pairs import (
     decided,
     grouped,
     holm,
-    mean_intervals,
+    named_pairs,
     pair_matrix,
     places,
 )
@@ -56,7 +65,7 @@ from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.sentences import count, did_you_mean, some
 from mlflow_mleval.study import Excluded, Study
-from mlflow_mleval.validation import AnyArray, probability, refuse_keywords
+from mlflow_mleval.validation import AnyArray, Array, Bools, one_of, probability, refuse_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -72,19 +81,14 @@ DEFAULTS = (
 #: Rates that follow from counts, where these are recorded and the rates are not.
 RATES = {"tpr": ("tp", "fn"), "fpr": ("fp", "tn"), "tnr": ("tn", "fp"), "fnr": ("fn", "tp")}
 #: Which way counts and rates are better.
-COUNTS = {
-    "tp": "max",
-    "tn": "max",
-    "fp": "min",
-    "fn": "min",
-    "tpr": "max",
-    "tnr": "max",
-    "fpr": "min",
-    "fnr": "min",
-}
+COUNTS = dict.fromkeys(("tp", "tn", "tpr", "tnr"), "max") | dict.fromkeys(
+    ("fp", "fn", "fpr", "fnr"), "min"
+)
 #: A measure whose part outside the span of the others before it is below this share nearly follows
 #: from them.
 NEARLY = 1e-3
+#: What carries a difference that no measure shows alone.
+COMBINED = "a combination"
 #: Fewer denominator degrees of freedom than this, and a verdict is marked as one not to trust.
 FEW_DF = 3
 
@@ -141,8 +145,9 @@ class FoldComparison(PairTests):
         on the latter, each pair on the folds that its two have.
     values : Index (method, fold), one column a tested measure.
     means : Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
-    tests : The headline tests, with differences and directions, rows as in `table`. Pairs that were refused are in it all the
-        same.
+    tests : The headline tests, rows as in `table`.
+    directions : Pairs x measures: the combination on which the pair differs most, of unit length. Weights are per standard deviation
+        of what is left of fold and method, so that measures in other units compare.
     manova, naive_manova : Of all methods together; None where `refusals` says why.
     mardia : Whether the residuals look normal.
     cliques : Maximal groups of methods that the headline test does not separate; they may overlap.
@@ -163,7 +168,8 @@ class FoldComparison(PairTests):
     paired: bool
     values: pd.DataFrame
     means: pd.DataFrame
-    tests: FoldTests
+    tests: PairNumbers
+    directions: pd.DataFrame
     manova: ManovaResult | None = None
     naive_manova: ManovaResult | None = None
     mardia: MardiaResult | None = None
@@ -240,18 +246,12 @@ class FoldComparison(PairTests):
     @property
     def is_five_by_two(self) -> bool:
         """Whether the headline test is the combined 5x2 cv F test."""
-        return self.tests.test == "5x2"
+        return self.protocol.kind == "5x2" and self.paired
 
     @property
     def shares_training(self) -> bool:
         """Whether the headline test is corrected for training data that folds share."""
         return self.protocol.ratio is not None and not self.is_five_by_two
-
-    @property
-    def doubts(self) -> list[str]:
-        """What a reader must know before believing the verdicts, without the refusals."""
-        refused = set(self.refusals.values())
-        return [text for text in self.warnings if text not in refused]
 
     @property
     def untested(self) -> dict[str, int]:
@@ -296,71 +296,55 @@ class FoldComparison(PairTests):
         which is better: "better on all", "better on x, worse on y". Both are empty for other pairs.
         """
         turned = behind(self.table, self.order)
-        table = better_first(self.table, turned)
-        won = self.posthoc["better"].to_numpy(dtype=object).reshape(len(table), -1)
-        first = table["method_a"].to_numpy(dtype=object)[:, None]
-        signs = np.where(won == "", "", np.where(won == first, "+", "−"))
-        carried = [
-            " ".join(s + m for s, m in zip(row, self.measures, strict=True) if s) or "a combination"
-            for row in signs
-        ]
-        pairs = zip(table["method_a"], table["method_b"], table["separated"], strict=True)
-        table["carried"] = np.where(table["separated"], carried, "")
-        table["direction"] = [self.direction(a, b) if apart else "" for a, b, apart in pairs]
+        table = better_first(self.table, turned).assign(carried="", direction="")
+        ahead = np.where(turned[:, None], -self._ahead, self._ahead)
+        certain = np.where(self._significant, np.sign(ahead), 0)
+
+        def carried(row: AnyArray) -> str:
+            of = zip(self.measures, row, strict=True)
+            return " ".join(f"{'+' if x > 0 else '−'}{m}" for m, x in of if x) or COMBINED
+
+        for column, rows, tell in (
+            ("carried", certain, carried),
+            ("direction", np.sign(ahead), lambda row: _in_words(row, self.measures, ", ".join)),
+        ):
+            table[column] = np.where(table["separated"], _by_row(rows, tell), "")
         keys = table.assign(k=~table["separated"], **places(table, self.order))
         rows = keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
         return table.loc[rows].reset_index(drop=True)
 
-    @cached_property
-    def _gaps(self) -> dict[tuple[str, str], AnyArray]:
-        """By pair, either way round: by how much the first is better on each measure, over the
-        folds that both have.
-        """
-        gaps = self.tests.differences[self.measures].to_numpy() * self._signs
-        pairs = zip(self.table["method_a"], self.table["method_b"], strict=True)
-        by_pair = dict(zip(pairs, gaps, strict=True))
-        return by_pair | {(b, a): -gap for (a, b), gap in by_pair.items()}
+    @property
+    def _ahead(self) -> Array:
+        """Pairs x measures: by how much the first is better, over the folds that both have."""
+        minimised = [self.orderings[m].direction == "min" for m in self.measures]
+        return self.tests.difference * np.where(minimised, -1, 1)
 
     @property
-    def _signs(self) -> list[int]:
-        """By measure 1, or -1 where smaller is better."""
-        return [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures]
+    def _significant(self) -> Bools:
+        """Pairs x measures: whether a measure alone separates a pair that all together do."""
+        apart = self.table["separated"].to_numpy(bool)
+        return (holm(self.tests.single) <= self.alpha) & apart[:, None]
 
     def direction(self, a: str, b: str, named: Callable[[Sequence[str]], str] = ", ".join) -> str:
         """On which measures a is better than b over the folds that both have, in words; `named`
         writes the measures.
         """
-        gap = self._gaps[a, b]
-        sides = {
-            word: [m for m, there in zip(self.measures, side, strict=True) if there]
-            for word, side in (("better", gap > 0), ("worse", gap < 0), ("equal", gap == 0))
-        }
-        if len(self.measures) > 1 and (
-            whole := [word for word, on in sides.items() if len(on) == len(self.measures)]
-        ):
-            return f"{whole[0]} on {'both' if len(self.measures) == 2 else 'all'}"
-        return ", ".join(f"{word} on {named(on)}" for word, on in sides.items() if on)
+        of_both = self.table[PAIR].isin([a, b]).all(axis=1)
+        row = int(np.flatnonzero(of_both)[0])
+        sign = 1 if self.table.at[row, "method_a"] == a else -1
+        return _in_words(np.sign(sign * self._ahead[row]), self.measures, named)
 
     @property
     def better(self) -> list[tuple[str, str]]:
         """The separated pairs (better, worse) of which one is worse on no measure."""
-        separated = [(str(a), str(b)) for a, b in self.separated]
-        signs = {pair: np.sign(self._gaps[pair]) for pair in separated}
-        ahead = [pair for pair, sign in signs.items() if (sign >= 0).all() and sign.any()]
-        turned = [(b, a) for (a, b), sign in signs.items() if (sign <= 0).all() and sign.any()]
-        return [*ahead, *turned]
-
-    @property
-    def directions(self) -> pd.DataFrame:
-        """Pairs x measures: the combination on which the pair differs most, of unit length.
-
-        Weights are per standard deviation of what is left of fold and method, so that measures in
-        other units compare.
-        """
-        whole = pd.MultiIndex.from_product([self.methods, self.values.index.unique(level=1)])
-        values = self.values.reindex(whole).to_numpy().reshape(len(self.methods), self.n_folds, -1)
-        scaled = self.tests.directions * _residuals(values, self.paired).std(axis=0)
-        return scaled.div(np.sqrt((scaled**2).sum(axis=1)).replace(0.0, np.nan), axis=0)
+        apart = self.table["separated"].to_numpy(bool)
+        signs = np.sign(self._ahead[apart])
+        pairs = list(self.table.loc[apart, PAIR].itertuples(index=False, name=None))
+        better = []
+        for (a, b), sign in zip(pairs, signs, strict=True):
+            if sign.any() and abs(sign.sum()) == np.abs(sign).sum():
+                better.append((str(a), str(b)) if sign.sum() > 0 else (str(b), str(a)))
+        return better
 
     @property
     def learned(self) -> LearnedMeasures | None:
@@ -379,26 +363,17 @@ class FoldComparison(PairTests):
         any significant. better is empty where this measure does not differ.
         """
         p = len(self.measures)
-        difference = self.tests.differences.to_numpy().ravel()
-        pvalue = self.tests.posthoc_pvalues.to_numpy().copy()
-        corrected = self.tests.posthoc_corrected.to_numpy().copy()
-        gone = self.table["pvalue"].isna() & (self.table["doubt"] == UNPAIRED)
-        pvalue[gone] = np.nan
-        corrected[gone] = np.nan
         a, b = (np.repeat(self.table[name].to_numpy(dtype=object), p) for name in PAIR)
-        apart = np.repeat(self.table["separated"].to_numpy(bool), p)
-        significant = apart & (corrected.ravel() <= self.alpha)
-        sign = np.tile(self._signs, len(self.table))
-        better = np.where(significant, np.where(difference * sign > 0, a, b), "")
+        significant = self._significant.ravel()
         columns = {
             "method_a": a,
             "method_b": b,
-            "measure": np.tile(np.array(self.measures, dtype=object), len(self.table)),
-            "mean_difference": difference,
-            "pvalue": pvalue.ravel(),
-            "pvalue_corrected": corrected.ravel(),
+            "measure": self.measures * len(self.table),
+            "mean_difference": self.tests.difference.ravel(),
+            "pvalue": self.tests.single.ravel(),
+            "pvalue_corrected": holm(self.tests.single).ravel(),
             "significant": significant,
-            "better": better,
+            "better": np.where(significant, np.where(self._ahead.ravel() > 0, a, b), ""),
         }
         return pd.DataFrame(columns)
 
@@ -505,178 +480,304 @@ def compare_folds(
     """  # noqa: E501
     probability(alpha, "alpha")
     refuse_keywords(compare_folds, declared, Declared.__annotations__)
-    protocol = declared.get("protocol")
-    ratio = declared.get("ratio")
+    one_of(dependent, "dependent", DEPENDENT)
     recorded = _folds_of(study, dataset, methods)
     names = _measures_of(recorded, measures)
     frame = _with_rates(recorded, names)[names].astype(float)
-    asked = study.values.loc[dataset].index if methods is None else []
-    shared = shared_folds(frame, dataset, asked)
-    compared = shared.methods
-    runs = runs_of(study.runs, dataset, compared)
-    sharings, hows, notes = shared.sharings(runs, protocol, ratio)
-    split, unpaired_notes = unpaired(runs, compared) if paired else (None, [])
-    notes += [*shared.notes, *unpaired_notes]
-    design = _Design(shared, tuple(sharings), shared.cube(frame), names, split, paired, alpha)
-    notes += _disagreement(design, recorded, runs)
-    tests = _tested(design, dependent)
-    names = [str(name) for name in tests.measures]
-    columns = [design.measures.index(name) for name in names]
-    design = replace(design, values=design.values[..., columns], measures=names)
-    frame = shared.frame(design.values, names)
-    together, refusals = _together(design, widest(hows).headline_ratio)
+    shared = shared_folds(
+        frame, dataset, study.values.loc[dataset].index if methods is None else ()
+    )
+    of = shared.methods
+    runs = runs_of(study.runs, dataset, of)
+    hows, notes = shared.protocols(runs, declared.get("protocol"), declared.get("ratio"))
+    sharings = shared.sharings(hows)
+    apart, unpaired_notes = unpaired(runs, of) if paired else (None, [])
+    values = shared.cube(frame)
+    by_all = np.asarray(shared.whole.all(axis=0))
+    notes += [*shared.notes, *unpaired_notes, *_disagreement(recorded, shared, by_all, runs)]
+    tests, columns, dropped = _tested(values, sharings, names, paired, dependent)
+    names = [names[k] for k in columns]
+    values = values.take(columns, axis=2)
+    refused = next((s.how.naive_refused for s in sharings if s.how.naive_refused), "")
+    refusals = {"naive": refused} if refused else {}
+    if apart is not None:
+        for numbers in (
+            tests.statistic,
+            tests.f_statistic,
+            tests.pvalue,
+            tests.single,
+            tests.error,
+        ):
+            numbers[apart] = np.nan
+        tests.problem[apart] = UNPAIRED
+        pairs = count(int(apart.sum()), "pair")
+        refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"
+        refusals["manova"] = UNPAIRED.replace("these two", "all methods")
+    whole = values.compress(by_all, axis=1)
+    together = _together(whole, of, names, paired, widest(hows).headline_ratio, refusals)
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
-    table, doubts = _table(design, tests, ways, together.get("mardia"))
+    left = two_way(values, paired)
+    alike = [_nearly(left, names), *_for_all(together.get("mardia"), sharings[0].how, alpha)]
+    table, doubts = _table(of, values, ways, tests, sharings, alpha, [*filter(None, alike)])
+    means = _means(values, hows, alpha)
+    index = pd.MultiIndex.from_product([of, names], names=["method", "measure"])
+    minimised = np.array([*ways.values()]) == "min"
+    ranks = stats.rankdata(np.where(minimised, 1, -1) * means["mean"], axis=0).mean(axis=1)
+    directions = tests.direction * left.std(axis=0)
+    length = np.sqrt((directions**2).sum(axis=1, keepdims=True))
+    comparison = FoldComparison(
+        dataset=dataset,
+        methods=of,
+        measures=names,
+        n_folds=len(shared.folds),
+        n_shared_folds=int(by_all.sum()),
+        protocol=sharings[0].how,
+        paired=paired,
+        alpha=alpha,
+        values=shared.frame(values, names),
+        means=pd.DataFrame({key: cells.ravel() for key, cells in means.items()}, index),
+        table=table,
+        tests=tests,
+        directions=pd.DataFrame(directions / np.where(length > 0, length, np.nan), columns=names),
+        letters=dict.fromkeys((of[i] for i in np.argsort(ranks, kind="stable")), ""),
+        orderings=_orderings(means["mean"], ways, of, tests, alpha),
+        excluded=shared.excluded,
+        refusals=refusals,
+        **together,
+    )
     with python_warnings.catch_warnings(record=True) as caught:
         python_warnings.simplefilter("always")
-        orderings = {name: _ordering(design, tests, name, ways[name]) for name in names}
-        comparison = FoldComparison(
-            dataset=dataset,
-            methods=compared,
-            measures=names,
-            n_folds=len(shared.folds),
-            n_shared_folds=design.n_shared,
-            protocol=design.how,
-            paired=paired,
-            alpha=alpha,
-            values=frame,
-            means=_means(frame, compared, hows, alpha),
-            table=table,
-            tests=tests,
-            letters=dict.fromkeys(_overall(orderings, compared), ""),
-            orderings=orderings,
-            excluded=shared.excluded,
-            refusals=refusals,
-            **together,
-        )
         comparison = jointly({dataset: comparison})[dataset]
     notes += [f"Left out: {e.name} {e.reason}." for e in shared.excluded]
-    for made in (together.get("manova"), tests):
-        notes += getattr(made, "warnings", ())
-    notes += [*doubts, *(str(w.message) for w in caught)]
+    notes += [*getattr(comparison.manova, "warnings", ()), *left_out(dropped), *doubts]
+    notes += [str(w.message) for w in caught]
     if table["pvalue"].isna().any():
         notes.append("Pairs that could not be tested count as not separated in the groups.")
     return replace(comparison, notes=tuple(dict.fromkeys(notes)))
 
 
-@dataclass(frozen=True)
-class _Design:
-    """What the tests of a dataset stand on: values are methods x folds x measures, `split` says
-    which pairs had other splits.
+def _tested(
+    values: Array,
+    sharings: Sequence[Sharing],
+    names: Sequence[str],
+    paired: bool,
+    dependent: str,
+) -> tuple[PairNumbers, list[int], dict[Hashable, str]]:
+    """The headline tests of all pairs, each on the folds that both have; the columns of the tested
+    measures, and why others were dropped.
+
+    The pairs that share most folds say which measures are independent and by which test.
     """
-
-    shared: SharedFolds
-    sharings: tuple[Sharing, ...]
-    values: AnyArray
-    measures: list[str]
-    split: AnyArray | None
-    paired: bool
-    alpha: float
-
-    @property
-    def methods(self) -> list[str]:
-        """The methods, in the order of the values."""
-        return self.shared.methods
-
-    @property
-    def n_shared(self) -> int:
-        """How many folds all methods have."""
-        return int(self.shared.by_all.sum())
-
-    @property
-    def how(self) -> Protocol:
-        """How the folds of the pairs with most folds came about."""
-        return self.sharings[0].how
-
-    @property
-    def naive_refused(self) -> str:
-        """Why the paper's test may not be made; empty where it may."""
-        return next((s.how.naive_refused for s in self.sharings if s.how.naive_refused), "")
-
-    @property
-    def gone(self) -> AnyArray:
-        """Which pairs may not be paired."""
-        pairs = len(self.methods) * (len(self.methods) - 1) // 2
-        return np.zeros(pairs, dtype=bool) if self.split is None else self.split
-
-
-def _tested(design: _Design, dependent: str) -> FoldTests:
-    """The headline tests of all pairs, each on the folds that both have."""
-
-    def make(values: AnyArray, how: Protocol, methods: list[str]) -> FoldTests:
-        options: dict[str, Any] = {"methods": methods, "alpha": design.alpha}
-        tests = hotelling_pairs(
-            values,
-            ratio=how.headline_ratio,
-            measures=design.measures,
-            paired=design.paired,
-            dependent=dependent,
-            **options,
-        )
-        if how.kind != "5x2" or not design.paired:
-            return tests
-        at = [design.measures.index(str(name)) for name in tests.measures]
-        return five_by_two(values[..., at], measures=tests.measures, **options)
-
-    p = len(design.measures)
-    least = p + 1 if design.paired else 2
-    return over_sharings(design.values, design.sharings, design.methods, make, p, least)
+    main = sharings[0]
+    five = main.how.kind == "5x2" and paired
+    members = np.unique([main.first, main.second])
+    of_main = values[np.ix_(members, main.folds)]
+    columns, dropped = pair_measures(of_main, names, paired, dependent)
+    names = [names[k] for k in columns]
+    p = len(columns)
+    n = sum(len(s.rows) for s in sharings)
+    problem = np.full(n, "", dtype=object)
+    numbers = [np.full(n, np.nan) for _ in range(4)]
+    by_measure = [np.full((n, p), np.nan) for _ in range(4)]
+    found = PairNumbers._make([*numbers, problem, *by_measure])
+    for s in sharings:
+        enough = s.n == 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) >= p
+        if s is not main and (s.n < 2 or not enough):
+            few = f"they have only {s.n} folds in common, too few to test {p} measures together"
+            problem[s.rows] = FEW_SHARED if s.n < 2 else few
+        elif (s.how.kind == "5x2" and paired) != five:
+            problem[s.rows] = (
+                "the folds that they have in common came about in another way than those of the "
+                "other pairs"
+            )
+        else:
+            members, at = np.unique([s.first, s.second], return_inverse=True)
+            part = values[np.ix_(members, s.folds, np.array(columns))]
+            first, second = at.reshape(2, -1)
+            ratio = s.how.headline_ratio
+            made = (
+                f_of_pairs(part, names, first, second)
+                if five
+                else t2_of_pairs(part, names, first, second, ratio, paired)
+            )
+            for of_all, theirs in zip(found, made, strict=True):
+                of_all[s.rows] = theirs
+    return found, columns, dropped
 
 
-def _corrected_otherwise(design: _Design, tests: FoldTests) -> dict[str, AnyArray]:
-    """The same T² with other corrections for shared training data, which only scale it: none
-    (naive), or by the plain ratio; NaN where such a test may not, or need not, be made.
+def _together(
+    values: Array,
+    methods: list[str],
+    measures: list[str],
+    paired: bool,
+    ratio: float | None,
+    refusals: dict[str, str],
+) -> dict[str, Any]:
+    """MANOVA and Mardia's test of all methods on the folds that all have; why there are none goes
+    to `refusals`.
     """
-    scale = {kind: np.full(len(tests.table), np.nan) for kind in ("naive", "plain")}
-    for s in design.sharings if tests.test == "T²" else ():
-        n = int(s.folds.sum())
-        headline = variance_factor(n, s.how.headline_ratio)
-        if not s.how.naive_refused:
-            scale["naive"][s.rows] = headline * n
-        if s.how.headline_ratio != s.how.ratio:
-            scale["plain"][s.rows] = headline / variance_factor(n, s.how.ratio)
-    df = np.ravel(tests.residual_df)
-    columns: dict[str, AnyArray] = {}
-    for kind, factor in scale.items():
-        t2 = tests.table["statistic"].to_numpy() * factor
-        pvalue = t2_pvalue(t2, len(tests.measures), df)[1]
-        columns |= {f"{kind}_statistic": t2, f"{kind}_pvalue": pvalue}
-        columns[f"{kind}_corrected"] = np.full(len(t2), np.nan)
-    return columns
-
-
-def _together(design: _Design, ratio: float | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """MANOVA and Mardia's test of all methods on the folds that all have; and refusals, with the
-    reason.
-    """
+    if values.shape[1] < 2:
+        few = f"all methods together have {count(values.shape[1], 'fold')} in common"
+        refusals |= {"mardia": few, "manova": refusals.get("manova", few)}
+        return {}
     made: dict[str, Any] = {}
-    refusals = {"naive": design.naive_refused} if design.naive_refused else {}
-    if design.split is not None:
-        pairs = count(int(design.split.sum()), "pair")
-        refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"
-    if design.n_shared < 2:
-        few = f"all methods together have {count(design.n_shared, 'fold')} in common"
-        refusals |= {"mardia": few, "manova": few}
-    else:
-        values = design.values
-        by_all = design.shared.by_all
-        values = values if by_all.all() else np.ascontiguousarray(values[:, by_all])
-        several: dict[str, Any] = {"methods": design.methods, "measures": design.measures}
-        several["design"] = "blocked" if design.paired else "one-way"
-        try:
-            made["mardia"] = mardia(values, measures=design.measures)
-        except ValueError as error:
-            refusals["mardia"] = str(error)
-        try:
-            if design.split is None:
-                made["manova"] = manova(values, ratio=ratio, **several)
-                if not design.naive_refused:
-                    made["naive_manova"] = manova(values, **several)
-        except ValueError as error:
-            refusals["manova"] = str(error)
-    if design.split is not None:
-        refusals["manova"] = UNPAIRED.replace("these two", "all methods")
-    return made, refusals
+    try:
+        made["mardia"] = mardia(values, measures=measures)
+    except ValueError as error:
+        refusals["mardia"] = str(error)
+    if "manova" in refusals:
+        return made
+    design = "blocked" if paired else "one-way"
+    several: dict[str, Any] = {"methods": methods, "measures": measures, "design": design}
+    try:
+        made["manova"] = manova(values, ratio=ratio, **several)
+        if "naive" not in refusals:
+            made["naive_manova"] = manova(values, **several)
+    except ValueError as error:
+        refusals["manova"] = str(error)
+    return made
+
+
+def _table(
+    methods: Sequence[str],
+    values: Array,
+    ways: Mapping[str, str],
+    tests: PairNumbers,
+    sharings: Sequence[Sharing],
+    alpha: float,
+    alike: list[str],
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of `FoldComparison.table`, not yet corrected, and the doubts about them as
+    sentences; those that all share are `alike`.
+    """
+    n, p = tests.single.shape
+    in_common = np.empty(n, dtype=np.int64)
+    scale = {kind: np.full(n, np.nan) for kind in ("naive", "plain")}
+    five = sharings[0].how.kind == "5x2" and np.isnan(tests.error).all()
+    for s in sharings:
+        in_common[s.rows] = s.n
+        headline = variance_factor(s.n, s.how.headline_ratio)
+        if not s.how.naive_refused:
+            scale["naive"][s.rows] = headline * s.n
+        if s.how.headline_ratio != s.how.ratio:
+            scale["plain"][s.rows] = headline / variance_factor(s.n, s.how.ratio)
+    # the same T² with another correction for shared training data, which only scales it
+    others = {}
+    for kind, factor in scale.items():
+        t2 = np.nan if five else tests.statistic * factor
+        others[f"{kind}_statistic"] = t2
+        others[f"{kind}_pvalue"] = t2_pvalue(t2, p, tests.df)[1]
+        others[f"{kind}_corrected"] = np.nan
+    fine = tests.problem == ""
+    left = np.full(n, rao_f(1.0, p, 2 * REPEATS, REPEATS)[2]) if five else tests.df - p + 1
+    doubt = np.where(fine, "; ".join(alike), tests.problem)
+    told = []
+    for folds in np.unique(in_common[fine & (left < FEW_DF)]):
+        rows = fine & (in_common == folds)
+        few = (
+            f"{count(p, 'measure')} on {count(folds, 'fold')} leave too few degrees of freedom "
+            f"({left[rows][0]:g}): use fewer measures or more folds"
+        )
+        doubt[rows] = "; ".join([few, *alike])
+        told.append(few)
+    certain = holm(tests.single) <= alpha
+    columns = {
+        **named_pairs(methods, *np.triu_indices(len(methods), 1)),
+        "measure": ", ".join(ways),
+        **_differences(values, [*ways.values()], tests, alpha),
+        "pvalue": tests.pvalue,
+        "pvalue_corrected": np.nan,
+        "separated": False,
+        "n": in_common,
+        "doubt": doubt,
+        "statistic": tests.statistic,
+        "f_statistic": tests.f_statistic,
+        **others,
+        "carried_by": _by_row(certain, lambda row: ", ".join(_where(row, ways)) or COMBINED),
+    }
+    table = pd.DataFrame(columns)
+    order = [*COLUMNS, *(name for name in table if name not in COLUMNS)]
+    return table[order], [f"{text[0].upper()}{text[1:]}." for text in [*told, *alike]]
+
+
+def _differences(
+    values: Array,
+    ways: Sequence[str],
+    tests: PairNumbers,
+    alpha: float,
+) -> dict[str, Any]:
+    """By pair, of a single measure: the difference with its interval, and folds won, tied and
+    lost.
+    """
+    names = ("difference", "low", "high", "wins", "ties", "losses")
+    if len(ways) > 1:
+        return dict.fromkeys(names, np.nan)
+    sign = -1.0 if "min" in ways else 1.0
+    better = sign * values[..., 0]
+    first, second = np.triu_indices(len(values), 1)
+    by_fold = better[first] - better[second]
+    by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(better))] = 0.0
+    counts = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
+    difference = sign * tests.difference[:, 0]
+    half = special.stdtrit(tests.df, 1 - alpha / 2) * tests.error[:, 0]
+    ends = (difference, difference - half, difference + half)
+    return dict(zip(names, (*ends, *counts), strict=True))
+
+
+def _by_row(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:
+    """What is told of each row; of rows alike once."""
+    rows, which = np.unique(flags, axis=0, return_inverse=True)
+    return np.array([tell(row) for row in rows], dtype=object)[which.ravel()]
+
+
+def _where(flags: AnyArray, measures: Iterable[str]) -> list[str]:
+    return [name for name, there in zip(measures, flags, strict=True) if there]
+
+
+def _in_words(
+    signs: AnyArray,
+    measures: Sequence[str],
+    named: Callable[[Sequence[str]], str],
+) -> str:
+    """On which measures the first of a pair is better, worse and equal."""
+    said = []
+    for word, sign in (("better", 1), ("worse", -1), ("equal", 0)):
+        on = _where(signs == sign, measures)
+        if len(on) == len(measures) > 1:
+            return f"{word} on {'both' if len(on) == 2 else 'all'}"
+        said += [f"{word} on {named(on)}"] if on else []
+    return ", ".join(said)
+
+
+def _orderings(
+    means: Array,
+    ways: Mapping[str, str],
+    methods: Sequence[str],
+    tests: PairNumbers,
+    alpha: float,
+) -> dict[str, Ordering]:
+    """The methods by each measure, and which of them its own tests separate."""
+    made = {}
+    a, b = named_pairs(methods, *np.triu_indices(len(methods), 1)).values()
+    for k, (name, way) in enumerate(ways.items()):
+        mean = pd.Series(means[:, k], methods, name=name)
+        mean = mean.sort_values(ascending=way == "min", kind="stable")
+        order = mean.index.tolist()
+        pvalues = pair_matrix(order, a, b, holm(tests.single[:, k]), own=1.0)
+        made[name] = Ordering(name, way, order, mean, pvalues, alpha)
+    return made
+
+
+def _means(values: Array, hows: Sequence[Protocol], alpha: float) -> dict[str, Array]:
+    """Means over folds, methods x measures, with Student's intervals, whose variance is corrected
+    for shared training data.
+    """
+    n = (~np.isnan(values)).sum(axis=1)
+    mean = np.nanmean(values, axis=1)
+    sd = np.nanstd(values, axis=1, ddof=1)
+    ratio = np.array([how.headline_ratio or 0.0 for how in hows])[:, None]
+    half = special.stdtrit(n - 1, 1 - alpha / 2) * sd * np.sqrt(1 / n + ratio)
+    return {"mean": mean, "sd": sd, "low": mean - half, "high": mean + half}
 
 
 def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.DataFrame:
@@ -697,28 +798,21 @@ def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.D
             f"{some(twice)}: more than one row for the same method and fold on {dataset}."
         )
     if methods is not None:
-        methods = list(methods)
-        have = set(frame.index.get_level_values(0))
-        if unknown := [m for m in methods if m not in have]:
-            guess = did_you_mean(unknown, have)
+        of = frame.index.get_level_values(0)
+        if unknown := [m for m in methods if m not in of]:
+            have = of.unique()
             raise IncomparableRunsError(
                 f"{some(unknown)} have no values by fold on {dataset}; {some(sorted(have))} "
-                f"have.{guess}"
+                f"have.{did_you_mean(unknown, have)}"
             )
-        frame = frame[frame.index.get_level_values(0).isin(methods)]
+        frame = frame[of.isin([*methods])]
     return frame.loc[:, frame.notna().any()]
 
 
 def _measures_of(frame: pd.DataFrame, measures: Iterable[str] | None) -> list[str]:
     """The names that were asked for, or the defaults."""
-    have = [
-        *frame.columns,
-        *(
-            rate
-            for rate, parts in RATES.items()
-            if {*parts} <= {*frame.columns} and rate not in frame
-        ),
-    ]
+    counted = [rate for rate, parts in RATES.items() if {*parts} <= {*frame.columns}]
+    have = list(dict.fromkeys([*frame.columns, *counted]))
     if measures is not None:
         names = expand([measures] if isinstance(measures, str) else measures)
         if unknown := [name for name in names if name not in have]:
@@ -742,136 +836,47 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**new)
 
 
-def _residuals(values: AnyArray, paired: bool) -> AnyArray:
-    """What is left of the methods' means, and of the folds' where they are the same: one row a
-    (method, fold).
+def _nearly(left: Array, names: Sequence[str]) -> str:
+    """Which measures nearly follow from those before them, as rounded values of dependent ones do,
+    by what is left of fold and method; else empty.
     """
-    mean = np.nanmean if np.isnan(values).any() else np.mean
-    left = values - mean(values, axis=1, keepdims=True)
-    left = (left - mean(left, axis=0) if paired else left).reshape(-1, values.shape[2])
-    return left if mean is np.mean else left[~np.isnan(left).any(axis=1)]
-
-
-def _nearly(design: _Design) -> str:
-    """Which measures nearly follow from those before them, as rounded values of dependent ones do;
-    else empty.
-    """
-    left = _residuals(design.values, design.paired)
     own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
-    near = [name for name, share in zip(design.measures, own, strict=True) if share < NEARLY]
+    near = _where(own < NEARLY, names)
     if not near:
         return ""
     return f"{some(near)}: nearly follows from the measures before, which magnifies rounding"
 
 
-def _table(
-    design: _Design,
-    tests: FoldTests,
-    ways: Mapping[str, str],
-    normal: MardiaResult | None,
-) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of `FoldComparison.table`, not yet corrected, and the doubts that all of them
-    share.
-    """
-    gone = design.gone
-    names = design.measures
-    problem = np.where(gone, UNPAIRED, tests.table["problem"].to_numpy(dtype=object))
-    numbers = tests.table[["statistic", "f_statistic", "pvalue"]].assign(
-        **_corrected_otherwise(design, tests)
-    )
-    numbers.loc[gone] = np.nan
-    differs = (tests.posthoc_corrected.to_numpy() <= design.alpha) & ~gone[:, None]
-    carried = [
-        ", ".join(m for m, yes in zip(names, row, strict=True) if yes) or "a combination"
-        for row in differs
-    ]
-    doubt, notes = _doubts(design, tests, problem, normal)
-    table = tests.table[PAIR].assign(
-        measure=", ".join(names),
-        **_differences(design, tests, ways),
-        pvalue_corrected=np.nan,
-        separated=False,
-        n=design.shared.in_common,
-        doubt=doubt,
-        **{name: numbers[name] for name in numbers},
-        carried_by=carried,
-    )
-    return table[[*COLUMNS, *(name for name in table if name not in COLUMNS)]], notes
-
-
-def _differences(design: _Design, tests: FoldTests, ways: Mapping[str, str]) -> dict[str, Any]:
-    """By pair, of a single measure: the difference with its interval, and folds won, tied and
-    lost.
-    """
-    names = ("difference", "low", "high", "wins", "ties", "losses")
-    if len(ways) > 1:
-        return dict.fromkeys(names, np.nan)
-    sign = -1.0 if "min" in ways.values() else 1.0
-    first, second = np.triu_indices(len(design.methods), 1)
-    values = sign * design.values[..., 0]
-    by_fold = values[first] - values[second]
-    by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(values))] = 0.0
-    counts = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
-    difference = sign * tests.differences.to_numpy()[:, 0]
-    reach = special.stdtrit(np.ravel(tests.residual_df), 1 - design.alpha / 2)
-    half = reach * tests.errors.to_numpy()[:, 0]
-    half[design.gone] = np.nan
-    ends = (difference, difference - half, difference + half)
-    return dict(zip(names, (*ends, *counts), strict=True))
-
-
-def _doubts(
-    design: _Design,
-    tests: FoldTests,
-    problem: AnyArray,
-    normal: MardiaResult | None,
-) -> tuple[AnyArray, list[str]]:
-    """Why each pair is not to be trusted, or not tested, and what is said of all of them."""
-    how = design.how
-    n_measures = len(tests.measures)
-    nearly = _nearly(design)
-    several = []
-    if normal is not None and normal.pvalue <= design.alpha:
+def _for_all(normal: MardiaResult | None, how: Protocol, alpha: float) -> list[str]:
+    """Why no pair is to be trusted."""
+    doubts = []
+    if normal is not None and normal.pvalue <= alpha:
         both = f"Mardia p = {normal.pvalue:.2g} for skewness and kurtosis together"
-        several.append(
+        doubts.append(
             f"the results do not look normal ({both}); in Python, compare_folds(…).permutation() "
             "tests without that"
         )
     if not how.known and how.n_folds > MANY_FOLDS:
-        several.append(
+        doubts.append(
             f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which "
             "needs a larger correction"
         )
-    freedom = np.ravel(tests.df[1])
-    if tests.test == "T²":
-        freedom = np.ravel(tests.residual_df) - n_measures + 1
-    freedom = np.broadcast_to(freedom, len(problem))
-    in_common = design.shared.in_common
-    fine = problem == ""
-    notes = []
-    doubt = problem.copy()
-    tested = zip(in_common[fine], freedom[fine], strict=True)
-    for n, left in dict.fromkeys(tested) or [(how.n_folds, tests.df[1])]:
-        doubts = [nearly] if nearly else []
-        if left < FEW_DF:
-            doubts.append(
-                f"{count(n_measures, 'measure')} on {count(n, 'fold')} leave too few "
-                f"degrees of freedom ({left:g}): use fewer measures or more folds"
-            )
-        doubts += several
-        doubt[fine & (in_common == n)] = "; ".join(doubts)
-        notes += doubts
-    return doubt, [f"{text[0].upper()}{text[1:]}." for text in dict.fromkeys(notes)]
+    return doubts
 
 
-def _disagreement(design: _Design, recorded: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+def _disagreement(
+    recorded: pd.DataFrame,
+    shared: SharedFolds,
+    by_all: Bools,
+    runs: pd.DataFrame,
+) -> list[str]:
     """What to tell where the models of the folds disagree more than their instances explain."""
-    if design.n_shared < 2:
+    if by_all.sum() < 2:
         return []
-    folds = np.array(design.shared.folds, dtype=object)[design.shared.by_all]
-    recorded = recorded.loc[pd.MultiIndex.from_product([design.methods, folds])]
+    folds = np.array(shared.folds, dtype=object)[by_all]
+    recorded = recorded.loc[pd.MultiIndex.from_product([shared.methods, folds])].astype(float)
     sizes = [np.mean(n) for n in runs.get("n_test", ()) if np.size(n) and not np.isnan(np.mean(n))]
-    scatter = disagreement(recorded.astype(float), float(np.mean(sizes)) if sizes else None)
+    scatter = disagreement(recorded, float(np.mean(sizes)) if sizes else None)
     if scatter is None or scatter[1] > LEVEL:
         return []
     return [
@@ -895,51 +900,6 @@ def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
     total = sum(sum(one.untested.values()) + one.n_lost for one in comparisons)
     want = " for want of folds in common" if all("in common" in why for why in reasons) else ""
     return f"; {count(total, 'pair')} could not be tested{want}" if total else ""
-
-
-def _ordering(design: _Design, tests: FoldTests, name: str, direction: str) -> Ordering:
-    """The methods by one measure, and which of them its own tests separate."""
-    values = design.values[..., design.measures.index(name)]
-    methods = design.methods
-    mean = np.nanmean if np.isnan(values).any() else np.mean
-    means = pd.Series(mean(values, axis=1), methods, name=name).sort_values(
-        ascending=direction == "min", kind="stable"
-    )
-    order = means.index.tolist()
-    pvalue = np.where(design.gone, np.nan, tests.posthoc_pvalues[name])
-    first, second = zip(*combinations(methods, 2), strict=True)
-    pvalues = pair_matrix(order, first, second, holm(pvalue), own=1.0)
-    return Ordering(name, direction, order, means, pvalues, design.alpha)
-
-
-def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[str]:
-    """The methods by their mean rank over the measures."""
-    ranks = [
-        o.means.rank(ascending=o.direction == "min").reindex(methods) for o in orderings.values()
-    ]
-    return pd.concat(ranks, axis=1).mean(axis=1).sort_values(kind="stable").index.tolist()
-
-
-def _means(
-    frame: pd.DataFrame,
-    methods: list[str],
-    hows: Sequence[Protocol],
-    alpha: float,
-) -> pd.DataFrame:
-    """Means over folds with Student's intervals, whose variance is corrected for shared training
-    data.
-    """
-    by_fold = frame.unstack("method").swaplevel(axis=1)[methods]
-    of = {
-        how: [m for m, theirs in zip(methods, hows, strict=True) if theirs == how] for how in hows
-    }
-    table = pd.concat(
-        [mean_intervals(by_fold[names], alpha, how.headline_ratio) for how, names in of.items()]
-    )
-    table.insert(1, "sd", by_fold.std())
-    return table.reindex(
-        pd.MultiIndex.from_product([methods, frame.columns], names=["method", "measure"])
-    )
 
 
 @dataclass(frozen=True)
@@ -972,21 +932,21 @@ class OverFolds(Posthoc):
     def run(self, tested: Tested) -> FoldPairs:
         names = [str(name) for name in tested.ranks.columns]
         tests = self.by_dataset.values()
-        better = [pair for one in tests for pair in one.better]
+        at = {name: i for i, name in enumerate(names)}
+        ahead = np.zeros((len(names), len(names)))
+        for better, worse in (pair for one in tests for pair in one.better):
+            ahead[at[better], at[worse]] += 1
         rows = pd.concat([one.table for one in tests])
-        least = pair_matrix(names, [], [], own=np.nan).astype(float)
+        least = np.full(ahead.shape, np.nan)
         for a, b, p in rows[[*PAIR, "pvalue_corrected"]].itertuples(index=False):
-            least.loc[a, b] = least.loc[b, a] = np.fmin(least.loc[a, b], p)
-        pairs = list(combinations(names, 2))
-        ahead = np.array([better.count((a, b)) for a, b in pairs])
-        turned = np.array([better.count((b, a)) for a, b in pairs])
+            least[at[a], at[b]] = least[at[b], at[a]] = np.fmin(least[at[a], at[b]], p)
+        pairs = np.triu_indices(len(names), 1)
         table = {
-            "method_a": [a for a, _ in pairs],
-            "method_b": [b for _, b in pairs],
-            "mean_difference": ahead - turned,
-            "statistic": np.abs(ahead - turned),
-            "pvalue_corrected": [least.loc[a, b] for a, b in pairs],
-            "significant": (ahead > 0) != (turned > 0),
+            **named_pairs(names, *pairs),
+            "mean_difference": (ahead - ahead.T)[pairs],
+            "statistic": np.abs(ahead - ahead.T)[pairs],
+            "pvalue_corrected": least[pairs],
+            "significant": ((ahead > 0) != (ahead.T > 0))[pairs],
         }
         n = len(self.by_dataset)
         m = len(names)

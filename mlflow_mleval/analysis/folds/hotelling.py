@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from mlflow_mleval.analysis.folds.covariance import NOISE
 from mlflow_mleval.analysis.pairs import decided, holm, named_pairs
 from mlflow_mleval.analysis.resampling import length_pvalue
 from mlflow_mleval.sentences import count
-from mlflow_mleval.validation import Array, one_of, probability, same_axes
+from mlflow_mleval.validation import AnyArray, Array, Ints, one_of, probability, same_axes
 
 METHODS = ("f", "permutation")
 #: Random swaps of the permutation test, which goes through all of them up to 17 folds.
@@ -48,9 +48,6 @@ class HotellingResult:
     posthoc : By measure: mean_difference, low and high (its interval at 1 - alpha, not corrected), statistic (Student's t),
         pvalue, pvalue_corrected (Holm, over measures), significant.
     measures : That were tested; `dropped` maps those that were left out to the reason.
-    n_folds : Of either method.
-    ratio : n_test / n_train that corrects for shared training data; None: not corrected.
-    method : "f" or "permutation".
     """  # noqa: E501
 
     statistic: float
@@ -63,11 +60,6 @@ class HotellingResult:
     posthoc: pd.DataFrame
     measures: list[Hashable]
     dropped: dict[Hashable, str]
-    n_folds: tuple[int, int]
-    paired: bool
-    ratio: float | None
-    method: str
-    alpha: float
     warnings: tuple[str, ...] = ()
 
 
@@ -143,32 +135,35 @@ def hotelling(
     ratio = cov.checked_ratio(ratio)
     first = cov.table_of(x1, "x1", 2)
     second = cov.table_of(x2, "x2", 2)
-    same_axes(x1, "x1", x2, "x2") if paired else None
+    if paired:
+        same_axes(x1, "x1", x2, "x2")
     names = cov.names_of(measures, x1, "measures", first.shape[1])
-    _check_shapes(first, second, paired)
+    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
+        raise ValueError(
+            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. Columns are the "
+            "same measures in both, and rows the same folds where these are paired."
+        )
+    if min(len(first), len(second)) < 2:
+        raise ValueError(_too_few("x1", len(first), len(names), 0, paired))
     if method == "permutation" and (ratio or not paired):
         raise ValueError(
             "`method` must be 'f' with `ratio` or unpaired folds, got 'permutation'. Swapping "
             "the methods within folds needs the same folds, and these independent."
         )
     size = np.maximum(np.abs(first).max(axis=0), np.abs(second).max(axis=0))
-    mean, residuals, df, spread = _differences(first, second, paired, ratio)
-    warnings: list[str] = []
+    samples = [first - second] if paired else [first, -second]
+    means = [x.mean(axis=0) for x in samples]
+    mean = np.sum(means, axis=0)
+    residuals = np.concatenate([x - m for x, m in zip(samples, means, strict=True)])
+    df = len(residuals) - len(samples)
+    spread = sum(cov.variance_factor(len(x), ratio) for x in samples)
+    independent: list[int] = list(range(len(names)))
     dropped: dict[Hashable, str] = {}
-    what = "differences" if paired else "values"
+    warnings = []
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
-        independent, dropped = cov.independent_columns(
-            residuals,
-            names,
-            size,
-            df,
-            dependent,
-            f"their {what} over folds",
-            mean,
-        )
-        warnings += cov.left_out(dropped)
+        independent, dropped = cov.independent_columns(residuals, names, size, df, dependent, mean)
+        warnings = cov.left_out(dropped)
     else:
-        independent = list(range(len(names)))
         warnings.append(
             "Both methods have the same values in every fold: there is nothing to test, and p is "
             "1 by convention."
@@ -179,21 +174,31 @@ def hotelling(
         raise ValueError(_too_few("x1", len(first), p, df, paired))
     mean = mean[independent]
     residuals = residuals[:, independent]
-    size = size[independent]
     quadratic, direction, _ = cov.solve_pairs(
-        residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None]
+        residuals.T[..., None].copy(), mean[:, None].copy(), size[independent, None]
     )
     t2 = quadratic.item() * df / spread
-    direction = direction[:, 0] * df
     f, pvalue = t2_pvalue(t2, p, df)
     if method == "permutation":
-        pvalue = _swap_pvalue(first[:, independent] - second[:, independent], seed)
-    deviation = np.sqrt((residuals**2).sum(axis=0) / df)
-    if len(warnings) == 0 and df - p < 2:
+        pvalue = _swap_pvalue(samples[0][:, independent], seed)
+    if not warnings and df - p < 2:
         warnings.append(
             f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer "
             "measures or more folds."
         )
+    deviation = np.sqrt((residuals**2).sum(axis=0) / df)
+    error = deviation * np.sqrt(spread)
+    t = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
+    margin = special.stdtrit(df, 1 - alpha / 2) * error
+    posthoc = {
+        "mean_difference": mean,
+        "low": mean - margin,
+        "high": mean + margin,
+        "statistic": t,
+        **decided(2 * special.stdtr(df, -np.abs(t)), alpha),
+    }
+    by_measure = pd.Index(names, name="measure", tupleize_cols=False)
+    direction = direction[:, 0] * df
     return HotellingResult(
         statistic=t2,
         f_statistic=f,
@@ -202,16 +207,152 @@ def hotelling(
         mean_difference=pd.Series(mean, names, name="mean_difference"),
         direction=pd.Series(direction, names, name="direction"),
         scaled_direction=pd.Series(direction * deviation, names, name="scaled_direction"),
-        posthoc=_posthoc(mean, deviation * np.sqrt(spread), df, names, alpha),
+        posthoc=pd.DataFrame(posthoc, by_measure),
         measures=names,
         dropped=dropped,
-        n_folds=(len(first), len(second)),
-        paired=paired,
-        ratio=ratio,
-        method=method,
-        alpha=alpha,
         warnings=tuple(warnings),
     )
+
+
+def _swap_pvalue(difference: Array, seed: int) -> float:
+    """Share of the swaps of methods within folds with a T-squared at least as large.
+
+    The sum of squares and products about zero is the same for all swaps, and T-squared grows with
+    the mean's length in its terms.
+    """
+    if not difference.any():
+        return 1.0
+    base = np.linalg.svd(difference / np.abs(difference).max(axis=0), full_matrices=False)[0]
+    return length_pvalue(base, SWAPS, seed)
+
+
+class PairNumbers(NamedTuple):
+    """What a test finds, one row a pair: its statistic as such and as an F, the degrees of freedom
+    of the covariances; and pairs x measures: differences of means, weights of the combination on
+    which the two differ most, standard errors and p-values of single measures. NaN where there is
+    a problem.
+    """
+
+    statistic: Array
+    f_statistic: Array
+    pvalue: Array
+    df: Array
+    problem: AnyArray
+    difference: Array
+    direction: Array
+    error: Array
+    single: Array
+
+
+def t2_of_pairs(
+    values: Array,
+    names: Sequence[Hashable],
+    first: Ints,
+    second: Ints,
+    ratio: float | None = None,
+    paired: bool = True,
+) -> PairNumbers:
+    """Hotelling's T-squared of pairs, by the positions of their methods in values methods x folds x
+    measures.
+    """
+    _, n_folds, p = values.shape
+    samples = 1 if paired else 2
+    df = samples * (n_folds - 1)
+    if df < p:
+        raise ValueError(_too_few("x", n_folds, p, df, paired))
+    spread = samples * cov.variance_factor(n_folds, ratio)
+    means = np.ascontiguousarray(values.mean(axis=1).T)
+    left = values - values.mean(axis=1, keepdims=True)
+    folds = np.ascontiguousarray(left.transpose(2, 1, 0))
+    largest = np.abs(values).max(axis=1).T
+    size = np.maximum(largest[:, first], largest[:, second])
+    difference = means[:, first] - means[:, second]
+    error = np.empty(difference.shape)
+    direction = np.empty(difference.shape)
+    quadratic = np.empty(len(first))
+    singular = np.empty(len(first), dtype=np.int64)
+    for start in range(0, len(first), BLOCK):
+        at = slice(start, start + BLOCK)
+        one = folds.take(first[at], axis=2)
+        other = folds.take(second[at], axis=2)
+        residuals = one - other if paired else np.concatenate([one, other], axis=1)
+        error[:, at] = np.einsum("krn,krn->kn", residuals, residuals)
+        quadratic[at], direction[:, at], singular[at] = cov.solve_pairs(
+            residuals, difference[:, at].copy(), size[:, at]
+        )
+    error = np.sqrt(error * (spread / df))
+    t2 = quadratic * (df / spread)
+    bad = singular >= 0
+    if bad.any():
+        constant = error <= NOISE * size
+        error[constant] = 0.0
+        difference[constant & (np.abs(difference) <= NOISE * size)] = 0.0
+        same = (constant & (difference == 0)).all(axis=0)
+        bad &= ~same
+        for numbers in (t2, direction):
+            numbers[..., same] = 0.0
+            numbers[..., bad] = np.nan
+    f, pvalue = t2_pvalue(t2, p, df)
+    t = np.divide(difference, error, out=np.where(difference == 0, 0.0, np.nan), where=error > 0)
+    single = 2 * special.stdtr(df, -np.abs(t))
+    problem = cov.problems(names, singular, bad)
+    by_measure = (difference.T, direction.T * df, error.T, single.T)
+    return PairNumbers(t2, f, pvalue, np.full(len(first), float(df)), problem, *by_measure)
+
+
+def f_of_pairs(
+    values: Array,
+    names: Sequence[Hashable],
+    first: Ints,
+    second: Ints,
+) -> PairNumbers:
+    """The combined 5x2 cv test of pairs, as `t2_of_pairs`; see `five_by_two`."""
+    n_methods, n_folds, p = values.shape
+    if n_methods < 2 or n_folds != 2 * REPEATS or p > REPEATS:
+        raise ValueError(
+            f"`x` must hold at least two methods on ten folds and at most {REPEATS} measures, "
+            f"got {n_methods} methods, {n_folds} folds and {p} measures. Five repetitions of "
+            "twofold cross-validation give five degrees of freedom."
+        )
+    n = len(first)
+    size = np.abs(values).max(axis=1)
+    determinants = np.empty(n)
+    f = np.empty((n, p))
+    mean = np.empty((n, p))
+    direction = np.empty((n, p))
+    singular = np.empty(n, dtype=np.int64)
+    for start in range(0, n, BLOCK):
+        at = slice(start, start + BLOCK)
+        d = values[first[at]] - values[second[at]]
+        largest = np.maximum(size[first[at]], size[second[at]])
+        d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
+        spread = (d[:, ::2] - d[:, 1::2]) / np.sqrt(2)
+        spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
+        within = (spread**2).sum(axis=1)
+        between = (d**2).sum(axis=1)
+        unvaried = np.where(between == 0, 0.0, np.nan)
+        f[at] = np.divide(between, 2 * within, out=unvaried, where=within > 0)
+        mean[at] = d.mean(axis=1)
+        solved = cov.solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)
+        direction[at] = solved[1].T
+        singular[at] = solved[2]
+        unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
+        e = spread / unit
+        t = np.concatenate([spread, d], axis=1) / unit
+        logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
+        determinants[at] = np.subtract(logs[0], logs[1], out=np.zeros(len(d)), where=solved[2] < 0)
+    wilks = np.exp(determinants)
+    same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
+    bad = (singular >= 0) & ~same
+    wilks[same] = 1.0
+    wilks[bad] = np.nan
+    direction[same] = 0.0
+    direction[bad] = np.nan
+    statistic, _, _, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
+    problem = cov.problems(names, singular, bad)
+    single = special.fdtrc(2 * REPEATS, REPEATS, f)
+    numbers = (wilks, statistic, pvalue, np.full(n, float(REPEATS)))
+    return PairNumbers(*numbers, problem, mean, direction, np.full((n, p), np.nan), single)
 
 
 @dataclass(frozen=True)
@@ -220,7 +361,6 @@ class FoldTests:
 
     Attributes
     ----------
-    test : "T²" (Hotelling's) or "5x2" (the combined 5x2 cv test).
     table : One row a pair: method_a, method_b, statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
         over the pairs that could be tested), significant, problem (why the pair could not be
         tested, else empty; its numbers are then NaN).
@@ -228,34 +368,21 @@ class FoldTests:
         they differ most.
     posthoc_pvalues : Pairs x measures: Student's t tests (5x2: Alpaydın's F test) of each measure, not corrected; NaN where
         neither value varies but the means differ.
-    errors : Pairs x measures: standard errors of the mean differences; NaN for 5x2.
-    df, residual_df : Degrees of freedom of the F; of the covariances, and of Student's t. Where pairs were tested on different
-        folds, `df` is that of the pairs with most folds, and `residual_df` has one a pair.
+    posthoc_corrected : The same with Holm's correction over the measures of a pair: where a difference sits.
+    df : Degrees of freedom of the F.
     methods, measures : That were tested; `dropped` maps measures that were left out to the reason.
     """  # noqa: E501
 
-    test: str
     table: pd.DataFrame
     differences: pd.DataFrame
     directions: pd.DataFrame
     posthoc_pvalues: pd.DataFrame
-    errors: pd.DataFrame
+    posthoc_corrected: pd.DataFrame
     df: tuple[float, float]
-    residual_df: float | Array
     methods: list[Hashable]
     measures: list[Hashable]
-    alpha: float
     dropped: dict[Hashable, str] = field(default_factory=dict)
-    paired: bool = True
-    ratio: float | None = None
     warnings: tuple[str, ...] = ()
-
-    @property
-    def posthoc_corrected(self) -> pd.DataFrame:
-        """`posthoc_pvalues` with Holm's correction over the measures of a pair: where a difference
-        sits.
-        """
-        return pd.DataFrame(holm(self.posthoc_pvalues.to_numpy()), columns=self.measures)
 
 
 def hotelling_pairs(
@@ -294,105 +421,36 @@ def hotelling_pairs(
     [False, True, True]
     """
     one_of(dependent, "dependent", cov.DEPENDENT)
-    probability(alpha, "alpha")
     ratio = cov.checked_ratio(ratio)
     values = cov.table_of(x, "x", 3)
-    of = cov.names_of(methods, None, "methods", len(values))
     names = cov.names_of(measures, None, "measures", values.shape[-1])
-    n_folds = values.shape[1]
     if len(values) < 2:
         raise ValueError(f"`x` must hold at least two methods, got {len(values)}.")
-    if n_folds < 2:
-        raise ValueError(_too_few("x", n_folds, len(names), 0, paired))
-    centred = values - values.mean(axis=1, keepdims=True)
-    means = values.mean(axis=1)
-    samples = 1 if paired else 2
-    df = samples * (n_folds - 1)
-    spread = samples * cov.variance_factor(n_folds, ratio)
-    pooled = (centred - centred.mean(axis=0) if paired else centred).reshape(-1, len(names))
-    pooled_df = (len(values) - paired) * (n_folds - 1)
-    independent, dropped = cov.independent_columns(
-        pooled,
-        names,
-        np.abs(values).max(axis=(0, 1)),
-        pooled_df,
-        dependent,
-        cov.LEFT,
-        means - means.mean(axis=0),
-    )
+    independent, dropped = pair_measures(values, names, paired, dependent)
     names = [names[k] for k in independent]
-    p = len(independent)
-    if df < p:
-        raise ValueError(_too_few("x", n_folds, p, df, paired))
-    folds = np.ascontiguousarray(centred[..., independent].transpose(2, 1, 0))
-    means = np.ascontiguousarray(means[:, independent].T)
-    size = np.abs(values[..., independent]).max(axis=1).T
-    first, second = np.triu_indices(len(values), 1)
-    n = len(first)
-    difference = np.empty((p, n))
-    direction = np.empty((p, n))
-    error = np.empty((p, n))
-    quadratic = np.empty(n)
-    singular = np.empty(n, dtype=np.int64)
-    for start in range(0, n, BLOCK):
-        at = slice(start, start + BLOCK)
-        a = first[at]
-        b = second[at]
-        one = folds.take(a, axis=2)
-        other = folds.take(b, axis=2)
-        residuals = one - other if paired else np.concatenate([one, other], axis=1)
-        difference[:, at] = means[:, a] - means[:, b]
-        error[:, at] = np.einsum("krn,krn->kn", residuals, residuals)
-        largest = np.maximum(size[:, a], size[:, b])
-        quadratic[at], direction[:, at], singular[at] = cov.solve_pairs(
-            residuals, difference[:, at].copy(), largest
-        )
-    error = np.sqrt(error * (spread / df))
-    t2 = quadratic * (df / spread)
-    bad = singular >= 0
-    if bad.any():
-        scale = np.maximum(size[:, first], size[:, second])
-        constant = error <= NOISE * scale
-        error[constant] = 0.0
-        difference[constant & (np.abs(difference) <= NOISE * scale)] = 0.0
-        same = (constant & (difference == 0)).all(axis=0)
-        bad &= ~same
-        t2[same] = 0.0
-        direction[:, same] = 0.0
-        t2[bad] = np.nan
-        direction[:, bad] = np.nan
-    f, pvalue = t2_pvalue(t2, p, df)
-    t = np.divide(difference, error, out=np.where(difference == 0, 0.0, np.nan), where=error > 0)
+    pairs = np.triu_indices(len(values), 1)
+    found = t2_of_pairs(values.take(independent, axis=2), names, *pairs, ratio, paired)
+    df = len(names), int(found.df[0]) - len(names) + 1
     warnings = cov.left_out(dropped)
-    if untested := int(np.isnan(pvalue).sum()):
+    if untested := int(np.isnan(found.pvalue).sum()):
         warnings.append(
-            f"{untested} of {n} pairs could not be tested: their differences are linearly "
-            "dependent or do not vary."
+            f"{untested} of {len(found.pvalue)} pairs could not be tested: their differences are "
+            "linearly dependent or do not vary."
         )
-    table = {
-        **named_pairs(of, first, second),
-        "statistic": t2,
-        "f_statistic": f,
-        **decided(pvalue, alpha),
-        "problem": cov.problems(names, singular, bad),
-    }
-    return FoldTests(
-        test="T²",
-        table=pd.DataFrame(table),
-        differences=pd.DataFrame(difference.T, columns=names),
-        directions=pd.DataFrame(direction.T * df, columns=names),
-        posthoc_pvalues=pd.DataFrame(2 * special.stdtr(df, -np.abs(t)).T, columns=names),
-        errors=pd.DataFrame(error.T, columns=names),
-        df=(p, df - p + 1),
-        residual_df=df,
-        methods=of,
-        measures=names,
-        alpha=alpha,
-        dropped=dropped,
-        paired=paired,
-        ratio=ratio,
-        warnings=tuple(warnings),
-    )
+    of = cov.names_of(methods, None, "methods", len(values))
+    return _fold_tests(found, of, names, df, alpha, dropped, warnings)
+
+
+def pair_measures(
+    values: Array,
+    names: Sequence[Hashable],
+    paired: bool,
+    dependent: str,
+) -> tuple[list[int], dict[Hashable, str]]:
+    """`tested_measures`, for which it takes two folds."""
+    if values.shape[1] < 2:
+        raise ValueError(_too_few("x", values.shape[1], len(names), 0, paired))
+    return cov.tested_measures(values, names, paired, dependent)
 
 
 def five_by_two(
@@ -423,78 +481,36 @@ def five_by_two(
     >>> bool(np.isclose(found.table["f_statistic"].item(), f)), found.df
     (True, (10.0, 5.0))
     """
-    probability(alpha, "alpha")
     values = cov.table_of(x, "x", 3)
-    n_methods, n_folds, p = values.shape
-    of = cov.names_of(methods, None, "methods", n_methods)
-    names = cov.names_of(measures, None, "measures", p)
-    if n_methods < 2 or n_folds != 2 * REPEATS or p > REPEATS:
-        raise ValueError(
-            f"`x` must hold at least two methods on ten folds and at most {REPEATS} measures, "
-            f"got {n_methods} methods, {n_folds} folds and {p} measures. Five repetitions of "
-            "twofold cross-validation give five degrees of freedom."
-        )
-    first, second = np.triu_indices(n_methods, 1)
-    n = len(first)
-    size = np.abs(values).max(axis=1)
-    determinants = np.empty(n)
-    f = np.empty((n, p))
-    mean = np.empty((n, p))
-    direction = np.empty((n, p))
-    singular = np.empty(n, dtype=np.int64)
-    for start in range(0, n, BLOCK):
-        at = slice(start, start + BLOCK)
-        d = values[first[at]] - values[second[at]]
-        largest = np.maximum(size[first[at]], size[second[at]])
-        d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
-        spread = (d[:, ::2] - d[:, 1::2]) / np.sqrt(2)
-        spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
-        within = (spread**2).sum(axis=1)
-        between = (d**2).sum(axis=1)
-        f[at] = np.divide(
-            between,
-            2 * within,
-            out=np.where(between == 0, 0.0, np.nan),
-            where=within > 0,
-        )
-        mean[at] = d.mean(axis=1)
-        solved = cov.solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)
-        direction[at] = solved[1].T
-        singular[at] = solved[2]
-        unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
-        e = spread / unit
-        t = np.concatenate([spread, d], axis=1) / unit
-        logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
-        determinants[at] = np.subtract(logs[0], logs[1], out=np.zeros(len(d)), where=solved[2] < 0)
-    wilks = np.exp(determinants)
-    same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
-    bad = (singular >= 0) & ~same
-    wilks[same] = 1.0
-    wilks[bad] = np.nan
-    direction[same] = 0.0
-    direction[bad] = np.nan
-    statistic, df1, df2, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
+    names = cov.names_of(measures, None, "measures", values.shape[-1])
+    found = f_of_pairs(values, names, *np.triu_indices(len(values), 1))
+    _, *df, _ = rao_f(1.0, len(names), 2 * REPEATS, REPEATS)
+    of = cov.names_of(methods, None, "methods", len(values))
+    return _fold_tests(found, of, names, (float(df[0]), float(df[1])), alpha)
+
+
+def _fold_tests(
+    found: PairNumbers,
+    methods: list[Hashable],
+    measures: list[Hashable],
+    df: tuple[float, float],
+    alpha: float,
+    dropped: dict[Hashable, str] | None = None,
+    warnings: Sequence[str] = (),
+) -> FoldTests:
+    """The numbers of all pairs as tables."""
+    probability(alpha, "alpha")
     table = {
-        **named_pairs(of, first, second),
-        "statistic": wilks,
-        "f_statistic": statistic,
-        **decided(pvalue, alpha),
-        "problem": cov.problems(names, singular, bad),
+        **named_pairs(methods, *np.triu_indices(len(methods), 1)),
+        "statistic": found.statistic,
+        "f_statistic": found.f_statistic,
+        **decided(found.pvalue, alpha),
+        "problem": found.problem,
     }
-    posthoc = special.fdtrc(2 * REPEATS, REPEATS, f)
-    return FoldTests(
-        test="5x2",
-        table=pd.DataFrame(table),
-        differences=pd.DataFrame(mean, columns=names),
-        directions=pd.DataFrame(direction, columns=names),
-        posthoc_pvalues=pd.DataFrame(posthoc, columns=names),
-        errors=pd.DataFrame(np.nan, range(n), names),
-        df=(float(df1), float(df2)),
-        residual_df=REPEATS,
-        methods=of,
-        measures=names,
-        alpha=alpha,
-    )
+    by_measure = (found.difference, found.direction, found.single, holm(found.single))
+    frames = [pd.DataFrame(numbers, columns=measures) for numbers in by_measure]
+    about = (df, methods, measures, dropped or {}, tuple(warnings))
+    return FoldTests(pd.DataFrame(table), *frames, *about)  # type: ignore[call-arg]
 
 
 def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, float, Any]:
@@ -516,76 +532,10 @@ def t2_pvalue(t2: Any, p: int, df: Any) -> tuple[Any, Any]:
     return f, special.fdtrc(p, df - p + 1, f)
 
 
-def _check_shapes(first: Array, second: Array, paired: bool) -> None:
-    """ValueError for tables of two methods that do not fit, or hold too few folds."""
-    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
-        hint = "Columns are the same measures"
-        if paired:
-            hint = "Rows are the same folds and columns the same measures in both"
-        raise ValueError(
-            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. {hint}."
-        )
-    if min(len(first), len(second)) < 2:
-        raise ValueError(_too_few("x1", len(first), first.shape[1], 0, paired))
-
-
-def _posthoc(
-    mean: Array,
-    error: Array,
-    df: int,
-    names: list[Hashable],
-    alpha: float,
-) -> pd.DataFrame:
-    """Student's t tests of one pair, measure by measure; `error` is the standard error of the mean
-    difference.
-    """
-    t = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
-    margin = special.stdtrit(df, 1 - alpha / 2) * error
-    columns = {
-        "mean_difference": mean,
-        "low": mean - margin,
-        "high": mean + margin,
-        "statistic": t,
-        **decided(2 * special.stdtr(df, -np.abs(t)), alpha),
-    }
-    return pd.DataFrame(columns, index=pd.Index(names, name="measure", tupleize_cols=False))
-
-
-def _swap_pvalue(difference: Array, seed: int) -> float:
-    """Share of the swaps of methods within folds with a T-squared at least as large.
-
-    The sum of squares and products about zero is the same for all swaps, and T-squared grows with
-    the mean's length in its terms.
-    """
-    if not difference.any():
-        return 1.0
-    base = np.linalg.svd(difference / np.abs(difference).max(axis=0), full_matrices=False)[0]
-    return length_pvalue(base, SWAPS, seed)
-
-
-def _differences(
-    first: Array,
-    second: Array,
-    paired: bool,
-    ratio: float | None,
-) -> tuple[Array, Array, int, float]:
-    """Mean difference, residuals about the means, their degrees of freedom, and the variance of the
-    mean in units of theirs.
-    """
-    if paired:
-        difference = first - second
-        mean = difference.mean(axis=0)
-        return mean, difference - mean, len(first) - 1, cov.variance_factor(len(first), ratio)
-    means = first.mean(axis=0), second.mean(axis=0)
-    residuals = np.concatenate([first - means[0], second - means[1]])
-    spread = cov.variance_factor(len(first), ratio) + cov.variance_factor(len(second), ratio)
-    return means[0] - means[1], residuals, len(residuals) - 2, spread
-
-
 def _too_few(name: str, folds: int, p: int, df: int, paired: bool) -> str:
     need = (
         f"at least {p + 1} folds" if paired else f"at least {p + 2} folds of both methods together"
     )
-    fewer = f" or at most {df} measure{'s' * (df > 1)}" if df > 0 else ""
+    fewer = f" or at most {count(df, 'measure')}" if df > 0 else ""
     got = f"{count(folds, 'fold')} for {count(p, 'measure')}"
     return f"`{name}` must have more folds than measures, got {got}. It takes {need}{fewer}."

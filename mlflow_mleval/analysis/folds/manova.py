@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,12 +18,13 @@ from scipy import special
 from mlflow_mleval.analysis.folds import covariance as cov
 from mlflow_mleval.analysis.folds.hotelling import METHODS, hotelling_pairs, rao_f, t2_pvalue
 from mlflow_mleval.analysis.pairs import adjust, decided
-from mlflow_mleval.validation import Array, at_least_one, one_of, probability
+from mlflow_mleval.validation import Array, at_least_one, one_of
 
 DESIGNS = ("blocked", "one-way")
 APPROXIMATIONS = ("rao", "chi2")
 #: Methods of which one varies more than so many times as much as another (in variance) are told.
 UNEQUAL = 9.0
+_F = ["f_statistic", "df_numerator", "df_denominator", "pvalue"]
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,12 @@ class LearnedMeasures:
         Columns learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue,
         pvalue_corrected (Holm, over the pairs of the learned measure), significant.
         """
-        probability(alpha, "alpha")
-        methods = self.projections.index.get_level_values(0).unique()
-        n_measures = len(self.weights)
+        methods = self.projections.index.unique(level=0)
+        values = self.projections.to_numpy().reshape(len(methods), -1, self.weights.shape[1])
         parts = []
-        for name in self.weights:
-            values = self.projections[name].to_numpy().reshape(len(methods), -1, 1)
+        for k, name in enumerate(self.weights):
             pairs = hotelling_pairs(
-                values,
+                values[..., [k]],
                 methods=methods,
                 measures=[name],
                 ratio=self.ratio,
@@ -78,19 +76,20 @@ class LearnedMeasures:
                 alpha=alpha,
             )
             t2 = pairs.table["statistic"].to_numpy()
-            df = pairs.residual_df
+            difference = pairs.differences[name]
+            # an F on 1 and df degrees of freedom
+            df = pairs.df[1]
             pvalue = np.full(len(t2), np.nan)
-            if np.all(df >= n_measures):
-                pvalue = t2_pvalue(t2, n_measures, df)[1]
-            parts.append(
-                pairs.table[["method_a", "method_b"]].assign(
-                    mean_difference=pairs.differences[name],
-                    statistic=np.sign(pairs.differences[name]) * np.sqrt(t2),
-                    pvalue_naive=pairs.table["pvalue"],
-                    **decided(pvalue, alpha),
-                )
+            if df >= len(self.weights):
+                pvalue = t2_pvalue(t2, len(self.weights), df)[1]
+            part = pairs.table[["method_a", "method_b"]].assign(
+                mean_difference=difference,
+                statistic=np.sign(difference) * np.sqrt(t2),
+                pvalue_naive=pairs.table["pvalue"],
+                **decided(pvalue, alpha),
             )
-            parts[-1].insert(0, "learned", name)
+            part.insert(0, "learned", name)
+            parts.append(part)
         return pd.concat(parts, ignore_index=True)
 
 
@@ -106,13 +105,10 @@ class ManovaResult:
     table : Rows wilks, pillai, hotelling_lawley, roy: statistic, f_statistic, df_numerator, df_denominator, pvalue. Roy's p is a
         lower bound.
     between, within : The matrices H (with `ratio` divided by 1 + folds · ratio) and E, measures x measures.
-    means : Methods x measures.
     univariate : By measure, the analysis of variance of it alone: f_statistic, df_numerator, df_denominator, pvalue,
         pvalue_corrected (Holm).
-    measures, methods : That were tested; `dropped` maps measures that were left out to the reason.
+    measures : That were tested; `dropped` maps measures that were left out to the reason.
     design : "blocked" or "one-way".
-    approximation : "rao" or "chi2".
-    method : "f" or "permutation".
     """  # noqa: E501
 
     statistic: float
@@ -122,19 +118,11 @@ class ManovaResult:
     table: pd.DataFrame
     between: pd.DataFrame
     within: pd.DataFrame
-    df_between: int
-    df_within: int
-    means: pd.DataFrame
     univariate: pd.DataFrame
     learned: LearnedMeasures
     measures: list[Hashable]
     dropped: dict[Hashable, str]
-    methods: list[Hashable]
-    n_folds: int
     design: str
-    approximation: str
-    method: str
-    ratio: float | None
     warnings: tuple[str, ...] = ()
 
 
@@ -218,17 +206,9 @@ def manova(
             "`method` must be 'f' with `ratio` or a one-way design, got 'permutation'. Permuting "
             "the methods within folds needs the same folds, and these independent."
         )
-    means, residuals, df_within = _decompose(values, design)
-    size = np.abs(values).max(axis=(0, 1))
-    independent, dropped = cov.independent_columns(
-        residuals,
-        names,
-        size,
-        df_within,
-        dependent,
-        cov.LEFT,
-        means,
-    )
+    blocked = design == "blocked"
+    df_within = (n_methods - blocked) * (n_folds - 1)
+    independent, dropped = cov.tested_measures(values, names, blocked, dependent)
     p = len(independent)
     names = [names[k] for k in independent]
     if df_within < p:
@@ -238,8 +218,8 @@ def manova(
             f"folds or at most {df_within} measures."
         )
     values = values[..., independent]
-    means = means[:, independent]
-    residuals = residuals[:, independent]
+    means = values.mean(axis=1) - values.mean(axis=(0, 1))
+    residuals = cov.two_way(values, blocked)
     df_between = n_methods - 1
     shared = n_folds * cov.variance_factor(n_folds, ratio)
     between = n_folds / shared * means.T @ means
@@ -260,51 +240,44 @@ def manova(
             f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly "
             "see anything."
         )
-    by_name = {"index": names, "columns": names}
+    each_f = np.diag(between) / df_between / (np.diag(within) / df_within)
+    each = special.fdtrc(df_between, df_within, each_f)
+    univariate = {
+        "f_statistic": each_f,
+        "df_numerator": df_between,
+        "df_denominator": df_within,
+        "pvalue": each,
+        "pvalue_corrected": adjust(each),
+    }
+    weights = _unit(vectors)
+    learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
+    index = pd.MultiIndex.from_product([of, range(n_folds)], names=["method", "fold"])
+    total = eigenvalues.sum()
+    scaled = _unit(weights * np.sqrt(np.diag(within))[:, None])
     return ManovaResult(
         statistic=statistic,
         pvalue=pvalue,
         f_statistic=float(f),
         df=(df[0], df[1]),
         table=table,
-        between=pd.DataFrame(between, **by_name),
-        within=pd.DataFrame(within, **by_name),
-        df_between=df_between,
-        df_within=df_within,
-        means=pd.DataFrame(values.mean(axis=1), of, names),
-        univariate=_univariate(between, within, df_between, df_within, names),
-        learned=_learned(
-            values,
-            _Spread(within, eigenvalues, vectors, df_between, df_within),
-            names,
-            of,
-            ratio,
-            design == "blocked",
+        between=pd.DataFrame(between, names, names),
+        within=pd.DataFrame(within, names, names),
+        univariate=pd.DataFrame(univariate, pd.Index(names, name="measure", tupleize_cols=False)),
+        learned=LearnedMeasures(
+            weights=pd.DataFrame(weights, names, learned),
+            scaled_weights=pd.DataFrame(scaled, names, learned),
+            eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
+            shares=pd.Series(eigenvalues / (total or 1.0), learned, name="share"),
+            dimensions=_dimensions(eigenvalues, p, df_between, df_within).set_axis(learned),
+            projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
+            ratio=ratio,
+            paired=blocked,
         ),
         measures=names,
         dropped=dropped,
-        methods=of,
-        n_folds=n_folds,
         design=design,
-        approximation=approximation,
-        method=method,
-        ratio=ratio,
         warnings=tuple(warnings),
     )
-
-
-def _decompose(values: Array, design: str) -> tuple[Array, Array, int]:
-    """Means of the methods about the grand mean, residuals as one row a (method, fold), and their
-    degrees of freedom.
-    """
-    n_methods, n_folds, p = values.shape
-    grand = values.mean(axis=(0, 1))
-    means = values.mean(axis=1) - grand
-    residuals = values - grand - means[:, None]
-    if design == "blocked":
-        residuals -= residuals.mean(axis=0)
-        return means, residuals.reshape(-1, p), (n_methods - 1) * (n_folds - 1)
-    return means, residuals.reshape(-1, p), n_methods * (n_folds - 1)
 
 
 def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
@@ -349,27 +322,7 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     df2 = v - df1 + q
     f = df2 / df1 * roy
     rows["roy"] = [roy, f, df1, df2, special.fdtrc(df1, df2, f)]
-    columns = ["statistic", "f_statistic", "df_numerator", "df_denominator", "pvalue"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).astype(float)
-
-
-def _univariate(
-    between: Array,
-    within: Array,
-    df1: int,
-    df2: int,
-    names: list[Hashable],
-) -> pd.DataFrame:
-    f = np.diag(between) / df1 / (np.diag(within) / df2)
-    pvalue = special.fdtrc(df1, df2, f)
-    columns = {
-        "f_statistic": f,
-        "df_numerator": df1,
-        "df_denominator": df2,
-        "pvalue": pvalue,
-        "pvalue_corrected": adjust(pvalue),
-    }
-    return pd.DataFrame(columns, index=pd.Index(names, name="measure", tupleize_cols=False))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", *_F]).astype(float)
 
 
 def _permuted(values: Array, wilks: float, n_resamples: int, seed: int) -> float:
@@ -416,52 +369,13 @@ def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> lis
     ]
 
 
-class _Spread(NamedTuple):
-    """Sums of products within methods, the eigenvalues and vectors of those between over these, and
-    the degrees of freedom of both.
-    """
-
-    within: Array
-    eigenvalues: Array
-    vectors: Array
-    df_between: int
-    df_within: int
-
-
-def _learned(
-    values: Array,
-    spread: _Spread,
-    names: list[Hashable],
-    methods: list[Hashable],
-    ratio: float | None,
-    paired: bool,
-) -> LearnedMeasures:
-    """The combinations of measures that tell the methods apart, and what they show."""
-    within, eigenvalues, vectors, df_between, df_within = spread
-    learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
-    weights = _unit(vectors)
-    p = len(names)
+def _dimensions(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
+    """Wilks' lambda, as an F, of each learned measure and all after it."""
     rows = []
     for k in range(len(eigenvalues)):
         wilks = float(np.exp(-np.log1p(eigenvalues[k:]).sum()))
-        rows.append([wilks, *rao_f(wilks, p - k, df_between - k, df_within - k)])
-    total = eigenvalues.sum()
-    index = pd.MultiIndex.from_product([methods, range(values.shape[1])], names=["method", "fold"])
-    columns = ["wilks", "f_statistic", "df_numerator", "df_denominator", "pvalue"]
-    return LearnedMeasures(
-        weights=pd.DataFrame(weights, names, learned),
-        scaled_weights=pd.DataFrame(
-            _unit(weights * np.sqrt(np.diag(within))[:, None]), names, learned
-        ),
-        eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
-        shares=pd.Series(
-            eigenvalues / total if total > 0 else np.zeros_like(eigenvalues), learned, name="share"
-        ),
-        dimensions=pd.DataFrame(rows, learned, columns, dtype=float),
-        projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
-        ratio=ratio,
-        paired=paired,
-    )
+        rows.append([wilks, *rao_f(wilks, p - k, q - k, v - k)])
+    return pd.DataFrame(rows, columns=["wilks", *_F], dtype=float)
 
 
 def _unit(vectors: Array) -> Array:

@@ -4,9 +4,8 @@ together, and which ones two methods share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations_with_replacement
 from typing import Any, TypedDict
 
 import numpy as np
@@ -15,12 +14,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import MardiaResult, checked_ratio, mardia
-from mlflow_mleval.analysis.folds.hotelling import FoldTests
-from mlflow_mleval.analysis.pairs import decided, mean_intervals, named_pairs
+from mlflow_mleval.analysis.pairs import mean_intervals
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Excluded
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, one_of, probability
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, one_of
 
 # --------------------------------------------------------------------------------------------------
 # How the folds of runs came about, what that means for a test over them, and whether those of two
@@ -121,88 +119,64 @@ def protocol_of(
     if kind is not None:
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
-    known_ratio: float | None
-    if is_known := n_train is not None and n_test is not None:
-        recognised, known_ratio, reason = _recognise(*_sizes(n_folds, n_train, n_test))
+    if n_train is not None and n_test is not None:
+        train, test = _sizes(n_folds, n_train, "n_train"), _sizes(n_folds, n_test, "n_test")
+        exact = np.size(n_train) == np.size(n_test) == n_folds
+        found = _recognised(train, test, exact)
     else:
-        recognised = "k-fold"
-        known_ratio = 1 / (n_folds - 1) if n_folds > 1 else None
-        reason = (
-            f"The sizes of the folds are not recorded: taken as one {n_folds}-fold "
-            "cross-validation."
-        )
-        if (
-            kind is None
-            and given is not None
-            and not np.isclose(given, known_ratio or 0, rtol=0.05)
-        ):
-            recognised = "resampled"
-            is_known = True
+        usual = 1 / (n_folds - 1) if n_folds > 1 else None
+        reason = f"The sizes of the folds are not recorded: taken as one {n_folds}-fold "
+        found = Protocol("k-fold", n_folds, usual, False, f"{reason}cross-validation.")
+        if kind is None and given is not None and not np.isclose(given, usual or 0, rtol=0.05):
             reason = f"Taken as resampled for the ratio that was given, {given:.3g}."
+            found = Protocol("resampled", n_folds, given, True, reason)
         if kind in ("repeated", "resampled") and given is None:
             raise ValueError(
                 f"`ratio` must be given for {kind} cross-validation of which no sizes are "
                 "recorded, got None. It is n_test / n_train: 1/9 for repeated 10-fold "
                 "cross-validation."
             )
-        known_ratio = 1.0 if kind == "5x2" else known_ratio
+        found = replace(found, ratio=1.0) if kind == "5x2" else found
     if kind is not None:
-        recognised = kind
-        is_known = True
-        reason = f"Declared as {kind}."
-    ratio = None if recognised == "independent" else known_ratio if given is None else given
-    return Protocol(recognised, n_folds, ratio, is_known, reason)
+        found = replace(found, kind=kind, known=True, reason=f"Declared as {kind}.")
+    ratio = found.ratio if given is None else given
+    return replace(found, ratio=None if found.kind == "independent" else ratio)
 
 
-def _sizes(
-    n_folds: int,
-    n_train: ArrayLike,
-    n_test: ArrayLike,
-) -> tuple[AnyArray, AnyArray, bool]:
-    parts = []
-    for name, value in (("n_train", n_train), ("n_test", n_test)):
-        sizes = np.atleast_1d(np.asarray(value, dtype=float))
-        if sizes.size not in (1, n_folds) or not (sizes > 0).all():
-            raise ValueError(
-                f"`{name}` must hold one positive number, or one for each of the {n_folds} "
-                f"folds, got {value!r}."
-            )
-        parts.append(np.broadcast_to(sizes, n_folds))
-    return parts[0], parts[1], np.size(n_train) == np.size(n_test) == n_folds
+def _sizes(n_folds: int, value: ArrayLike, name: str) -> AnyArray:
+    sizes = np.atleast_1d(np.asarray(value, dtype=float))
+    if sizes.size not in (1, n_folds) or not (sizes > 0).all():
+        raise ValueError(
+            f"`{name}` must hold one positive number, or one for each of the {n_folds} folds, got "
+            f"{value!r}."
+        )
+    return np.broadcast_to(sizes, n_folds)
 
 
-def _recognise(train: AnyArray, test: AnyArray, exact: bool) -> tuple[str, float, str]:
-    """Kind, n_test / n_train and the reason; `exact`: the sizes of every fold are known, not only
-    rounded ones.
+def _recognised(train: AnyArray, test: AnyArray, exact: bool) -> Protocol:
+    """How folds of these sizes came about; `exact`: every fold's is known, not only a rounded
+    one.
     """
     n_folds = len(test)
     total = (train + test).mean()
-    ratio = float(test.sum() / train.sum())
     covered = float(test.sum() / total)
     repeats = round(covered)
     whole = repeats >= 1 and abs(test.sum() - repeats * total) <= (0.5 if exact else 0.5 * n_folds)
     whole &= n_folds % max(repeats, 1) == 0 and np.ptp(train + test) < 1 + (not exact)
-    looks = f"{n_folds} folds that test {covered:.3g} times as many instances as there are"
-    if not whole:
-        return "resampled", ratio, f"Recognised as resampled: {looks}."
-    if repeats == 1:
-        return (
-            "k-fold",
-            ratio,
-            f"Recognised as {n_folds}-fold cross-validation: every instance is tested once.",
-        )
-    if repeats == 5 and n_folds == 10:
-        return (
-            "5x2",
-            ratio,
-            "Recognised as five times twofold cross-validation (if ten random halves: declare "
-            "'resampled').",
-        )
-    return (
-        "repeated",
-        ratio,
-        f"Recognised as repeated {n_folds // repeats}-fold cross-validation: {looks}.",
-    )
+    kind = "resampled"
+    looks = f"resampled: {n_folds} folds that test {covered:.3g} times as many instances as there"
+    looks += " are"
+    if whole and repeats == 1:
+        kind = "k-fold"
+        looks = f"{n_folds}-fold cross-validation: every instance is tested once"
+    elif whole and repeats == 5 and n_folds == 10:
+        kind = "5x2"
+        looks = "five times twofold cross-validation (if ten random halves: declare 'resampled')"
+    elif whole:
+        kind = "repeated"
+        looks = looks.replace("resampled", f"repeated {n_folds // repeats}-fold cross-validation")
+    ratio = float(test.sum() / train.sum())
+    return Protocol(kind, n_folds, ratio, True, f"Recognised as {looks}.")
 
 
 def widest(protocols: Sequence[Protocol]) -> Protocol:
@@ -239,13 +213,9 @@ def recorded_protocol(
     >>> how.ratio, notes[-1]
     (0.25, 'The methods were trained on parts of different sizes; the widest correction is used (0.25).')
     """  # noqa: E501
-    sizes: set[tuple[Any, ...]] = {(None, None)}
-    if {"n_train", "n_test"} <= {*runs.columns}:
-        recorded = {
-            tuple(_frozen(v) for v in row)
-            for row in runs[["n_train", "n_test"]].itertuples(index=False)
-        }
-        sizes = {pair for pair in recorded if None not in pair} or sizes
+    recorded = zip(*(runs.get(name, []) for name in ("n_train", "n_test")), strict=False)
+    sizes = {tuple(map(_frozen, pair)) for pair in recorded}
+    sizes = {pair for pair in sizes if None not in pair} or {(None, None)}
     ways = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(ways)
     notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
@@ -286,7 +256,7 @@ def unpaired(
     return (differ if differ.any() else None), notes
 
 
-def _frozen(sizes: object) -> object:
+def _frozen(sizes: object) -> Any:
     """Sizes as something that can be compared: a number, a tuple, or None for what is missing or
     empty.
     """
@@ -335,40 +305,29 @@ def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float]
         return None
     if {*COUNTS} <= {*folds.columns}:
         tp, fp, fn, tn = (folds[name].unstack().to_numpy() for name in COUNTS)
-        positive = tp + fn
-        negative = fp + tn
-        rates = [_share(hit, of) for hit, of in ((tp, positive), (fp, negative))]
-        expected = rates[0] * positive + rates[1] * negative
-        labels = max((positive + negative).mean() / n_test, 1.0)
-        variance = labels * (
-            rates[0] * (1 - rates[0]) * positive + rates[1] * (1 - rates[1]) * negative
-        )
-        return "the number of predicted positives", _tail(tp + fp - expected, variance)
+        expected, variance = 0.0, 0.0
+        for hits, total in ((tp, tp + fn), (fp, fp + tn)):
+            share = hits.sum(axis=1, keepdims=True) / np.maximum(
+                total.sum(axis=1, keepdims=True), 1.0
+            )
+            expected = expected + share * total
+            variance = variance + share * (1 - share) * total
+        labels = max((tp + fp + fn + tn).mean() / n_test, 1.0)
+        return "the number of predicted positives", _tail(tp + fp - expected, labels * variance)
     by_measure = {}
     for name in (name for name in MEANS if name in folds):
         values = folds[name].unstack().to_numpy()
         mean = values.mean(axis=1, keepdims=True)
-        by_measure[name] = _tail(
-            values - mean, np.broadcast_to(mean * (1 - mean) / n_test, values.shape)
-        )
+        by_measure[name] = _tail(values - mean, mean * (1 - mean) / n_test)
     if not by_measure:
         return None
     least = min(by_measure, key=by_measure.__getitem__)
     return least, min(1.0, by_measure[least] * len(by_measure))
 
 
-def _share(hits: Array, of: Array) -> Array:
-    total = of.sum(axis=1, keepdims=True)
-    return np.divide(
-        hits.sum(axis=1, keepdims=True),
-        total,
-        out=np.zeros_like(total, dtype=float),
-        where=total > 0,
-    )
-
-
 def _tail(residual: Array, variance: Array) -> float:
     """The p-value of squares in units of their variance, methods x folds."""
+    variance = np.broadcast_to(variance, residual.shape)
     squares = np.divide(residual**2, variance, out=np.zeros(residual.shape), where=variance > 0)
     return float(special.chdtrc(residual.shape[0] * (residual.shape[1] - 1), squares.sum()))
 
@@ -391,47 +350,40 @@ class FoldStatistics:
 
     Attributes
     ----------
-    table : One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean, and
-        ``corrected_low`` and ``corrected_high``, which allow for training data that the folds
+    table : One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean at .95,
+        and ``corrected_low`` and ``corrected_high``, which allow for training data that the folds
         share; ``low`` and ``high`` do not, and are too narrow for cross-validation.
     covariance, correlation : Of the measures over folds; the correlation is NaN where a measure is constant.
     n_folds : R.
-    confidence : Of the intervals.
     test_to_train : Ratio of the sizes of test and training part that the corrected intervals use.
     left_out : Measures without a value in some fold.
     warnings : What a reader of the intervals must know.
-    mardia : Test of multivariate normality of two measures, as many as a few folds can bear; its warnings say how little that
-        tells.
-    no_mardia : Why there is none.
+    mardia : Test of multivariate normality of two measures, as many as a few folds can bear; None where `no_mardia` says why.
     """  # noqa: E501
 
     table: pd.DataFrame
     covariance: pd.DataFrame
     correlation: pd.DataFrame
     n_folds: int
-    confidence: float
     test_to_train: float
-    left_out: tuple[str, ...]
-    warnings: tuple[str, ...]
-    mardia: MardiaResult | None
-    no_mardia: str
+    left_out: list[str]
+    warnings: list[str]
+    mardia: MardiaResult | None = None
+    no_mardia: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The same in lists and numbers for JSON; None where a number is not defined."""
-        measures = list(self.table.index)
+        mardia = {"not_made": self.no_mardia} if self.mardia is None else asdict(self.mardia)
         return {
             "n_folds": self.n_folds,
-            "confidence": self.confidence,
             "test_to_train": self.test_to_train,
-            "measures": measures,
-            **{name: _list(self.table[name]) for name in self.table},
-            "covariance": [_list(row) for row in self.covariance.to_numpy()],
-            "correlation": [_list(row) for row in self.correlation.to_numpy()],
-            "left_out": list(self.left_out),
-            "warnings": list(self.warnings),
-            "mardia": {"not_made": self.no_mardia}
-            if self.mardia is None
-            else _plain(asdict(self.mardia)),
+            "measures": list(self.table.index),
+            **{name: _numbers(self.table[name]) for name in self.table},
+            "covariance": [_numbers(row) for row in self.covariance.to_numpy()],
+            "correlation": [_numbers(row) for row in self.correlation.to_numpy()],
+            "left_out": self.left_out,
+            "warnings": self.warnings,
+            "mardia": mardia,
         }
 
 
@@ -439,7 +391,6 @@ def fold_statistics(
     folds: pd.DataFrame,
     *,
     test_to_train: float | None = None,
-    confidence: float = 0.95,
 ) -> FoldStatistics:
     """Mean vector, covariance, correlation and intervals of the measures of one method over folds
     (R x measures, R >= 2).
@@ -449,7 +400,6 @@ def fold_statistics(
     training parts overlap; by default that is 1 / (R - 1), which is right for one R-fold
     cross-validation.
     """
-    probability(confidence, "confidence")
     n = len(folds)
     if n < 2:
         raise ValueError(
@@ -465,48 +415,30 @@ def fold_statistics(
     if not (np.isfinite(test_to_train) and test_to_train > 0):
         raise ValueError(f"`test_to_train` must be positive and finite, got {test_to_train!r}.")
     whole = folds.loc[:, folds.notna().all()].astype(float)
-    left_out = tuple(str(m) for m in folds.columns if m not in whole)
-    table = mean_intervals(whole, 1 - confidence)
+    table = mean_intervals(whole)
     table.insert(1, "std", whole.std())
-    table[["corrected_low", "corrected_high"]] = mean_intervals(
-        whole, 1 - confidence, test_to_train
-    )[["low", "high"]]
+    corrected = mean_intervals(whole, ratio=test_to_train)[["low", "high"]]
     varying = table["std"] > 0
-    correlation = whole.corr().where(np.outer(varying, varying))
+    first = next((list(pair) for pair in _PAIRS if {*pair} <= {*whole}), list(whole.columns[:2]))
+    normal, reason = None, ""
+    try:
+        normal = mardia(whole[first].to_numpy(), measures=first)
+    except ValueError as error:
+        reason = str(error)
     return FoldStatistics(
-        table,
+        table.join(corrected.add_prefix("corrected_")),
         whole.cov(),
-        correlation,
+        whole.corr().where(np.outer(varying, varying)),
         n,
-        confidence,
         float(test_to_train),
-        left_out,
-        tuple(warnings),
-        *_mardia(whole),
+        [str(m) for m in folds.columns if m not in whole],
+        warnings,
+        normal,
+        reason,
     )
 
 
-def _mardia(folds: pd.DataFrame) -> tuple[MardiaResult | None, str]:
-    """Mardia's test of the first pair of measures that the folds have, or why it was not made."""
-    pair = next((list(pair) for pair in _PAIRS if set(pair) <= set(folds)), list(folds.columns[:2]))
-    try:
-        return mardia(folds[pair].to_numpy(), measures=pair), ""
-    except ValueError as error:
-        return None, str(error)
-
-
-def _plain(value: Any) -> Any:
-    """Numbers that JSON lacks as None, tuples as lists."""
-    if isinstance(value, dict):
-        return {str(key): _plain(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, (float, np.floating)):
-        return _list([value])[0]
-    return int(value) if isinstance(value, np.integer) else value
-
-
-def _list(values: Any) -> list[float | None]:
+def _numbers(values: Any) -> list[float | None]:
     return [float(v) if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
@@ -516,9 +448,6 @@ def _list(values: Any) -> list[float | None]:
 
 #: Why two methods cannot be compared over folds.
 FEW_SHARED = "they have fewer than two folds in common"
-_OTHER_PROTOCOL = (
-    "the folds that they have in common came about in another way than those of the other pairs"
-)
 
 
 @dataclass(frozen=True)
@@ -527,17 +456,17 @@ class Sharing:
 
     Attributes
     ----------
-    members : Positions of the methods that they are made of.
-    rows : Positions of the pairs among those of all methods, as ``numpy.triu_indices`` orders them; `inner`: among those of the
-        members.
-    folds : Which folds both have.
+    rows : Their positions among the pairs of all methods, as ``numpy.triu_indices`` orders them.
+    first, second : The positions of either method.
+    folds : Which folds both have; `n`, how many.
     how : How these came about.
-    """  # noqa: E501
+    """
 
-    members: Ints
     rows: Ints
-    inner: Ints
+    first: Ints
+    second: Ints
     folds: Bools
+    n: int
     how: Protocol
 
 
@@ -548,29 +477,18 @@ class SharedFolds:
     Attributes
     ----------
     methods : Those that share at least two folds with another one; `excluded` has the others, and why.
-    folds : All folds that any of them has; `whole`, methods x folds: where a method has every value.
+    folds : All folds that any of them has.
+    whole : Methods x folds: where a method has every value.
+    recorded : By method, how many folds have any value.
     notes : What a reader must know of them.
     """  # noqa: E501
 
-    dataset: str
     methods: list[str]
     folds: list[Hashable]
     whole: Bools
     recorded: Ints
     excluded: tuple[Excluded, ...]
     notes: tuple[str, ...]
-
-    @property
-    def by_all(self) -> Bools:
-        """Which folds all methods have."""
-        return np.asarray(self.whole.all(axis=0))
-
-    @property
-    def in_common(self) -> Ints:
-        """Pairs: how many folds the two share."""
-        first, second = np.triu_indices(len(self.methods), 1)
-        counts = self.whole.astype(np.int64) @ self.whole.T.astype(np.int64)
-        return counts[first, second]
 
     def cube(self, frame: pd.DataFrame) -> Array:
         """The values as methods x folds x columns, NaN in the folds where a method lacks one."""
@@ -582,104 +500,76 @@ class SharedFolds:
 
     def frame(self, values: Array, columns: Sequence[str]) -> pd.DataFrame:
         """Such values as rows by (method, fold), of the folds that a method has."""
-        rows = self.whole.ravel()
         index = pd.MultiIndex.from_product([self.methods, self.folds], names=["method", "fold"])
-        return pd.DataFrame(values.reshape(len(index), -1), index, list(columns))[rows]
+        return pd.DataFrame(values.reshape(len(index), -1), index, list(columns))[
+            self.whole.ravel()
+        ]
 
-    def sharings(
+    def protocols(
         self,
         runs: pd.DataFrame,
         kind: str | None = None,
         ratio: float | None = None,
-    ) -> tuple[list[Sharing], list[Protocol], list[str]]:
-        """The pairs by the folds that they share, those with most folds first; how the folds of
-        each method came about; notes.
+    ) -> tuple[list[Protocol], list[str]]:
+        """How the folds of each method came about, and notes; `runs`, `kind` and `ratio` are as in
+        `recorded_protocol`, of all methods with the same folds together.
 
-        `runs`, `kind` and `ratio` are as in `recorded_protocol`. Where no sizes are recorded, folds
-        count as a cross-validation of as many folds as the method with fewer has: the wider
-        correction.
+        Where no sizes are recorded, folds count as a cross-validation of as many folds. Those that
+        look resampled, but are part of another method's cross-validation, came about as that did.
+        """
+        keys = [(tuple(row), n) for row, n in zip(self.whole, self.recorded, strict=True)]
+        recorded = {}
+        for key in sorted(set(keys)):
+            members = [m for m, theirs in zip(self.methods, keys, strict=True) if theirs == key]
+            here = runs[runs.index.isin(members)]
+            recorded[key] = recorded_protocol(here, int(key[1]), kind, ratio)
+        single = {k: p for k, (p, _) in recorded.items() if p.known and p.kind == "k-fold"}
+        hows = {}
+        notes = []
+        for (whole, n), (how, texts) in recorded.items():
+            if kind is None and how.known and how.kind == "resampled":
+                covering = [
+                    other
+                    for (theirs, _), other in single.items()
+                    if np.isclose(other.ratio or 0.0, how.ratio or 0.0, rtol=0.05)
+                    and np.greater_equal(theirs, whole).all()
+                ]
+                texts = [text for text in texts if not covering or text != how.caution]
+                how = next(iter(covering), how)
+            hows[whole, n] = how
+            notes += texts
+        if len({how.ratio for how in hows.values()}) > 1:
+            guessed = tuple({how.reason for how in hows.values() if not how.known})
+            what = "folds came about in different ways"
+            if len(guessed) > 1:
+                notes = [text for text in notes if not text.startswith(guessed)]
+                what = (
+                    "sizes of the folds are not recorded: those of each method are taken as one "
+                    "cross-validation"
+                )
+            notes.append(f"The {what}. Each pair takes the wider of its two corrections.")
+        return [hows[key] for key in keys], list(dict.fromkeys(notes))
+
+    def sharings(self, hows: Sequence[Protocol]) -> list[Sharing]:
+        """The pairs by the folds that they share, those with most folds first; `hows` are those of
+        the methods.
         """
         keys = np.column_stack([self.whole, self.recorded])
-        _, which = np.unique(keys, axis=0, return_inverse=True)
-        which = which.ravel()
-        classes = [np.flatnonzero(which == k) for k in range(which.max() + 1)]
-        hows, notes = self._protocols(classes, runs, kind, ratio)
-        row = np.zeros((len(self.methods),) * 2, dtype=np.int64)
+        which = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         first, second = np.triu_indices(len(self.methods), 1)
-        row[first, second] = np.arange(len(first))
+        sides = np.sort([which[first], which[second]], axis=0)
+        of_pair = sides[0] * len(self.methods) + sides[1]
+        order = np.argsort(of_pair, kind="stable")
+        starts = np.unique(of_pair[order], return_index=True)[1]
         sharings = []
-        for i, j in combinations_with_replacement(range(len(classes)), 2):
-            members = np.unique(np.concatenate([classes[i], classes[j]]))
-            a, b = np.triu_indices(len(members), 1)
-            apart = which[members[a]] != which[members[b]]
-            inner = np.flatnonzero(apart | (i == j))
-            if len(inner):
-                folds = self.whole[classes[i][0]] & self.whole[classes[j][0]]
-                how = replace(widest([hows[i], hows[j]]), n_folds=int(folds.sum()))
-                rows = row[members[a[inner]], members[b[inner]]]
-                sharings.append(Sharing(members, rows, inner, folds, how))
-        sharings.sort(key=lambda s: (-int(s.folds.sum()), -len(s.rows)))
-        return sharings, [hows[k] for k in which], list(dict.fromkeys(notes))
-
-    def _protocols(
-        self,
-        classes: Sequence[Ints],
-        runs: pd.DataFrame,
-        kind: str | None,
-        ratio: float | None,
-    ) -> tuple[list[Protocol], list[str]]:
-        """How the folds of each class of methods came about, and notes."""
-        recorded = []
-        for members in classes:
-            here = runs[runs.index.isin(np.array(self.methods, dtype=object)[members])]
-            recorded.append(recorded_protocol(here, int(self.recorded[members[0]]), kind, ratio))
-        hows = alone = [how for how, _ in recorded]
-        if kind is None:
-            hows = [self._of_the_whole(k, classes, alone) for k in range(len(classes))]
-        notes = []
-        for (was, texts), how in zip(recorded, hows, strict=True):
-            notes += [text for text in texts if how == was or text != was.caution]
-        return hows, _in_different_ways(hows, notes)
-
-    def _of_the_whole(
-        self,
-        k: int,
-        classes: Sequence[Ints],
-        hows: Sequence[Protocol],
-    ) -> Protocol:
-        """How folds came about that look resampled, but are part of another method's
-        cross-validation.
-        """
-        mine = self.whole[classes[k][0]]
-        for members, how in zip(classes, hows, strict=True):
-            part = (
-                (self.whole[members[0]] >= mine).all()
-                and hows[k].known
-                and hows[k].kind == "resampled"
-            )
-            if (
-                part
-                and how.kind == "k-fold"
-                and how.known
-                and np.isclose(how.ratio or 0.0, hows[k].ratio or 0.0, rtol=0.05)
-            ):
-                return how
-        return hows[k]
-
-
-def _in_different_ways(hows: Sequence[Protocol], notes: list[str]) -> list[str]:
-    """The notes, and that methods differ in how their folds came about, if they do."""
-    if len({how.ratio for how in hows}) < 2:
-        return notes
-    guessed = tuple({how.reason for how in hows if not how.known})
-    what = "folds came about in different ways"
-    if len(guessed) > 1:
-        notes = [text for text in notes if not text.startswith(guessed)]
-        what = (
-            "sizes of the folds are not recorded: those of each method are taken as one "
-            "cross-validation"
-        )
-    return [*notes, f"The {what}. Each pair takes the wider of its two corrections."]
+        for rows in np.split(order, starts[1:]):
+            a, b = first[rows], second[rows]
+            folds = self.whole[a[0]] & self.whole[b[0]]
+            n = int(folds.sum())
+            both = sorted((a[0], b[0]), key=which.__getitem__)
+            how = widest([hows[i] for i in both])
+            sharings.append(Sharing(rows, a, b, folds, n, replace(how, n_folds=n)))
+        return sorted(sharings, key=lambda s: (-s.n, -len(s.rows)))
 
 
 def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -> SharedFolds:
@@ -691,137 +581,47 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     IncomparableRunsError
         No two methods share two folds.
     """
-    labels = frame.index.get_level_values(1)
-    complete = frame.notna().all(axis=1).to_numpy()
-    methods = list(dict.fromkeys(frame.index.get_level_values(0)))
-    folds = sorted(dict.fromkeys(labels))
-    at = pd.Index(methods, tupleize_cols=False)
-    where = pd.Index(folds, tupleize_cols=False)
-    i = at.get_indexer(frame.index.get_level_values(0))
-    j = where.get_indexer(labels)
+    i, methods = pd.factorize(frame.index.get_level_values(0))
+    j, folds = pd.factorize(frame.index.get_level_values(1), sort=True)
     whole = np.zeros((len(methods), len(folds)), dtype=bool)
-    whole[i, j] = complete
+    whole[i, j] = frame.notna().all(axis=1)
     recorded = np.bincount(i, minlength=len(methods))
-    counts = whole.astype(np.int64) @ whole.T.astype(np.int64)
+    counts = whole.astype(int) @ whole.T
     np.fill_diagonal(counts, 0)
     sharing = counts.max(axis=1, initial=0) >= min(2, len(folds))
-    gone = [name for name in asked if name not in set(methods)]
-    excluded = [Excluded("method", name, "has no values by fold") for name in gone]
-    lacking = {
-        methods[k]: _lacks(frame, methods[k], folds, whole[k])
-        for k in np.flatnonzero(~whole.all(axis=1))
-    }
+    excluded = {name: "has no values by fold" for name in asked if name not in methods}
+    lacking = {}
+    for k in np.flatnonzero(~whole.all(axis=1)):
+        rows = frame.loc[methods[k]].isna().stack()
+        parts = []
+        if recorded[k] < len(folds):
+            parts.append(f"has {recorded[k]} of the {len(folds)} folds")
+        if rows.any():
+            empty = some(f"{m} in fold {fold}" for fold, m in rows.index[rows])
+            parts.append(f"has no value of {empty}")
+        lacking[methods[k]] = " and ".join(parts)
     if sharing.sum() < 2:
-        reasons = {e.name: e.reason for e in excluded} | lacking
-        why = "; ".join(f"{name} {reason}" for name, reason in reasons.items())
+        why = "; ".join(f"{name} {reason}" for name, reason in (excluded | lacking).items())
         got = "1 method" if len(methods) == 1 else "none"
         raise IncomparableRunsError(
             "a test over folds needs two methods that share two folds, got "
             f"{got} on {': '.join(filter(None, [dataset, why]))}."
         )
-    few = "and shares fewer than two with each other method"
-    for k in np.flatnonzero(~sharing):
-        excluded.append(Excluded("method", methods[k], f"{lacking.pop(methods[k])}, {few}"))
-    rows = np.flatnonzero(sharing)
-    used = np.atleast_1d(whole[rows].any(axis=0))
+    for name in methods[~sharing]:
+        reason = lacking.pop(name)
+        excluded[name] = f"{reason}, and shares fewer than two with each other method"
     notes = []
     if lacking:
         notes.append(
             "Not all methods have the same folds, so each pair is compared on those that both "
             f"have: {some(f'{name} {reason}' for name, reason in lacking.items())}."
         )
+    used = whole[sharing].any(axis=0)
     return SharedFolds(
-        dataset,
-        [methods[k] for k in rows],
-        [fold for fold, has in zip(folds, used, strict=True) if has],
-        whole[rows][:, used],
-        recorded[rows],
-        tuple(excluded),
+        methods[sharing].tolist(),
+        folds[used].tolist(),
+        whole[sharing][:, used],
+        recorded[sharing],
+        tuple(Excluded("method", name, reason) for name, reason in excluded.items()),
         tuple(notes),
-    )
-
-
-def _lacks(
-    frame: pd.DataFrame,
-    name: str,
-    folds: Sequence[Hashable],
-    whole: Bools,
-) -> str:
-    """Which folds or values a method lacks."""
-    rows = frame.loc[name]
-    empty = [f"{m} in fold {f}" for (f, m), gap in rows.isna().stack().items() if gap]
-    parts = [f"has {len(rows)} of the {len(folds)} folds"] if len(rows) < len(folds) else []
-    return " and ".join([*parts, *([f"has no value of {some(empty)}"] if empty else [])])
-
-
-def over_sharings(
-    values: Array,
-    sharings: Sequence[Sharing],
-    methods: Sequence[str],
-    make: Callable[[Array, Protocol, list[str]], FoldTests],
-    n_measures: int,
-    least: int,
-) -> FoldTests:
-    """The tests of all pairs, each on the folds that its two methods share.
-
-    `make` tests the pairs of some methods on some folds: the values, how these came about, and the
-    methods. Its ValueError is raised for the pairs that share most folds; for others it is why they
-    were not tested, as is sharing fewer than `least` folds.
-    """
-
-    def tests_of(s: Sharing) -> FoldTests:
-        part = np.ascontiguousarray(values[s.members][:, s.folds])
-        return make(part, s.how, [methods[i] for i in s.members])
-
-    def tests_or_reason(s: Sharing) -> FoldTests | str:
-        n_folds = int(s.folds.sum())
-        if n_folds < 2:
-            return FEW_SHARED
-        if n_folds < least:
-            together = f"{n_measures} measures together"
-            return f"they have only {n_folds} folds in common, too few to test {together}"
-        try:
-            made = tests_of(s)
-        except ValueError as error:
-            return str(error).rstrip(".")
-        return made if made.test == main.test else _OTHER_PROTOCOL
-
-    first, *others = sharings
-    main = make(values, first.how, list(methods)) if not others else tests_of(first)
-    if not others:
-        return main
-    n = len(methods) * (len(methods) - 1) // 2
-    a, b = np.triu_indices(len(methods), 1)
-    numbers = {name: np.full(n, np.nan) for name in ("statistic", "f_statistic", "pvalue")}
-    problem = np.full(n, "", dtype=object)
-    tables = {
-        name: np.full((n, len(main.measures)), np.nan)
-        for name in ("differences", "directions", "posthoc_pvalues", "errors")
-    }
-    residual_df = np.full((n, 1), np.nan)
-    for s in sharings:
-        made: FoldTests | str = main if s is first else tests_or_reason(s)
-        if isinstance(made, str):
-            problem[s.rows] = made
-            continue
-        rows = made.table.iloc[s.inner]
-        problem[s.rows] = rows["problem"]
-        residual_df[s.rows] = made.residual_df
-        for name, column in numbers.items():
-            column[s.rows] = rows[name]
-        for name, table in tables.items():
-            table[s.rows] = getattr(made, name).to_numpy()[s.inner]
-    whole = {
-        **named_pairs(methods, a, b),
-        **numbers,
-        **decided(numbers["pvalue"], main.alpha),
-        "problem": problem,
-    }
-    return replace(
-        main,
-        table=pd.DataFrame(whole),
-        methods=list(methods),
-        residual_df=residual_df,
-        warnings=tuple(text for text in main.warnings if text.startswith("Left out")),
-        **{name: pd.DataFrame(table, columns=main.measures) for name, table in tables.items()},
     )

@@ -346,18 +346,7 @@ def record(comparison: FoldComparison) -> Data:
 
 
 def _manova(manova: ManovaResult | None) -> Data | None:
-    names = (
-        "statistic",
-        "pvalue",
-        "f_statistic",
-        "df",
-        "design",
-        "approximation",
-        "ratio",
-        "warnings",
-    )
-    return (
-        None
-        if manova is None
-        else {**doc.named(manova, *names), "table": manova.table.to_dict(orient="index")}
-    )
+    if manova is None:
+        return None
+    names = ("statistic", "pvalue", "f_statistic", "df", "design", "warnings")
+    return {**doc.named(manova, *names), "table": manova.table.to_dict(orient="index")}
