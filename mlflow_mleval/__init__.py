@@ -22,7 +22,6 @@ _PUBLIC = {
     "redundancy": "analysis.fusion",
     "instance_tests": "analysis.instance_tests",
     "hierarchical_t": "analysis.hierarchical_t",
-    "plan": "analysis.planning",
     "gate": "gates",
     "Study": "study",
     "load_study": "store.query",

@@ -3,7 +3,6 @@ from mlflow_mleval import callbacks as callbacks
 from mlflow_mleval import genai as genai
 from mlflow_mleval import losses as losses
 from mlflow_mleval import stats as stats
-from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank as bayesian_signed_rank
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_t as bayesian_t
 from mlflow_mleval.analysis.comparison import compare as compare
 from mlflow_mleval.analysis.folds.covariance import mardia as mardia
@@ -20,7 +19,6 @@ from mlflow_mleval.analysis.instance_tests import sign_test as sign_test
 from mlflow_mleval.analysis.loss_profiles import Profiles as Profiles
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
 from mlflow_mleval.analysis.planning import equivalence as equivalence
-from mlflow_mleval.analysis.planning import plan as plan
 from mlflow_mleval.analysis.planning import power_curve as power_curve
 from mlflow_mleval.analysis.posthoc.betting import betting as betting
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
@@ -98,7 +96,6 @@ __all__ = [
     "log_search",
     "losses",
     "merge",
-    "plan",
     "promethee",
     "redundancy",
     "scoring",

@@ -4,7 +4,6 @@ from mlflow_mleval.package import lazily
 
 #: Name -> its module.
 WHERE = {
-    "bayesian_signed_rank": "analysis.beyond_pvalues",
     "bayesian_t": "analysis.beyond_pvalues",
     "betting": "analysis.posthoc.betting",
     "bonferroni_dunn": "analysis.posthoc.nemenyi",
@@ -20,7 +19,6 @@ WHERE = {
     "max_t": "analysis.posthoc.max_t",
     "measure_intervals": "analysis.measure_intervals",
     "nemenyi": "analysis.posthoc.nemenyi",
-    "plan": "analysis.planning",
     "power_curve": "analysis.planning",
     "repeat_tests": "analysis.repeat_tests",
     "sign_test": "analysis.instance_tests",

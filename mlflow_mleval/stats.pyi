@@ -1,5 +1,4 @@
 # Written by tests/typed/make_stubs.py: what a type checker sees of names that load lazily.
-from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank as bayesian_signed_rank
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_t as bayesian_t
 from mlflow_mleval.analysis.folds.covariance import mardia as mardia
 from mlflow_mleval.analysis.folds.hotelling import five_by_two as five_by_two
@@ -11,7 +10,6 @@ from mlflow_mleval.analysis.instance_tests import instance_tests as instance_tes
 from mlflow_mleval.analysis.instance_tests import sign_test as sign_test
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
 from mlflow_mleval.analysis.planning import equivalence as equivalence
-from mlflow_mleval.analysis.planning import plan as plan
 from mlflow_mleval.analysis.planning import power_curve as power_curve
 from mlflow_mleval.analysis.posthoc.betting import betting as betting
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
@@ -23,7 +21,6 @@ from mlflow_mleval.analysis.ranks import skillings_mack as skillings_mack
 from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests
 
 __all__ = [
-    "bayesian_signed_rank",
     "bayesian_t",
     "betting",
     "bonferroni_dunn",
@@ -39,7 +36,6 @@ __all__ = [
     "max_t",
     "measure_intervals",
     "nemenyi",
-    "plan",
     "power_curve",
     "repeat_tests",
     "sign_test",

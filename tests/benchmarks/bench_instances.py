@@ -21,9 +21,8 @@ import pandas as pd
 from scipy import stats
 from timing import best, peak
 
-from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank, bayesian_t
+from mlflow_mleval.analysis.beyond_pvalues import bayesian_t
 from mlflow_mleval.analysis.instance_tests import instance_tests
-from mlflow_mleval.analysis.planning import plan
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 
 MEASURES = ["f1", "accuracy", "precision", "recall", "hamming_loss"]
@@ -83,13 +82,6 @@ def main() -> int:
             f"scipy wilcoxon alone, from {SAMPLE} of 950",
             per_signs,
         )
-    table = pd.DataFrame(rng.normal(size=(11, 12)) + 0.2 * np.arange(12))
-    row(
-        "Bayesian signed rank, 66 pairs x 11 datasets, 20,000 draws",
-        lambda: bayesian_signed_rank(table, 0.1),
-        5.0,
-        100,
-    )
     many = pd.DataFrame(rng.normal(size=(10, 500)))
     a, b = np.triu_indices(500, 1)
     part = list(zip(a, b, strict=True))[:: len(a) // 200]
@@ -107,12 +99,6 @@ def main() -> int:
         200,
         "scipy t, from 200",
         loop,
-    )
-    row(
-        "plan, 19,900 pairs x 30 datasets",
-        lambda: plan(pd.DataFrame(rng.normal(size=(30, 200)))),
-        30.0,
-        200,
     )
     wide = pd.DataFrame(rng.normal(size=(30, 100)))
     row("max-T, 4,950 pairs x 30 datasets, 9,999 draws", lambda: max_t(wide), 5.0, 200)

@@ -46,9 +46,8 @@ PAIRS = 500
 #: A decision in a cell.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
 PARTS = {
-    "bayes": "Bayesian signed ranks",
+    "bayes": "Probabilities",
     "equivalence": "Equivalence",
-    "plan": "Planning",
     "curve": "Power of max-T",
 }
 
@@ -69,7 +68,7 @@ def _blocks(c: Comparison, depth: int) -> list[Any]:
     found = present(c.beyond)
     blocks: list[Any] = [Text(sentences(c), "points", depth=depth)]
     blocks += doc.points(found.warnings, "Doubts about these", depth=depth)
-    if found.bayes is not None and found.plan is not None:
+    if found.bayes is not None:
         blocks.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
     if found.curve is not None:
         blocks.append(power_figure(found.curve, "by step-down max-T"))
@@ -81,9 +80,7 @@ def sentences(c: Comparison) -> list[str]:
     reasons.
     """
     found = present(c.beyond)
-    parts: list[Any] = [found.bayes, found.equivalence]
-    if found.curve is None or len(present(found.plan).table) > 1:  # else the curve says it
-        parts.append(found.plan)
+    parts = (found.bayes, found.equivalence)
     texts = [
         f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter."
     ]
@@ -101,13 +98,12 @@ def sentences(c: Comparison) -> list[str]:
 
 def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: str) -> Table:
     """The pairs, the better one by mean rank first, the most certain ones at the top:
-    probabilities, equivalence, planning.
+    probabilities, equivalence.
 
     `order` has the methods, best first; `what` is compared.
     """
     table = present(found.pair_table(order))
     bayes = present(found.bayes)
-    planned = present(found.plan)
     shown = table.head(PAIRS)
     columns = [
         *doc.pair(shown),
@@ -126,7 +122,7 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
             "<",
             note=(
                 f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number "
-                f"of pairs, of which chance would call {present(bayes.by_chance):.1f} different."
+                f"of pairs, of which chance would call {bayes.by_chance:.1f} different."
             ),
         ),
         _probabilities(
@@ -140,22 +136,10 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
         ),
         _probabilities("P same", shown["p_equivalent"], keep=3),
         _probabilities("P second", shown["p_b"], keep=3),
-        Column(
-            f"{planned.over} needed",
-            [*map(_needed, shown["needed"], shown["needed_low"], shown["needed_high"])],
-            "<",
-            keep=2,
-            note=(
-                f"{planned.over.capitalize()} needed to separate the pair with power "
-                f"{planned.power:g} if the effect is the observed one, and from the largest to "
-                f"the smallest effect that the data allow; there are {planned.n}. ∞: no number "
-                "is enough."
-            ),
-        ),
     ]
     if found.equivalence:
         note = "Equivalent p: two one-sided tests, corrected for the number of pairs."
-        columns.insert(-1, pvalues("equivalent p", shown["equivalence_p"], keep=1, note=note))
+        columns.append(pvalues("equivalent p", shown["equivalence_p"], keep=1, note=note))
     return Table(columns, len(table), title, things="pairs", depth=PAGE)
 
 
@@ -189,7 +173,7 @@ def data(c: Comparison) -> Data:
         "beyond": {
             **doc.named(found, "rope", "methods"),
             "sentences": sentences(c),
-            **doc.named(found, "bayes", "equivalence", "plan", "curve", "absent", "warnings"),
+            **doc.named(found, "bayes", "equivalence", "curve", "absent", "warnings"),
         }
     }
 
@@ -203,14 +187,6 @@ def probability(p: float) -> str:
     if not np.isfinite(p):
         return NONE
     return ">.99" if p > 0.99 else "<.01" if p < 0.01 else f"{p:.2f}".removeprefix("0")
-
-
-def _needed(*numbers: float) -> str:
-    """How many it takes, and the range that the data allow."""
-    if np.isnan(numbers[0]):
-        return NONE
-    now, least, most = ("∞" if np.isinf(x) else f"{x:,.0f}" for x in numbers)
-    return now if now == least == most else f"{now} ({least}–{most})"
 
 
 # --------------------------------------------------------------------------------------------------
