@@ -50,7 +50,7 @@ def compared(
     Parameters
     ----------
     choices : mapping
-        Arguments of `load_study` and `compare` by name, and `anytime`, `protocol`, `ratio`,
+        Arguments of `load_study`, `fuse` and `compare` by name, and `anytime`, `protocol`, `ratio`,
         `paired`. Others are not heeded, nor is what is empty.
     whole : bool
         Whether all that a report tells is computed: stability, loss profiles and, of few runs,
@@ -148,6 +148,7 @@ def comparison_of(
     same by other weights, if there is any.
     """
     from mlflow_mleval.analysis.comparison import compare
+    from mlflow_mleval.analysis.fusion import fuse
 
     study = material.study
     options = _options(choices)
@@ -155,16 +156,19 @@ def comparison_of(
         f"comparing {count(len(study.methods), 'method')} on "
         f"{count(len(study.datasets), 'dataset')} by {count(len(study.measures), 'measure')} …"
     )
+    fusing = _of(fuse, choices)
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
-        if isinstance(options.get(name), dict):
-            options[name] = dict.fromkeys(study.measures, default) | options[name]
+        if isinstance(fusing.get(name), dict):
+            fusing[name] = dict.fromkeys(study.measures, default) | fusing[name]
     if before is not None:
-        return before.reweighed(options.get("weights", "entropy"))
+        return before.reweighed(fusing.get("weights", "entropy"))
     folds = {"protocol": None, "ratio": None, "paired": True}
     options["over_folds"] = {key: choices.get(key, default) for key, default in folds.items()}
+    stability = whole and choices.get("n_resamples", True)
     beside = {"profiles": material.profiles, "instances": material.instances}
     with stage("comparing", "steps") as step:
-        return compare(study, **options, **beside, stability=whole, progress=step)
+        fusion = fuse(study, **fusing)
+        return compare(fusion, **options, **beside, stability=stability, progress=step)
 
 
 def _options(choices: Choices) -> dict[str, Any]:

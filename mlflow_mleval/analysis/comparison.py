@@ -73,7 +73,7 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.sentences import Argument, Message
-from mlflow_mleval.study import Study, left_out
+from mlflow_mleval.study import Study
 from mlflow_mleval.validation import at_least_one, known_keywords, one_of, probability
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
@@ -88,6 +88,8 @@ if TYPE_CHECKING:
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
 MIN_DATASETS = 2
+#: Random weightings that say how often each method gets each rank.
+WEIGHTINGS = 10_000
 #: By what methods may be in order.
 ORDERS = ("mean-value", "mean-rank")
 FLOWS = ["phi_plus", "phi_minus", "phi"]
@@ -99,14 +101,12 @@ class Ground:
 
     Attributes
     ----------
-    study : As it was given, before its policy for missing values was applied.
     overlap : How measures correlate; None where there are too few measures or methods to ask.
     order : By what methods shall be in order, if that was asked for.
     examined : Whether it is asked how sure the ranking is.
     folds, profiles, instances, absent : As of a Comparison.
     """
 
-    study: Study
     overlap: Correlation | None
     order: str | None
     examined: bool
@@ -648,25 +648,17 @@ class Comparison(Detailed):
 
 @known_keywords
 def compare(
-    study: Study,
+    study: Study | Fusion,
     *,
     on: str = FUSED,
-    preference: Any = "v_shape",
-    weights: Any = "entropy",
-    p: Any = None,
-    q: Any = None,
-    s: Any = None,
-    drop_constant: bool = False,
     order: str | None = None,
     alpha: float = 0.05,
     ties: str = "correct",
     test: str = "max-t",
-    correction: str = "holm",
     control: str | None = None,
     missing_is_failure: bool = False,
     max_correlation: float = 0.9,
-    stability: bool = False,
-    n_resamples: int = 10_000,
+    stability: bool | int = False,
     seed: int = 0,
     over_folds: Mapping[str, Any] | None = None,
     profiles: Profiles | None = None,
@@ -680,12 +672,11 @@ def compare(
 
     Parameters
     ----------
-    study : Study
-        At least two methods; its policy for missing values is applied.
+    study : Study or Fusion
+        At least two methods; its policy for missing values is applied. To choose preference,
+        thresholds or weights, give ``fuse(study, …)``.
     on : str
         "fused" or a measure: what is compared. The only measure of a study is compared as itself.
-    preference, weights, p, q, s, drop_constant
-        As in `fuse`.
     order : {"mean-value", "mean-rank"}, optional
         Whether methods are in the order of the mean over datasets of what is compared, or of their
         mean rank, as in older papers. By default that which the deciding test compares: the mean
@@ -697,8 +688,6 @@ def compare(
     test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg", "anytime"}
         Which test decides about pairs; "anytime", by betting, may be looked at again whenever
         datasets have come; "bonferroni-dunn", for which "nemenyi" may stand, needs a control.
-    correction : str
-        Correction of the p-values of signed ranks for their number.
     control : str, optional
         Compare every method with this one only.
     missing_is_failure : bool
@@ -707,11 +696,11 @@ def compare(
         for tests of mean ranks, which need every cell).
     max_correlation : float
         Absolute correlation above which a measure is redundant.
-    stability : bool
-        Whether to examine how sure the ranking is (weights, draws, left-out methods, other
-        functions and policies).
-    n_resamples, seed : int
-        Random weight vectors for the rank acceptability.
+    stability : bool or int
+        Whether to examine how sure the ranking is (weights, left-out methods, other functions and
+        policies); a number says by how many random weightings, 10,000 by default.
+    seed : int
+        Of everything random.
     over_folds : mapping, optional
         Options of `compare_folds`: measures, protocol, ratio, paired.
     profiles : Profiles, optional
@@ -742,17 +731,14 @@ def compare(
     """  # noqa: E501
     if test == "nemenyi" and control is not None:
         test = "bonferroni-dunn"
-    on = study.measures[0] if len(study.measures) == 1 else on
-    _check(study, on, test, control, missing_is_failure)
+    fusion = study if isinstance(study, Fusion) else fuse(study)
+    full = fusion.study
+    on = full.measures[0] if len(full.measures) == 1 else on
+    _check(fusion.given, on, test, control, missing_is_failure)
     if rope is not None:
         beyond_pvalues.checked_rope(rope, "what is compared")
     probability(alpha, "alpha")
-    choices = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s}
-    choices["drop_constant"] = drop_constant
-    if stability:
-        at_least_one(n_resamples, "n_resamples")
-    fusion = fuse(study, **choices)
-    full = fusion.study
+    n_resamples = WEIGHTINGS if stability is True else at_least_one(stability or 1, "stability")
     steps = iter(range(1, n := 4 + len(full.datasets) * (full.folds is not None)))
 
     def step(result: Any = None) -> Any:
@@ -771,16 +757,15 @@ def compare(
         overlap = step(overlap_of(full))
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
-    ground = Ground(study, overlap, order, stability, by_fold, along, by_instance, absent)
+    ground = Ground(overlap, order, bool(stability), by_fold, along, by_instance, absent)
     options = {
         "on": on,
-        **choices,
+        **fusion.options,
         "order": order,
         "missing": full.missing,
         "alpha": alpha,
         "ties": ties,
         "test": test,
-        "correction": correction,
         "control": control,
         "missing_is_failure": missing_is_failure,
         "threshold": max_correlation,
@@ -797,12 +782,12 @@ def compare(
 
 def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Comparison:
     """The comparison by these weights."""
-    study, full, absent = ground.study, fusion.study, dict(ground.absent)
+    study, full, absent = fusion.given, fusion.study, dict(ground.absent)
     on, test, counted = (options[name] for name in ("on", "test", "missing_is_failure"))
     table, ranks = _tested(fusion, on)
     there = _there(study, on, table) | counted
     flows = table if on == FUSED else v_shape(table)
-    chosen = {name: options[name] for name in ("alpha", "correction", "control", "seed")}
+    chosen = {name: options[name] for name in ("alpha", "control", "seed")}
     chosen |= {"arrival": full.arrival, "bound": _bound(fusion, on)}
     tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
     tests = _tests_over_datasets(tested, options["ties"], test, absent)
@@ -892,11 +877,8 @@ def _check(
     if missing_is_failure and study.missing != "worst":
         text = "`missing_is_failure` must be False where missing results do not count as the worst"
         raise ValueError(Message(f"{text}. Choose ", Argument("missing", "worst"), "."))
-    methods = ", ".join(study.methods)
-    if len(study.methods) < 2:
-        only = f"the study holds one method only ({methods}); a comparison needs two."
-        raise IncomparableRunsError(" ".join([only, *left_out(study.excluded)]))
     if control is not None and control not in study.methods:
+        methods = ", ".join(study.methods)
         raise IncomparableRunsError(f"the control {control!r} is not among the methods {methods}.")
     if on != FUSED:
         study.cells(on)
@@ -917,7 +899,7 @@ def _stability(
         absent["stability.leave_one_out"] = "needs three methods"
     matrix = None if ground.overlap is None else ground.overlap.matrix
     draws = options["n_draws"], options["seed"]
-    return st.Stability(fusion, ground.study, again, matrix, *draws)
+    return st.Stability(fusion, fusion.given, again, matrix, *draws)
 
 
 def _by_instance(

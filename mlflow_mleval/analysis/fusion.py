@@ -25,8 +25,9 @@ from mlflow_mleval.analysis.promethee import (
     tied_ranks,
 )
 from mlflow_mleval.analysis.ranks import components
+from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Fusion:
     ranks, phi : Datasets x methods: PROMETHEE II rank and net flow.
     weights : Datasets x measures.
     study : The study with its policy for missing values applied.
+    given : The same as it was given, before that.
     options : preference, weights, p, q, s, drop_constant as chosen. Thresholds that are None were set per dataset.
     warnings : Those of the results, each with the datasets it concerns.
     flows : The flows of all datasets in arrays, datasets and methods in the order of the study.
@@ -57,6 +59,7 @@ class Fusion:
     options: dict[str, Any]
     warnings: tuple[str, ...]
     flows: WeighedFlows = field(repr=False)
+    given: Study = field(repr=False)
 
     @property
     def results(self) -> Mapping[str, PrometheeResult]:
@@ -71,7 +74,7 @@ class Fusion:
     def reweighed(self, weights: Weights) -> Fusion:
         """The same with other weights."""
         options = {**self.options, "weights": weights}
-        return _fused(self.study, self.flows.by_measure, options)
+        return _fused(self.study, self.given, self.flows.by_measure, options)
 
     def refit(self, study: Study) -> Fusion:
         """The same choices applied to another study, such as this one with fewer measures or
@@ -110,7 +113,11 @@ def fuse(
     >>> fuse(Study.from_frame(frame)).ranking.mean_rank.to_dict()
     {'b': 1.0, 'a': 2.0}
     """  # noqa: E501
-    study = study.complete()
+    if len(study.methods) < 2:
+        methods = ", ".join(study.methods)
+        only = f"the study holds one method only ({methods}); a comparison needs two."
+        raise IncomparableRunsError(" ".join([only, *left_out(study.excluded)]))
+    full = study.complete()
     options = {
         "preference": preference,
         "weights": weights,
@@ -119,10 +126,12 @@ def fuse(
         "s": s,
         "drop_constant": drop_constant,
     }
-    return _fused(study, study_flows(study, preference, p, q, s), options)
+    return _fused(full, study, study_flows(full, preference, p, q, s), options)
 
 
-def _fused(study: Study, by_measure: FlowsByMeasure, options: Mapping[str, Any]) -> Fusion:
+def _fused(
+    study: Study, given: Study, by_measure: FlowsByMeasure, options: Mapping[str, Any]
+) -> Fusion:
     """A completed study with its flows by measure, fused by the weights of the options."""
     weights = options["weights"]
     if isinstance(weights, pd.Series):
@@ -150,7 +159,7 @@ def _fused(study: Study, by_measure: FlowsByMeasure, options: Mapping[str, Any])
     warnings = tuple(
         f"On {_where(names, len(datasets))}: {text}" for text, names in concerned.items()
     )
-    return Fusion(ranking, ranks, phi, by_dataset, study, options, warnings, flows)
+    return Fusion(ranking, ranks, phi, by_dataset, study, options, warnings, flows, given)
 
 
 def study_flows(

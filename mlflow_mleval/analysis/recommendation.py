@@ -340,7 +340,7 @@ def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
         values = values[values.index.isin(often, level="method")]
         there = Study(values, c.study.directions, missing="drop-datasets")
         try:
-            then = compare(there, **options)
+            then = compare(c.fusion.refit(there), **options)
         except (MlevalError, ValueError):  # too little was there
             continue
         about = {"methods": then.order, "n_datasets": len(then.study.datasets)}

@@ -319,13 +319,6 @@ tests = (
     ),
     Option(
         "Tests",
-        "--correction",
-        type=Choice(["holm", "bonferroni", "none"]),
-        default="holm",
-        help="How to correct the p-values of Wilcoxon's test for their number.",
-    ),
-    Option(
-        "Tests",
         "--ties",
         type=Choice(["correct", "ignore"]),
         default="correct",

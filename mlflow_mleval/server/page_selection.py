@@ -48,7 +48,7 @@ _ELSEWHERE = {
 _SHAPED = {
     *({*FLAGS} - {"percent"}),
     *("max_correlation", "preference", "weights", "p", "q", "s"),
-    *("on", "order", "test", "correction", "control", "alpha", "rope", "seed"),
+    *("on", "order", "test", "control", "alpha", "rope", "seed"),
 }
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
@@ -87,7 +87,6 @@ def options() -> dict[str, click.Option]:
 #: left out of what was read.
 COMPARING = {
     "control",
-    "correction",
     "drop-constant",
     "exclude-measure",
     "missing-is-failure",
@@ -368,7 +367,6 @@ def offered() -> dict[str, list[tuple[str, str]]]:
     """The values that the page offers of options, as their registries call them, the default first:
     that need not stand in the address.
     """
-    from mlflow_mleval.analysis.pairs import CORRECTIONS
     from mlflow_mleval.analysis.posthoc import tests
     from mlflow_mleval.report.content.decision import PREFERENCES
 
@@ -377,7 +375,7 @@ def offered() -> dict[str, list[tuple[str, str]]]:
         for test in tests()
         if test.asked != "anytime"  # an option of its own
     }
-    words = {"test": titles, "correction": CORRECTIONS, "preference": PREFERENCES}
+    words = {"test": titles, "preference": PREFERENCES}
     values = {}
     for name, texts in words.items():
         default = str(options()[name].default)

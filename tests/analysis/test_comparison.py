@@ -3,12 +3,14 @@
 import sys
 import types
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.study import Excluded, Study
 
@@ -25,6 +27,10 @@ def study_of(n_methods, n_datasets, seed=0, gap=0.0, measures=("f1", "hamming_lo
                 row[m] = 1 - quality if m == "hamming_loss" else quality
             rows.append(row)
     return Study.from_frame(pd.DataFrame(rows))
+
+
+def test_a_comparison_has_few_options():
+    assert len(signature(compare).parameters) - 1 <= 16
 
 
 def test_clear_differences_are_separated():
@@ -126,9 +132,7 @@ def test_control_compares_with_it_only():
 
 
 def test_the_same_seed_gives_the_same_draws():
-    a, b = (
-        compare(study_of(3, 4), stability=True, n_resamples=200, seed=3).stability for _ in range(2)
-    )
+    a, b = (compare(study_of(3, 4), stability=200, seed=3).stability for _ in range(2))
     assert (
         a.acceptability.acceptability.equals(b.acceptability.acceptability)
         and a.acceptability.seed == 3
@@ -138,9 +142,9 @@ def test_the_same_seed_gives_the_same_draws():
 @pytest.mark.parametrize("on", ["fused", "f1"])
 def test_other_weights_make_anew_only_what_they_change(on):
     study = with_a_gap(study_of(4, 8, gap=0.02), ("d0", "m1"))
-    options = {"on": on, "stability": True, "n_resamples": 20, "order": "mean-rank", "rope": 0.1}
+    options = {"on": on, "stability": 20, "order": "mean-rank", "rope": 0.1}
     weights = {"f1": 3, "hamming_loss": 1}
-    before, fresh = compare(study, **options), compare(study, weights=weights, **options)
+    before, fresh = compare(study, **options), compare(fuse(study, weights=weights), **options)
     after = before.reweighed(weights)
     assert after.report().to_dict() == fresh.report().to_dict() != before.report().to_dict()
     assert after.ground is before.ground and after.folds is before.folds
@@ -266,7 +270,7 @@ def test_what_the_lead_survives_is_what_the_scenarios_say():
     study = study_of(4, 7, gap=0.004, measures=("f1", "hamming_loss"))
     values = study.values.copy()
     values.loc[("d0", "m1")] = np.nan
-    found = compare(Study(values, study.directions, "worst"), stability=True, n_resamples=20)
+    found = compare(Study(values, study.directions, "worst"), stability=20)
     said = found.survivals()
     others = {key: part for key, part in found.scenarios.items() if not part["chosen"].all()}
     lost = {}
@@ -302,7 +306,7 @@ def test_a_report_is_made_by_the_layer_of_reports(monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("options", [{}, {"stability": True, "n_resamples": 5, "rope": 0.1}])
+@pytest.mark.parametrize("options", [{}, {"stability": 5, "rope": 0.1}])
 @pytest.mark.parametrize("methods", [2, 3])
 def test_progress_ends_with_the_last_step(methods, options):
     told = []

@@ -23,13 +23,13 @@ LONG = [
 
 @pytest.fixture(scope="module")
 def hostile_page() -> str:
-    return render(nasty(stability=True, n_resamples=50), experiments=NASTY)
+    return render(nasty(stability=50), experiments=NASTY)
 
 
 @pytest.fixture(scope="module")
 def long_page() -> str:
     study = study_of(9, 14, gap=0.004, names=LONG, measures=("f1", "hamming_loss", "recall"))
-    return render(compare(study, stability=True, n_resamples=50))
+    return render(compare(study, stability=50))
 
 
 @pytest.mark.parametrize("width", [320, 600, 1400])
@@ -43,7 +43,7 @@ def test_the_page_never_scrolls_sideways(show, hostile_page, long_page, width):
 @pytest.mark.parametrize("width", [600, 1400])
 def test_no_label_of_a_figure_is_cut_or_covered(show, long_page, width):
     study = study_of(30, 12, gap=0.002, measures=("f1", "hamming_loss", "recall"))
-    thirty = render(compare(study, stability=True, n_resamples=20))
+    thirty = render(compare(study, stability=20))
     for page in (study_page(), long_page, thirty):
         chrome = show(page, width)
         chrome.execute_script(OPEN_ALL)
@@ -150,7 +150,7 @@ def test_the_answer_can_be_copied_as_text(show):
     chrome.execute_script(area)
     chrome.switch_to.active_element.send_keys(Keys.CONTROL, "v")
     pasted = chrome.execute_script("return document.activeElement.value")
-    assert pasted == rendered(published(stability=True, n_resamples=500), "text")
+    assert pasted == rendered(published(stability=500), "text")
 
 
 def test_sections_fold(show):

@@ -16,6 +16,7 @@ from page_servers import ADMIN, api, grant, page_server, revoke
 from waiting import MLFLOW_SETTINGS, PATIENCE
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report.text import fixed
 from mlflow_mleval.study import Study
 
@@ -267,7 +268,7 @@ def test_each_method_keeps_its_numbers_after_a_slider(reader, site):
     reader.until("!document.querySelector('main.old, #ranking [aria-busy], #decision [aria-busy]')")
     given = dict(pair.split("=") for pair in reader.chosen()["weights"][0].split(","))
     study = Study.from_frame(close_race(), maximize=RACE)
-    c = compare(study, weights={name: float(weight) for name, weight in given.items()})
+    c = compare(fuse(study, weights={name: float(weight) for name, weight in given.items()}))
     wanted = [[m, fixed(c.ranking.set_index("method")["phi"][m], 3)] for m in c.order]
     assert reader.js(shown) == wanted and [m for m, _ in wanted] != [m for m, _ in before]
     assert c.leader in reader.text("#decision")

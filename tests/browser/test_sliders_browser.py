@@ -12,6 +12,7 @@ import pytest
 from report_cases import NASTY, nasty, render, study_of
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
+from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.report.text import fixed, terminal
 from mlflow_mleval.study import Study
@@ -265,7 +266,7 @@ def test_a_newer_ranking_keeps_its_own_rows(page):
     silent once the new ones are there.
     """
     page.execute_script(SET, [150, None, 30, 30], True)
-    newer = render(compare(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1}), "html")
+    newer = render(compare(fuse(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1})), "html")
     come = """
 const [page, key] = arguments, part = new DOMParser().parseFromString(page, "text/html").getElementById(key);
 const place = document.querySelector(`#${key} .body`);
@@ -274,13 +275,13 @@ place.replaceChildren(...part.querySelector(".body").childNodes);
 document.dispatchEvent(new CustomEvent("mleval:fragment", {detail: place}));
 """  # noqa: E501
     page.execute_script(come, newer, "ranking")
-    answer = compare(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1})
+    answer = compare(fuse(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1}))
     agrees(page.execute_script(READ), answer)
     assert page.execute_script(DIMMED.replace(".stale", "#ranking .stale")) == []
     page.execute_script(come, newer, "what-if")
     agrees(page.execute_script(READ), answer)
     page.execute_script(SET, [90] * 4, True)
-    equal = compare(tied(), weights=dict.fromkeys("abcd", 1))
+    equal = compare(fuse(tied(), weights=dict.fromkeys("abcd", 1)))
     agrees(page.execute_script(READ), equal)
     page.execute_script("dispatchEvent(new Event('beforeprint'))")
     agrees(page.execute_script(READ), answer)
@@ -334,7 +335,7 @@ def test_many_datasets_are_drawn_by_rank(show):
     chrome = show(render(compare(study), "html"))
     chrome.execute_script(SET, [180, 100], True)
     weights = options_of(chrome.execute_script(SAID))[0]
-    again = compare(study, weights=weights)
+    again = compare(fuse(study, weights=weights))
     for row in chrome.execute_script(READ):
         cells = np.array_split(np.sort(again.ranks[row["method"]].to_numpy()), 44)
         assert row["tones"] == pytest.approx(

@@ -148,7 +148,6 @@ def test_options_that_do_not_fit_are_wrong_usage(store):
         ["--on", "f1"],
         ["--control", "good"],
         ["--draws", "99"],
-        ["--correction", "none"],
         ["--weights", "equal"],
         ["--missing", "worst"],
         ["--seed", "1"],

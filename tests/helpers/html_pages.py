@@ -55,4 +55,4 @@ def render(comparison, **provenance) -> str:
 
 @cache
 def study_page() -> str:
-    return render(published(stability=True, n_resamples=500))
+    return render(published(stability=500))

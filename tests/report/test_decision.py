@@ -14,7 +14,7 @@ from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import sentences
 from mlflow_mleval.study import Study
 
-CLEAR = {"stability": True, "n_resamples": 20}
+CLEAR = {"stability": 20}
 
 
 def said(comparison):

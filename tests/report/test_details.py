@@ -91,7 +91,7 @@ def test_a_cell_has_its_runs_with_their_values_and_where_they_lie():
 
 
 def test_a_method_has_its_ranks_places_and_pairs():
-    c = published(stability=True, n_resamples=500)
+    c = published(stability=500)
     found = measures_of_method(c, "RF-PCT")
     assert found.loc["coverage", "place"] == 1
     assert found["mean_rank"].tolist() == [
@@ -121,7 +121,7 @@ def test_a_method_has_its_ranks_places_and_pairs():
 
 
 def test_a_pair_has_its_differences_and_what_each_test_says():
-    c = published(stability=True, n_resamples=500)
+    c = published(stability=500)
     found, back = (measures_of_pair(c, *pair) for pair in (("BR", "ECC"), ("ECC", "BR")))
     filled = {d for d, m in c.study.filled if m in ("BR", "ECC")}
     kept = [d for d in c.study.datasets if d not in filled]
@@ -189,7 +189,7 @@ def test_hostile_names_are_text_and_found_as_shown():
 )
 def test_what_is_not_there_is_refused(asked, says):
     with pytest.raises((ValueError, IncomparableRunsError), match=says):
-        published(stability=True, n_resamples=500).detail(**asked)
+        published(stability=500).detail(**asked)
 
 
 def test_what_a_policy_supplied_has_a_star_wherever_it_stands():

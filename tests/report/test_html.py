@@ -15,6 +15,7 @@ from report_cases import NASTY, PROVENANCE, nasty, published, published_study, s
 from report_cases import render as rendered
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.provenance import REFERENCES, bibliography
@@ -23,7 +24,7 @@ from mlflow_mleval.report.text import terminal
 
 def test_the_answer_comes_first_and_all_of_it():
     page = Page(study_page())
-    c = published(stability=True, n_resamples=500)
+    c = published(stability=500)
     keys = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "id" in attrs]
     assert keys == [
         "decision",
@@ -71,7 +72,7 @@ def test_a_report_is_read_in_minutes():
 
 
 def test_names_in_tables_say_what_they_name():
-    page, c = Page(study_page()), published(stability=True, n_resamples=500)
+    page, c = Page(study_page()), published(stability=500)
     told = {
         what: {a[f"data-{what}"] for _, a in page.elements if f"data-{what}" in a}
         for what in ("method", "dataset")
@@ -84,7 +85,7 @@ def test_names_in_tables_say_what_they_name():
 
 
 def test_without_doubts_there_is_no_box():
-    c = compare(study_of(6, 20, gap=0.02), weights="equal")
+    c = compare(fuse(study_of(6, 20, gap=0.02), weights="equal"))
     assert not c.doubts
     page = Page(render(c))
     assert "doubts" not in page.sections
@@ -93,7 +94,7 @@ def test_without_doubts_there_is_no_box():
 
 
 def test_tables_hold_the_figures_of_the_comparison():
-    c, page = published(stability=True, n_resamples=500), Page(study_page())
+    c, page = published(stability=500), Page(study_page())
     ranking = c.fusion.ranking
     for method in ranking.index:
         assert f"{ranking.mean_rank[method]:.2f}" in page.section("ranking")
@@ -135,7 +136,7 @@ def test_bibtex_of_the_methods_that_were_used_and_no_others():
         entries = json.loads(rendered(c, "json"))["references"]
         return set(re.findall(r"@\w+\{(\w+),", "\n".join(entries)))
 
-    fused, one = keys(published(stability=True, n_resamples=500)), keys(published(on="macro_f1"))
+    fused, one = keys(published(stability=500)), keys(published(on="macro_f1"))
     assert {
         "brans1985",
         "eftimov2019",
@@ -215,9 +216,7 @@ def test_the_policy_lets_only_our_script_run():
 def test_hostile_names_are_text_everywhere():
     benign = Page(study_page())
     command = "mleval report -n '</script><script>alert(1)</script>'"
-    hostile = Page(
-        render(nasty(stability=True, n_resamples=50), command=command, experiments=NASTY)
-    )
+    hostile = Page(render(nasty(stability=50), command=command, experiments=NASTY))
     assert {t for t, _ in hostile.elements} <= {t for t, _ in benign.elements}
     assert {a for _, attrs in hostile.elements for a in attrs} <= {
         a for _, attrs in benign.elements for a in attrs
@@ -237,7 +236,7 @@ def test_names_cut_in_the_middle_keep_their_whole_in_a_tooltip():
 
 @pytest.mark.parametrize("missing", ["worst", "drop-datasets", "drop-methods"])
 def test_every_policy_has_its_page(missing):
-    page = Page(render(compare(published_study(missing), stability=True, n_resamples=50)))
+    page = Page(render(compare(published_study(missing), stability=50)))
     assert f"policy {missing}" in page.section("provenance")
 
 
@@ -246,14 +245,14 @@ def test_every_policy_has_its_page(missing):
     [
         (study_of(2, 1, measures=("f1",)), {}, "No test over datasets is possible"),
         (study_of(2, 3), {}, "2 methods compared on 3 datasets"),
-        (study_of(30, 5), {"stability": True, "n_resamples": 20}, "30 methods compared"),
+        (study_of(30, 5), {"stability": 20}, "30 methods compared"),
         (study_of(5, 12, gap=0.02), {"control": "m2"}, "Every method against the control"),
         (
             study_of(5, 12, gap=0.02),
-            {"on": "hamming_loss", "stability": True, "n_resamples": 20},
+            {"on": "hamming_loss", "stability": 20},
             "by hamming_loss",
         ),
-        (study_of(3, 6, decimals=1), {"stability": True, "n_resamples": 20}, "3 methods"),
+        (study_of(3, 6, decimals=1), {"stability": 20}, "3 methods"),
         (study_of(4, 6), {"weights": {"f1": 2, "hamming_loss": 1}}, "hamming_loss 1"),
         (study_of(4, 6), {"preference": "linear", "q": 0.01, "p": 0.2}, "p = 0.2; q = 0.01"),
     ],
@@ -284,7 +283,7 @@ def test_four_hundred_methods_are_summarised():
 def test_the_page_is_small_and_the_same_each_time():
     html = study_page()
     assert len(html.encode()) < 400_000
-    assert html == render(published(stability=True, n_resamples=500))
+    assert html == render(published(stability=500))
 
 
 def test_provenance_may_be_bare():

@@ -27,9 +27,7 @@ def test_the_page_is_up_to_date(script):
 
 
 def test_a_report_has_these_keys_and_no_others():
-    assert set(compare(study_of(3, 6), stability=True, n_resamples=20).report().to_dict()) == set(
-        glossary("keys")
-    )
+    assert set(compare(study_of(3, 6), stability=20).report().to_dict()) == set(glossary("keys"))
 
 
 def test_files_beside_a_report_have_these_columns():

@@ -33,9 +33,7 @@ def test_json_keeps_its_keys():
     instances = mleval.instance_tests({m: {"f1": TABLE[m]} for m in TABLE}, ["f1"], n_resamples=99)
     assert plain(instances)["n_draws"] == instances.n_resamples == 99
     record = (
-        mleval.compare(
-            study_of(4, 10), stability=True, n_resamples=20, rope=0.01, max_correlation=0.7
-        )
+        mleval.compare(study_of(4, 10), stability=20, rope=0.01, max_correlation=0.7)
         .report()
         .to_dict()
     )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from report_cases import NASTY, PROVENANCE, nasty, published, published_study, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report import text as escape
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content import measures as sensitivity
@@ -41,7 +42,7 @@ CASES = {
     "one measure tested": lambda: published(on="f1", control="BR"),
     "one dataset": lambda: compare(study_of(3, 1)),
     "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
-    "hostile names": lambda: nasty(stability=True, n_resamples=20),
+    "hostile names": lambda: nasty(stability=20),
 }
 
 
@@ -273,7 +274,7 @@ def test_every_dataset_has_its_flows_by_measure_and_gaia_plane():
     frame = pd.DataFrame(
         {"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.5, 0.6, 0.9]}
     )
-    found = as_dict(compare(Study.from_frame(frame), weights="equal"))["promethee"]["d"]
+    found = as_dict(compare(fuse(Study.from_frame(frame), weights="equal")))["promethee"]["d"]
     assert found["unicriterion"]["a"]["f1"] == pytest.approx((0.3 + 0.4) / 0.4 / 2)
     assert set(found["gaia"]) == {"methods", "measures", "axis", "explained"}
     assert found["thresholds"]["f1"]["p"] == pytest.approx(0.4)
@@ -284,7 +285,7 @@ def test_every_dataset_has_its_flows_by_measure_and_gaia_plane():
 
 
 def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
-    found = compare(study_of(6, 3), stability=True, n_resamples=20, rope=0.01)
+    found = compare(study_of(6, 3), stability=20, rope=0.01)
     whole = as_dict(found)
     assert whole["shortened"] == {} and "shortened" not in render(found, "html")
     monkeypatch.setattr(best_methods, "MOST", 4)

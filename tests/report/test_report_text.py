@@ -37,12 +37,11 @@ DESIGNS = {
         "one measure": lambda: published(on="one_error"),
         "control": lambda: published(control="BR"),
         "control by ranks": lambda: published(control="BR", test="nemenyi"),
-        "uncorrected": lambda: published(correction="none"),
         "one dataset": lambda: compare(study_of(3, 1)),
         "one dataset, one measure": lambda: compare(study_of(3, 1), on="hamming_loss"),
         "folds": lambda: compare(three_methods()),
         "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
-        "hostile names": lambda: nasty(stability=True, n_resamples=20),
+        "hostile names": lambda: nasty(stability=20),
     }.items()
 }
 

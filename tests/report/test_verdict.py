@@ -12,6 +12,7 @@ from profile_cases import whole
 from report_cases import nasty, published, published_study, study_of
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report.blocks import CLAIMS, DECIDES, Beside, Figure, Table, Text, listed, plain
 from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.differences import describe_cliques
@@ -136,7 +137,7 @@ def tied(n=6):
 
 
 def test_a_shared_lead():
-    said = texts(compare(tied(8), stability=True, n_resamples=100))
+    said = texts(compare(tied(8), stability=100))
     assert said[0].endswith("a (0.492) ties with b (0.492).")
     assert "leads under" in said[3] and "else b leads" in said[3]
 
@@ -148,15 +149,11 @@ def test_the_only_measure_is_told_without_weights():
 
 
 def test_given_weights_and_functions():
-    said = texts(published(weights="equal", preference="gaussian"))
+    said = texts(compare(fuse(published_study(), "gaussian", "equal")))
     assert "Gaussian preference, equal weights" in said[0]
     study = study_of(3, 4)
     said = texts(
-        compare(
-            study,
-            weights={"f1": 2, "hamming_loss": 1},
-            preference={"f1": "usual", "hamming_loss": "level"},
-        )
+        compare(fuse(study, {"f1": "usual", "hamming_loss": "level"}, {"f1": 2, "hamming_loss": 1}))
     )
     assert (
         "2 measures, preference usual for f1, level for hamming_loss, weights 2 for f1, 1 for "
@@ -166,11 +163,11 @@ def test_given_weights_and_functions():
     study = study_of(3, 4, measures=tuple(measures))
     assert (
         "weights 2 for m3, 1 for all others)"
-        in texts(compare(study, weights=dict.fromkeys(measures, 1) | {"m3": 2}))[0]
+        in texts(compare(fuse(study, weights=dict.fromkeys(measures, 1) | {"m3": 2})))[0]
     )
     assert (
         "given weights)"
-        in texts(compare(study, weights={m: i + 1 for i, m in enumerate(measures)}))[0]
+        in texts(compare(fuse(study, weights={m: i + 1 for i, m in enumerate(measures)})))[0]
     )
 
 
@@ -196,7 +193,7 @@ def test_policies_that_leave_the_leader_out_count_as_lost():
     study = study_of(4, 8, gap=0.1)
     values = study.values.copy()
     values.loc[("d1", "m0")] = np.nan
-    found = compare(Study(values, study.directions, "worst"), stability=True, n_resamples=100)
+    found = compare(Study(values, study.directions, "worst"), stability=100)
     said = " ".join(texts(found))
     survivals = found.survivals()
     lost = len(survivals.lost_functions) + len(survivals.lost_policies)
@@ -204,7 +201,7 @@ def test_policies_that_leave_the_leader_out_count_as_lost():
 
 
 def test_a_lead_that_nothing_shakes():
-    said = texts(compare(study_of(4, 8, gap=0.1), stability=True, n_resamples=100))
+    said = texts(compare(study_of(4, 8, gap=0.1), stability=100))
     assert said[3:] == [
         "m0 leads under all 11 other choices of function, weights or policy, 100% of random "
         "weightings and whichever of the others is left out.",
@@ -213,7 +210,7 @@ def test_a_lead_that_nothing_shakes():
 
 
 def test_hostile_names_are_cut_and_hold_no_control_characters():
-    said = " ".join(texts(nasty(stability=True, n_resamples=50)))
+    said = " ".join(texts(nasty(stability=50)))
     assert "\x1b" not in said and "\n" not in said and "x" * 60 not in said
 
 
@@ -226,16 +223,12 @@ def test_hostile_names_are_cut_and_hold_no_control_characters():
     gap=st.sampled_from([0.0, 0.005, 0.02]),
     on=st.sampled_from(["fused", "f1", "hamming_loss"]),
     test=st.sampled_from(["max-t", "wilcoxon", "nemenyi"]),
-    correction=st.sampled_from(["holm", "none"]),
 )
-def test_a_verdict_holds_in_any_design(
-    n_methods, n_datasets, seed, decimals, gap, on, test, correction
-):
+def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, gap, on, test):
     found = compare(
         study_of(n_methods, n_datasets, gap, seed, decimals),
         on=on,
         test=test,
-        correction=correction,
     )
     sentences = verdict(found)
     said = " ".join(plain(s.text) for s in sentences)
@@ -259,7 +252,7 @@ def test_a_verdict_holds_in_any_design(
     gap=st.sampled_from([0.0, 0.01]),
 )
 def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed, gap):
-    found = compare(study_of(n_methods, n_datasets, gap, seed), stability=True, n_resamples=50)
+    found = compare(study_of(n_methods, n_datasets, gap, seed), stability=50)
     said = " ".join(texts(found))
     first = found.stability.acceptability.acceptability.loc[found.leader, 1]
     assert f"{percent(first)} of random weightings" in said

@@ -416,7 +416,7 @@ def test_the_page_offers_every_value_that_an_option_takes():
             unset = {""} if default not in choices else set()
             shown = {value if unset else value or default for value in values}
             assert shown - unset == {*choices}, name
-    assert {"test", "correction", "missing", "preference"} <= selects.keys()
+    assert {"test", "missing", "preference"} <= selects.keys()
     assert {*offered()} - {"method-by", "dataset-by", "repeats-by"} <= selects.keys()
     for rule in (*METHOD_RULES, DIGEST):
         assert f'value="{rule}"' in page
@@ -538,9 +538,10 @@ def test_what_is_read_is_the_same_whatever_the_comparison_heeds():
     from inspect import signature
 
     from mlflow_mleval.analysis.comparison import compare
+    from mlflow_mleval.analysis.fusion import fuse
 
     heeded = {options()[name].name for name in COMPARING - {"exclude-measure"}}
-    assert heeded <= {*signature(compare).parameters}
+    assert heeded <= {*signature(compare).parameters, *signature(fuse).parameters}
     assert heeded.isdisjoint(field.name for field in fields(Selection))
     one, other = parsed({"filter": ["x"]}), parsed({"filter": ["x"], "weights": ["f1=2"]})
     assert one.runs_only == one and other.runs_only.query == one.query != other.query

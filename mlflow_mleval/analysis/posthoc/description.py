@@ -27,8 +27,8 @@ class Tested:
     table : Datasets x methods: what is compared, larger is better; NaN where a method has no result that tests of pairs count.
     ranks : Its ranks, 1 is best; gaps are filled.
     flows : The table as net flows, which datasets measure on one scale.
-    correction : For the number of pairs, where the test leaves a choice: "holm", "bonferroni" or "none".
     control : Compare all others with this method only.
+    correction : For the number of pairs, where the test leaves a choice: "holm", "bonferroni" or "none".
     seed : Of what is random.
     most : Statistics that are computed at most, pairs times random sign changes: half a minute.
     arrival : Datasets in the order in which they came; None where that is the order of the rows.
@@ -39,8 +39,8 @@ class Tested:
     ranks: pd.DataFrame
     flows: pd.DataFrame
     alpha: float
-    correction: str
     control: str | None
+    correction: str = "holm"
     seed: int = 0
     most: int = 5 * 10**9
     arrival: Sequence[str] | None = None

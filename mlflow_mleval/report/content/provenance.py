@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.pairs import CORRECTIONS
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
@@ -150,7 +149,7 @@ _FIRST: dict[str, Callable[[Comparison], object]] = {
     "Iman–Davenport": lambda c: c.friedman,
 }
 _THEN: dict[str, Callable[[Comparison], object]] = {
-    "Holm": lambda c: c.pairwise and c.options["correction"] == "holm",
+    "Holm": lambda c: c.pairwise,
     "Skillings–Mack": lambda c: c.skillings_mack,
     "groups and letters": lambda c: c.friedman,
     "pairwise matrix": lambda c: c.pairwise,
@@ -286,7 +285,6 @@ def _choices(c: Comparison) -> list[tuple[str, str]]:
         ("missing results", f"{glossary('policies')[o['missing']]} (policy {o['missing']})"),
         ("significance level", f"α = {level(o['alpha'])}"),
         ("deciding test", c.decision),
-        ("correction of signed ranks", CORRECTIONS[o["correction"]]),
         ("ties of ranks", glossary("ties")[o["ties"]]),
         ("control", name(o["control"]) if o["control"] is not None else "none: all pairs"),
         ("redundant above", f"{o['threshold']:g} (absolute correlation)"),

@@ -9,6 +9,7 @@ from report_cases import study_of
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES, betting, log_capital
 from mlflow_mleval.report.blocks import plain
 
@@ -83,7 +84,7 @@ def test_a_comparison_decides_by_betting_in_the_order_of_arrival():
     assert c.betting.order == [f"d{i}" for i in range(24, -1, -1)]
     assert c.betting.bound == 1.5
     assert set(c.separated) == set(c.betting.significant_pairs) and ("m0", "m2") in c.separated
-    assert compare(study, test="anytime", preference="usual").betting.bound == 2
+    assert compare(fuse(study, "usual"), test="anytime").betting.bound == 2
     data = c.report().to_dict()
     assert data["betting"]["order"][0] == "d24"
     assert data["pairwise"]["pairs"][0]["pvalue_betting"] <= 0.05

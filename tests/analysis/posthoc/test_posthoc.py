@@ -89,8 +89,8 @@ def test_with_a_control_the_mean_ranks_are_tested_by_bonferroni_dunn():
 
 
 def test_the_deciding_test_words_itself():
-    found = compare(study_of(4, 9), test="wilcoxon", correction="bonferroni")
-    assert found.deciding.wording == "Wilcoxon's signed ranks, Bonferroni's correction"
+    found = compare(study_of(4, 9), test="wilcoxon")
+    assert found.deciding.wording == "Wilcoxon's signed ranks, Holm's correction"
     assert found.deciding.critical_difference is None
     assert compare(study_of(2, 9), test="wilcoxon").deciding.wording == "Wilcoxon's signed ranks"
     assert compare(study_of(4, 9)).deciding.wording == "step-down max-T"
