@@ -112,7 +112,7 @@ def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
 )
 def test_the_page_ranks_as_compare_does(show, options):
     study, rng = tied(), np.random.default_rng(1)
-    c = compare(study, **options)
+    c = compare(fuse(study, **options))
     chrome = show(render(c, "html"))
     before = chrome.execute_script(READ)
     agrees(before, c)
@@ -131,10 +131,8 @@ def test_the_page_ranks_as_compare_does(show, options):
         assert (weights == {}) == (
             steps[0] is True and not isinstance(options.get("weights"), dict)
         )
-        again = compare(
-            study.select(exclude=without),
-            **options | ({"weights": weights} if weights else {}),
-        )
+        chosen = options | ({"weights": weights} if weights else {})
+        again = compare(fuse(study.select(exclude=without), **chosen))
         agrees(chrome.execute_script(READ), again)
         assert said["news"].startswith(
             f"With these weights {again.leader} ({fixed(again.ranking['phi'][0], 3)}) leads"

@@ -253,8 +253,8 @@ def test_every_policy_has_its_page(missing):
             "by hamming_loss",
         ),
         (study_of(3, 6, decimals=1), {"stability": 20}, "3 methods"),
-        (study_of(4, 6), {"weights": {"f1": 2, "hamming_loss": 1}}, "hamming_loss 1"),
-        (study_of(4, 6), {"preference": "linear", "q": 0.01, "p": 0.2}, "p = 0.2; q = 0.01"),
+        (fuse(study_of(4, 6), weights={"f1": 2, "hamming_loss": 1}), {}, "hamming_loss 1"),
+        (fuse(study_of(4, 6), "linear", q=0.01, p=0.2), {}, "p = 0.2; q = 0.01"),
     ],
 )
 def test_small_and_odd_comparisons_have_a_page(study, options, says):
