@@ -50,7 +50,7 @@ def compared(
     Parameters
     ----------
     choices : mapping
-        Arguments of `load_study`, `fuse` and `compare` by name, and `anytime`, `protocol`, `ratio`,
+        Arguments of `load_study`, `fuse` and `compare` by name, and `protocol`, `ratio`,
         `paired`. Others are not heeded, nor is what is empty.
     whole : bool
         Whether all that a report tells is computed: stability, loss profiles and, of few runs,
@@ -65,7 +65,7 @@ def compared(
     Raises
     ------
     MlevalError, ValueError
-        As `load_study` and `compare`, or `anytime` was chosen beside a test.
+        As `load_study` and `compare`.
     """
     material = read(choices, whole=whole, stage=stage, say=say, word=word)
     return comparison_of(material, choices, whole=whole, stage=stage, say=say)
@@ -128,7 +128,7 @@ def read(
         with suppress(NoRunsError):  # the runs carry none
             profiles = profiles_of(study)
         if tracked and len(study.runs) <= MOST_RUNS:
-            chance: dict[str, Any] = {"alpha": 0.05, "seed": 0, "anytime": False}
+            chance: dict[str, Any] = {"alpha": 0.05, "seed": 0}
             how = {name: choices.get(name, default) for name, default in chance.items()}
             how |= {"minimize": selection.minimize, "maximize": selection.maximize}
             instances = tested_instances(study, None, say, **how)[0]
@@ -175,12 +175,7 @@ def _options(choices: Choices) -> dict[str, Any]:
     """The choices that `compare` takes."""
     from mlflow_mleval.analysis.comparison import compare
 
-    options = _of(compare, choices)
-    if choices.get("anytime"):
-        if options.get("test", "max-t") != "max-t":
-            raise ValueError("`anytime` is a test of its own. Leave out `test`.")
-        options["test"] = "anytime"
-    return options
+    return _of(compare, choices)
 
 
 def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> Study | NoRunsError:
@@ -332,7 +327,7 @@ def tested_instances(
     **options: Any,
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
-    from mlflow_mleval.analysis.instance_tests import bounded, instance_tests
+    from mlflow_mleval.analysis.instance_tests import instance_tests
     from mlflow_mleval.analysis.pair_tests import jointly
     from mlflow_mleval.store.study_artifacts import instances_of
 
@@ -343,16 +338,10 @@ def tested_instances(
         say(f"testing over the instances of {dataset} …")
         try:
             with instances_of(study, dataset, wanted, cluster) as instances:
-                if options.get("anytime") and wanted is None:
-                    chosen = [m for m in instances.measures if bounded(m)]
-                    wide = [m for m in instances.measures if not bounded(m)]
-                    notes += [f"{dataset}: {some(wide)} left out, for bets need bounds."] * bool(
-                        wide
-                    )
-                else:
-                    chosen = instances.measures
                 groups: dict[str, Any] = {"clusters": instances.clusters, "blocks": instances.folds}
-                tests[dataset] = instance_tests(instances.tables, chosen, **groups, **options)
+                tests[dataset] = instance_tests(
+                    instances.tables, instances.measures, **groups, **options
+                )
                 notes += instances.notes
         except StoreError:
             raise

@@ -5,7 +5,6 @@ from mlflow_mleval.package import lazily
 #: Name -> its module.
 WHERE = {
     "bayesian_t": "analysis.beyond_pvalues",
-    "betting": "analysis.posthoc.betting",
     "bonferroni_dunn": "analysis.posthoc.nemenyi",
     "equivalence": "analysis.planning",
     "five_by_two": "analysis.folds.hotelling",

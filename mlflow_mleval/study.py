@@ -314,16 +314,6 @@ class Study(Reported):
             return False
         return None if several.empty or digests.eq("").any() else True
 
-    @property
-    def arrival(self) -> list[str]:
-        """Datasets in the order in which they were complete: by the start of the last run; as given
-        where that is not known.
-        """
-        if not {"dataset", "start_time"} <= {*self.runs.columns}:
-            return self.datasets
-        last = self.runs.groupby("dataset")["start_time"].max()
-        return sorted(self.datasets, key=lambda dataset: (last.get(dataset, last.min()), dataset))
-
     def cells(self, measure: str) -> pd.DataFrame:
         """One measure as a table datasets x methods; NaN where there is no value."""
         if measure not in self.values:

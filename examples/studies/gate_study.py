@@ -21,13 +21,14 @@ import pandas as pd
 from scipy import special, stats
 
 from mlflow_mleval.analysis.gate_tests import (
+    BETS,
+    SHARES,
     Differences,
     GateTests,
     Terms,
     gate_tests,
     ledger_level,
 )
-from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
 
 Array = np.ndarray
 ALPHA, MARGIN, DRAWS = 0.05, 0.01, 999

@@ -39,7 +39,6 @@ from mlflow_mleval.analysis.pairs import (
     possible_ranks,
 )
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
-from mlflow_mleval.analysis.posthoc.description import FLOWS as LARGEST
 from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.max_t import (
     MaxTResult,
@@ -82,7 +81,6 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
     from mlflow_mleval.analysis.instance_tests import InstanceTests
     from mlflow_mleval.analysis.loss_profiles import Profiles
-    from mlflow_mleval.analysis.posthoc.betting import BettingResult
     from mlflow_mleval.analysis.profile_comparison import ProfileComparison
 
 FUSED = "fused"
@@ -239,11 +237,6 @@ class Comparison(Detailed):
     def max_t(self) -> MaxTResult | None:
         """Step-down max-T by sign changes of whole datasets."""
         return self._made("max_t")
-
-    @property
-    def betting(self) -> BettingResult | None:
-        """Bets on every pair; None where another test was asked for."""
-        return self._made("betting")
 
     @property
     def pairwise(self) -> PairwiseResult | None:
@@ -685,9 +678,9 @@ def compare(
         Significance level of every test.
     ties : {"correct", "ignore"}
         Tie correction of the Friedman statistic; "ignore" reproduces the papers.
-    test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg", "anytime"}
-        Which test decides about pairs; "anytime", by betting, may be looked at again whenever
-        datasets have come; "bonferroni-dunn", for which "nemenyi" may stand, needs a control.
+    test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg"}
+        Which test decides about pairs; "bonferroni-dunn", for which "nemenyi" may stand, needs a
+        control.
     control : str, optional
         Compare every method with this one only.
     missing_is_failure : bool
@@ -788,7 +781,6 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
     there = _there(study, on, table) | counted
     flows = table if on == FUSED else v_shape(table)
     chosen = {name: options[name] for name in ("alpha", "control", "seed")}
-    chosen |= {"arrival": full.arrival, "bound": _bound(fusion, on)}
     tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
     tests = _tests_over_datasets(tested, options["ties"], test, absent)
     if test == "max-t":
@@ -955,17 +947,6 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         return fusion.phi, fusion.ranks
     study = fusion.study
     return study.cells(on) * (-1 if study.directions[on] == "min" else 1), study.ranks(on)
-
-
-def _bound(fusion: Fusion, on: str) -> float:
-    """The largest difference that two methods can have on a dataset: smaller where all preferences
-    are in proportion.
-    """
-    m = fusion.phi.shape[1]
-    linear = on != FUSED or (
-        fusion.options["preference"] == "v_shape" and fusion.options["p"] is None
-    )
-    return m / (m - 1) if linear else LARGEST
 
 
 def _tests_over_datasets(

@@ -24,7 +24,6 @@ from scipy import optimize, sparse, special
 from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.pairs import holm
-from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
 from mlflow_mleval.analysis.resampling import (
     Counts,
     Moments,
@@ -50,6 +49,12 @@ ALL = ""
 LEAST_SEEN, LEAST_DIFFERENT = 20, 10
 #: Futures that are drawn, and units seen that they are drawn from.
 _FUTURES, _MOST_SEEN = 200, 1_000
+#: Shares of the capital that are bet, from all of it down, and how the capital is divided among
+#: them. Large differences are soon found by large bets; each halving is for a quarter of the
+#: effect, and costs the others little.
+BETS = 2.0 ** -np.arange(8)
+SHARES = 1 / (np.arange(1, 9) * np.arange(2, 10))
+SHARES = SHARES / SHARES.sum()
 #: How often bets are looked at in a future.
 _LOOKS = 8
 

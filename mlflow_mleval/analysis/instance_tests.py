@@ -9,7 +9,7 @@ table of every instance, method and measure never is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
@@ -27,7 +27,6 @@ from mlflow_mleval.analysis.pair_tests import (
     jointly,
 )
 from mlflow_mleval.analysis.pairs import NOISE, Draws, adjust, drawn, named_pairs
-from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, share_at_most
 from mlflow_mleval.analysis.resampling import (
     RESAMPLES,
@@ -38,7 +37,6 @@ from mlflow_mleval.analysis.resampling import (
     step_down,
 )
 from mlflow_mleval.measures.metric_names import directions
-from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import Array, Places, one_of, probability, unique_names
 
@@ -52,13 +50,6 @@ Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], Arr
 TOGETHER = 2**21
 #: Fewer differing instances than this, and a pair's tests see hardly anything.
 FEW = 12
-
-#: What tests by betting may claim, and what they cost.
-ANYTIME = (
-    "The tests bet on instance after instance, in the order of the table. They may be looked at "
-    "whenever instances have been added at its end, and take about twice as many as "
-    "permutations, which may be looked at once."
-)
 
 
 @dataclass(frozen=True)
@@ -178,12 +169,10 @@ class InstanceTests(PairTests):
         with the maximum over measures, do they differ on any?); sign_statistic (Z) and sign_pvalue (exact); wilcoxon_statistic
         (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is); permutation_pvalue; each with its
         *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the permutation test the maximum over
-        all rows (step-down max-T). Of tests at any number of looks also anytime_pvalue (by betting, see `betting`) and
-        anytime_corrected (Holm); these decide then, and statistic is the largest capital.
+        all rows (step-down max-T).
     n_instances : Before instances without a value were left out.
     n_clusters : Of instances that belong together; None where each counts by itself.
     n_resamples, seed : Of the permutation test.
-    anytime : Whether bets decide, at any number of looks.
     moments, largest : What limits follow from: of the rows, and the largest statistic by change of sign.
     """  # noqa: E501
 
@@ -194,7 +183,6 @@ class InstanceTests(PairTests):
     n_clusters: int | None
     n_resamples: int = field(metadata={"key": "n_draws"})
     seed: int
-    anytime: bool = False
     moments: Moments = field(repr=False)
     largest: Array = field(repr=False)
 
@@ -207,7 +195,7 @@ class InstanceTests(PairTests):
     @property
     def test(self) -> str:
         """The test that decides, as the beginning of a sentence."""
-        return "Betting" if self.anytime else "The permutation test"
+        return "The permutation test"
 
     @property
     def extent(self) -> str:
@@ -224,10 +212,6 @@ class InstanceTests(PairTests):
             "training them again, nor about other datasets"
         )
 
-    def verdict(self, named: Callable[[Hashable], str] = str) -> str:
-        """What the tests say and what they are about; of bets also what they cost."""
-        return super().verdict(named) + (f" {ANYTIME}" if self.anytime else "")
-
 
 def instance_tests(
     methods: Mapping[Any, Source],
@@ -238,7 +222,6 @@ def instance_tests(
     clusters: ArrayLike | pd.Series | None = None,
     blocks: ArrayLike | pd.Series | None = None,
     alpha: float = 0.05,
-    anytime: bool = False,
     **draws: Unpack[Draws],
 ) -> InstanceTests:
     r"""Sign test, signed-rank test and permutation test of every pair of methods, on measures of
@@ -283,17 +266,12 @@ def instance_tests(
         Random swaps, 9,999 by default. The smallest p-value is 1 / (n_resamples + 1).
     seed : int
         0 by default.
-    anytime : bool
-        Decide by betting (Waudby-Smith & Ramdas 2024; see `betting`), with Holm's correction over
-        pairs and measures: the level holds however often the tests are made again after instances
-        were added at the end of the tables. Measures must be known to lie between bounds.
 
     Raises
     ------
     ValueError
-        Fewer than two methods, no measure or one without a direction or, with `anytime`, without
-        bounds; columns of different lengths or indexes, infinite values, no instance with a value,
-        or fewer than two clusters.
+        Fewer than two methods, no measure or one without a direction; columns of different lengths
+        or indexes, infinite values, no instance with a value, or fewer than two clusters.
 
     Examples
     --------
@@ -314,7 +292,6 @@ def instance_tests(
             f"{len(names)}."
         )
     better = directions(names, minimize, maximize)
-    limits = _limits(names) if anytime else {}
     columns = _Columns(methods)
     first, second = np.triu_indices(len(methods), 1)
     unit = None
@@ -340,7 +317,7 @@ def instance_tests(
         units = None if unit is None else unit[has]
         for a, b in zip(first, second, strict=True):
             d = values[has, a] - values[has, b]
-            rows.append(_pair(d, units, noise, limits.get(measure)))
+            rows.append(_pair(d, units, noise))
         values -= values.mean(axis=1, keepdims=True)
         values[empty] = 0.0
         waiting.append(cluster_sums(values, unit)[0])
@@ -353,7 +330,7 @@ def instance_tests(
     table = pd.DataFrame(rows).iloc[measure_at * len(first) + pair].reset_index(drop=True)
     moments = Moments(*np.array(table.pop("moments").tolist()).T)
     drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
-    table, largest = _tested(table, moments, drawn_sums, (first, second), anytime)
+    table, largest = _tested(table, moments, drawn_sums, (first, second))
     few = table["wins"] + table["losses"] <= FEW
     table = table.assign(
         **named_pairs(tuple(methods), first[pair], second[pair]),
@@ -374,7 +351,6 @@ def instance_tests(
         n_clusters=n_clusters,
         n_resamples=n_resamples,
         seed=seed,
-        anytime=anytime,
         moments=moments,
         largest=largest,
         notes=(
@@ -395,7 +371,6 @@ def _tested(
     moments: Moments,
     swapped: Array,
     pairs: tuple[Places, Places],
-    anytime: bool,
 ) -> tuple[pd.DataFrame, Array]:
     """The table with p-values of all tests, and the largest statistic under each change of sign.
 
@@ -428,41 +403,14 @@ def _tested(
         statistic=statistic,
         any_pvalue=np.repeat(np.min(joint, axis=1) / changes, n_measures),
     )
-    decides = "permutation"
-    capital = table.pop("capital")
-    if anytime:
-        decides = "anytime"
-        pvalue = np.minimum(1.0, 1 / capital.to_numpy())
-        least = np.minimum(1.0, pvalue.reshape(-1, n_measures).min(axis=1) * n_measures)
-        table = table.assign(
-            anytime_pvalue=pvalue,
-            anytime_corrected=adjust(pvalue),
-            statistic=capital,
-            any_pvalue=np.repeat(least, n_measures),
-        )
-    table["pvalue"] = table[f"{decides}_pvalue"]
-    table["pvalue_corrected"] = table[f"{decides}_corrected"]
+    table["pvalue"] = table["permutation_pvalue"]
+    table["pvalue_corrected"] = table["permutation_corrected"]
     return table, np.asarray(counts.largest, dtype=float)
 
 
 def _among(drawn: Callable[[Places], Any], rows: Places, at: Places) -> Any:
     """What is drawn for the hypotheses at some positions among the rows."""
     return drawn(rows[at])
-
-
-def bounded(name: str) -> bool:
-    """Whether a measure is known to lie between bounds."""
-    return name in MEASURES and bool(np.isfinite(MEASURES[name].range).all())
-
-
-def _limits(names: Sequence[str]) -> dict[str, float]:
-    """By measure, the largest difference of two values."""
-    if wide := [name for name in names if not bounded(name)]:
-        raise ValueError(
-            f"`anytime` needs measures that are known to lie between bounds, got {some(wide)}. "
-            "Leave out what has none."
-        )
-    return {name: float(np.ptp(MEASURES[name].range)) for name in names}
 
 
 def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
@@ -532,11 +480,11 @@ class _Columns:
         return values
 
 
-def _pair(d: Array, unit: Places | None, noise: float, limit: float | None) -> dict[str, Any]:
-    """Counts, moments, sign test, signed ranks and bets of the differences of one pair on one
-    measure; positive ones are for the first.
+def _pair(d: Array, unit: Places | None, noise: float) -> dict[str, Any]:
+    """Counts, moments, sign test and signed ranks of the differences of one pair on one measure;
+    positive ones are for the first.
 
-    With clusters the sign test, the ranks and the bets take the mean difference of each.
+    With clusters the sign test and the ranks take the mean difference of each.
     """
     from scipy import stats  # slow to load, and a ranking does without it
 
@@ -550,9 +498,6 @@ def _pair(d: Array, unit: Places | None, noise: float, limit: float | None) -> d
     positive, differ = int((means[differs] > 0).sum()), int(differs.sum())
     rank_sum, wilcoxon, exact = _signed_rank(means[differs], np.abs(means[differs]), noise)
     tail = stats.binom.cdf(min(positive, differ - positive), differ, 0.5)
-    capital = np.nan
-    if limit is not None:
-        capital = np.exp(min(log_capital(scaled(means, limit)).max(), 700))
     return {
         "n": n,
         "wins": wins,
@@ -564,7 +509,6 @@ def _pair(d: Array, unit: Places | None, noise: float, limit: float | None) -> d
         "wilcoxon_statistic": rank_sum,
         "wilcoxon_pvalue": wilcoxon,
         "exact": exact,
-        "capital": capital,
         "moments": [*Moments.of(sums, sizes)],
     }
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion, fuse, mean_ranking, redundancy_filter, study_flows
-from mlflow_mleval.analysis.posthoc.description import FLOWS, Made, Posthoc, Tested
+from mlflow_mleval.analysis.posthoc.description import Made, Posthoc, Tested
 from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, critical, max_t
 from mlflow_mleval.analysis.promethee import (
     DOMINANT,
@@ -692,17 +692,7 @@ class Retest:
             return []
         phi, ranks = (pd.DataFrame(x, index, columns) for x in (flows.phi, flows.ranks))
         phi = phi.where(self.finished.reindex(index=index, columns=columns))
-        wide = (
-            float((phi.max(axis=1) - phi.min(axis=1)).max()) > t.bound
-        )  # as other preference functions may make them
-        again = replace(
-            t,
-            table=phi,
-            ranks=ranks,
-            flows=phi,
-            most=MOST,
-            bound=FLOWS if wide else t.bound,
-        )
+        again = replace(t, table=phi, ranks=ranks, flows=phi, most=MOST)
         return list(self.test.run(again).significant_pairs)
 
 

@@ -466,10 +466,9 @@ HEEDED = {
         opt.rope,
         opt.next_dataset,
         opt.seed,
-        opt.anytime,
     ),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
-    "instances": (*opt.answers, opt.difference, opt.cluster, opt.swaps, opt.seed, opt.anytime),
+    "instances": (*opt.answers, opt.difference, opt.cluster, opt.swaps, opt.seed),
     "repeats": (opt.by_seed, opt.swaps, opt.seed),
 }
 
@@ -618,10 +617,6 @@ def _answers(
     from mlflow_mleval.analysis.answer_comparison import compare_all_answers
     from mlflow_mleval.store.read_answers import load_answers
 
-    if choices.get("anytime"):
-        raise click.UsageError(
-            "--anytime: not for answers, of whose measures no bounds are known. Leave it out."
-        )
     with progress("reading", quiet, unit="runs") as step:
         how = asked_answers(choices)
         asked = load_answers(selection, **how, measures=wanted, progress=step)

@@ -313,7 +313,7 @@ tests = (
     Option(
         "Tests",
         "--test",
-        type=Choice([name for name in asked_names() if name != "anytime"]),
+        type=Choice(asked_names()),
         default="max-t",
         help="Which test decides about pairs of methods; bonferroni-dunn needs --control.",
     ),
@@ -341,8 +341,8 @@ anytime = Option(
     "--anytime",
     is_flag=True,
     help=(
-        "Over datasets or instances: test by betting, which holds the level however often a "
-        "store that grows is looked at, and finds less than a test that is made once."
+        "Test by betting, which holds the level however often a store that grows is looked at, "
+        "and finds less than a test that is made once."
     ),
 )
 level = Option("Tests", "--alpha", type=PROBABILITY, default=0.05, help="Significance level.")

@@ -373,7 +373,6 @@ def offered() -> dict[str, list[tuple[str, str]]]:
     titles = {
         test.asked: f"{test.title}, against one method" if test.control else test.title
         for test in tests()
-        if test.asked != "anytime"  # an option of its own
     }
     words = {"test": titles, "preference": PREFERENCES}
     values = {}

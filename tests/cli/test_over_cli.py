@@ -323,21 +323,3 @@ def test_the_report_has_the_folds(store):
     assert result.exit_code == 0, result.output
     page = (store / "made.html").read_text(encoding="utf-8")
     assert 'id="folds"' in page and (store / "made_data" / "fold_pairs.csv").exists()
-
-
-def test_anytime_decides_by_betting_where_measures_have_bounds(store):
-    found = json.loads(
-        mleval_("-n", "made", "--over", "instances", "--anytime", "--output", "json").stdout
-    )
-    tests = found["datasets"]["made"]
-    assert tests["anytime"] and "coverage" not in tests["measures"]
-    assert min(row["anytime_corrected"] for row in tests["table"]) <= 0.05
-    assert any("coverage left out, for bets need bounds" in doubt for doubt in found["doubts"])
-    named = mleval_("-n", "made", "--over", "instances", "--anytime", "-m", "coverage", code=1)
-    assert "known to lie between bounds, got coverage" in named.stderr
-    assert (
-        "only for tests over datasets or instances"
-        in mleval_("-n", "made", "--over", "folds", "--anytime", code=2).stderr
-    )
-    over = mleval_("-n", "made", "--anytime", "--test", "nemenyi", code=2)
-    assert "Leave out --test" in over.stderr

@@ -20,7 +20,6 @@ _TESTS = (
     ("wilcoxon", "wilcoxon", "Wilcoxon"),
     ("bonferroni-dunn", "nemenyi", "BonferroniDunn"),
     ("benjamini-hochberg", "wilcoxon", "BenjaminiHochberg"),
-    ("anytime", "betting", "Betting"),
 )
 
 
@@ -28,7 +27,7 @@ def asked_names() -> list[str]:
     """What `compare(test=)` takes; the first is the default.
 
     >>> asked_names()
-    ['max-t', 'nemenyi', 'wilcoxon', 'bonferroni-dunn', 'benjamini-hochberg', 'anytime']
+    ['max-t', 'nemenyi', 'wilcoxon', 'bonferroni-dunn', 'benjamini-hochberg']
     """
     return [asked for asked, _, _ in _TESTS]
 

@@ -5,7 +5,7 @@ not know it by name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,9 +13,6 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.pairs import pair_matrix
-
-#: Net flows lie between -1 and 1; their differences are no larger than this.
-FLOWS = 2.0
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,6 @@ class Tested:
     correction : For the number of pairs, where the test leaves a choice: "holm", "bonferroni" or "none".
     seed : Of what is random.
     most : Statistics that are computed at most, pairs times random sign changes: half a minute.
-    arrival : Datasets in the order in which they came; None where that is the order of the rows.
-    bound : Differences of flows are no larger.
     """  # noqa: E501
 
     table: pd.DataFrame
@@ -43,8 +38,6 @@ class Tested:
     correction: str = "holm"
     seed: int = 0
     most: int = 5 * 10**9
-    arrival: Sequence[str] | None = None
-    bound: float = FLOWS
 
 
 @dataclass(frozen=True)

@@ -115,20 +115,7 @@ def data(c: Comparison) -> Data:
         "separated",
         "cliques",
     ) | {"separations": c.needed_by}
-    bets = c.betting and {
-        "test": "betting",
-        **doc.named(
-            c.betting,
-            "alpha",
-            "n_comparisons",
-            "control",
-            "bound",
-            "order",
-            "significant_pairs",
-        ),
-        "pairs": rows_among(c.betting.table, best(c)),
-    }
-    tests = {"max_t": max_t, "betting": bets, "nemenyi": nemenyi, "pairwise": wilcoxon}
+    tests = {"max_t": max_t, "nemenyi": nemenyi, "pairwise": wilcoxon}
     asked = {
         test.key: {
             "test": test.name,

@@ -422,14 +422,10 @@ def _instance_columns(
 ) -> tuple[list[Column], list[Column]]:
     joint = tests.n_datasets > 1
     over = "pairs, measures and datasets" if joint else "pairs and measures"
-    decides = "betting" if tests.anytime else "permutation"
-    how = f"p-values are corrected for the number of {over}; permutation"
-    note = f"{how}{'' if tests.anytime else ' decides'} ({tests.n_resamples:,} draws, seed "
-    note += f"{tests.seed}).{' Betting decides; the others hold at one look.' * tests.anytime}"
-    pvalues = [doc.pvalues(decides, rows["pvalue_corrected"], keep=6, note=note)]
+    note = f"p-values are corrected for the number of {over}; permutation decides "
+    note += f"({tests.n_resamples:,} draws, seed {tests.seed})."
+    pvalues = [doc.pvalues("permutation", rows["pvalue_corrected"], keep=6, note=note)]
     beside = {"sign": ("sign", 1), "signed rank": ("wilcoxon", 2)}
-    if tests.anytime:
-        beside = {"permutation": ("permutation", 5), **beside}
     return pvalues, [
         doc.pvalues(head, rows[f"{test}_corrected"], keep=keep)
         for head, (test, keep) in beside.items()
