@@ -379,7 +379,8 @@ def log(
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
     """End a run with a status of MLflow."""
-    _request(lambda: client.set_terminated(run_id, status))
+    with quiet():
+        _request(lambda: client.set_terminated(run_id, status))
 
 
 def _request(act: Callable[[], T]) -> T:

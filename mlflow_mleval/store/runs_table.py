@@ -353,8 +353,8 @@ def select(
     ]
     if lost := set(selection.run_ids) - {r.info.run_id for r in runs}:
         raise NoRunsError(
-            f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in "
-            "another experiment?"
+            f"there is no run {some(sorted(lost))} in the selection. Is it deleted, in another "
+            "experiment, or not yours to read?"
         )
     return runs, names
 
