@@ -17,15 +17,14 @@ import pandas as pd
 
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
 from mlflow_mleval.analysis.pair_tests import cluster_numbers, jointly, one_table
-from mlflow_mleval.analysis.pairs import holm, named_pairs, possible_ranks
+from mlflow_mleval.analysis.pairs import named_pairs, possible_ranks
 from mlflow_mleval.analysis.promethee import promethee
-from mlflow_mleval.analysis.resampling import Signs, cluster_sums, length_pvalue
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions, proposed_direction
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, quoted, some
 from mlflow_mleval.study import Units
-from mlflow_mleval.validation import Array, Places, probability
+from mlflow_mleval.validation import Places, probability
 
 # --------------------------------------------------------------------------------------------------
 # Answers that several methods gave to the same questions, put side by side: question by question,
@@ -334,9 +333,6 @@ class AnswerComparison(InstanceTests):
 
     Attributes
     ----------
-    joint : One row a pair: method_a, method_b, statistic (Hotelling's T²), pvalue (by sign changes), pvalue_corrected (Holm over
-        pairs), exact, dependent (measures that others determine, left out). It describes: the tests by measure decide. Empty
-        where there are too many pairs for any p-value to be small.
     flows : By method, best first: rank and phi of the fused ranking; None where a measure has no value for some method.
     directions : By measure.
     differing : The instances on which the first two of the ranking differ most, as `most_different` has them.
@@ -347,7 +343,6 @@ class AnswerComparison(InstanceTests):
 
     unit: ClassVar[str] = "answers"
 
-    joint: pd.DataFrame
     flows: pd.DataFrame | None
     directions: Mapping[str, str] = field(repr=False)
     differing: pd.DataFrame
@@ -373,7 +368,6 @@ class AnswerComparison(InstanceTests):
     def further(self) -> dict[str, pd.DataFrame]:
         """What answers tell beside the tests, as tables by name."""
         return {
-            "joint": self.joint,
             "differing": self.differing.reset_index(names="instance"),
             "agreement": self.agreement,
             "sampling": self.sampling,
@@ -473,12 +467,10 @@ def compare_answers(
                 ") if that is wrong.",
             )
         )
-    joint = _joint(answered, groups, alpha, n_resamples, seed)
     needed = questions_needed(answered, better, difference=difference, clusters=groups, alpha=alpha)
     return AnswerComparison(
         **{part.name: getattr(tests, part.name) for part in fields(tests) if part.name != "notes"},
         notes=(*notes, *tests.notes),
-        joint=joint,
         flows=flows,
         directions=better,
         differing=most_different(answered, first, second, better),
@@ -521,63 +513,6 @@ def compare_all_answers(
         except (MlevalError, ValueError) as error:
             absent[dataset] = error
     return jointly(tests)
-
-
-def _joint(
-    answered: Units,
-    clusters: pd.Series | None,
-    alpha: float,
-    n_resamples: int,
-    seed: int,
-) -> pd.DataFrame:
-    """`AnswerComparison.joint`."""
-    methods = list(answered.tables)
-    first, second = np.triu_indices(len(methods), 1)
-    unit = None if clusters is None else _units(answered, clusters)
-    if len(first) > alpha * (n_resamples + 1):  # no p-value could be small once it is corrected
-        return pd.DataFrame()
-    rows = []
-    for a, b in zip(first, second, strict=True):
-        d = (answered.tables[methods[a]] - answered.tables[methods[b]])[answered.measures]
-        rows.append(joint_test(d.to_numpy(), unit, n_resamples, seed))
-    table = pd.DataFrame(rows, columns=["statistic", "pvalue", "exact", "dependent"])
-    table["dependent"] = [[answered.measures[k] for k in which] for which in table["dependent"]]
-    table.insert(2, "pvalue_corrected", holm(table["pvalue"].to_numpy()))
-    return pd.DataFrame({**named_pairs(tuple(methods), first, second), **table})
-
-
-def joint_test(
-    differences: Array, unit: Places | None = None, n_resamples: int = 9_999, seed: int = 0
-) -> tuple[float, float, bool, list[int]]:
-    r"""Hotelling's T² of the differences on all measures together (units x measures; rows with NaN
-    are left out), its p-value by changes of sign of units or clusters, whether all changes were
-    made, and the positions of measures that others determine, which are left out.
-
-    T² = R mean' S⁻¹ mean of the R rows that differ from zero. Sign changes leave :math:`M = \sum_i
-    d_i d_i^T` as it is, and T² rises with :math:`s^T M^{-1} s`, s the sum of the rows: no
-    covariance has to be computed anew. It is infinite where all rows are alike.
-    """
-    from scipy.linalg import qr  # slow to load, and a ranking does without it
-
-    has = ~np.isnan(differences).any(axis=1)
-    if not has.any():
-        return np.nan, np.nan, False, []
-    d, _ = cluster_sums(differences[has], None if unit is None else unit[has])
-    scale = np.sqrt((d**2).mean(axis=0))
-    d = d / np.where(scale > 0, scale, 1.0)
-    d = d[(np.abs(d) > 1e-12).any(axis=1)]
-    n = len(d)
-    if not n:
-        return 0.0, 1.0, True, []
-    upper, order = qr(d, mode="r", pivoting=True)
-    rank = int((np.abs(np.diag(upper)) > 1e-9 * abs(upper[0, 0])).sum())
-    kept = d[:, np.sort(order[:rank])]
-    whitened = np.linalg.solve(np.linalg.cholesky(kept.T @ kept), kept.T).T
-    # T²/(R-1) = share / (1 - share), for M = (R-1) S + R mean mean'
-    share = min(float((whitened.sum(axis=0) ** 2).sum()) / n, 1.0)
-    statistic = np.inf if share > 1 - 1e-12 else (n - 1) * share / (1 - share)
-    pvalue = length_pvalue(whitened, n_resamples, seed)
-    return statistic, pvalue, Signs(n, n_resamples).exact, np.sort(order[rank:]).tolist()
 
 
 def _column(answers: Mapping[str, Answers], keys: pd.Index, column: str) -> pd.Series:

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
-from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.pairs import (
     behind,
     better_first,
@@ -35,9 +34,8 @@ from mlflow_mleval.analysis.planning import (
 )
 from mlflow_mleval.analysis.posthoc.description import Tested
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
-from mlflow_mleval.analysis.promethee import flows_by_measure
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import Array, Bools, probability
+from mlflow_mleval.validation import Array, probability
 
 #: Fewer datasets than this tell no probabilities of pairs.
 FEW = 10
@@ -250,7 +248,6 @@ class BeyondPvalues:
 
 
 def beyond_pvalues(
-    fusion: Fusion,
     tested: Tested,
     order: list[str],
     rope: float = 0.01,
@@ -269,7 +266,7 @@ def beyond_pvalues(
         "equivalence": lambda: equivalence(
             tested.table[shown], rope, alpha=tested.alpha, correction=tested.correction
         ),
-        "curve": lambda: _curve(fusion, tested, order),
+        "curve": lambda: _curve(tested, order),
     }
     absent: dict[str, str] = {}
     if n < 2:
@@ -305,98 +302,12 @@ def equivalent(tested: Tested, two: list[str], rope: float) -> float | None:
     return float(found.table["p_equivalent"].iloc[0])
 
 
-def _curve(fusion: Fusion, tested: Tested, order: Sequence[str]) -> PowerCurve:
-    """For the best two methods, or the best and the control; by fold or repeat where the flows are
-    those of the fusion.
-    """
+def _curve(tested: Tested, order: Sequence[str]) -> PowerCurve:
+    """For the best two methods, or the best and the control."""
     first = order[0]
     second = order[1] if tested.control in (None, first) else tested.control
-    gaps: Any = tested.flows[first] - tested.flows[second]
-    there = gaps.dropna()
-    if len(there) and there.equals((fusion.phi[first] - fusion.phi[second])[there.index]):
-        runs = flows_by_run(fusion, first, second)
-        gaps = [runs[dataset] for dataset in there.index]
+    gaps = tested.flows[first] - tested.flows[second]
     level = level_of_a_pair(tested.flows, tested.alpha, tested.control, tested.seed)
-    over = "repeats" if fusion.study.folds is None else "folds"
     least = datasets_needed(tested.alpha)
     pair = (first, second)
-    return power_curve(gaps, pair, level=level, least=least, over=over, seed=tested.seed)
-
-
-def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
-    """By dataset: the difference a minus b in net flow, one value for each fold or repeat that all
-    methods have there.
-
-    These are the pseudo-values of the jackknife (Efron & Tibshirani 1993): everything is computed
-    again without one of them. Their mean is the difference that the fusion has, and their variance,
-    over their number, that of this mean.
-    """
-    study = fusion.study
-    methods = list(fusion.ranking.index)
-    i = methods.index(a)
-    j = methods.index(b)
-    differences = {}
-    for dataset in study.datasets:
-        by_run, kept = _runs(fusion, dataset, methods, repeated=study.folds is None)
-        n = by_run.shape[1]
-        whole = float(fusion.phi.loc[dataset, a] - fusion.phi.loc[dataset, b])
-        differences[dataset] = np.array([whole])
-        if kept[[i, j]].all():
-            moved = (by_run.mean(axis=1, keepdims=True) - by_run).swapaxes(0, 1) / (
-                n - 1
-            )  # the mean without one, less the mean
-            moved[:, ~kept] = 0.0
-            phi = _flows_of_moved(fusion, dataset, methods, moved)
-            without = phi[:, i] - phi[:, j]
-            differences[dataset] = whole - (n - 1) * (without - without.mean())
-    return differences
-
-
-def _flows_of_moved(
-    fusion: Fusion, dataset: str, methods: Sequence[Hashable], moved: Array
-) -> Array:
-    """Net flows, draws x methods, where the values on a dataset are moved: draws x methods x
-    measures.
-    """
-    choices = dict(fusion.options)
-    weights = choices.pop("weights"), choices.pop("drop_constant")
-    values = fusion.study.values.loc[dataset].reindex(methods)
-    flows = flows_by_measure(
-        values.to_numpy() + moved, values.index, values.columns, fusion.study.minimize, **choices
-    )
-    return flows.weigh(*weights).phi
-
-
-def _runs(
-    fusion: Fusion,
-    dataset: str,
-    methods: Sequence[Hashable],
-    repeated: bool = False,
-) -> tuple[Array, Bools]:
-    """Values of the measures on one dataset, methods x folds x measures, and which methods have
-    them all, if two or more do.
-
-    Or repeats, as many as the method with fewest has.
-    """
-    study = fusion.study
-    values = study.repeats if repeated else study.folds
-    none = np.zeros((len(methods), 0, len(study.measures))), np.zeros(len(methods), dtype=bool)
-    if values is None or dataset not in values.index.get_level_values(0):
-        return none
-    table = values.loc[dataset].reindex(columns=study.measures)
-    if repeated:
-        methods_of = table.index.get_level_values(0)
-        number = table.groupby(level=0, sort=False).cumcount().to_numpy()
-        table = table.set_axis(pd.MultiIndex.from_arrays([methods_of, number]))[
-            number < methods_of.value_counts().min()
-        ]
-    keys = table.index.get_level_values(1).unique()
-    full = (
-        table.reindex(pd.MultiIndex.from_product([methods, keys]))
-        .to_numpy()
-        .reshape(len(methods), len(keys), -1)
-    )
-    whole = np.isfinite(full).all(axis=(1, 2))
-    if len(keys) < 2 or whole.sum() < 2:
-        return none
-    return np.where(whole[:, None, None], full, 0.0), whole
+    return power_curve(gaps, pair, level=level, least=least, seed=tested.seed)

@@ -574,7 +574,7 @@ class Comparison(Detailed):
         from mlflow_mleval.analysis.datasets_and_folds import next_dataset
 
         over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
-        choices = {key: self.options[key] for key in ("rope", "alpha", "seed")}
+        choices = {key: self.options[key] for key in ("rope", "alpha")}
         measures = self.fusion.by_weight if self.on == FUSED else [self.on]
         return next_dataset(
             self.study,
@@ -591,7 +591,7 @@ class Comparison(Detailed):
         rope = self.options["rope"]
         if rope is None:
             return None
-        return beyond_pvalues.beyond_pvalues(self.fusion, self.tested, self.order, rope)
+        return beyond_pvalues.beyond_pvalues(self.tested, self.order, rope)
 
     @cached_property
     def equivalent(self) -> float | None:

@@ -5,7 +5,7 @@ their folds or repeats.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +14,8 @@ import pandas as pd
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, shared_folds, widest
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
-from mlflow_mleval.analysis.pair_tests import PAIR, jointly
+from mlflow_mleval.analysis.pair_tests import jointly
 from mlflow_mleval.analysis.pairs import behind, better_first, places
-from mlflow_mleval.analysis.planning import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import some
@@ -46,9 +45,7 @@ class NextDataset:
     methods : That were compared: the best ones, if there are many.
     absent : By dataset: why it is not in it.
     notes : What a reader must know of the folds.
-    curves : By measure: power to tell the first pair apart, in that the interval of their typical difference lies on one
-        side of zero, by number of datasets.
-    """  # noqa: E501
+    """
 
     over: str
     pairs: Mapping[str, HierarchicalPairs]
@@ -58,7 +55,6 @@ class NextDataset:
     methods: list[str]
     absent: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    curves: Mapping[str, PowerCurve] = field(default_factory=dict)
 
     @property
     def doubts(self) -> list[str]:
@@ -104,7 +100,6 @@ def next_dataset(
     rope: float | None = None,
     in_units: bool = False,
     alpha: float = 0.05,
-    seed: int = 0,
     **declared: Unpack[Declared],
 ) -> NextDataset | None:
     """The hierarchical correlated t test of the best methods on the folds, else the repeats, of
@@ -138,15 +133,7 @@ def next_dataset(
     if len(order) > MOST:
         notes.append(f"Only the best {MOST} of {len(order)} methods are compared.")
     notes = [*dict.fromkeys(notes)]
-    following = NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
-    curves = {}
-    for measure in following.pairs:
-        best = tuple(following.table(measure, order)[PAIR].iloc[0])
-        sign = -1 if study.directions[measure] == "min" else 1
-        both = (t for t in tables[measure].values() if {*best} <= {*t.columns})
-        gaps = [sign * (t[best[0]] - t[best[1]]).to_numpy() for t in both]
-        curves[measure] = power_curve(gaps, best, level=alpha, over=over, seed=seed)
-    return replace(following, curves=curves)
+    return NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
 
 
 def _by_dataset(

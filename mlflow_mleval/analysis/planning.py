@@ -8,9 +8,8 @@ Cohen (1988), "Statistical power analysis for the behavioral sciences"; Nadeau &
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -223,41 +222,13 @@ FARTHEST = 1000
 
 
 @dataclass(frozen=True)
-class MoreRuns:
-    """Whether more folds or repeats of the datasets there are would do instead of more datasets.
-
-    More of them take away what each dataset's difference varies by itself, not how datasets differ.
-
-    Attributes
-    ----------
-    over : "folds" or "repeats".
-    n : Of these per dataset: the median.
-    share : Of the variance of the differences between datasets, what more of them would take away.
-    needed : So many on each of the datasets there are for the wanted power; needed_low, needed_high: 95% interval when the
-        datasets are drawn again. Infinite: no number is enough.
-    datasets : Datasets that it takes with as many of them as one likes, with datasets_low, datasets_high.
-    """  # noqa: E501
-
-    over: str
-    n: float
-    share: float
-    needed: float
-    needed_low: float
-    needed_high: float
-    datasets: float
-    datasets_low: float
-    datasets_high: float
-
-
-@dataclass(frozen=True)
 class PowerCurve:
     """Power against the number of datasets, were the effect the observed one, and what the datasets
     leave open.
 
     Attributes
     ----------
-    curve : By number of datasets n: power, and low, high: its 95% interval when the datasets are drawn again; with folds or
-        repeats also limit: the power with as many of these as one likes.
+    curve : By number of datasets n: power, and low, high: its 95% interval when the datasets are drawn again.
     method_a, method_b : The better method, by the data or as given, and the other.
     n : Datasets there are.
     effect : Mean difference in standard deviations of the differences, positive for a.
@@ -265,7 +236,6 @@ class PowerCurve:
         number is enough.
     target, level : Wanted power; level that the test of all pairs leaves for this one.
     n_resamples, seed : Of the bootstrap.
-    more : What more folds or repeats would do; None where there are none on some dataset.
     """  # noqa: E501
 
     curve: pd.DataFrame
@@ -280,7 +250,6 @@ class PowerCurve:
     level: float
     n_resamples: int
     seed: int
-    more: MoreRuns | None = None
 
     def sentence(self, goal: str = "", named: Callable[[Hashable], str] = str) -> str:
         """What it takes; `named` writes the names of methods, `goal` says when they count as told
@@ -307,24 +276,6 @@ class PowerCurve:
             f"datasets {told}, {so}; {drawn}."
         )
 
-    def sentence_on_more(self) -> str:
-        """Whether more folds or repeats would do as well; empty where there are none, where no more
-        is needed, or where no number of them would.
-        """
-        more = self.more
-        if more is None or self.needed <= self.n or more.needed > FARTHEST:
-            return ""
-        what = (
-            "repetitions of the cross-validation"
-            if more.over == "folds"
-            else "repeats with other seeds"
-        )
-        drawn = _range(more.needed_low, more.needed_high)
-        return (
-            f"More {what} would do as well: about {more.needed:,.0f} {more.over} of each of the "
-            f"{self.n} datasets in place of {more.n:g} (these leave {drawn} open)."
-        )
-
 
 def _range(low: float, high: float) -> str:
     """The ends of an interval, which may be very large or infinite."""
@@ -336,24 +287,21 @@ def _range(low: float, high: float) -> str:
 
 
 def power_curve(
-    differences: ArrayLike | Sequence[ArrayLike],
+    differences: ArrayLike,
     names: tuple[Hashable, Hashable] = ("a", "b"),
     *,
     level: float = 0.05,
     least: int = 2,
     power: float = 0.8,
-    over: str = "repeats",
     n_resamples: int = 400,
     seed: int = 0,
 ) -> PowerCurve:
-    r"""The power to tell two methods apart by their mean difference, and the datasets, folds or
-    repeats that it takes.
+    """The power to tell two methods apart by their mean difference, and the datasets that it takes.
 
     Parameters
     ----------
-    differences : array_like of shape (datasets,), or sequence of arrays
-        First method minus second, larger is better; NaN where one has none. An array for each
-        dataset: on its folds or repeats.
+    differences : array_like of shape (datasets,)
+        First method minus second, larger is better; NaN where one has none.
     names : pair of hashable
         Of the two methods.
     level : float
@@ -363,15 +311,13 @@ def power_curve(
         Fewer datasets can show nothing.
     power : float
         Wanted.
-    over : {"repeats", "folds"}
-        What the arrays hold.
     n_resamples, seed : int
         Times that datasets are drawn again, with replacement, for the intervals.
 
     Raises
     ------
     ValueError
-        Fewer than two differences, a level or power outside (0, 1), or another `over`.
+        Fewer than two differences, a level or power outside (0, 1).
 
     Notes
     -----
@@ -379,40 +325,27 @@ def power_curve(
     ten datasets on. A draw in which the second method is ahead never tells that the first is
     better.
 
-    The variance of the differences of datasets that have R folds or repeats each is :math:`V =
-    V_\infty + \overline{s^2}/R`, with :math:`s^2` their variance within a dataset. More of them can
-    take away the second part only. (What folds share of their training data is in the first part:
-    more folds of the same data do not take it away.)
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> found = power_curve(rng.normal(0.02, 0.04, 15))
     >>> found.needed, found.needed_low, found.needed_high
     (99.0, 11.0, inf)
-    >>> found = power_curve(rng.normal(rng.normal(0.02, 0.005, (8, 1)), 0.08, (8, 5)))
-    >>> found.needed, found.more.needed, round(found.more.share, 2)
-    (12.0, 11.0, 0.7)
     """
     probability(level, "level")
     probability(power, "power")
-    one_of(over, "over", ("repeats", "folds"))
     at_least_one(n_resamples, "n_resamples")
-    given: Any = differences
-    rows = [np.asarray(row, dtype=float).ravel() for row in given]
-    parts = [row for row in (row[~np.isnan(row)] for row in rows) if len(row)]
-    if len(parts) < 2:
+    d = np.asarray(differences, dtype=float).ravel()
+    d = d[~np.isnan(d)]
+    if len(d) < 2:
         raise ValueError(
-            f"`differences` must hold at least two values, got {len(parts)}. One difference has "
-            "no variation."
+            f"`differences` must hold at least two values, got {len(d)}. One difference has no "
+            "variation."
         )
     a, b = names
-    d = np.array([part.mean() for part in parts])
     if d.mean() < 0:
         a, b, d = b, a, -d
     n = len(d)
-    size = np.array([len(part) for part in parts])
-    own = np.array([part.var(ddof=1) for part in parts]) if size.min() > 1 else None
     again = np.random.default_rng(seed).integers(0, n, (n_resamples, n))
     drawn = np.concatenate([np.arange(n)[None], again])  # as they are comes first
     mean, deviation = moments(d[drawn], 1e-12 * np.abs(d[drawn]).max(axis=1))
@@ -438,25 +371,6 @@ def power_curve(
     reached = powers(effect)
     ends = np.quantile(reached[:, 1:], [0.025, 0.975], axis=1)
     curve = pd.DataFrame({"n": steps, "power": reached[:, 0], "low": ends[0], "high": ends[1]})
-    more = None
-    if own is not None:
-        taken = (own / size)[drawn].mean(axis=1)
-        within = own[drawn].mean(axis=1)
-        rest = np.maximum(deviation**2 - taken, 0.0)
-        limit = _effect(mean, np.sqrt(rest))
-        curve["limit"] = powers(limit[:1])[:, 0]
-        wanted = _least_effect(n, power, level) if n >= least else np.inf
-        room = (mean / wanted) ** 2 - rest  # of the variance, what their number may leave
-        with np.errstate(divide="ignore", invalid="ignore"):
-            runs = np.where(room > 0, np.maximum(np.ceil(within / room), 2), np.inf)
-        share = float(min(taken[0] / deviation[0] ** 2, 1.0)) if deviation[0] else 0.0
-        more = MoreRuns(
-            over,
-            float(np.median(size)),
-            share,
-            *_with_interval(runs),
-            *_with_interval(needed(limit)),
-        )
     return PowerCurve(
         curve,
         a,
@@ -470,7 +384,6 @@ def power_curve(
         level,
         n_resamples,
         seed,
-        more,
     )
 
 
@@ -484,17 +397,3 @@ def _effect(mean: AnyArray, deviation: AnyArray) -> AnyArray:
     """Means in standard deviations, infinite where these are zero and the mean is not."""
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
     return np.divide(mean, deviation, out=certain, where=deviation > 0)
-
-
-def _least_effect(n: int, power: float, level: float) -> float:
-    """The smallest effect that n datasets show with this power."""
-    low = 0.0
-    high = 1.0
-    while paired_power(high, n, alpha=level) < power:
-        high *= 2
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (
-            (low, middle) if paired_power(middle, n, alpha=level) >= power else (middle, high)
-        )
-    return high

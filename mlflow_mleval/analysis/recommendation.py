@@ -131,7 +131,7 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
         return _equal_weights(c)
     if turned := _scenario(c):
         return turned
-    single = c.stability.dethrone.single
+    single = c.stability.smallest_change
     if single is None or abs(single["change"]) > FAR:
         return None
     moved = {"choice": single["measure"], "to": single["to"], "weight": single["weight"]}

@@ -32,7 +32,7 @@ from mlflow_mleval.analysis.promethee import (
     tied_places,
     tied_ranks,
 )
-from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.sentences import SHOWN, some
@@ -68,8 +68,8 @@ class Stability:
         return weight_intervals(self.fusion)
 
     @cached_property
-    def dethrone(self) -> Dethronement:
-        return dethrone(self.fusion, self.intervals)
+    def smallest_change(self) -> pd.Series | None:
+        return smallest_change(self.intervals)
 
     @cached_property
     def acceptability(self) -> RankAcceptability:
@@ -106,31 +106,6 @@ class WeightIntervals:
 
     leaders: tuple[str, ...]
     table: pd.DataFrame
-
-
-@dataclass(frozen=True)
-class Dethronement:
-    """The smallest changes of weights that cost the leader the lead by mean net flow.
-
-    Attributes
-    ----------
-    leader : The method with the largest net flow averaged over datasets.
-    single : The smallest change of one measure's weight, the others rescaled, after which another method leads or shares the
-        lead: measure, weight (mean over datasets), to, change (to - weight), rival. None: no single
-        weight does it.
-    rival : Who reaches the leader's mean net flow after the smallest change of all weights together. None: nobody can.
-    distances : By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
-        change within the simplex is enough. Ascending.
-    change : By measure: that smallest change δ for `rival`, to be added to the weights of every dataset; NaN without rival.
-    warnings : Says so where the lead is shared.
-    """  # noqa: E501
-
-    leader: str
-    single: pd.Series | None
-    rival: str | None
-    distances: pd.Series
-    change: pd.Series
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -300,85 +275,18 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
     return np.ascontiguousarray((by.up - by.down)[:, :, order].swapaxes(1, 2)), fusion.flows.weights
 
 
-def dethrone(fusion: Fusion, intervals: WeightIntervals | None = None) -> Dethronement:
-    """The smallest changes of weights that cost the leader the lead by mean net flow.
-
-    Two questions. One measure's weight moves and the others are rescaled: when does the lead pass
-    to another or become shared (see `weight_intervals`)? All weights may move by a common vector δ,
-    added in every dataset and keeping every weight at least 0 and the sums 1: what is the smallest
-    ½ Σ|δ_j| with which a rival reaches the leader? That is a linear programme per rival; since
-    weight moved from measure i to measure k changes the difference in proportion to g_k - g_i, it
-    is solved by moving weight to the measure that favours the rival most, from the others in order
-    of how much they favour the leader. `intervals` are those of the fusion, where they are known.
+def smallest_change(intervals: WeightIntervals) -> pd.Series | None:
+    """The smallest change of one measure's weight, the others rescaled, that costs the leader the
+    lead: measure, weight (mean over datasets), to, change, rival; None where no single weight does.
     """
-    intervals = intervals or weight_intervals(fusion)
     moves = [
-        {
-            "measure": measure,
-            "weight": row.weight,
-            "to": to,
-            "change": to - row.weight,
-            "rival": rival,
-        }
+        {"measure": measure, "weight": row.weight, "to": to, "change": to - row.weight, "rival": by}
         for measure, row in intervals.table.iterrows()
-        for to, rival in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
-        if rival is not None
+        for to, by in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
+        if by is not None
     ]
     best = min(moves, key=lambda move: abs(move["change"]), default=None)
-    methods = list(fusion.ranking.index)
-    flows, weights = _by_measure(fusion, methods)
-    mean = flows.mean(axis=0)
-    phi = fusion.ranking.phi.to_numpy()
-    room = weights.min(axis=0)
-    changes = {
-        name: _smallest_shift(phi[0] - phi[i], mean[i] - mean[0], room)
-        for i, name in enumerate(methods)
-        if i
-    }
-    distances = pd.Series(
-        {name: np.inf if d is None else np.abs(d).sum() / 2 for name, d in changes.items()},
-        dtype=float,
-    )
-    distances = distances.sort_values(kind="stable")
-    rival = distances.index[0] if np.isfinite(distances.iloc[0]) else None
-    change = np.full(len(room), np.nan) if rival is None else changes[rival]
-    doubts = []
-    if len(intervals.leaders) > 1:
-        shared = " and ".join(map(str, intervals.leaders))
-        doubts.append(
-            f"{shared} share the lead; the change of a single weight is the smallest that "
-            "separates them."
-        )
-    return Dethronement(
-        methods[0],
-        None if best is None else pd.Series(best),
-        rival,
-        distances,
-        pd.Series(change, index=fusion.weights.columns),
-        tuple(doubts),
-    )
-
-
-def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
-    """The change of weights that makes up a deficit at least cost; None where the room is not
-    enough.
-
-    Weight j earns gain[j] a unit and at most room[j] of it can be taken away.
-    """
-    target = int(gain.argmax())
-    givers = np.argsort(gain, kind="stable")
-    profit = gain[target] - gain[givers]
-    earned = np.cumsum(profit * room[givers])
-    change = np.zeros(len(gain))
-    if deficit <= TIE:
-        return change
-    if earned[-1] < deficit:
-        return None
-    last = int(np.searchsorted(earned, deficit))
-    change[givers[:last]] = -room[givers[:last]]
-    change[givers[last]] = -(deficit - (earned[last - 1] if last else 0.0)) / profit[last]
-    change[target] -= change.sum()
-    return change
+    return None if best is None else pd.Series(best)
 
 
 def rank_acceptability(
@@ -522,7 +430,7 @@ def sensitivity(
         try:
             other = study.complete(policy)
             examine(other, fuse(other, **chosen).flows, "policy", chosen, policy == study.missing)
-        except (MissingResultsError, ValueError) as error:
+        except (MlevalError, ValueError) as error:
             impossible[policy] = str(error)
     return Sensitivity(pd.concat(rows, ignore_index=True), impossible, separated)
 
@@ -843,7 +751,7 @@ def collected(
         alone = decides is not None and not decides.test.by_mean_ranks and not counted
         doubts.append(_filled(study, alone))
     doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
-    doubts += [*(sure.dethrone.warnings if sure else ()), *warned]
+    doubts += warned
     doubts += [
         text for text in getattr(omnibus, "warnings", ()) if omnibus.exact_pvalue is None
     ]  # which stands beside it

@@ -17,12 +17,10 @@ from mlflow_mleval.analysis.answer_comparison import (
     compare_answers,
     confirmed,
     directed,
-    joint_test,
     most_different,
     questions_needed,
     sampling,
 )
-from mlflow_mleval.analysis.folds.hotelling import hotelling
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.pairs import possible_ranks
 from mlflow_mleval.analysis.promethee import promethee
@@ -218,56 +216,11 @@ def test_questions_needed_find_the_difference_that_often():
     assert questions_needed(pair, {"f": "max"}, clusters=clusters).iloc[0]["n"] == 20
 
 
-def test_joint_test_is_hotelling_and_counts_every_sign_change():
-    rng = np.random.default_rng(4)
-    d = rng.normal(0.4, 1, (9, 3))
-    statistic, pvalue, exact, _ = joint_test(d)
-    assert statistic == pytest.approx(hotelling(d, np.zeros_like(d)).statistic) and exact
-
-    def t2(x):
-        return len(x) * x.mean(0) @ np.linalg.solve(np.cov(x.T), x.mean(0))
-
-    signs = [[1 - 2 * (k >> i & 1) for i in range(9)] for k in range(2**9)]
-    assert pvalue == np.mean([t2(d * np.array(s)[:, None]) >= t2(d) - 1e-9 for s in signs])
-
-
-def test_joint_test_names_dependent_measures_and_handles_none_that_differ():
-    rng = np.random.default_rng(5)
-    d = rng.normal(size=(40, 2))
-    statistic, _, _, dependent = joint_test(np.column_stack([d, d.sum(axis=1)]))
-    assert len(dependent) == 1 and statistic == pytest.approx(joint_test(d)[0])
-    assert joint_test(np.zeros((5, 2)))[1] == 1.0
-    assert np.isnan(joint_test(np.array([[np.nan, 1.0]]))[1])
-
-
-def rejections(n):
-    """Shares of n simulations without any difference in which joint tests reject: with the clusters
-    there are, and without.
-    """
-    rng = np.random.default_rng(6)
-    rejected = np.zeros(2)
-    units = np.repeat(np.arange(20), 5)
-    for k in range(n):
-        shared = np.repeat(
-            rng.exponential(size=(20, 2)) * rng.choice([-1, 1], size=(20, 1)), 5, axis=0
-        )
-        d = shared + 0.3 * rng.normal(size=(100, 2))
-        rejected += [joint_test(d, by, n_resamples=199, seed=k)[1] <= 0.05 for by in (units, None)]
-    return rejected / n
-
-
-def test_joint_test_holds_its_level_with_and_without_clusters():
-    with_them, without = rejections(300)
-    assert with_them <= 0.08 and without > 0.2
-
-
 @pytest.mark.slow
 def test_levels_with_clusters_in_many_simulations():
-    """The joint test, and the whole comparison of answers: two scorers, 30 passages of 5 questions,
+    """The whole comparison of answers: two scorers, 30 passages of 5 questions,
     no difference.
     """
-    with_them, without = rejections(4000)
-    assert with_them <= 0.06 and without > 0.2
     rng, apart, n = np.random.default_rng(7), np.zeros(2), 2000
     passages = np.repeat([f"p{k}" for k in range(30)], 5)
     for k in range(n):
@@ -283,16 +236,6 @@ def test_levels_with_clusters_in_many_simulations():
             tests = instance_tests(found.tables, found.measures, clusters=clusters, **options)
             apart[i] += tests.by_pair["separated"].any()
     assert apart[0] / n <= 0.06 and apart[1] / n > 0.2
-
-
-def test_joint_tests_that_could_separate_nothing_are_not_made(found):
-    few = compare_answers(found, minimize=["length"], n_resamples=39)
-    assert few.joint.empty
-    shown = few.report()
-    assert "All measures together" not in shown.to_markdown() and shown.to_dict()["joint"] == []
-    more = compare_answers(found, minimize=["length"], n_resamples=99)
-    assert len(more.joint) == 3 and "significant" not in more.joint
-    assert "Hotelling" not in " ".join(more.report().to_text().split("T²")[0].split())
 
 
 def test_names_and_texts_of_strangers_are_text_in_all_formats():

@@ -85,7 +85,7 @@ def test_the_published_study_in_numbers():
     assert (first["low"], first["high"], record["ranking"][-1]["low"]) == (1, 11, 5)
     assert record["nemenyi"]["critical_difference"] == found.nemenyi.critical_difference
     assert len(record["pairwise"]["pairs"]) == 66 and record["feasibility"]["datasets_needed"] == 12
-    assert record["stability"]["dethrone"]["single"]["measure"] == "micro_recall"
+    assert record["stability"]["smallest_change"]["measure"] == "micro_recall"
     shares = record["stability"]["acceptability"]["shares"]
     assert all(math.isclose(sum(row), 1) for row in shares.values())
     interval = next(

@@ -86,10 +86,7 @@ def sentences(c: Comparison) -> list[str]:
     ]
     texts += [capitalised(part.verdict(), c.order) for part in parts if part is not None]
     if found.curve is not None:
-        texts += [
-            found.curve.sentence(" by step-down max-T", name),
-            found.curve.sentence_on_more() or "",
-        ]
+        texts.append(found.curve.sentence(" by step-down max-T", name))
     reasons = grouped((reason, PARTS[key]) for key, reason in found.absent.items())
     for reason, which in reasons.items():
         texts.append(f"Not computed: {joined(which)} ({reason.rstrip('.')}).")
@@ -147,7 +144,7 @@ def _probabilities(head: str, values: pd.Series, **more: Any) -> Column:
     return Column(head, [*map(probability, values)], **more)
 
 
-def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
+def power_figure(found: PowerCurve, how: str) -> Figure:
     """Power against the number of datasets, with a table."""
     pair = f"{found.method_a} and {found.method_b}"
     caption = (
@@ -159,9 +156,7 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
     if found.needed <= found.curve["n"].max():
         caption += f", the dot where the chance is {found.target:.0%}"
     caption += "."
-    if found.more:
-        caption += f" Dotted: with as many {found.more.over} of each dataset as one likes."
-    title = f"How many datasets it takes{key}"
+    title = "How many datasets it takes"
     return Figure(power_lines(found, f"Power to tell {pair} apart"), caption, title=title)
 
 
@@ -208,11 +203,6 @@ def next_dataset_section(c: Comparison, depth: int = PAPER) -> Section | None:
     text = [s.text for s in next_dataset_sentences(c)]
     table = _table(c, depth)
     figures = [_figure(c, measure) for measure in found.pairs]
-    how = "in that the interval of their typical difference by {} lies on one side of zero"
-    figures += [
-        power_figure(curve, how.format(name(m)), f", by {name(m)}")
-        for m, curve in found.curves.items()
-    ]
     blocks = [
         Text(text, depth=depth),
         *doc.points(found.doubts, "Doubts about these", depth=depth),
@@ -244,11 +234,6 @@ def next_dataset_sentences(c: Comparison) -> list[Sentence]:
             f"{number(pairs.rope)} ({found.ropes_from[measure]}) with "
             f"{probability(row.p_equivalent)}, and worse with {probability(row.p_worse)}."
         )
-    for measure, curve in found.curves.items():
-        said.append(
-            curve.sentence(f" by the interval of their typical difference in {name(measure)}", name)
-        )
-        said += filter(None, [curve.sentence_on_more()])
     kind = {"folds": "their folds", "repeats": "repeats with other seeds"}[found.over]
     said.append(
         f"This rests on datasets that are drawn as these {len(found.rho)} were, each known as "
@@ -361,7 +346,6 @@ def next_dataset_data(c: Comparison) -> Data:
                 "rho",
                 "methods",
                 "absent",
-                "curves",
             ),
         }
     }

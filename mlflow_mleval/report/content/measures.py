@@ -259,7 +259,7 @@ def sensitivity_data(c: Comparison) -> Data:
                 "leaders": found.intervals.leaders,
                 "measures": found.intervals.table.rename_axis("measure").reset_index(),
             },
-            "dethrone": found.dethrone,
+            "smallest_change": found.smallest_change,
             "separations": _separations(found.separations),
             "acceptability": {
                 "n_draws": shares.n_resamples,
@@ -355,22 +355,18 @@ def _intervals(c: Comparison) -> Figure:
     caption = (
         f"How far one weight may move, the others rescaled: pale, {listed(found.leaders, 12)} "
         f"{stay} in the lead; dark, the whole order stays. Tick: the weight now. "
-        f"{_smallest_shift(c)}{only_best(len(table), 'measures')}"
+        f"{_smallest_change(c)}{only_best(len(table), 'measures')}"
     )
     return Figure(weight_intervals(table), caption, title="How far each weight may move")
 
 
-def _smallest_shift(c: Comparison) -> str:
-    """The smallest change of all weights together that costs the lead."""
-    d = present(c.stability).dethrone
-    leader = name(d.leader)
-    if d.rival is None:
-        return f"No change of all weights together would cost {leader} the lead."
-    reached = f"{name(d.rival)} reaches {leader}"
-    return (
-        f"If all weights may move together, {reached} once {percent(float(d.distances.iloc[0]))} "
-        "of the weight is moved."
-    )
+def _smallest_change(c: Comparison) -> str:
+    """The smallest change of one weight that costs the lead."""
+    found = present(c.stability).smallest_change
+    if found is None:
+        return "No single weight would cost the lead."
+    to = percent(float(found["to"]))
+    return f"{name(found['rival'])} reaches the lead first, once {name(found['measure'])} has {to}."
 
 
 def _acceptability(c: Comparison) -> Figure:

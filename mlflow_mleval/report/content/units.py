@@ -475,7 +475,6 @@ def _answer_blocks(c: AnswerComparison, key: int, dataset: str) -> list[Any]:
     """What answers tell beside the tests, each part under its title."""
     on = f" on {name(dataset)}" if dataset else ""
     parts = [
-        ("", _joint, not c.joint.empty),
         (f"Ranking{on}", _ranking, c.ranking is not None),
         (f"Where they differ most{on}", _differing, len(c.differing)),
         (f"Which scorers agree{on}", _agreement, len(c.agreement)),
@@ -494,34 +493,6 @@ def _leads(c: AnswerComparison) -> list[str]:
     if len(first) > 1:
         return [f"{listed(first)} tie for the first place of the fused ranking."]
     return [f"{name(first[0])} leads the fused ranking of these instances."]
-
-
-def _joint(c: AnswerComparison, key: int) -> Table:
-    rows = c.joint.head(ANSWERS_ROWS)
-    how = (
-        "all sign changes"
-        if c.joint["exact"].all()
-        else f"{c.n_resamples:,} random sign changes, seed {c.seed}"
-    )
-    return Table(
-        [
-            *doc.pair(rows),
-            doc.alike(
-                "T²",
-                rows["statistic"],
-                note="T²: Hotelling's, of the differences on all measures.",
-            ),
-            doc.pvalues(
-                "p",
-                rows["pvalue_corrected"],
-                note=f"p: by {how}; Holm over pairs. It describes; the tests by measure decide.",
-            ),
-            Column("left out", [", ".join(d) for d in rows["dependent"]], "wrap", keep=1),
-        ],
-        len(c.joint),
-        title="All measures together",
-        key=f"joint-{key}",
-    )
 
 
 def _ranking(c: AnswerComparison, key: int) -> Table:

@@ -455,8 +455,6 @@ def power_lines(found: PowerCurve, title: str) -> Svg:
     across = [x(n) for n in c["n"]]
     svg.band(across, map(y, c["low"]), map(y, c["high"]), "f0")
     svg.level(y(found.target), 46, WIDTH - 24, "arrow", stroke_dasharray="4 3")
-    if found.more:
-        svg.path([*zip(across, map(y, c["limit"]), strict=True)], "c0", stroke_dasharray="2 3")
     svg.path([*zip(across, map(y, c["power"]), strict=True)], "c0 thick")
     svg.dot(x(found.n), y(there), 5, "hollow", tip=f"{found.n} datasets, as now: {there:.0%}")
     if found.needed <= c["n"].max():
