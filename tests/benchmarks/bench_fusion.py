@@ -95,8 +95,6 @@ def of_stability() -> Iterator[Row]:
         fusion = fuse(some)
         calls = {
             "intervals of weights": lambda f=fusion: stability.weight_intervals(f),
-                stability.weight_intervals(f)
-            ),
             "acceptability of ranks, 10,000 draws": lambda f=fusion: stability.rank_acceptability(
                 f
             ),
