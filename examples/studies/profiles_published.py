@@ -329,8 +329,6 @@ def main() -> None:
         "",
         "- The data hold no folds, so no ratio or crossing on a data set has a band or a "
         "p-value: they are those of the means.",
-        "- By the relative gain alone, "
-        f"{found['binomial'].absent['awareness_tests.relative_gain']}",
         "- † Some of the ten folds are missing, so that these losses are means over fewer "
         "instances than those they are compared",
         f"  with: {listed}.",

@@ -6,13 +6,12 @@ dataset: the paired t test over folds with the variance of Nadeau & Bengio (2003
 how often this t process crosses a level (Worsley 1994, "Local maxima and the expected Euler
 characteristic of excursion sets of chi2, F and t fields") bounds its largest value over all of
 them; then step-down over pairs (Holm 1979). Over datasets: common changes of sign with the largest
-statistic over positions and pairs (Westfall & Young 1993), and Wilcoxon's signed ranks for the
-summaries.
+statistic over positions and pairs (Westfall & Young 1993).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,11 +36,10 @@ from mlflow_mleval.analysis.folds.protocol import (
 )
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.pair_tests import PAIR, PairTests
-from mlflow_mleval.analysis.pairs import apart, better_first, grouped, stepped
-from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
+from mlflow_mleval.analysis.pairs import better_first, stepped
 from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.measures.owa import FAMILIES, SUMMARIES
+from mlflow_mleval.measures.owa import FAMILIES
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import (
@@ -57,8 +55,6 @@ from mlflow_mleval.validation import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: The summaries that are tested over datasets.
-TESTED = ("area", "slope", "relative_gain")
 #: Of more methods than these, only pairs of those with the least mean area are compared.
 TOP = 50
 #: Positions between Hamming and subset 0/1 at which profiles are compared over datasets.
@@ -93,8 +89,6 @@ class ProfileComparison(Plotted, PairTests):
         that any row of the whole table is wrong is at most alpha.
     awareness : Index (dataset, method): hamming, subset, area, slope, relative_gain; see
         `mlflow_mleval.measures.owa.awareness`.
-    awareness_tests : By summary (area, slope, relative_gain): signed ranks of every pair over datasets; None where `absent` says
-        why.
     across : Index (method_a, method_b, position): ratio (median over datasets), wins, losses (datasets on which a, b is better),
         pvalue (corrected for all pairs and positions), significant; None where `absent` says why. One family is heard first:
         claims where folds were tested, else `across`; of other pairs than it separates, nothing later is significant.
@@ -109,7 +103,6 @@ class ProfileComparison(Plotted, PairTests):
     crossings: pd.DataFrame
     claims: pd.DataFrame
     awareness: pd.DataFrame
-    awareness_tests: Mapping[str, PairwiseResult | None]
     across: pd.DataFrame | None
     protocols: Mapping[str, Protocol]
     n_labels: Mapping[str, int]
@@ -290,17 +283,6 @@ class ProfileComparison(Plotted, PairTests):
         return means.sort_values("slope", kind="stable")
 
     @property
-    def awareness_letters(self) -> dict[str, dict[str, str]]:
-        """By summary in which any pair is separated: methods that share a letter are not."""
-        order = list(self.awareness_means.index)
-        out: dict[str, dict[str, str]] = {}
-        for summary, test in self.awareness_tests.items():
-            if test is not None and test.significant_pairs:
-                chosen = [m for m in order if m in set(test.methods)]
-                out[summary] = grouped(apart(chosen, test.significant_pairs))[1]
-        return out
-
-    @property
     def frames(self) -> dict[str, pd.DataFrame]:
         """The tables by name, unrounded: what lies beside a report."""
         frames = {
@@ -397,8 +379,7 @@ def compare_profiles(
     parts = [on_dataset(asked, dataset) for dataset in profiles.datasets]
     _correct(parts, alpha)
     across = _across(parts, asked)
-    tests = _awareness_tests(summaries, alpha, absent)
-    if across is not None or any(tests.values()):
+    if across is not None:
         warnings += _lacking(profiles)
     options = {
         "kind": profiles.kind,
@@ -412,7 +393,10 @@ def compare_profiles(
         "top": top,
     }
     claims = [row for part in parts for row in part.claims()]
-    across, tests = _confined(across, tests, claims if any(p.tested for p in parts) else None)
+    if across is not None and any(part.tested for part in parts):
+        claimed = {frozenset(claim[1:3]) for claim in claims}
+        heard = np.array([frozenset(at[:2]) in claimed for at in across.index], dtype=bool)
+        across["significant"] &= heard
     crossings = [row for part in parts for row in part.crossings()]
     tables = [part.rows() for part in parts]
     return ProfileComparison(
@@ -420,7 +404,6 @@ def compare_profiles(
         crossings=pd.DataFrame(crossings, columns=_CROSSINGS).astype({"certain": bool}),
         claims=pd.DataFrame(claims, columns=_CLAIMS),
         awareness=summaries,
-        awareness_tests=tests,
         across=across,
         protocols={part.dataset: part.protocol for part in parts if part.protocol is not None},
         n_labels=dict(profiles.n_labels),
@@ -439,38 +422,6 @@ def compare_profiles(
 
 _CROSSINGS = ["dataset", *PAIR, "parameter", "position", "below", "above", "certain"]
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
-
-
-def _among(
-    table: pd.DataFrame,
-    pairs: Iterable[tuple[Any, ...]],
-    apart: set[frozenset[Any]],
-) -> pd.DataFrame:
-    """The table of tests, of which those of other pairs than these are not significant."""
-    among = np.array([frozenset(pair[:2]) in apart for pair in pairs], dtype=bool)
-    return table.assign(significant=table["significant"] & among)
-
-
-def _confined(
-    across: pd.DataFrame | None,
-    tests: Mapping[str, PairwiseResult | None],
-    claims: Sequence[tuple[Any, ...]] | None,
-) -> tuple[pd.DataFrame | None, dict[str, PairwiseResult | None]]:
-    """Tests over datasets, which speak only of pairs that the first family separates: the claims
-    along profiles, or without tests over folds (None) the pairs over datasets.
-    """
-    if claims is not None:
-        separated = {frozenset(claim[1:3]) for claim in claims}
-        across = None if across is None else _among(across, across.index, separated)
-    else:
-        certain = [] if across is None else across.index[across["significant"]]
-        separated = {frozenset(at[:2]) for at in certain}
-    heard = dict(tests)
-    for name, test in tests.items():
-        if test is not None:
-            pairs = zip(test.table["method_a"], test.table["method_b"], strict=True)
-            heard[name] = replace(test, table=_among(test.table, pairs, separated))
-    return across, heard
 
 
 def _lacking(profiles: Profiles) -> list[str]:
@@ -578,35 +529,6 @@ def _across(on_datasets: Sequence[OnDataset], asked: Asked) -> pd.DataFrame | No
         "significant": pvalue <= alpha,
     }
     return pd.DataFrame(table, index)
-
-
-def _awareness_tests(
-    summaries: pd.DataFrame,
-    alpha: float,
-    absent: dict[str, str],
-) -> dict[str, PairwiseResult | None]:
-    tests: dict[str, PairwiseResult | None] = {}
-    for name in TESTED:
-        whole = summaries[name].unstack("method")
-        table = whole.loc[
-            whole.notna().any(axis=1)
-        ]  # the gain is not defined on a dataset with one label
-        table = table.loc[:, table.notna().all()]
-        n_datasets, n_methods = table.shape
-        reason = ""
-        if n_methods < 2 or n_datasets < 2:
-            reason = "needs at least two datasets, and two methods with profiles on all of them"
-        elif not (possible := feasibility(n_datasets, n_methods, alpha)).can_reject:
-            reason = possible.message
-        if reason:
-            absent[f"awareness_tests.{name}"] = reason
-        tests[name] = (
-            None if reason else wilcoxon_pairs(table, direction=SUMMARIES[name], alpha=alpha)
-        )
-        gone = [m for m in whole.columns if m not in table]
-        if gone and not reason:
-            absent[f"awareness_tests.{name}: {some(gone)}"] = "no value on every dataset"
-    return tests
 
 
 # --------------------------------------------------------------------------------------------------

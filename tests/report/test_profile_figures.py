@@ -91,7 +91,6 @@ def awareness_of(methods: list[str], datasets: list[str]) -> pd.DataFrame:
 
 def all_figures(methods: list[str], datasets: list[str]) -> list:
     ratios = ratios_of(methods[:4], datasets)
-    letters = {summary: dict.fromkeys(methods, "abc") for summary in SUMMARIES}
     return [
         profile_lines(curves_of(methods), "binomial", f"Profiles on {datasets[0]}"),
         profile_lines(curves_of(methods, ALPHAS), "polynomial", "Profiles"),
@@ -101,7 +100,7 @@ def all_figures(methods: list[str], datasets: list[str]) -> list:
         ratio_panels(
             ratios, crossings_of(ratios, False), [tuple(methods[:2])], "polynomial", "Ratios"
         ),
-        awareness_strips(awareness_of(methods, datasets), methods, letters, "Awareness"),
+        awareness_strips(awareness_of(methods, datasets), methods, "Awareness"),
     ]
 
 
@@ -244,15 +243,13 @@ def test_many_datasets_are_drawn_and_the_farthest_named():
 
 def test_strips_have_a_dot_a_dataset_and_a_line_at_the_mean():
     frame = awareness_of(["a", "b"], ["d", "e", "f"])
-    root = parse(awareness_strips(frame, ["a", "b"], {"slope": {"a": "x", "b": "y"}}, ""))
+    root = parse(awareness_strips(frame, ["a", "b"], ""))
     assert (
         len(list(root.iter(f"{NS}circle"))) == 2 * 3 * 3 and len(classes(root, "line", "tick")) == 6
     )
     shown = {content(n) for n in texts(root)}
     assert {
         f"{frame.xs('a', level='method')['slope'].mean():.3f}",
-        "x",
-        "y",
         "slope ↓",
         "relative gain ↑",
     } <= shown

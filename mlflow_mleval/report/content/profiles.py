@@ -74,7 +74,7 @@ def section(c: Comparison) -> Section | None:
 
 def described(comparison: ProfileComparison) -> ProfileComparison:
     """The profiles without what tests say of them, for a report in which other tests decide."""
-    tests = ("across", "awareness_tests", "tests")
+    tests = ("across", "tests")
     absent = {k: why for k, why in comparison.absent.items() if k.split(".")[0] not in tests}
     return replace(
         comparison,
@@ -82,7 +82,6 @@ def described(comparison: ProfileComparison) -> ProfileComparison:
         crossings=comparison.crossings.assign(certain=False),
         claims=comparison.claims.iloc[:0],
         across=None,
-        awareness_tests=dict.fromkeys(comparison.awareness_tests),
         absent=absent,
     )
 
@@ -218,20 +217,15 @@ def _ratios(comparison: ProfileComparison) -> list[Figure]:
 
 def _strips(comparison: ProfileComparison) -> Figure:
     order = comparison.awareness_means.index
-    letters = comparison.awareness_letters
     caption = "A dot is a dataset, the line the mean."
-    if letters:
-        caption += " Letters: methods that share one are not separated over the datasets."
     if len(order) > TOP:
         caption += f" The flattest {TOP} of {len(order):,} methods."
-    svg = awareness_strips(comparison.shared_awareness, order, letters, "Awareness of dependence")
+    svg = awareness_strips(comparison.shared_awareness, order, "Awareness of dependence")
     return Figure(svg, caption, title="Awareness of dependence by dataset")
 
 
 def sentences(comparison: ProfileComparison) -> list[str]:
-    """What the profiles say, a sentence each: crossings, claims and their error rate, awareness and
-    its tests.
-    """
+    """What the profiles say, a sentence each: crossings, claims and their error rate, awareness."""
     if comparison.ratios.empty:
         return ["No two methods have a profile on the same dataset."]
     return [
@@ -430,36 +424,19 @@ def _awareness(comparison: ProfileComparison) -> list[str]:
             f"; for its level {name(gain.idxmax())} gathers its errors most (relative gain "
             f"{fixed(gain.max(), 3)})"
         )
-    return [f"{text}.", *_awareness_apart(comparison)]
-
-
-def _awareness_apart(comparison: ProfileComparison) -> list[str]:
-    """Whom the tests of the summaries separate, those that separate the same together."""
-    tests = {NAMES[s]: test for s, test in comparison.awareness_tests.items() if test is not None}
-    alike = grouped((_separates(t), s) for s, t in tests.items() if t.significant_pairs)
-    return [f"In {listed(summaries)} {where}." for where, summaries in alike.items()]
-
-
-def _separates(test: Any) -> str:
-    apart = test.significant_pairs
-    pairs = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
-    more = f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
-    over = f"signed ranks over {count(test.n_datasets, 'dataset')}"
-    return f"{over} separate {pairs}{more}, the better first"
+    return [f"{text}."]
 
 
 def _missing(comparison: ProfileComparison) -> list[str]:
     """What there is not, with the reason, what shares one together."""
-    heads = dict.fromkeys(("across", "awareness_tests"), "Not tested over the datasets") | {
-        "tests": "Not tested over folds"
-    }
+    heads = {"across": "Not tested over the datasets", "tests": "Not tested over folds"}
     names = {"across": "the order along the profiles"}
     missing = []
     for key, reason in comparison.absent.items():
         part, _, rest = key.partition(".")
-        if part in ("across", "awareness_tests") and len(comparison.datasets) == 1:
+        if part == "across" and len(comparison.datasets) == 1:
             continue
-        what = names.get(part, NAMES.get(rest, rest) if part in heads else key)
+        what = names.get(part, rest if part in heads else key)
         missing.append(((heads.get(part, "Left out"), reason.rstrip(".")), what))
     return [
         f"{head}: {listed(what, most=8)} ({reason})."
@@ -586,11 +563,8 @@ def curves_table(comparison: ProfileComparison, dataset: str) -> Table:
 
 
 def awareness_table(comparison: ProfileComparison) -> Table:
-    """One row a method, the flattest first: means over datasets of its summaries, with letters
-    where they were tested.
-    """
+    """One row a method, the flattest first: means over datasets of its summaries."""
     means = comparison.awareness_means
-    letters = comparison.awareness_letters
     shown = means.head(METHODS)
     heads = {
         "hamming": "Hamming ↓",
@@ -600,15 +574,7 @@ def awareness_table(comparison: ProfileComparison) -> Table:
     columns = [doc.names("method", shown.index)]
     for summary, head in heads.items():
         cells = aligned(shown[summary], 3)
-        marks = letters.get(summary, {})
-        if marks:
-            cells = [
-                f"{cell} {marks.get(m, '')}".rstrip()
-                for cell, m in zip(cells, shown.index, strict=True)
-            ]
-        columns.append(
-            Column(head, cells, "<" if marks else ">", keep=2 if summary in SUMMARIES else 1)
-        )
+        columns.append(Column(head, cells, ">", keep=2 if summary in SUMMARIES else 1))
     shared = comparison.shared_awareness.index.unique("dataset")
     every = comparison.datasets
     lacking = [m for m in comparison.awareness.index.unique("method") if m not in means.index]
@@ -623,7 +589,6 @@ def awareness_table(comparison: ProfileComparison) -> Table:
         "Losses of scores, not of the label sets that follow from them."
         if comparison.options["kind"] == "soft"
         else "",
-        "Methods that share a letter are not separated." if letters else "",
     ]
     caption = "How aware of the dependence of labels each method is"
     note = " ".join(filter(None, notes))
@@ -642,14 +607,9 @@ def frames(c: Comparison) -> Frames:
 
 def _record(comparison: ProfileComparison) -> Data:
     """A comparison of profiles as plain data; tables as lists of rows."""
-    tests = {
-        summary: test and {"pairs": test.table, **doc.named(test, "n_datasets", "correction")}
-        for summary, test in comparison.awareness_tests.items()
-    }
     return {
         "sentences": sentences(comparison),
         "across": None,
         **{key.removeprefix("profile_"): frame for key, frame in comparison.frames.items()},
-        "awareness_tests": tests,
         **doc.named(comparison, "n_labels", "absent", "warnings", "options"),
     }

@@ -167,9 +167,6 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "loss profiles": lambda c: c.profiles,
     "tests along profiles": lambda c: c.profiles and c.profiles.ratios["pvalue"].notna().any(),
     "profiles over datasets": lambda c: c.profiles and c.profiles.across is not None,
-    "awareness over datasets": lambda c: (
-        c.profiles and any(t is not None for t in c.profiles.awareness_tests.values())
-    ),
     "Bayesian tests": lambda c: c.beyond and c.beyond.bayes,
     "equivalence": lambda c: c.beyond and c.beyond.equivalence,
     "possible ranks": lambda c: c.letters_apply,

@@ -486,15 +486,13 @@ def _ratio_ticks(y: Scale) -> list[float]:
 def awareness_strips(
     awareness: pd.DataFrame,
     order: Sequence[str],
-    letters: Mapping[str, Mapping[str, str]],
     title: str,
 ) -> Svg:
     """A row a method, a strip a summary of its profiles: a dot a dataset, the mean as a line with
     its value.
 
-    `awareness` has the index (dataset, method) and the columns of `SUMMARIES`; methods that share
-    one of the `letters` of a summary are not separated in it. The first thirty methods of `order`
-    are drawn.
+    `awareness` has the index (dataset, method) and the columns of `SUMMARIES`. The first thirty
+    methods of `order` are drawn.
     """
     methods = list(order)[:svg_TOP]
     awareness = awareness[awareness.index.get_level_values("method").isin(methods)]
@@ -508,7 +506,7 @@ def awareness_strips(
         svg.name(room - 8, 22 + ROW * i + 14, m, room - 8, anchor="end")
     for j, summary in enumerate(SUMMARIES):
         ends = room + step * j, room + step * (j + 1)
-        _strip(svg, awareness[summary], means[summary], letters.get(summary, {}), ends)
+        _strip(svg, awareness[summary], means[summary], ends)
     return svg
 
 
@@ -516,14 +514,12 @@ def _strip(
     svg: Svg,
     values: pd.Series,
     means: pd.Series,
-    letters: Mapping[str, str],
     ends: tuple[float, float],
 ) -> None:
-    """One summary: values by dataset and method, means and letters by method."""
+    """One summary: values by dataset and method, means by method."""
     summary = str(values.name)
-    wide = max((text_width(letters.get(m, ""), SMALL) for m in means.index), default=0)
     shown = aligned(means, 3)
-    right = ends[1] - wide - (14 if wide else 8)
+    right = ends[1] - 8
     edge = right - max(map(text_width, shown)) - 6
     low, high = values.min(), values.max()
     domain = (low, high) if high > low else (low - 0.5, low + 0.5)
@@ -541,7 +537,6 @@ def _strip(
         if mean == mean:
             svg.upright(x(mean), at - 6, at + 6, "tick")
         svg.text(right, at + 4, shown[i], anchor="end")
-        svg.text(right + 4, at + 4, letters.get(m, ""), "muted small")
     for tick in dict.fromkeys((low, high)):
         svg.text(x(tick), bottom + 15, number(tick, 2), "muted small", "middle")
 
