@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -38,6 +39,11 @@ MARGIN = 0.01
 _LEAST_DATASETS = 5
 #: Values of a column whose units are parts.
 _MOST_PARTS = 200
+#: What readers of answers tell beside the columns of a run.
+_OF_READERS = ["link", "asked", "output", "address"]
+#: Fewer values of a column are kinds of questions, not groups that change together; and the share
+#: of its values that are those of several questions.
+_LEAST_GROUPS, _MOSTLY = 5, 0.9
 #: How far a value may lie outside of its measure's range by rounding.
 _ROUNDING = 1e-6
 #: How MLflow's stores name runs.
@@ -444,6 +450,9 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _P
     notes = answers.notes
     if taken := [m for m in binary if m not in {*answers.passing, *grades}]:
         notes = (*notes, f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
+    if not asked.cluster:
+        about = answers.answers[sides.champion].about.drop(columns=[*asked.slices], errors="ignore")
+        notes = (*notes, *map(_may_group, islice(grouping(about), 2)))
     return _Part(
         dataset,
         tables,
@@ -451,6 +460,26 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _P
         {key: answers.column(column) for key, column in asked.columns.items()},
         ranges,
         notes,
+    )
+
+
+def grouping(about: pd.DataFrame) -> Iterator[str]:
+    """Columns by whose values questions may belong together: five values at least, nearly all of
+    them of several questions. The index is the question.
+    """
+    about = about[~about.index.duplicated()]
+    for column in about.columns.difference(_OF_READERS, sort=False):
+        sizes = about.groupby(column).size()
+        if len(sizes) >= _LEAST_GROUPS and (sizes > 1).mean() >= _MOSTLY:
+            yield column
+
+
+def _may_group(column: str) -> Message:
+    return Message(
+        f"Several questions share each {column}. If their answers tend to be right or wrong "
+        "together, the verdict is too sure of itself; say so: ",
+        Argument("cluster", (column,)),
+        ".",
     )
 
 

@@ -578,6 +578,48 @@ def test_answers_with_slices_and_clusters(db):
     assert mleval.gate("same", "base", **asked, margins=0.02).ship
 
 
+def test_a_column_that_groups_questions_is_a_doubt(db):
+    n = 60
+    groups = {
+        name: [f"{name} {i // size}" for i in range(n)]
+        for name, size in (("passage", 5), ("kind", 30), ("id", 1))
+    }
+    answers = pd.concat(
+        pd.DataFrame({"instance": range(n), "method": method, "dataset": "qa", "exact": 1.0})
+        for method in ("base", "new")
+    ).assign(**{name: np.tile(values, 2) for name, values in groups.items()})
+    answers.to_csv("answers.csv", index=False)
+    run("import", "answers.csv", "-n", "qa")
+    asked = {"experiment_names": ["qa"], "measures": ["exact"], "maximize": ["exact"]}
+
+    def doubted(**more):
+        notes = mleval.gate("new", "base", **asked, **more).notes
+        return [word for note in notes if "tend to be" in note for word in groups if word in note]
+
+    assert doubted() == ["passage"]
+    assert doubted(cluster="passage") == doubted(slices=["passage"]) == []
+
+
+def test_directions_are_proposed_by_the_name_or_as_mlflow_assumes_of_scorers(db, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
+    runs = []
+    for _ in range(2):
+        with mlflow.start_run(tags={"mlflow.runType": "genai_evaluate"}) as run:
+            runs.append(run.info.run_id)
+            for i in range(30):
+                with mlflow.start_span("answer") as span:
+                    span.set_inputs({"question": str(i)})
+                for name in ("tone", "error_rate"):
+                    mlflow.log_feedback(trace_id=span.trace_id, name=name, value=3.0)
+    asked = {"bounds": 4, "margins": 1.0}
+    found = mleval.gate(*runs, **asked, directions="proposed")
+    assert found.directions == {"tone": "max", "error_rate": "min"}
+    told = [note for note in found.notes if "proposed" in note]
+    assert len(told) == 1 and "larger values of tone are better, as MLflow assumes" in told[0]
+    with pytest.raises(IncomparableRunsError, match="no direction is known"):
+        mleval.gate(*runs, **asked)
+
+
 # --------------------------------------------------------------------------------------------------
 # Any number of looks.
 

@@ -102,6 +102,7 @@ def with_losses(rng: np.random.Generator, n: int, margin: float) -> Answers:
     for it but for the margin.
     """
     gone = rng.random(n) < 0.03
+    gone &= ~gone.all()  # a run without any answer is an error
     rest = zero_one(rng, n, (margin - 0.03) / 0.97, 0.2)
     champion = np.where(gone, 1.0, rest.champion)
     return Answers(champion, np.where(gone, np.nan, rest.candidate))
@@ -141,15 +142,29 @@ class Store:
         self.client.set_terminated(run_id)
         return run_id
 
+    def trace(self, scores: Array) -> str:
+        """The id of an evaluation run: a trace an answer, with its passage and a score a scorer."""
+        import mlflow
+
+        tags = {"mlflow.runType": "genai_evaluate"}
+        with mlflow.start_run(experiment_id=self.experiment, tags=tags) as run:
+            for i, row in enumerate(scores):
+                with mlflow.start_span("answer") as span:
+                    span.set_inputs({"question": f"question {i}", "passage": f"passage {i // 5}"})
+                for k, value in enumerate(row):
+                    mlflow.log_feedback(
+                        trace_id=span.trace_id, name=f"scorer {k}", value=float(value)
+                    )
+        return run.info.run_id
+
     def gate(self, candidate: str, champion: str, *options: str) -> dict[str, Any]:
         """What `mleval gate --output json` says."""
         from click.testing import CliRunner
 
         from mlflow_mleval.cli import main
 
-        asked = ["--table", "answers.json", "--instance-by", "question", "--max", "score"]
         said = CliRunner().invoke(
-            main, ["gate", candidate, "--champion", champion, *asked, *options, "--output", "json"]
+            main, ["gate", candidate, "--champion", champion, *options, "--output", "json"]
         )
         if said.exit_code not in (0, 3, 4):
             raise RuntimeError(said.output)
@@ -158,7 +173,8 @@ class Store:
     def judge(self, answers: Answers, margin: float) -> dict[str, Any]:
         """The verdict on these answers."""
         sides = [self.log(side, answers.columns) for side in (answers.candidate, answers.champion)]
-        return self.gate(*sides, "--margin", f"score={margin:g}", *answers.options)
+        asked = ("--table", "answers.json", "--instance-by", "question", "--max", "score")
+        return self.gate(*sides, *asked, "--margin", f"score={margin:g}", *answers.options)
 
 
 def command(
@@ -167,33 +183,46 @@ def command(
     tables: Sequence[str] = tuple(TABLES),
     sizes: Sequence[int] = UNITS,
 ) -> Iterator[dict[str, object]]:
-    """Wrong SHIP and wrong BLOCK of one measure whose true difference is minus its margin."""
-    store, wrong, asked = Store(), np.zeros((2, len(sizes))), np.zeros(len(sizes))
+    """Wrong SHIP and wrong BLOCK of one measure whose true difference is minus its margin, by the
+    gate and by t tests on the same answers.
+    """
+    store = Store()
+    wrong, asked = np.zeros((2, 2, len(sizes))), np.zeros(len(sizes))
     for name in tables:
         make = TABLES[name]
         for scale in (0.01, 0.05):
             margin = 4 * scale if make is grades else scale
-            row: dict[str, object] = {"differences": name, "margin": margin}
             if (name, scale) == ("0/1, 2% changed", 0.05):
                 continue  # no such difference: it would take more changes
+            rows = [{"differences": name, "margin": margin, "by": by} for by in ("gate", "t tests")]
             for at, units in enumerate(sizes):
                 if make is clustered and units < 10:
-                    row[f"{units:,}"] = "–"  # a single cluster is an error
+                    for row in rows:
+                        row[f"{units:,}"] = "–"  # a single cluster is an error
                     continue
-                said = []
-                for _ in range(n):
-                    answers = make(rng, units, scale)
-                    said.append(store.judge(answers, margin)["decision"])
-                found = [said.count("ship"), said.count("block")]
-                wrong[:, at] += found
+                drawn = [make(rng, units, scale) for _ in range(n)]
+                said = [
+                    [store.judge(answers, margin)["decision"] for answers in drawn],
+                    [simple(differences(answers), margin) for answers in drawn],
+                ]
                 asked[at] += n
-                row[f"{units:,}"] = ", ".join(f"{count / n:.2f}" for count in found)
-            yield row
-    rates = {
-        f"{units:,}": f"{ship:.3f}, {block:.3f}"
-        for units, ship, block in zip(sizes, *wrong / asked, strict=True)
-    }
-    yield {"differences": "all together", "margin": ""} | rates
+                for row, decisions, counts in zip(rows, said, wrong, strict=True):
+                    found = [decisions.count("ship"), decisions.count("block")]
+                    counts[:, at] += found
+                    row[f"{units:,}"] = ", ".join(f"{count / n:.2f}" for count in found)
+            yield from rows
+    for by, counts in zip(("gate", "t tests"), wrong, strict=True):
+        rates = {
+            f"{units:,}": f"{ship:.3f}, {block:.3f}"
+            for units, ship, block in zip(sizes, *counts / asked, strict=True)
+        }
+        yield {"differences": "all together", "margin": "", "by": by} | rates
+
+
+def differences(answers: Answers) -> Array:
+    """Of the answers that both have, units x 1."""
+    d = answers.candidate - answers.champion
+    return d[~np.isnan(d), None]
 
 
 def needed(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
@@ -254,11 +283,14 @@ def judge(d: Array, parts: int = 0, margin: float = MARGIN, **more: object) -> G
 
 def simple(d: Array, margin: float) -> str:
     """A gate by t tests: Bonferroni over the measures for BLOCK, each at alpha for SHIP."""
-    worse = stats.ttest_1samp(d + margin, 0, alternative="less").pvalue
-    if np.min(worse) <= ALPHA / np.size(worse):
+    if len(d) < 2:
+        return "run more"
+    mean, deviation = d.mean(axis=0) + margin, d.std(axis=0, ddof=1) / np.sqrt(len(d))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.nan_to_num(mean / deviation)
+    if stats.t.cdf(statistic.min(), len(d) - 1) <= ALPHA / len(statistic):
         return "block"
-    ship = stats.ttest_1samp(d + margin, 0, alternative="greater").pvalue
-    return "ship" if np.max(ship) <= ALPHA else "run more"
+    return "ship" if stats.t.sf(statistic.min(), len(d) - 1) <= ALPHA else "run more"
 
 
 def power(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
@@ -284,62 +316,50 @@ def power(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
 
 def peer(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
     """Runs of answers with traces, by two sides that are equally good: how often
-    `mlflow.genai.compare_evaluations` (MLflow 3.18) says at .05 that one is better, and how often
-    the gate blocks.
+    `mlflow.genai.compare_evaluations` (MLflow 3.18) says at .05 that one is better, t tests with
+    Bonferroni that the candidate is worse, and `mleval gate` without a margin that it is.
     """
     from mlflow.genai import compare_evaluations
 
+    store = Store()
     for name, make in (
         ("60 answers, six scorers of 0 and 1", six_scorers),
         ("60 answers about 12 passages, which change together", passages),
         ("60 answers, most gain a little and a few lose all", skewed),
     ):
-        said = {"compare_evaluations": 0, "gate": 0}
+        said = {"compare_evaluations": 0, "t tests": 0, "gate": 0}
         for _ in range(n):
-            champion, candidate, clusters = make(rng)
-            scorers = compare_evaluations(*map(traced, (candidate, champion))).scorers.values()
+            champion, candidate, options = make(rng)
+            runs = [store.trace(scores) for scores in (candidate, champion)]
+            scorers = compare_evaluations(*runs).scorers.values()
             said["compare_evaluations"] += any(
                 scorer.status == "ok" and scorer.p_value < ALPHA for scorer in scorers
             )
-            d = pd.DataFrame(candidate - champion)
-            terms = Terms(dict.fromkeys(d, MARGIN), n_resamples=DRAWS)
-            units = Differences(d, clusters=clusters, bounds=dict.fromkeys(d, 1.0))
-            said["gate"] += gate_tests(units, terms).decision == "block"
+            said["t tests"] += simple(candidate - champion, 0.0) == "block"
+            asked = ("--directions", "proposed", "--margin", "0", *options)
+            said["gate"] += store.gate(*runs, *asked)["decision"] == "block"
         yield {"answers": name} | {who: count / n for who, count in said.items()}
 
 
-def six_scorers(rng: np.random.Generator) -> tuple[Array, Array, Array | None]:
-    """Champion, candidate, and no clusters."""
+def six_scorers(rng: np.random.Generator) -> tuple[Array, Array, tuple[str, ...]]:
+    """Champion, candidate, and how the gate is asked."""
     pairs = [zero_one(rng, 60, 0.0, 0.3) for _ in range(6)]
     champion, candidate = (np.column_stack([pair[side] for pair in pairs]) for side in (0, 1))
-    return champion, candidate, None
+    return champion, candidate, ()
 
 
-def passages(rng: np.random.Generator) -> tuple[Array, Array, Array | None]:
-    """Champion, candidate, and the passage of each answer."""
+def passages(rng: np.random.Generator) -> tuple[Array, Array, tuple[str, ...]]:
+    """Champion, candidate, and how the gate is asked."""
     of = np.arange(60) // 5
     each = zero_one(rng, 12, 0.0, 0.5)
-    return each.champion[of, None], each.candidate[of, None], of
+    return each.champion[of, None], each.candidate[of, None], ("--cluster", "passage")
 
 
-def skewed(rng: np.random.Generator) -> tuple[Array, Array, Array | None]:
-    """Champion, candidate, and no clusters."""
+def skewed(rng: np.random.Generator) -> tuple[Array, Array, tuple[str, ...]]:
+    """Champion, candidate, and how the gate is asked."""
     d = np.where(rng.random(60) < 0.05, -0.8, 0.8 * 0.05 / 0.95)
     champion = np.full((60, 1), 0.8)
-    return champion, champion + d[:, None], None
-
-
-def traced(scores: Array) -> str:
-    """The id of an evaluation run: a trace an answer, with a score a scorer."""
-    import mlflow
-
-    with mlflow.start_run() as run:
-        for i, row in enumerate(scores):
-            with mlflow.start_span("answer") as span:
-                span.set_inputs({"question": f"question {i}"})
-            for k, value in enumerate(row):
-                mlflow.log_feedback(trace_id=span.trace_id, name=f"scorer {k}", value=float(value))
-    return run.info.run_id
+    return champion, champion + d[:, None], ("--bound", "1")
 
 
 def looks(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:

@@ -580,21 +580,32 @@ def answer_directions(
 def confirmed(
     answered: Units, sides: Mapping[str, Iterable[str]], ways: str
 ) -> tuple[Units, dict[str, Any]]:
-    """The sides that are declared, "minimize" and "maximize", with those that the names of other
-    measures suggest where `ways` is "proposed", of which a note tells.
+    """The sides that are declared, "minimize" and "maximize", and where `ways` is "proposed" those
+    that the names of other measures suggest, else larger ones of what scorers said, as MLflow
+    assumes; a note tells of them.
     """
     declared = {side: [*names] for side, names in sides.items()}
     if ways != "proposed":
         return answered, declared
     has_direction = {*chain(*declared.values()), *MEASURES, *answered.passing}
     has_direction |= {*filter(_COST.search, answered.measures)}
-    suggested = {m: proposed_direction(m) for m in answered.measures if m not in has_direction}
+    suggested: dict[str, str | None] = {
+        m: proposed_direction(m) for m in answered.measures if m not in has_direction
+    }
+    scorers = {name for answers in answered.answers.values() for name in answers.scorers}
+    for measure in [m for m, way in suggested.items() if way is None]:
+        if measure.partition("/")[0] not in scorers:
+            del suggested[measure]
     texts = []
-    for side, way, word in (("maximize", "max", "larger"), ("minimize", "min", "smaller")):
+    for side, way, text in (
+        ("maximize", "max", "larger values of {} are better, by the name"),
+        ("minimize", "min", "smaller values of {} are better, by the name"),
+        ("maximize", None, "larger values of {} are better, as MLflow assumes of a scorer"),
+    ):
         if taken := [m for m in suggested if suggested[m] == way]:
             declared[side] += taken
-            texts.append(f"{word} values of {some(taken)} are better")
-    note = f"Taken from their names, as confirmed: {', '.join(texts)}."
+            texts.append(text.format(some(taken)))
+    note = f"Directions taken as proposed: {'; '.join(texts)}."
     return replace(answered, notes=(*answered.notes, *([note] if texts else []))), declared
 
 
@@ -618,7 +629,7 @@ def directed(
         for has_direction in (True, False)
     )
     either = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize")
-    declare = (*either, ", or take what the names suggest: ", PROPOSED, ".")
+    declare = (*either, ", or take what is proposed: ", PROPOSED, ".")
     if not chosen:
         raise MissingResultsError(Message(f"no direction is known for {some(others)}", *declare))
     note = Message(f"Left out, for no direction is known: {some(others)}", *declare)

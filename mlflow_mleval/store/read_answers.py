@@ -41,6 +41,9 @@ from mlflow_mleval.store.study_artifacts import changed_means
 from mlflow_mleval.study import Units
 from mlflow_mleval.validation import present
 
+#: The digest of the function that gave the answers, from MLflow 3.18 on.
+_AGENT = "mlflow.genaiEvaluate.agent.digest"
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -131,6 +134,12 @@ def load_answers(
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
     by_dataset, absent = read.side_by_side(groups, shared, asked_of)
     notes += read.notes
+    agents = {run.data.tags.get(_AGENT) for run in holding}
+    if len(holding) > 1 and len(agents) == 1 and agents != {None}:
+        notes.append(
+            "The same function gave all answers, by MLflow's digest of its code: what differs is "
+            "what it reads or calls, or chance."
+        )
     if without := _without_answers(chosen, holding):
         notes.append(f"Runs without answers: {some(without, 5)}.")
     return Asked(
