@@ -259,12 +259,6 @@ def over_repeats(rng: Generator, n: int) -> Table:
         "share of the three pairs on which they err. Where the spread is unequal, the first "
         "method varies four times as "
         "much as the others.",
-        dict.fromkeys(
-            ("permutation", "permutation, any pair (Holm)"),
-            "exact for equal distributions, and for unequal spreads only with many repeats; it "
-            "stands beside Welch's test, which "
-            "decides",
-        ),
     )
     for kind, numbers in (
         ("normal", (3, 3, 3)),
@@ -282,11 +276,7 @@ def over_repeats(rng: Generator, n: int) -> Table:
             methods = {
                 f"m{k}": pd.DataFrame({"x": values[:size, k]}) for k, size in enumerate(numbers)
             }
-            table = repeat_tests(methods, maximize=["x"], n_resamples=999).table
-            for test, p, corrected in (
-                ("Welch's t", "pvalue", "pvalue_corrected"),
-                ("permutation", "permutation_pvalue", "permutation_corrected"),
-            ):
-                found.add(test, data, (table[p] <= ALPHA).mean())
-                found.add(f"{test}, any pair (Holm)", data, (table[corrected] <= ALPHA).any())
+            table = repeat_tests(methods, maximize=["x"]).table
+            found.add("Welch's t", data, (table["pvalue"] <= ALPHA).mean())
+            found.add("Welch's t, any pair (Holm)", data, table["separated"].any())
     return found

@@ -530,8 +530,7 @@ FINDINGS = """## What to take from it
   quarter to a third.
 - With few or unequal clusters the intervals of differences and of a run's measures miss in 3 to 5%, the usual ones by
   cluster-robust errors in up to a quarter. Of skewed values they miss in 8% there, and a doubt says so.
-- Over repeats Welch's test, which decides, holds its level with three to eight each. The permutation test beside it errs in a
-  tenth of cases where the method with the fewest repeats varies most.
+- Over repeats Welch's test holds its level with three to eight each.
 - Along loss profiles the tests err as often as they say, and far less where folds are repeated.
 - Equivalence tests, intervals of means and medians, and sets of ranks err as often as they say or less.
   Bayesian decisions are no tests: without a rope they prefer one of two equal methods in 10% of cases.

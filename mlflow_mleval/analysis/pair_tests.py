@@ -91,11 +91,6 @@ class PairTests(Reported):
         """What the verdict is about and what it is not, as a clause."""
 
     @property
-    def feasibility(self) -> str:
-        """What the tests could show at all with so many units; empty where that is no question."""
-        return ""
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know before believing the verdict."""
         return self.notes

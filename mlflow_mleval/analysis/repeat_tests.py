@@ -1,18 +1,14 @@
-"""Methods compared over independent repeats, such as runs with other seeds: Welch's test, and
-permutations of its statistic.
+"""Methods compared over independent repeats, such as runs with other seeds: Welch's test.
 
-Welch (1947) for unequal variances and numbers; Janssen (1997) for the permutation test, which is
-exact for equal distributions, and asymptotically so for equal means, because its statistic is
-studentised; Holm (1979) over all pairs and measures.
+Welch (1947) for unequal variances and numbers; Holm (1979) over all pairs and measures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
-from math import comb
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,34 +16,16 @@ from scipy import special
 
 from mlflow_mleval.analysis.fusion import Fusion, study_flows
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
-from mlflow_mleval.analysis.pairs import NOISE, Draws, drawn, named_pairs
+from mlflow_mleval.analysis.pairs import NOISE, named_pairs
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
-from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import Array, present, probability, unique_names
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-#: Up to so many ways to share out the repeats of a pair, all of them are taken.
-EXACT = 20_000
 #: Of `RepeatTests.table`, beside those of every table of pairs.
-FURTHER = [
-    "n_a",
-    "n_b",
-    "mean_a",
-    "mean_b",
-    "effect_size",
-    "statistic",
-    "df",
-    "permutation_pvalue",
-    "permutation_corrected",
-    "exact",
-    "smallest_pvalue",
-]
+FURTHER = ["n_a", "n_b", "mean_a", "mean_b", "effect_size", "statistic", "df"]
 #: Repeats of every cell from which on their blocks are tested.
 FEWEST = 3
 #: Fewer repeats than this, and Welch's test rests on values that scatter normally.
@@ -62,44 +40,17 @@ class RepeatTests(PairTests):
     ----------
     table : One row a pair and measure: the columns of `pairs` (n is the number of repeats of the method that has fewer; repeats are
         won only where they are paired), then n_a and n_b (repeats with a value); mean_a, mean_b;
-        effect_size (the difference in standard deviations, Hedges' g); statistic (t) and df;
-        permutation_pvalue, permutation_corrected (Holm, like the p-values of t), exact (whether
-        every permutation was taken); smallest_pvalue (that the permutation test can give).
+        effect_size (the difference in standard deviations, Hedges' g); statistic (t) and df.
     n_repeats : By method.
     by_seed : Whether repeats of the same seed were paired.
     same_split : Whether all repeats share their split of the data; None where unknown.
-    n_resamples, seed : Of permutations that are drawn.
     """  # noqa: E501
 
     unit: ClassVar[str] = "repeats"
-    beside: ClassVar[tuple[str, ...]] = ("permutation_",)
 
     n_repeats: Mapping[Any, int]
     by_seed: bool
     same_split: bool | None
-    n_resamples: int = field(metadata={"key": "n_draws"})
-    seed: int
-
-    @property
-    def feasibility(self) -> str:
-        """What the permutation test could show at all, in a sentence: it has a smallest p-value,
-        and Welch's test has none.
-        """
-        tested = self.table.dropna(subset="pvalue")
-        smallest = tested["smallest_pvalue"].min()
-        least = min(1.0, smallest * self.n_comparisons)
-        over = (
-            f", and {least:.2g} after Holm's correction over {self.n_comparisons:,} tests"
-            if self.n_comparisons > 1
-            else ""
-        )
-        can = "can" if least <= self.alpha else "cannot"
-        return (
-            "The smallest p-value that a permutation test can give with so many repeats is "
-            f"{smallest:.2g}{over}: it {can} separate a pair at alpha = {self.alpha:g}. "
-            f"{self.test} decides, which has no such bound but takes values to scatter "
-            "normally."
-        )
 
     @property
     def test(self) -> str:
@@ -171,16 +122,12 @@ def repeat_tests(
     by_seed: bool = False,
     same_split: bool | None = None,
     alpha: float = 0.05,
-    **draws: Unpack[Draws],
 ) -> RepeatTests:
-    r"""Welch's test and a permutation test of every pair of methods, over independent repeats in
-    any numbers.
+    r"""Welch's test of every pair of methods, over independent repeats in any numbers.
 
     Repeats of one method and of another are independent samples: the same seed in two methods makes
-    nothing alike, unless it also splits the data. The permutation test shares the repeats of a pair
-    out anew and takes the same statistic, :math:`|\bar a - \bar b| / \sqrt{s_a^2/n_a + s_b^2/n_b}`.
-    Its p-value is exact where there are at most 20,000 ways to do so. It stands beside Welch's
-    test, which decides. Each of the two is corrected by Holm over all pairs and measures.
+    nothing alike, unless it also splits the data. The statistic is :math:`(\bar a - \bar b) /
+    \sqrt{s_a^2/n_a + s_b^2/n_b}`; Holm corrects over all pairs and measures.
 
     Parameters
     ----------
@@ -192,17 +139,13 @@ def repeat_tests(
     minimize, maximize : iterable of str
         Directions of measures that the registry does not know.
     by_seed : bool
-        Whether repeats of the same seed are paired: Student's t test of their differences, and
-        changes of their signs. For seeds that split the data, too.
+        Whether repeats of the same seed are paired: Student's t test of their differences. For
+        seeds that split the data, too.
     same_split : bool, optional
         Whether all repeats share their split of the data, as `Study.same_split` says it; for the
         verdict.
     alpha : float
         Family-wise significance level.
-    n_resamples : int
-        Permutations that are drawn where there are too many to take all, 9,999 by default.
-    seed : int
-        0 by default.
 
     Raises
     ------
@@ -217,11 +160,10 @@ def repeat_tests(
     >>> a = pd.DataFrame({"f1": [0.61, 0.62, 0.60, 0.63, 0.61]})
     >>> b = pd.DataFrame({"f1": [0.55, 0.57, 0.56, 0.54]})
     >>> found = repeat_tests({"a": a, "b": b})
-    >>> found.pairs["separated"].item(), round(found.table["permutation_pvalue"].item(), 4)
-    (True, 0.0079)
+    >>> found.pairs["separated"].item(), round(found.table["df"].item(), 2)
+    (True, 6.12)
     """
     probability(alpha, "alpha")
-    n_resamples, seed = drawn(repeat_tests, draws, 9_999)
     methods = {name: pd.DataFrame(rows) for name, rows in methods.items()}
     n_repeats = {name: len(rows) for name, rows in methods.items()}
     if sum(n > 1 for n in n_repeats.values()) < 2:
@@ -231,51 +173,117 @@ def repeat_tests(
         )
     if by_seed:
         methods = _in_order_of_seeds(methods)
-    measures = (
-        list(next(iter(methods.values()), pd.DataFrame()).columns)
-        if measures is None
-        else list(measures)
-    )
+    if measures is None:
+        measures = next(iter(methods.values())).columns
+    measures = list(measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if not names:
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
-    values = {name: _values(name, rows, names, better) for name, rows in methods.items()}
-    labels = tuple(methods)
-    first, second = np.triu_indices(len(labels), 1)
-    rows = [
-        _pair(values[labels[i]][:, k], values[labels[j]][:, k], by_seed, alpha, n_resamples, seed)
-        for i, j in zip(first, second, strict=True)
-        for k in range(len(names))
-    ]
-    at = np.repeat(np.arange(len(first)), len(names))
-    table = pd.DataFrame(rows)
-    sign = np.tile([-1.0 if better[m] == "min" else 1.0 for m in names], len(first))
-    table[["mean_a", "mean_b"]] = table[["mean_a", "mean_b"]].mul(sign, axis=0)
-    if table["pvalue"].isna().all():
+    sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
+    values = np.full((len(methods), max(n_repeats.values()), len(names)), np.nan)
+    for of, (name, rows) in zip(values, methods.items(), strict=True):
+        of[: len(rows)] = sign * _values(name, rows, names)
+    pairs = np.triu_indices(len(methods), 1)
+    found = _tested(*(values[side] for side in pairs), sign, by_seed, alpha)
+    shape = len(pairs[0]), len(names)
+    columns = {name: np.ravel(np.broadcast_to(numbers, shape)) for name, numbers in found.items()}
+    if np.isnan(columns["pvalue"]).all():
         raise IncomparableRunsError(
-            f"no pair of methods can be tested: {some(dict.fromkeys(table['doubt']))}."
+            f"no pair of methods can be tested: {some(dict.fromkeys(columns['doubt']))}."
         )
-    table = table.assign(
-        **named_pairs(labels, first[at], second[at]),
-        measure=np.tile(names, len(first)),
-        pvalue_corrected=np.nan,
-        permutation_corrected=np.nan,
-        separated=False,
+    table = pd.DataFrame(
+        {
+            **named_pairs(tuple(methods), *(side.repeat(len(names)) for side in pairs)),
+            "measure": np.tile(names, len(pairs[0])),
+            **columns,
+            "pvalue_corrected": np.nan,
+            "separated": False,
+        }
     )
     made = RepeatTests(
         table=table[[*COLUMNS, *FURTHER]],
-        methods=labels,
+        methods=tuple(methods),
         measures=names,
         alpha=alpha,
         n_repeats=n_repeats,
         by_seed=by_seed,
         same_split=same_split,
-        n_resamples=n_resamples,
-        seed=seed,
-        notes=_gaps(values, names),
+        notes=_gaps(methods, names),
     )
     return jointly({"": made})[""]
+
+
+def _tested(a: Array, b: Array, sign: Array, by_seed: bool, alpha: float) -> dict[str, Any]:
+    """Columns of the table, pairs x measures, of values pairs x repeats x measures, larger is
+    better; positive differences are for a. `sign` turns means back to those of the measures.
+    """
+    if by_seed:
+        few = np.minimum(*((~np.isnan(x)).sum(axis=1) for x in (a, b))) < 2
+        both = ~np.isnan(a + b) | few[:, None]
+        a, b = np.where(both, a, np.nan), np.where(both, b, np.nan)
+    (n_a, mean_a, var_a), (n_b, mean_b, var_b) = _moments(a), _moments(b)
+    largest = np.fmax(*(np.fmax.reduce(np.abs(x), axis=1, initial=0.0) for x in (a, b)))
+    noise = NOISE * largest
+
+    def spread(variance: Array, n: Array) -> Array:
+        return np.where(np.sqrt(variance * (n - 1) / n) <= noise, 0.0, variance)
+
+    counts: list[Any] = [np.nan] * 3
+    with np.errstate(invalid="ignore", divide="ignore"):
+        var_a, var_b = spread(var_a, n_a), spread(var_b, n_b)
+        difference = mean_a - mean_b
+        if by_seed:
+            d = a - b
+            at = noise[:, None]
+            sides = d > at, np.abs(d) <= at, d < -at
+            counts = [np.where(few, np.nan, x.sum(axis=1)) for x in sides]
+            df = n_a - 1.0
+            error = np.sqrt(spread(_moments(d)[2], n_a) / n_a)
+        else:
+            parts = var_a / n_a, var_b / n_b
+            error = np.sqrt(parts[0] + parts[1])
+            df = error**4 / (parts[0] ** 2 / (n_a - 1) + parts[1] ** 2 / (n_b - 1))
+        t = difference / error
+        half = special.stdtrit(df, 1 - alpha / 2) * error
+        hedges = 1 - 3 / (4 * (n_a + n_b - 2) - 1)
+        pooled = np.sqrt((var_a + var_b) / 2)
+        effect = np.where(pooled > 0, difference / pooled * hedges, np.nan)
+        pvalue = 2 * special.stdtr(df, -np.abs(t))
+    n = np.minimum(n_a, n_b)
+    fine = (n > 1) & (error > 0)
+    tested = {
+        "low": difference - half,
+        "high": difference + half,
+        "pvalue": pvalue,
+        "effect_size": effect,
+        "statistic": t,
+        "df": df,
+    }
+    doubts = {
+        "it has a value in fewer than two repeats of a method": n < 2,
+        "its values do not vary over repeats": ~fine,
+        f"fewer than {FEW} repeats": n < FEW,
+    }
+    return {
+        "n": n,
+        "n_a": n_a,
+        "n_b": n_b,
+        "mean_a": sign * mean_a,
+        "mean_b": sign * mean_b,
+        "difference": difference,
+        **dict(zip(("wins", "ties", "losses"), counts, strict=True)),
+        **{name: np.where(fine, numbers, np.nan) for name, numbers in tested.items()},
+        "doubt": np.select([*doubts.values()], [*doubts], "").astype(object),
+    }
+
+
+def _moments(values: Array) -> tuple[Array, Array, Array]:
+    """Number, mean and variance over repeats of values pairs x repeats x measures, but for NaN."""
+    n = (~np.isnan(values)).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.nansum(values, axis=1) / n
+        return n, mean, np.nansum((values - mean[:, None]) ** 2, axis=1) / (n - 1)
 
 
 def compare_all_repeats(
@@ -351,13 +359,8 @@ def _paired(study: Study, dataset: str, flows: FlowsByMeasure) -> Array:
     return np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1)
 
 
-def _values(
-    name: Hashable,
-    rows: pd.DataFrame,
-    measures: Sequence[str],
-    better: Mapping[str, str],
-) -> Array:
-    """Repeats x measures, larger is better."""
+def _values(name: Hashable, rows: pd.DataFrame, measures: Sequence[str]) -> Array:
+    """Repeats x measures."""
     if lacking := [m for m in measures if m not in rows]:
         raise ValueError(
             f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
@@ -368,7 +371,7 @@ def _values(
         raise ValueError(
             f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
         )
-    return values * [-1.0 if better[m] == "min" else 1.0 for m in measures]
+    return values
 
 
 def _in_order_of_seeds(methods: Mapping[Hashable, pd.DataFrame]) -> dict[Hashable, pd.DataFrame]:
@@ -398,109 +401,12 @@ def _in_order_of_seeds(methods: Mapping[Hashable, pd.DataFrame]) -> dict[Hashabl
     return {name: rows.loc[seeds] if name in several else rows for name, rows in methods.items()}
 
 
-#: What a pair that cannot be tested lacks.
-_OF_TESTS = (
-    *("low", "high", "pvalue", "wins", "ties", "losses"),
-    *("effect_size", "statistic", "df", "permutation_pvalue", "smallest_pvalue"),
-)
-
-
-def _pair(
-    a: Array, b: Array, by_seed: bool, alpha: float, n_resamples: int, seed: int
-) -> dict[str, Any]:
-    """Difference, tests and interval of one pair on one measure; larger is better, and positive
-    differences are for a.
-    """
-    if by_seed and len(a) == len(b):
-        both = ~(np.isnan(a) | np.isnan(b))
-        a, b = a[both], b[both]
-    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
-    n, m = len(a), len(b)
-    mean_a, mean_b = (x.mean() if len(x) else np.nan for x in (a, b))
-    difference = mean_a - mean_b
-    row: dict[str, Any] = dict.fromkeys(_OF_TESTS, np.nan) | {
-        "n": min(n, m),
-        "n_a": n,
-        "n_b": m,
-        "mean_a": mean_a,
-        "mean_b": mean_b,
-        "difference": difference,
-        "exact": False,
-        "doubt": "",
-    }
-    if min(n, m) < 2:
-        return row | {"doubt": "it has a value in fewer than two repeats of a method"}
-    noise = NOISE * max(np.abs(a).max(), np.abs(b).max())
-    spread_a, spread_b = (0.0 if x.std() <= noise else x.var(ddof=1) for x in (a, b))
-    if by_seed:
-        d = a - b
-        counts = [int(x.sum()) for x in (d > noise, np.abs(d) <= noise, d < -noise)]
-        row |= dict(zip(("wins", "ties", "losses"), counts, strict=True))
-        df = float(n - 1)
-        error = 0.0 if d.std() <= noise else d.std(ddof=1) / np.sqrt(n)
-    else:
-        parts = spread_a / n, spread_b / m
-        error = np.sqrt(sum(parts))
-        df = error**4 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1)) if error else np.nan
-    if not error:
-        return row | {"doubt": "its values do not vary over repeats"}
-    pooled = np.sqrt((spread_a + spread_b) / 2)
-    hedges = 1 - 3 / (4 * (n + m - 2) - 1)
-    t = difference / error
-    half = special.stdtrit(df, 1 - alpha / 2) * error
-    ways = 2**n if by_seed else comb(n + m, n)
-    if by_seed:
-        signs = sign_tests(d[None], n_resamples=n_resamples, seed=seed)
-        permuted, exact = signs.pvalue.item(), signs.exact
-    else:
-        exact = ways <= EXACT
-        permuted = _shared_out(a, b, noise, EXACT if exact else n_resamples, seed)
-    least = (1 + (n == m)) / ways
-    return row | {
-        "low": difference - half,
-        "high": difference + half,
-        "effect_size": difference / pooled * hedges if pooled else np.nan,
-        "statistic": t,
-        "df": df,
-        "pvalue": float(2 * special.stdtr(df, -abs(t))),
-        "permutation_pvalue": permuted,
-        "exact": exact,
-        "smallest_pvalue": least if exact else max(least, 1 / (n_resamples + 1)),
-        "doubt": f"fewer than {FEW} repeats" if min(n, m) < FEW else "",
-    }
-
-
-def _shared_out(a: Array, b: Array, noise: float, n_resamples: int, seed: int) -> float:
-    """Permutation p-value of Welch's statistic, exact where there are no more ways to share the
-    repeats out than that.
-    """
-    from scipy import stats  # slow to load, and a ranking does without it
-
-    def welch(x: Array, y: Array, axis: int) -> Any:
-        parts = [z.var(axis=axis, ddof=1) / z.shape[axis] for z in (x, y)]
-        size = np.abs(x.mean(axis=axis) - y.mean(axis=axis))
-        error = np.sqrt(parts[0] + parts[1])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(size <= noise, 0.0, size / np.where(error <= noise, 0.0, error))
-        return np.round(t, 9)  # what is equal but for the order of sums
-
-    found = stats.permutation_test(
-        (a, b),
-        welch,
-        n_resamples=n_resamples,
-        vectorized=True,
-        alternative="greater",
-        random_state=np.random.default_rng(seed),
-    )
-    return float(found.pvalue)
-
-
-def _gaps(values: Mapping[Hashable, Array], measures: Sequence[str]) -> tuple[str, ...]:
+def _gaps(methods: Mapping[Hashable, pd.DataFrame], measures: Sequence[str]) -> tuple[str, ...]:
     """What repeats lack."""
     lost = [
         f"{m} in {n} of {len(rows)} of {name}"
-        for name, rows in values.items()
-        for m, n in zip(measures, np.isnan(rows).sum(axis=0).tolist(), strict=True)
+        for name, rows in methods.items()
+        for m, n in rows[list(measures)].isna().sum().items()
         if n
     ]
     return (f"Repeats without a value were left out: {some(lost, 6)}.",) if lost else ()

@@ -469,7 +469,7 @@ HEEDED = {
     ),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
     "instances": (*opt.answers, opt.difference, opt.cluster, opt.swaps, opt.seed),
-    "repeats": (opt.by_seed, opt.swaps, opt.seed),
+    "repeats": (opt.by_seed,),
 }
 
 

@@ -543,7 +543,7 @@ swaps = Option(
     "n_resamples",
     type=IntRange(1),
     default=9_999,
-    help="Over instances and repeats: draws of the permutation test.",
+    help="Over instances: draws of the permutation test.",
 )
 by_seed = Option(
     "Repeats",

@@ -1,8 +1,7 @@
-"""Tests over independent repeats: Welch and permutations in unequal numbers, one correction, pairs
+"""Tests over independent repeats: Welch in unequal numbers, one correction, pairs
 by seed only on request.
 """
 
-import itertools
 import json
 
 import numpy as np
@@ -65,44 +64,6 @@ def test_one_correction_holds_for_headline_and_table():
     )
 
 
-def test_the_permutation_test_is_exact_where_it_is_small():
-    methods = repeats(4, 5, measures=["f1"])
-    row = repeat_tests(methods).table.iloc[0]
-    pool = np.concatenate([rows["f1"] for rows in methods.values()])
-
-    def welch(first):
-        return abs(
-            stats.ttest_ind(pool[list(first)], np.delete(pool, first), equal_var=False).statistic
-        )
-
-    every = [welch(first) for first in itertools.combinations(range(9), 4)]
-    assert row.exact and row.permutation_pvalue == pytest.approx(
-        np.mean(np.array(every) >= every[0] - 1e-12)
-    )
-    assert row.smallest_pvalue == 1 / 126
-
-
-def test_drawn_permutations_are_near_the_exact_ones_and_repeat(monkeypatch):
-    methods = repeats(8, 8, shift=0.02, measures=["f1"])
-    exact = repeat_tests(methods).table.iloc[0]
-    monkeypatch.setattr("mlflow_mleval.analysis.repeat_tests.EXACT", 100)
-    drawn = repeat_tests(methods, n_resamples=4_999, seed=1).table
-    assert not drawn["exact"].item() and drawn["permutation_pvalue"].item() == pytest.approx(
-        exact.permutation_pvalue, abs=0.03
-    )
-    pd.testing.assert_frame_equal(drawn, repeat_tests(methods, n_resamples=4_999, seed=1).table)
-
-
-def test_what_a_permutation_test_could_show_is_said_first():
-    found = repeat_tests(repeats(3, 3, 3, measures=["f1"]))
-    assert found.table["smallest_pvalue"].tolist() == [0.1] * 3
-    assert (
-        "is 0.1, and 0.3 after Holm's correction over 3 tests: it cannot separate a pair at "
-        "alpha = 0.05" in found.feasibility
-    )
-    assert any("as few as 3 repeats" in text for text in found.warnings)
-
-
 def test_repeats_are_paired_by_seed_only_on_request():
     methods = repeats(5, 5, measures=["f1"])
     shuffled = methods | {"m1": methods["m1"].iloc[::-1]}
@@ -110,17 +71,6 @@ def test_repeats_are_paired_by_seed_only_on_request():
     expected = stats.ttest_rel(methods["m0"]["f1"], methods["m1"]["f1"])
     assert (row.statistic, row.pvalue, row.df) == pytest.approx(
         (expected.statistic, expected.pvalue, 4)
-    )
-    flips = stats.permutation_test(
-        (methods["m0"]["f1"] - methods["m1"]["f1"],),
-        lambda d: abs(d.mean()),
-        permutation_type="samples",
-        alternative="greater",
-    )
-    assert (
-        row.exact
-        and row.permutation_pvalue == pytest.approx(flips.pvalue)
-        and row.smallest_pvalue == 2 / 32
     )
     with pytest.raises(IncomparableRunsError, match="m0 and m1 do not share 4"):
         repeat_tests(repeats(5, 4), by_seed=True)
@@ -158,9 +108,7 @@ def test_equal_methods_are_rarely_separated():
     found = pd.concat(
         [repeat_tests(repeats(5, 6, shift=0, seed=k, measures=["f1"])).table for k in range(120)]
     )
-    assert (
-        found[["pvalue", "permutation_pvalue"]] <= 0.05
-    ).mean().max() <= 0.1  # of 0.05, two and a half deviations above
+    assert (found["pvalue"] <= 0.05).mean() <= 0.1  # of 0.05, two and a half deviations above
 
 
 def as_json(*args):
@@ -202,12 +150,10 @@ def test_datasets_are_corrected_together(plain):
 
 
 @pytest.mark.parametrize("format", ["csv", "md", "latex", "html", "table"])
-def test_every_format_says_first_what_could_be_shown(plain, format):
+def test_every_format_has_the_tests(plain, format):
     result = CliRunner().invoke(main, ["compare", "--over", "repeats", *SEEDS, "--output", format])
     assert result.exit_code == 0 and "logreg" in result.stdout
-    if format != "csv":
-        words = " ".join(result.stdout.split())  # a page has the verdict in a button's data, too
-        assert words.index("The smallest p-value") < words.rindex("separates")
+    assert format == "csv" or "separates" in result.stdout
 
 
 def test_what_is_wrong_is_said_once_and_clearly(plain):

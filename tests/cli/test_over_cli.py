@@ -177,9 +177,8 @@ def test_options_that_do_not_fit_are_wrong_usage(store):
         "-n", "made", "--over", "folds", "--missing", "worst", "--seed", "1", "--on", "f1", code=2
     ).output
     assert (
-        "--missing, --on: only for tests over datasets; --seed: only for tests over datasets, "
-        "instances or repeats. Leave out what does not fit, or change --over."
-        in " ".join(said.split())
+        "--missing, --on: only for tests over datasets; --seed: only for tests over datasets "
+        "or instances. Leave out what does not fit, or change --over." in " ".join(said.split())
     )
     said = mleval_("-n", "made", "--over", "folds", "--dependent", "error", code=2).output
     assert "--dependent error: only for measures that --measure names" in said

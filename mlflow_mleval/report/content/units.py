@@ -223,7 +223,6 @@ def record(tests: PairTests) -> Data:
     }
     further = {key: table for key, table in tests.further.items() if key != "values"}
     verdicts = {"verdict": tests.verdict(), "decides": tests.test, "doubts": tests.warnings}
-    verdicts |= {"feasibility": tests.feasibility} if tests.feasibility else {}
     return verdicts | values | further | _KINDS[tests.unit].record(tests)
 
 
@@ -326,7 +325,7 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
     on, of = (f" on {name(dataset)}", f" of {name(dataset)}") if dataset else ("", "")
     title = f"{kind.heading}{on}" if kind.heading else f"On {name(dataset)}" if dataset else ""
     verdict = tests.verdict(name)
-    paragraphs = [tests.feasibility, verdict[:1].upper() + verdict[1:], *kind.sentences(tests)]
+    paragraphs = [verdict[:1].upper() + verdict[1:], *kind.sentences(tests)]
     caption = f"Pairs of methods over {tests.unit}{of}"
     table = pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption)
     blocks = [
@@ -436,7 +435,6 @@ def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> tuple[list[Column
     together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
     over = f"{count(tests.n_comparisons, 'test')}{together}"
     source = "" if tests.by_seed else " (Welch 1947)"
-    draws = f" (all of them, or {tests.n_resamples:,} draws, seed {tests.seed})"
     repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
     pvalues = [
         doc.pvalues(
@@ -454,15 +452,6 @@ def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> tuple[list[Column
             3,
             keep=1,
             note="Effect: the difference in standard deviations (Hedges' g).",
-        ),
-        doc.pvalues(
-            "permutation",
-            rows["permutation_corrected"],
-            keep=3,
-            note=(
-                "Permutation: the same by permutations of the studentised difference (Janssen "
-                f"1997){'' if rows['exact'].all() else draws}."
-            ),
         ),
     ]
 
