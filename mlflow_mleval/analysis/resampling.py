@@ -37,6 +37,8 @@ EQUAL = {np.float64: 1e-10, np.float32: 1e-5}
 UNITS = 1024
 #: Rows of units that are alike are counted where there are so many times more rows.
 ALIKE = 16
+#: Slices that are multiplied each by itself.
+PARTS = 32
 #: Hypotheses and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
 ROWS = 256
 CHANGES = 2048
@@ -110,9 +112,11 @@ class Signs:
                 return np.asarray((2.0 * kept - times) @ rows)
         positive = np.zeros((self.changes, values.shape[1]))
         for units, part in self._drawn():
-            for start in range(0, self.changes, TILE):
-                at = slice(start, start + TILE)
-                positive[at] += part[at].astype(float) @ values[units]
+            for rows, columns in _parts(values[units]):
+                block, signs = values[units][rows][:, columns], part[:, rows]
+                for start in range(0, self.changes, TILE):
+                    at = slice(start, start + TILE)
+                    positive[at, columns] += signs[at].astype(float) @ block
         return 2 * positive - values.sum(axis=0)
 
     def _drawn(self) -> Iterator[tuple[slice, AnyArray]]:
@@ -124,6 +128,14 @@ class Signs:
             part = rng.integers(0, 2, shape, dtype=np.int8)
             part[0] = 1
             yield units, part
+
+
+def _parts(values: Array) -> list[tuple[Any, Any]]:
+    """Rows and columns that hold all that is not zero: of slices each its own, else everything."""
+    kinds, of = np.unique(values != 0, axis=0, return_inverse=True)
+    if len(kinds) > PARTS or kinds.mean() > 0.5:
+        return [(slice(None), slice(None))]
+    return [(np.flatnonzero(of == k), np.flatnonzero(kind)) for k, kind in enumerate(kinds)]
 
 
 class Rows(Protocol):

@@ -143,3 +143,11 @@ def test_too_few_changes_reject_nothing_and_noise_is_no_difference():
     assert noise.pvalue.item() == 1.0
     with pytest.raises(ValueError, match="n_resamples"):
         sign_tests(np.ones((1, 4)), n_resamples=0)
+
+
+def test_sums_of_slices_are_those_of_each_column_by_itself():
+    values = np.random.default_rng(3).normal(size=(2_500, 12))
+    values[:, 2:] *= np.arange(2_500)[:, None] % 10 == np.arange(10)
+    signs = Signs(2_500, 199, 4)
+    apart = np.hstack([signs.sums(values[:, [k]]) for k in range(12)])
+    np.testing.assert_allclose(signs.sums(values), apart, rtol=1e-12, atol=1e-10)
