@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -165,8 +164,7 @@ class InstanceTests(PairTests):
     table : One row a pair and measure: the columns of `pairs` (n are instances; low to high is the
         interval of differences that the permutation test does not reject, all rows and datasets together, endless where it can
         reject none; pvalue is that of the test that decides), then
-        statistic (|mean difference| in standard errors about zero), any_pvalue (the same for all rows of a pair: permutation test
-        with the maximum over measures, do they differ on any?); sign_statistic (Z) and sign_pvalue (exact); wilcoxon_statistic
+        statistic (|mean difference| in standard errors about zero); sign_statistic (Z) and sign_pvalue (exact); wilcoxon_statistic
         (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is); permutation_pvalue; each with its
         *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the permutation test the maximum over
         all rows (step-down max-T).
@@ -340,7 +338,7 @@ def instance_tests(
         low=np.nan,
         high=np.nan,
     )
-    ahead = [*COLUMNS, "statistic", "any_pvalue"]
+    ahead = [*COLUMNS, "statistic"]
     n_clusters = None if unit is None else int(unit.max()) + 1
     tests = InstanceTests(
         table=table[[*ahead, *(name for name in table if name not in ahead)]],
@@ -392,8 +390,6 @@ def _tested(
         return statistics
 
     counts = step_down(statistic, drawn, changes)
-    of_pairs = np.arange(len(table)).reshape(-1, n_measures)
-    joint = [step_down(statistic[at], partial(_among, drawn, at), changes).joint for at in of_pairs]
     for test in ("sign", "wilcoxon"):
         place = table.columns.get_loc(f"{test}_pvalue") + 1
         table.insert(place, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
@@ -401,16 +397,10 @@ def _tested(
         permutation_pvalue=counts.own / changes,
         permutation_corrected=counts.joint / changes,
         statistic=statistic,
-        any_pvalue=np.repeat(np.min(joint, axis=1) / changes, n_measures),
     )
     table["pvalue"] = table["permutation_pvalue"]
     table["pvalue_corrected"] = table["permutation_corrected"]
     return table, np.asarray(counts.largest, dtype=float)
-
-
-def _among(drawn: Callable[[Places], Any], rows: Places, at: Places) -> Any:
-    """What is drawn for the hypotheses at some positions among the rows."""
-    return drawn(rows[at])
 
 
 def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:

@@ -117,12 +117,10 @@ class RankAcceptability:
     ----------
     acceptability : Methods (in order of the ranking) x ranks 1..m: share of the draws. Methods that tie share the ranks they
         cover equally, so rows and columns sum to 1.
-    central_weights : Methods x measures: mean of the weights that give the method rank 1; NaN where none did.
     n_resamples, seed : How many weight vectors, from which seed.
     """  # noqa: E501
 
     acceptability: pd.DataFrame
-    central_weights: pd.DataFrame
     n_resamples: int
     seed: int
 
@@ -306,18 +304,13 @@ def rank_acceptability(
     m = len(methods)
     rng = np.random.default_rng(seed)
     counts = np.zeros((m, m))
-    central = np.zeros((m, len(measures)))
     step = max(CHUNK // m, 1)
     for first in range(0, n_resamples, step):
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
         best, worst = tied_places(-weights @ mean.T)
         counts += place_shares(best, worst)
-        central += np.where(best == 0, 1 / (worst - best + 1), 0).T @ weights
-    with np.errstate(invalid="ignore", divide="ignore"):
-        central /= counts[:, :1]
     return RankAcceptability(
         pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
-        pd.DataFrame(central, methods, measures),
         n_resamples,
         seed,
     )

@@ -126,7 +126,6 @@ def test_the_clusters_of_all_methods_count_in_any_order():
         aligned(dict(reversed(whole.items()))), cluster="passage", n_resamples=99
     )
     assert found.n_clusters == turned.n_clusters == 8
-    assert found.by_pair["any_pvalue"].tolist() == turned.by_pair["any_pvalue"].tolist()
     lacking = {
         "one": replace(whole["one"], about=whole["one"].about.drop(columns="passage")),
         "two": whole["two"],

@@ -154,9 +154,7 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     assert (found.table["n"] == 59).all()
     assert found.verdict().startswith("The permutation test separates 0 of 3 pairs on 60 instances")
     same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_resamples=99)
-    assert (
-        same.by_pair["any_pvalue"].item() == 1 and "does not separate a and b on" in same.verdict()
-    )
+    assert "does not separate a and b on" in same.verdict()
     assert "too few to say much" in same.warnings[0]
 
 
@@ -172,8 +170,6 @@ def test_all_pairs_and_measures_are_one_family_of_every_sign_change():
     expected = sign_tests(np.array(d))
     assert expected.exact and found["permutation_pvalue"].tolist() == expected.pvalue.tolist()
     assert found["permutation_corrected"].tolist() == expected.corrected.tolist()
-    for at in np.arange(9).reshape(3, 3):  # the measures of a pair
-        assert (found["any_pvalue"][at] == sign_tests(np.array(d)[at]).corrected.min()).all()
     same = found[found["measure"] == "accuracy"]
     assert same[["sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue"]].eq(1).all(axis=None)
 

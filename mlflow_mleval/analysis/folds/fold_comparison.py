@@ -136,9 +136,7 @@ class FoldComparison(PairTests):
         measure, NaN where several are tested together; p-values are the headline's, corrected for
         shared training data); statistic (T²; 5x2: Wilks' lambda), f_statistic; naive_statistic,
         naive_pvalue, naive_corrected: the paper's test, which is not corrected for it, NaN where it
-        may not be made; plain_statistic, plain_pvalue, plain_corrected: corrected by n_test /
-        n_train where the headline takes twice that (see `Protocol.headline_ratio`), else NaN;
-        carried_by (measures that differ on their own after Holm, joined by ", "; "a combination"
+        may not be made; carried_by (measures that differ on their own after Holm, joined by ", "; "a combination"
         where the pair differs but none of them alone; else empty).
     methods, measures : That were tested; `excluded` lists methods that were not, with the reason.
     n_folds, n_shared_folds : Folds that any of the methods has, and those that all of them have: MANOVA and Mardia's test stand
@@ -157,7 +155,7 @@ class FoldComparison(PairTests):
     """  # noqa: E501
 
     unit: ClassVar[str] = "folds"
-    beside: ClassVar[tuple[str, ...]] = ("naive_", "plain_")
+    beside: ClassVar[tuple[str, ...]] = ("naive_",)
 
     dataset: str
     methods: list[str]
@@ -652,22 +650,14 @@ def _table(
     """
     n, p = tests.single.shape
     in_common = np.empty(n, dtype=np.int64)
-    scale = {kind: np.full(n, np.nan) for kind in ("naive", "plain")}
+    scale = np.full(n, np.nan)
     five = sharings[0].how.kind == "5x2" and np.isnan(tests.error).all()
     for s in sharings:
         in_common[s.rows] = s.n
-        headline = variance_factor(s.n, s.how.headline_ratio)
-        if not s.how.naive_refused:
-            scale["naive"][s.rows] = headline * s.n
-        if s.how.headline_ratio != s.how.ratio:
-            scale["plain"][s.rows] = headline / variance_factor(s.n, s.how.ratio)
-    # the same T² with another correction for shared training data, which only scales it
-    others = {}
-    for kind, factor in scale.items():
-        t2 = np.nan if five else tests.statistic * factor
-        others[f"{kind}_statistic"] = t2
-        others[f"{kind}_pvalue"] = t2_pvalue(t2, p, tests.df)[1]
-        others[f"{kind}_corrected"] = np.nan
+        if not (five or s.how.naive_refused):
+            scale[s.rows] = variance_factor(s.n, s.how.headline_ratio) * s.n
+    # the same T² without the correction for shared training data, which only scales it
+    naive = tests.statistic * scale
     fine = tests.problem == ""
     left = np.full(n, rao_f(1.0, p, 2 * REPEATS, REPEATS)[2]) if five else tests.df - p + 1
     doubt = np.where(fine, "; ".join(alike), tests.problem)
@@ -692,7 +682,9 @@ def _table(
         "doubt": doubt,
         "statistic": tests.statistic,
         "f_statistic": tests.f_statistic,
-        **others,
+        "naive_statistic": naive,
+        "naive_pvalue": t2_pvalue(naive, p, tests.df)[1],
+        "naive_corrected": np.nan,
         "carried_by": _by_row(certain, lambda row: ", ".join(_where(row, ways)) or COMBINED),
     }
     table = pd.DataFrame(columns)

@@ -36,11 +36,8 @@ class PairwiseResult(PairsTested):
     Attributes
     ----------
     table : One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a); mean_difference
-        with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median
-        of the means of all two differences) with the interval median_low, median_high that inverts
-        the signed-rank test: positive where a is better, in units of the measure; intervals at 1 -
-        alpha, not corrected for the number of pairs, NaN where there are too few datasets for that
-        level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial correlation:
+        with Student's interval mean_low, mean_high: positive where a is better, in units of the
+        measure; at 1 - alpha, not corrected for the number of pairs; effect_size (matched-pairs rank-biserial correlation:
         sum of the ranks for a minus that for b, over that of all ranks; 1: a always better, -1: b);
         statistic (the smaller of the sums of the ranks for a and for b);
         pvalue, pvalue_corrected, significant; exact (whether the p-value is exact, or a normal
@@ -202,9 +199,6 @@ def _tested(
         mean = difference.mean(axis=1)
     if n > 1:
         margin = -special.stdtrit(n - 1, alpha / 2) * difference.std(axis=1, ddof=1) / np.sqrt(n)
-    median, low, high = np.full((3, len(difference)), np.nan)
-    if exact and n > 0:
-        median, low, high = _hodges_lehmann(difference, alpha)
     ties = (difference == 0).sum(axis=1)
     return pd.DataFrame(
         {
@@ -216,9 +210,6 @@ def _tested(
             "mean_difference": mean,
             "mean_low": mean - margin,
             "mean_high": mean + margin,
-            "median_difference": median,
-            "median_low": low,
-            "median_high": high,
             "effect_size": (plus - minus) / max(n * (n + 1), 1),
             "statistic": statistic / 2,
             "pvalue": np.minimum(1.0, 2 * tail),
@@ -288,31 +279,6 @@ def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
         if rank <= reach:
             ways[rank : reach + 1] += ways[: reach + 1 - rank]
     return np.ldexp(np.cumsum(ways), -len(ranks))
-
-
-def _hodges_lehmann(
-    difference: AnyArray,
-    alpha: float,
-) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Median of the means of all two differences, row by row, and the interval that inverts the
-    signed-rank test.
-    """
-    n = difference.shape[1]
-    i, j = np.triu_indices(n)
-    ranks = np.arange(1, n + 1)
-    outside = int((share_at_most(ranks, int(ranks.sum())) <= alpha / 2).sum())
-    medians = np.empty((3, len(difference)))
-    block = max(1, 2**22 // len(i))
-    for start in range(0, len(difference), block):
-        rows = difference[start : start + block]
-        means = rows[:, i]
-        means += rows[:, j]
-        means.sort(axis=1)
-        ends = (means[:, outside - 1], means[:, -outside]) if outside else (np.nan, np.nan)
-        middle = (means[:, (len(i) - 1) // 2] + means[:, len(i) // 2]) / 2
-        for target, value in zip(medians[:, start : start + block], (middle, *ends), strict=True):
-            target[:] = value
-    return tuple(medians / 2)
 
 
 def feasibility(

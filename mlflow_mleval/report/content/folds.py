@@ -224,9 +224,6 @@ def columns(comparison: FoldComparison, shown: pd.DataFrame) -> tuple[list[Colum
     if comparison.n_shared_folds < comparison.n_folds:
         note = "Folds: how many both methods have."
         pvalues.insert(0, Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
-    if shown["plain_pvalue"].notna().any():
-        note = "Plain: Holm's p of the test that is corrected by n_test/n_train alone."
-        others.append(doc.pvalues("plain", shown["plain_corrected"], keep=3, note=note))
     if comparison.shares_training and shown["naive_pvalue"].notna().any():
         note = "Uncorrected: Holm's p of the test that ignores shared training data."
         others.append(doc.pvalues("uncorrected", shown["naive_corrected"], keep=3, note=note))

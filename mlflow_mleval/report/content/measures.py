@@ -267,7 +267,6 @@ def sensitivity_data(c: Comparison) -> Data:
                 "shares": {
                     m: row.tolist() for m, row in shares.acceptability.iloc[:MOST, :MOST].iterrows()
                 },
-                "central_weights": shares.central_weights.to_dict(orient="index"),
             },
             "leave_one_out": left
             and {
