@@ -13,7 +13,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, shared_folds, widest
-from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
+from mlflow_mleval.analysis.hierarchical_t import HierarchicalT, hierarchical_pairs
 from mlflow_mleval.analysis.pair_tests import jointly
 from mlflow_mleval.analysis.pairs import behind, better_first, places
 from mlflow_mleval.errors import MlevalError
@@ -48,7 +48,7 @@ class NextDataset:
     """
 
     over: str
-    pairs: Mapping[str, HierarchicalPairs]
+    pairs: Mapping[str, HierarchicalT]
     ropes: Mapping[str, float]
     ropes_from: Mapping[str, str]
     rho: Mapping[str, float]

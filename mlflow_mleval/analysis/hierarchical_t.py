@@ -56,54 +56,25 @@ BLOCK = 2**19
 
 @dataclass(frozen=True)
 class HierarchicalT:
-    """Posterior of the hierarchical correlated t test of two methods.
+    """Posterior of the hierarchical correlated t test, of each pair of methods by itself.
 
     Attributes
     ----------
-    probabilities : better, equivalent, worse: that on the next dataset the difference is above the rope, within it, below it. The
-        mean of these three masses over the posterior.
-    share_of_draws : The same words: in which share of the posterior that mass is the largest, as in the paper and in baycomp. It says
-        how sure it is which of the three is likeliest, not how likely that is.
-    shrunken : By dataset: n (differences), mean (of them: the raw difference), shrunken (its posterior mean, drawn towards the
-        other datasets), low, high (its credible interval).
-    mean, low, high : Posterior mean of mu_0, the typical difference, with its credible interval.
-    among, freedom : Posterior medians of sigma_0 (spread of the datasets) and nu.
+    table : One row a pair: method_a, method_b; n (datasets); p_better, p_equivalent, p_worse: that on the next dataset the
+        difference is above the rope, within it, below it, the mean of these three masses over the
+        posterior; share_better, share_equivalent, share_worse: in which share of the posterior that
+        mass is the largest, as in the paper and in baycomp, which says how sure it is which of the
+        three is likeliest, not how likely that is; mean_difference, posterior mean of mu_0, the
+        typical difference, with its credible interval low, high; among, freedom: posterior medians
+        of sigma_0 (spread of the datasets) and nu.
+    shrunken : One row a pair and dataset: method_a, method_b, dataset, n (differences), mean (of them: the raw difference),
+        shrunken (its posterior mean, drawn towards the other datasets), low, high (its credible
+        interval).
     rope, credible_level : As given.
-    rhat, effective_sample_size : 1 and infinite, for nothing is drawn.
-    """  # noqa: E501
-
-    probabilities: pd.Series
-    share_of_draws: pd.Series
-    shrunken: pd.DataFrame
-    mean: float
-    low: float
-    high: float
-    among: float
-    freedom: float
-    rope: float
-    credible_level: float
-    warnings: tuple[str, ...] = ()
-    rhat: float = 1.0
-    effective_sample_size: float = np.inf
-
-
-@dataclass(frozen=True)
-class HierarchicalPairs:
-    """`hierarchical_t` of every pair of methods, each pair by itself.
-
-    Attributes
-    ----------
-    table : One row a pair: method_a, method_b; n (datasets); p_better, p_equivalent, p_worse (of a; see
-        `HierarchicalT.probabilities`), share_better, share_equivalent, share_worse (see
-        `share_of_draws`); mean_difference (posterior mean of the typical difference) with low,
-        high; among, freedom.
-    shrunken : One row a pair and dataset: method_a, method_b, dataset, n, mean, shrunken, low, high.
     """  # noqa: E501
 
     table: pd.DataFrame
     shrunken: pd.DataFrame
-    methods: list[Hashable]
-    datasets: list[Hashable]
     rope: float
     credible_level: float
     warnings: tuple[str, ...] = ()
@@ -143,6 +114,7 @@ def hierarchical_t(
     Returns
     -------
     HierarchicalT
+        Of one pair, called "first" and "second".
 
     Raises
     ------
@@ -154,8 +126,8 @@ def hierarchical_t(
     --------
     >>> rng = np.random.default_rng(0)
     >>> found = hierarchical_t(rng.normal(0.02, 0.03, (12, 10)), rho=1 / 10)
-    >>> found.probabilities.round(1).tolist()
-    [1.0, 0.0, 0.0]
+    >>> found.table[["p_better", "p_equivalent", "p_worse"]].round(1).values.tolist()
+    [[1.0, 0.0, 0.0]]
     """  # noqa: E501
     differences = in_pandas(differences, index="dataset")
     if isinstance(differences, pd.DataFrame):
@@ -172,23 +144,9 @@ def hierarchical_t(
             f"`rho` must be one number in [0, 1), or one for each of the {len(rows)} datasets, "
             f"got {rho!r}."
         )
-    rope = float(rope)
-    row, shrunken, constant = _test(rows, given, labels, rope, credible_level)
-    return HierarchicalT(
-        pd.Series({o: row[f"p_{o}"] for o in OUTCOMES}, name="probability"),
-        pd.Series({o: row[f"share_{o}"] for o in OUTCOMES}, name="share_of_draws"),
-        shrunken.set_index("dataset"),
-        row["mean_difference"],
-        row["low"],
-        row["high"],
-        row["among"],
-        row["freedom"],
-        rope,
-        credible_level,
-        _warnings(
-            [label for label, is_so in zip(labels, constant, strict=True) if is_so], rope, len(rows)
-        ),
-    )
+    gaps = dict(zip(labels, rows, strict=True))
+    by_dataset = dict(zip(labels, np.broadcast_to(given, len(rows)), strict=True))
+    return _found({("first", "second"): gaps}, by_dataset, float(rope), credible_level)
 
 
 def hierarchical_pairs(
@@ -198,7 +156,7 @@ def hierarchical_pairs(
     ropes: Mapping[str, float],
     directions: Mapping[str, str],
     credible_level: float = 0.95,
-) -> dict[str, HierarchicalPairs]:
+) -> dict[str, HierarchicalT]:
     """`hierarchical_t` of every pair of methods on every measure.
 
     `values` are by measure and dataset: folds or repeats x methods; a method may lack on a dataset,
@@ -208,55 +166,38 @@ def hierarchical_pairs(
     by_measure = {}
     for measure, tables in values.items():
         sign = -1.0 if directions[measure] == "min" else 1.0
-        found = _measured(tables, rho, float(ropes[measure]), sign, credible_level)
-        if found is not None:
-            by_measure[measure] = found
+        columns = {d: {m: sign * t[m].to_numpy(float) for m in t} for d, t in tables.items()}
+        pairs = {}
+        for a, b in combinations(dict.fromkeys(m for of in columns.values() for m in of), 2):
+            gaps = {d: of[a] - of[b] for d, of in columns.items() if a in of and b in of}
+            gaps = {d: gap[~np.isnan(gap)] for d, gap in gaps.items()}
+            gaps = {d: gap for d, gap in gaps.items() if len(gap) > 1}
+            if len(gaps) > 1:
+                pairs[a, b] = gaps
+        if pairs:
+            by_measure[measure] = _found(pairs, rho, float(ropes[measure]), credible_level)
     if not by_measure:
         raise ValueError("`values` must have two methods on the same two datasets, got none.")
     return by_measure
 
 
-def _measured(
-    tables: Mapping[Any, pd.DataFrame],
+def _found(
+    pairs: Mapping[tuple[Any, Any], Mapping[Any, Array]],
     rho: Mapping[Any, float],
     rope: float,
-    sign: float,
     level: float,
-) -> HierarchicalPairs | None:
-    """Every pair of methods on one measure; None where no two share two datasets."""
-    columns = {d: {m: sign * t[m].to_numpy(float) for m in t} for d, t in tables.items()}
-    table, shrunken, frozen = [], [], set()
-    for a, b in combinations(dict.fromkeys(m for of in columns.values() for m in of), 2):
-        gaps = _gaps(columns, a, b)
-        if len(gaps) < 2:
-            continue
-        names = {"method_a": a, "method_b": b}
+) -> HierarchicalT:
+    """The test of every pair, by its differences on each dataset."""
+    table, shrunken, frozen = [], [], {}
+    for (a, b), gaps in pairs.items():
         correlations = np.array([rho[d] for d in gaps])
-        row, by_dataset, constant = _test(
-            list(gaps.values()), correlations, list(gaps), rope, level
-        )
-        frozen |= set(np.array(list(gaps), dtype=object)[constant])
-        table.append({**names, "n": len(gaps), **row})
-        shrunken.append(pd.DataFrame({**names, **by_dataset}))
-    if not table:
-        return None
+        row, by_dataset, constant = _test([*gaps.values()], correlations, [*gaps], rope, level)
+        frozen |= {d: None for d, is_so in zip(gaps, constant, strict=True) if is_so}
+        table.append({"method_a": a, "method_b": b, "n": len(gaps), **row})
+        shrunken.append(pd.DataFrame({"method_a": a, "method_b": b, **by_dataset}))
     rows = pd.DataFrame(table)
-    return HierarchicalPairs(
-        rows,
-        pd.concat(shrunken, ignore_index=True),
-        list(dict.fromkeys([*rows["method_a"], *rows["method_b"]])),
-        list(tables),
-        rope,
-        level,
-        _warnings([d for d in tables if d in frozen], rope, int(rows["n"].min())),
-    )
-
-
-def _gaps(columns: Mapping[Any, Mapping[Any, Array]], a: Any, b: Any) -> dict[Any, Array]:
-    """By dataset the differences of two methods, where there are two or more."""
-    gaps = {d: of[a] - of[b] for d, of in columns.items() if a in of and b in of}
-    gaps = {d: gap[~np.isnan(gap)] for d, gap in gaps.items()}
-    return {d: gap for d, gap in gaps.items() if len(gap) > 1}
+    warnings = _warnings(list(frozen), rope, int(rows["n"].min()))
+    return HierarchicalT(rows, pd.concat(shrunken, ignore_index=True), rope, level, warnings)
 
 
 def _warnings(frozen: Sequence[Hashable], rope: float, n_datasets: int) -> tuple[str, ...]:

@@ -320,7 +320,7 @@ def test_tables_of_other_libraries_go_in_where_those_of_pandas_do(frame, tmp_pat
     y = {name: values + rng.normal(0, 0.1, 8) for name, values in x.items()}
     assert list(mleval.hotelling(frame(x), frame(y)).posthoc.index) == ["precision", "recall"]
     spread = mleval.stats.hierarchical_t(frame(columns), rho=0.1, rope=0.01)
-    assert list(spread.shrunken.index) == list(board.index)
+    assert list(spread.shrunken["dataset"]) == list(board.index)
 
 
 def test_series_of_class_sets_must_agree():
