@@ -59,6 +59,7 @@ from mlflow_mleval.analysis.ranks import (
 from mlflow_mleval.analysis.stability import (
     METHODS,
     Retest,
+    Scenario,
     Survivals,
     collected,
     leaning,
@@ -613,12 +614,12 @@ class Comparison(Detailed):
         return needed_by(self.tested.flows, self.deciding.result, fusion)
 
     @property
-    def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
-        """The fused ranking under other choices, each once; see `Sensitivity.scenarios`.
+    def scenarios(self) -> list[Scenario]:
+        """The fused ranking as asked for, and under other choices; see `Sensitivity.scenarios`.
 
         Empty where that was not examined.
         """
-        return {} if self.stability is None else self.stability.sensitivity.scenarios
+        return [] if self.stability is None else self.stability.sensitivity.scenarios
 
     def survivals(self) -> Survivals | None:
         """What the lead of the best method in the fused ranking survives; None where its stability
@@ -626,14 +627,9 @@ class Comparison(Detailed):
         """
         if self.stability is None:
             return None
-        measures = self.study.measures
         stability = self.stability
-        return survivals(
-            stability.sensitivity,
-            stability.leave_one_out,
-            self.fusion.ranking.index[0],
-            len(measures),
-        )
+        leader = self.fusion.ranking.index[0]
+        return survivals(stability.sensitivity, stability.leave_one_out, leader)
 
 
 @known_keywords

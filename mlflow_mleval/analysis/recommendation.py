@@ -152,10 +152,9 @@ def _without_gaps(c: Comparison) -> dict[str, Any] | None:
 def _scenario(c: Comparison) -> dict[str, Any] | None:
     """The first other policy, else other weights, else another function under which others lead."""
     lost = {}
-    for key, part in c.scenarios.items():
-        first = first_ranked(part.set_index("method")["rank"])
-        if c.leader not in first:
-            lost[key] = first
+    for one in c.scenarios:
+        if c.leader not in one.leaders:
+            lost[one.key] = one.leaders
     for varies in ("policy", "weights", "function"):
         for (kind, function, weights, missing), first in lost.items():
             same = function == c.options["preference"]

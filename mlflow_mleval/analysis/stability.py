@@ -8,7 +8,7 @@ that weights can be moved without computing flows again; thresholds stay as they
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import compress
 from typing import Any
@@ -37,7 +37,7 @@ from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.sentences import SHOWN, some
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import Array, Places, at_least_one
+from mlflow_mleval.validation import Array, Places, at_least_one, present
 
 #: How many numbers a work array holds at most.
 CHUNK = 1_000_000
@@ -144,43 +144,67 @@ class LeaveOneOut:
 
 
 @dataclass(frozen=True)
+class Scenario:
+    """The ranking by one choice of preference function, weights and policy for missing values.
+
+    Attributes
+    ----------
+    varies : "function" (and weights) or "policy".
+    preference, weights, missing : Names; "given" where there is none.
+    chosen : Whether this is what was asked for.
+    ranking : By method: rank, phi, mean_rank; NaN where the policy dropped it.
+    separated : What tells the pairs (better, worse) that are separated; None where nobody asked.
+    """
+
+    varies: str
+    preference: str
+    weights: str
+    missing: str
+    n_datasets: int
+    chosen: bool
+    ranking: pd.DataFrame
+    separated: Callable[[], list[tuple[str, str]]] | None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells it from others."""
+        return self.varies, self.preference, self.weights, self.missing
+
+    @property
+    def leaders(self) -> list[str]:
+        """Who leads."""
+        return first_ranked(self.ranking["rank"].dropna())
+
+
+@dataclass(frozen=True)
 class Sensitivity:
     """The ranking under other preference functions, weights and policies for missing values.
 
     Attributes
     ----------
-    table : One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets, chosen
-        (whether this is what was asked for), method, rank, phi, mean_rank; NaN where the policy
-        dropped the method.
+    tried : What was asked for, each policy, and each other combination of function and weights.
     impossible : Policy -> why it gives no ranking.
-    separated : By scenario (varies, preference, weights, missing), what tells the pairs (better, worse) that are separated; where
-        asked for.
-    """  # noqa: E501
+    """
 
-    table: pd.DataFrame
+    tried: list[Scenario]
     impossible: dict[str, str]
-    separated: dict[tuple[str, str, str, str], Callable[[], list[tuple[str, str]]]] = field(
-        default_factory=dict
-    )
 
     @property
-    def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
-        """By (varies, preference, weights, missing) the rows of what was tried, each once: what was
-        asked for, policies, rest.
+    def scenarios(self) -> list[Scenario]:
+        """What was tried, each once; what was asked for is the first."""
+        return [one for one in self.tried if not (one.varies == "policy" and one.chosen)]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a scenario and method: varies, preference, weights, missing, n_datasets, chosen,
+        method, rank, phi, mean_rank.
         """
-        keys = ["varies", "preference", "weights", "missing"]
-        table = self.table
-        parts = {
-            key: part
-            for key, part in table.groupby(keys, sort=False)
-            if not (key[0] == "policy" and part["chosen"].all())
-        }
-        return dict(
-            sorted(
-                parts.items(),
-                key=lambda item: (not item[1]["chosen"].all(), item[0][0] != "policy"),
-            )
-        )
+        names = ("varies", "preference", "weights", "missing", "n_datasets", "chosen")
+        tables = [
+            one.ranking.reset_index().assign(**{name: getattr(one, name) for name in names})
+            for one in self.tried
+        ]
+        return pd.concat(tables, ignore_index=True)[[*names, "method", *tables[0].columns[1:4]]]
 
 
 def weight_intervals(fusion: Fusion) -> WeightIntervals:
@@ -392,64 +416,34 @@ def sensitivity(
     chosen: dict[str, Any] = {"preference": preference, "weights": weights, **thresholds}
     chosen["drop_constant"] = drop_constant
     complete = study.complete()
-    rows = []
-    separated: dict[tuple[str, str, str, str], Callable[[], list[tuple[str, str]]]] = {}
+    names = [x if isinstance(x, str) else "given" for x in (preference, weights)]
+    tried = []
 
-    def examine(
-        complete: Study,
-        flows: WeighedFlows,
-        varies: str,
-        options: Mapping[str, Any],
-        asked: bool,
-    ) -> None:
-        rows.append(scenario := _scenario(study, complete, flows, varies, options, asked))
-        if separates is not None:
-            first = scenario.iloc[0]
-            key = varies, first["preference"], first["weights"], first["missing"]
-            separated[key] = partial(separates, complete, flows)
+    def examine(by: Study, flows: WeighedFlows, varies: str, how: list[str], asked: bool) -> None:
+        ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method")
+        again = None if separates is None else partial(separates, by, flows)
+        columns = ranking[["rank", "phi", "mean_rank"]]
+        n = len(by.datasets)
+        tried.append(Scenario(varies, *how, by.missing, n, asked, columns, again))
 
-    examine(complete, fuse(complete, **chosen).flows, "function", chosen, True)
-    for function in PREFERENCES:
-        same = isinstance(preference, str) and function == preference
-        flows = study_flows(complete, function, **(thresholds if same else {}))
-        for scheme in WEIGHTS:
-            if not (same and isinstance(weights, str) and scheme == weights):
-                named = {"preference": function, "weights": scheme}
-                examine(complete, flows.weigh(scheme, drop_constant), "function", named, False)
+    examine(complete, fuse(complete, **chosen).flows, "function", names, True)
     impossible: dict[str, str] = {}
-    for policy in (
-        [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]
-    ):
+    policies = [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]
+    for policy in policies:
         try:
             other = study.complete(policy)
-            examine(other, fuse(other, **chosen).flows, "policy", chosen, policy == study.missing)
+            flows = fuse(other, **chosen).flows
         except (MlevalError, ValueError) as error:
             impossible[policy] = str(error)
-    return Sensitivity(pd.concat(rows, ignore_index=True), impossible, separated)
-
-
-def _scenario(
-    study: Study,
-    complete: Study,
-    flows: WeighedFlows,
-    varies: str,
-    options: Mapping[str, Any],
-    chosen: bool,
-) -> pd.DataFrame:
-    """Rows of the table of `sensitivity`, for every method of the study."""
-    named = {
-        name: options[name] if isinstance(options[name], str) else "given"
-        for name in ("preference", "weights")
-    }
-    labels = {
-        "varies": varies,
-        **named,
-        "missing": complete.missing,
-        "n_datasets": len(complete.datasets),
-        "chosen": chosen,
-    }
-    ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method").reset_index()
-    return ranking.assign(**labels)[[*labels, "method", "rank", "phi", "mean_rank"]]
+        else:
+            examine(other, flows, "policy", names, policy == study.missing)
+    for function in PREFERENCES:
+        by_measure = study_flows(complete, function, **(thresholds if function == names[0] else {}))
+        for scheme in WEIGHTS:
+            if [function, scheme] != names:
+                flows = by_measure.weigh(scheme, drop_constant)
+                examine(complete, flows, "function", [function, scheme], False)
+    return Sensitivity(tried, impossible)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -476,68 +470,28 @@ class Survivals:
 
     Attributes
     ----------
-    functions : Other combinations of preference function and weights that were tried; with a single measure, of function only.
-    lost_functions : (function, weights) under which the lead is lost or shared.
-    policies : Other policies for missing results that were tried.
-    lost_policies : Those under which the lead is lost or shared, and whether the policy leaves the leader out.
+    tried : How many other choices of function and weights, or of policy.
+    lost : Those under which the lead is lost or shared.
     methods : Other methods that were left out, one at a time; None where that takes more methods.
     lost_methods : Those without which another method leads, and which.
     rivals : Who leads, alone or beside the leader, where the lead is lost.
-    """  # noqa: E501
+    """
 
-    functions: int
-    lost_functions: list[tuple[str, str]]
-    policies: int
-    lost_policies: Mapping[str, bool]
+    tried: int
+    lost: list[Scenario]
     methods: int | None
     lost_methods: Mapping[str, str]
     rivals: list[str]
 
 
-def survivals(
-    sensitivity: Sensitivity,
-    without: LeaveOneOut | None,
-    leader: str,
-    n_measures: int,
-) -> Survivals:
-    """What the lead of `leader` survives; with a single measure weights change nothing and are not
-    counted.
-    """
-    table = sensitivity.table
-    table = table[~table["chosen"].astype(bool)]
-    if n_measures == 1:
-        table = table[
-            (table["varies"] == "policy") | (table["weights"] == table["weights"].iloc[0])
-        ]
-    total = {"function": 0, "policy": 0}
-    functions = []
-    policies = {}
-    rivals = []
-    for (varies, function, weights, missing), part in table.groupby(
-        ["varies", "preference", "weights", "missing"], sort=False
-    ):
-        rank = part.set_index("method")["rank"].dropna()
-        first = first_ranked(rank)
-        total[varies] += 1
-        if first == [leader]:
-            continue
-        if varies == "policy":
-            policies[missing] = leader not in rank
-        else:
-            functions.append((function, weights))
-        rivals += [m for m in first if m != leader]
+def survivals(found: Sensitivity, without: LeaveOneOut | None, leader: str) -> Survivals:
+    """What the lead of `leader` survives."""
+    lost = [one for one in found.scenarios[1:] if one.leaders != [leader]]
     changes = {} if without is None else without.winner_changes
     n_others = None if without is None else len(without.ranks) - 1
+    rivals = [m for one in lost for m in one.leaders if m != leader]
     rivals = list(dict.fromkeys([*rivals, *changes.values()]))
-    return Survivals(
-        total["function"],
-        functions,
-        total["policy"],
-        policies,
-        n_others,
-        changes,
-        rivals,
-    )
+    return Survivals(len(found.scenarios) - 1, lost, n_others, changes, rivals)
 
 
 @dataclass(frozen=True)
@@ -549,11 +503,9 @@ class Separations:
     stays : Other choices x pairs (better, worse): whether the same test still separates them so; NaN where the choice leaves one
         of the two out. A choice is (what, which): ("function", "usual, equal"), ("policy",
         "drop-datasets"), ("filter", "0.8").
-    leaders : By choice, who leads then.
     """  # noqa: E501
 
     stays: pd.DataFrame
-    leaders: Mapping[tuple[str, str], list[str]]
 
     def of(self, pair: tuple[str, str]) -> tuple[int, int]:
         """Under how many of the other choices the separation of a pair stays, and how many there
@@ -607,19 +559,11 @@ def separations(
     their `correlation`.
     """
     pairs = retest.pairs
-    asked = fusion.options["weights"]
-    # with one measure the weights change nothing
-    first = asked if isinstance(asked, str) else "equal"
     variants: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
-    for (varies, function, weights, missing), part in sensitivity.scenarios.items():
-        same = varies == "policy" or len(fusion.study.measures) > 1 or weights == first
-        if not part["chosen"].all() and same:
-            label = missing if varies == "policy" else f"{function}, {weights}"
-            rank = part.set_index("method")["rank"]
-            variants[varies, label] = (
-                sensitivity.separated[varies, function, weights, missing](),
-                rank,
-            )
+    for one in sensitivity.scenarios[1:]:
+        label = f"{one.preference}, {one.weights}" if one.varies == "function" else one.missing
+        again = present(one.separated)()
+        variants[one.varies, label] = again, one.ranking["rank"]
     for limit in FILTERS if correlation is not None else ():
         needed, _ = redundancy_filter(correlation, limit)
         fewer = fusion.refit(fusion.study.select(needed))
@@ -634,9 +578,9 @@ def separations(
         stayed = set(apart)
         rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
     stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
-    stays = stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
-    leaders = {choice: first_ranked(rank) for choice, (_, rank) in variants.items()}
-    return Separations(stays, leaders)
+    return Separations(
+        stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
+    )
 
 
 #: Methods up to which each is left out in turn.

@@ -272,25 +272,19 @@ def test_what_the_lead_survives_is_what_the_scenarios_say():
     values.loc[("d0", "m1")] = np.nan
     found = compare(Study(values, study.directions, "worst"), stability=20)
     said = found.survivals()
-    others = {key: part for key, part in found.scenarios.items() if not part["chosen"].all()}
+    asked, *others = found.scenarios
     lost = {}
-    for key, part in others.items():
-        ranks = part.set_index("method")["mean_rank"].dropna()
+    for one in others:
+        ranks = one.ranking["mean_rank"].dropna()
         if (first := ranks.index[ranks <= ranks.min() + 1e-9].tolist()) != [found.leader]:
-            lost[key] = first
-    assert said.functions == sum(key[0] == "function" for key in others)
-    assert said.lost_functions == [key[1:3] for key in lost if key[0] == "function"]
-    assert said.policies == 2 and list(said.lost_policies) == [
-        key[3] for key in lost if key[0] == "policy"
-    ]
+            lost[one.key] = first
+    assert said.tried == len(others) == 2 + 11
+    assert [one.key for one in said.lost] == [*lost]
     assert said.methods == 3 and said.lost_methods == found.stability.leave_one_out.winner_changes
     assert set(said.rivals) == {
         m for first in lost.values() for m in first if m != found.leader
     } | {*said.lost_methods.values()}
-    assert (
-        next(iter(found.scenarios.values()))["chosen"].all()
-        and compare(study_of(3, 4)).survivals() is None
-    )
+    assert asked.chosen and compare(study_of(3, 4)).survivals() is None
 
 
 def test_a_report_is_made_by_the_layer_of_reports(monkeypatch):

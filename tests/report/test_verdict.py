@@ -195,8 +195,7 @@ def test_policies_that_leave_the_leader_out_count_as_lost():
     values.loc[("d1", "m0")] = np.nan
     found = compare(Study(values, study.directions, "worst"), stability=100)
     said = " ".join(texts(found))
-    survivals = found.survivals()
-    lost = len(survivals.lost_functions) + len(survivals.lost_policies)
+    lost = len(found.survivals().lost)
     assert f"leads under {13 - lost} of 13 other choices" in said and lost and "else m1" in said
 
 

@@ -473,8 +473,7 @@ def _stable(c: Comparison) -> list[Sentence]:
     lead = c.fusion.ranking.index[0]
     draws = c.stability.acceptability
     survivals = present(c.survivals())
-    lost = len(survivals.lost_functions) + len(survivals.lost_policies)
-    tried = survivals.functions + survivals.policies
+    lost, tried = len(survivals.lost), survivals.tried
     texts = [f"{_share(tried - lost, tried)} other choices of function, weights or policy"] * (
         tried > 0
     )

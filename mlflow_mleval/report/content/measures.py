@@ -387,18 +387,16 @@ def _acceptability(c: Comparison) -> Figure:
 def _scenarios(c: Comparison) -> Figure | Text:
     scenarios = c.scenarios
     order = c.fusion.ranking.index
-    everything = pd.DataFrame(
-        {_label(key): part.set_index("method")["rank"] for key, part in scenarios.items()}
-    ).reindex(order)
+    everything = pd.DataFrame({_label(one.key): one.ranking["rank"] for one in scenarios}).reindex(
+        order
+    )
     if counts_wins(c) and (everything.nunique(axis=1) == 1).all():
         return note(
             "Other preference functions and weights rank two methods alike: all count the "
             "measures that each wins."
         )
-    chosen = next(iter(scenarios))
-    changes = {
-        key: sum(a != b for a, b in zip(key[1:], chosen[1:], strict=True)) for key in scenarios
-    }
+    chosen, *_ = keys = [one.key for one in scenarios]
+    changes = {key: sum(a != b for a, b in zip(key[1:], chosen[1:], strict=True)) for key in keys}
     drawn = everything[[_label(key) for key, n in changes.items() if n <= 1]]
     drawn.columns = [_label(chosen), *(_label(key, chosen) for key, n in changes.items() if n == 1)]
     caption = (
