@@ -198,10 +198,25 @@ class Comparison(Detailed):
         return [m for m in self.best_set if rank[m] == rank[self.leader]]
 
     @cached_property
+    def told_apart(self) -> list[tuple[str, str]]:
+        """The pairs (better, worse) of the one family of tests by which the page decides, whatever
+        its units; where datasets or measures disagree, neither is the worse.
+        """
+        unit = self.decides_over
+        if not unit or (self.deciding is not None and self.deciding.test.over == unit):
+            return self.separated
+        pairs = {
+            (str(better), str(worse)): None
+            for tests in self.tests_over(unit).values()
+            for better, worse in getattr(tests, "better", tests.separated)
+        }
+        return [(better, worse) for better, worse in pairs if (worse, better) not in pairs]
+
+    @cached_property
     def best_set(self) -> list[str]:
-        """The methods that no separation puts below another, in the order of the ranking."""
-        below = {worse for _, worse in self.separated}
-        return [m for m in self.order if m not in below]
+        """The methods that none of these pairs puts below another, in the order of the ranking."""
+        below = {worse for _, worse in self.told_apart}
+        return [m for m in self.order if m not in below] or self.order
 
     @property
     def compared(self) -> str:
@@ -287,18 +302,14 @@ class Comparison(Detailed):
             return None
         return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
-    @property
-    def together(self) -> bool:
-        """Whether the intervals of pairs are those of the deciding test, which hold together."""
-        return self.on == FUSED and self.decides == "max-t" and self.decides_over == "datasets"
-
     @cached_property
     def pairs(self) -> pd.DataFrame:
         """One row a pair, method_a before method_b in the order: the separated ones first, then by
         p-value and difference of mean ranks.
 
-        Differences are a minus b; `doubts` says why a pair that is separated is not to be trusted
-        to be.
+        Differences are a minus b: mean_difference of what is compared, in its units, and, where
+        max-T decides, flow_difference of net flows with flow_low and flow_high, which hold for all
+        pairs together. `doubts` says why a pair that is separated is not to be trusted to be.
         """
         columns = [
             "method_a",
@@ -306,8 +317,9 @@ class Comparison(Detailed):
             "n",
             "mean_rank_difference",
             "mean_difference",
-            "mean_low",
-            "mean_high",
+            "flow_difference",
+            "flow_low",
+            "flow_high",
             "wins",
             "ties",
             "losses",
@@ -322,11 +334,12 @@ class Comparison(Detailed):
             )
         assert self.pairwise is not None  # the pairs that it separates are asked for
         signed_ranks = self.pairwise.table
-        if self.together:
-            ends = ["mean_low", "mean_high"]
-            limits = self.deciding.result.table[[*PAIR, "low", "high"]]
-            limits = limits.set_axis([*PAIR, *ends], axis=1)
-            signed_ranks = signed_ranks.drop(columns=ends).merge(limits, "left", PAIR)
+        flows = {"mean_difference": "flow_difference", "low": "flow_low", "high": "flow_high"}
+        if isinstance(self.deciding.result, MaxTResult):
+            limits = self.deciding.result.table[[*PAIR, *flows]].rename(columns=flows)
+            signed_ranks = signed_ranks.merge(limits, "left", PAIR)
+        else:
+            signed_ranks = signed_ranks.assign(**dict.fromkeys(flows.values(), np.nan))
         pairs = better_first(signed_ranks, behind(signed_ranks, self.order))
         ranks = self.ranks.mean()
         pairs["mean_rank_difference"] = (
@@ -394,10 +407,9 @@ class Comparison(Detailed):
         }
 
     def _over_datasets(self, made: Made) -> DatasetTests:
-        ends = {"mean_low": "low", "mean_high": "high"}
-        rows = self.pairs.rename(
-            columns={"mean_difference": "difference", **ends, "doubts": "doubt"}
-        )
+        rows = self.pairs.rename(columns={"mean_difference": "difference", "doubts": "doubt"})
+        for end in ("low", "high"):
+            rows[end] = rows[f"flow_{end}"] if self.on == FUSED else np.nan
         single = getattr(made.result, "table", pd.DataFrame())
         raw = np.full(len(rows), np.nan)
         if "pvalue" in single:
@@ -422,7 +434,7 @@ class Comparison(Detailed):
     @property
     def possible(self) -> pd.DataFrame:
         """By method, the ranks low to high that the separated pairs leave it."""
-        return possible_ranks(self.order, self.separated)
+        return possible_ranks(self.order, self.told_apart)
 
     # ---- the fused ranking -----------------------------------------------------------------------
 
@@ -441,7 +453,9 @@ class Comparison(Detailed):
             "best_rank": self.ranks.min(),
             "worst_rank": self.ranks.max(),
             "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
-            **{end: ranks if self.letters_apply else None for end, ranks in self.possible.items()},
+            **(
+                self.possible if self.options["control"] is None else dict.fromkeys(("low", "high"))
+            ),
         }
         return pd.DataFrame(table, self.order).reset_index(drop=True)
 

@@ -43,8 +43,8 @@ class Decision:
     worse : The others.
     next : Who comes after those that are ahead; None where all tie.
     equivalent : How probable it is that the first two differ by no more than the rope; None without one.
-    measures : Measures in whose units it is told: the one that is compared, else those of most weight.
-    means : By measure: the best methods x mean, low, high over the datasets that all of these finished, at 1 - alpha.
+    measures : Those in whose units it is told: the one that is compared, else those of most weight.
+    means : The best methods x measures: means over the datasets that all of these finished.
     n_datasets : How many these are.
     turns : What could turn it: {kind, choice, to, methods}; None where nothing that was tried does.
     """  # noqa: E501
@@ -56,7 +56,7 @@ class Decision:
     next: str | None
     equivalent: float | None
     measures: list[str]
-    means: Mapping[str, pd.DataFrame]
+    means: pd.DataFrame
     n_datasets: int
     turns: Mapping[str, Any] | None
 
@@ -64,7 +64,7 @@ class Decision:
         """By how much the first is better than the next by a measure; negative where it is
         worse.
         """
-        means = self.means[measure]["mean"]
+        means = self.means[measure]
         difference = float(means[self.ahead[0]] - means[self.next])
         return difference if c.study.directions[measure] == "max" else -difference
 
@@ -73,47 +73,26 @@ def decision(c: Comparison) -> Decision:
     """The answer that a comparison gives; of several leaders the first is compared with the
     next.
     """
+    study = c.study
     rest = [m for m in c.order if m not in c.leaders]
-    cells = _cells(c, list(dict.fromkeys([*c.order[:METHODS], *rest[:1]])))
-    worse = _worse(c)
-    best = [m for m in c.order if m not in worse] or c.order
+    methods = list(dict.fromkeys([*c.order[:METHODS], *rest[:1]]))
+    lacking = {dataset for dataset, method in study.filled if method in methods}
+    datasets = [d for d in study.datasets if d not in lacking] or study.datasets
+    heaviest = c.fusion.by_weight[:MEASURES]
+    measures = [c.on] if c.on != FUSED else [m for m in study.measures if m in heaviest]
+    best = c.best_set
     return Decision(
         evidence=c.decides_over,
         ahead=[m for m in c.leaders if m in best] or best[:1],
         best_set=best,
-        worse=[m for m in c.order if m in worse],
+        worse=[m for m in c.order if m not in best],
         next=rest[0] if rest else None,
         equivalent=c.equivalent,
-        measures=list(cells),
-        means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()},
-        n_datasets=len(next(iter(cells.values()))),
+        measures=measures,
+        means=pd.DataFrame({m: study.cells(m).loc[datasets, methods].mean() for m in measures}),
+        n_datasets=len(datasets),
         turns=_turns(c),
     )
-
-
-def _cells(c: Comparison, methods: list[str]) -> dict[str, pd.DataFrame]:
-    """By measure in whose units it is told: the values of the methods on the datasets that all of
-    them finished.
-    """
-    lacking = {dataset for dataset, method in c.study.filled if method in methods}
-    datasets = [d for d in c.study.datasets if d not in lacking] or c.study.datasets
-    heaviest = c.fusion.by_weight[:MEASURES]
-    measures = [c.on] if c.on != FUSED else [m for m in c.study.measures if m in heaviest]
-    return {m: c.study.cells(m).loc[datasets, methods] for m in measures}
-
-
-def _worse(c: Comparison) -> set[str]:
-    """The methods that the deciding tests put below another."""
-    unit = c.decides_over
-    if not unit or (c.deciding is not None and c.deciding.test.over == unit):
-        return {worse for _, worse in c.separated}
-    pairs = {
-        (str(better), str(worse))
-        for tests in c.tests_over(unit).values()
-        for better, worse in getattr(tests, "better", tests.separated)
-    }
-    # where datasets or measures disagree, neither is the worse
-    return {worse for better, worse in pairs if (worse, better) not in pairs}
 
 
 def _turns(c: Comparison) -> dict[str, Any] | None:

@@ -227,8 +227,8 @@ def test_pairs_point_from_the_better_method_and_keep_the_tests_figures():
         assert math.isclose(row.mean_rank_difference, mean[a] - mean[b], abs_tol=1e-12)
         difference = (table[a] - table[b]).dropna()
         assert math.isclose(row.mean_difference, difference.mean(), abs_tol=1e-12)
-        assert row.mean_low <= row.mean_difference <= row.mean_high
-        assert row.separated == (row.mean_low >= 0 or row.mean_high <= 0)
+        assert row.flow_low <= row.flow_difference <= row.flow_high
+        assert row.separated == (row.flow_low >= 0 or row.flow_high <= 0)
         assert (
             row.wins + row.ties + row.losses == row.n == len(difference)
             and row.wins == (difference > 1e-9).sum()

@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.recommendation import Decision, decision
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
-    PAPER,
+    PAGE,
     Data,
     Figure,
     Late,
@@ -28,17 +26,14 @@ from mlflow_mleval.report.blocks import (
     joined,
     listed,
     name,
-    within_range,
 )
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
 from mlflow_mleval.report.text import (
     aligned,
-    confidence,
     fixed,
     level,
     number,
     percent,
-    with_intervals,
 )
 from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words
 from mlflow_mleval.validation import present
@@ -50,6 +45,8 @@ if TYPE_CHECKING:
 SHOWN = 5
 #: So many methods are named, more are counted.
 FEW = 2
+#: On fewer datasets than this nobody is told what to use.
+ENOUGH = 6
 #: From this probability on methods count as equivalent.
 EQUIVALENT = 0.95
 
@@ -68,7 +65,7 @@ def units_section(c: Comparison) -> Section:
 
 def data(c: Comparison) -> Data:
     advice = decision(c)
-    means = {m: table.rename_axis("method").reset_index() for m, table in advice.means.items()}
+    means = advice.means.to_dict()
     facts = ("evidence", "ahead", "best_set", "worse", "next", "equivalent", "n_datasets", "turns")
     said = claims_in(sentences(c, advice), c.options["alpha"])
     return {"answer": {"sentences": said, **doc.named(advice, *facts), "means": means}}
@@ -89,9 +86,10 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
     if advice.next is None:
         return Sentence(f"{who} come out alike.", claim("best set"))
     if alone and len(advice.best_set) == 1:
-        return Sentence(
-            f"Use {who}: {_by_how_much(c, advice)}{_where(c, advice)}.", claim("use one")
-        )
+        few = advice.evidence != "datasets" or len(c.study.datasets) < ENOUGH
+        first = f"{who} is ahead of {_everyone([m for m in c.order if m != c.leader])}"
+        text = f"{first if few else f'Use {who}'}: {_by_how_much(c, advice)}{_where(c, advice)}."
+        return Sentence(text, claim("separated" if few else "use one"))
     if advice.equivalent is not None and advice.equivalent >= EQUIVALENT:
         pair = listed(c.order[:2])
         return Sentence(f"{pair} are equivalent, as far as it matters.", claim("equivalent"))
@@ -119,17 +117,31 @@ def _as_good(c: Comparison, advice: Decision) -> str:
 
 
 def _worse(c: Comparison, advice: Decision) -> str:
-    """Who is clearly worse than some other method."""
+    """Who is clearly worse, and than whom: the leader, or others."""
     worse = advice.worse
     control = c.options["control"]
-    n = len(c.order)
     if not worse:
         return "" if control is None else f"; only {listed([control])} was compared with all"
-    if len(worse) <= FEW:
-        only = "only " if len(worse) == 1 and n > 2 else ""
-        return f"; {only}{listed(worse)} {agree(worse, 'is')} clearly worse"
-    rest = "the other " if len(advice.best_set) <= FEW else ""
-    return f"; {rest}{in_words(len(worse))} are clearly worse"
+    above = {m: [better for better, other in c.told_apart if other == m] for m in worse}
+    leader = advice.ahead[0]
+    by_leader = [m for m in worse if leader in above[m]]
+    others = [m for m in worse if m not in by_leader]
+    parts = []
+    if by_leader:
+        better = above[by_leader[0]] if len(by_leader) == 1 else [leader]
+        whom = listed(better, 3)
+        if len(better) > 3:
+            whom = f"{listed([leader])} and {in_words(len(better) - 1)} more"
+        parts.append(f"{_few(by_leader)} {agree(by_leader, 'is')} clearly worse than {whom}")
+    if others:
+        whom = listed(above[others[0]], 3) if len(others) == 1 else "others"
+        verb = "" if parts else f" {agree(others, 'is')} clearly worse"
+        parts.append(f"{_few(others)}{verb} than {whom}")
+    return f"; {', '.join(parts)}"
+
+
+def _few(methods: Sequence[str]) -> str:
+    return listed(methods) if len(methods) <= FEW else in_words(len(methods))
 
 
 def _by_how_much(c: Comparison, advice: Decision) -> str:
@@ -192,32 +204,19 @@ def _doubt(advice: Decision) -> str:
 
 
 def _picture(c: Comparison, advice: Decision) -> Figure:
-    methods = c.order[:SHOWN]
-    tables = {m: within_range(table.loc[methods], m) for m, table in advice.means.items()}
-    columns = [doc.names("method", methods)]
-    for m, table in tables.items():
-        cells = (
-            aligned(table["mean"])
-            if table["low"].isna().all()
-            else with_intervals(table.to_numpy())
-        )
-        columns.append(doc.Column(doc.heading(c.study.directions, m), cells))
-    level = confidence(c.options["alpha"])
-    best = (
-        f" The best {SHOWN} of {len(c.order):,} methods are shown." if len(c.order) > SHOWN else ""
-    )
+    """Means alone: how they differ, the tests of pairs say."""
+    means = advice.means.loc[c.order[:SHOWN]]
+    directions = c.study.directions
+    cells = [doc.Column(doc.heading(directions, m), aligned(means[m])) for m in means]
+    columns = [doc.names("method", means.index), *cells]
     several = len(c.study.datasets) > 1
-    by = " by the two measures of most weight" if len(c.study.measures) > len(tables) > 1 else ""
-    each = " that all of them finished" if c.study.filled else ""
-    what = (
-        f"Means{by} over the datasets{each}, with their {level} intervals"
-        if several
-        else f"Values{by}"
-    )
-    caption = f"{what}; methods in the order of the ranking.{best}"
-    table = Table(columns, title="The same as a table", folded=True, depth=PAPER)
-    svg = means_figure(tables, {m: c.study.directions[m] for m in tables}, set(advice.ahead))
-    return Figure(svg, caption, table)
+    by = " by the two measures of most weight" if len(c.study.measures) > len(cells) > 1 else ""
+    each = " that all of these methods finished" if c.study.filled else ""
+    over = f"Means over the datasets{each}" if several else "Values"
+    best = f" The best {SHOWN} of {len(c.order):,}." if len(c.order) > SHOWN else ""
+    table = Table(columns, title="The same as a table", folded=True, depth=PAGE)
+    svg = means_figure(means, directions, set(advice.ahead))
+    return Figure(svg, f"{over}{by}.{best}", table)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -271,59 +270,26 @@ def verdict(c: Comparison) -> list[Sentence]:
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
-    """What the folds say where they decide: of one dataset, whom they separate from the leader; of
-    several, how many pairs.
-    """
-    if c.decides_over != "folds":
+    """Whom the folds of the only dataset separate from the leader, where they decide."""
+    behind = apart_by_folds(c) if c.decides_over == "folds" else None
+    if behind is None:
         return []
     from mlflow_mleval.analysis.folds.fold_comparison import lost_pairs
 
-    behind = apart_by_folds(c)
-    text = _pairs_apart(c) if behind is None else _behind_by_folds(c, behind)
-    lost = lost_pairs(c.folds.values())
-    apart = any(folds.separated for folds in c.folds.values())
-    says = claim("folds separate" if apart else "folds do not separate")
-    return [Sentence(f"{text}{lost}{_shaky(c.folds)}.", says)]
-
-
-def _by_measures(folds: FoldComparison) -> str:
-    return f"by {listed(folds.measures)}{' together' if len(folds.measures) > 1 else ''}"
-
-
-def _behind_by_folds(c: Comparison, behind: Sequence[str]) -> str:
-    """Whom the folds of the only dataset separate from the leader."""
     (folds,) = c.folds.values()
     others = [m for m in folds.methods if m != c.leader]
     whom = listed(behind) if behind else "no other method"
     if len(behind) == len(others) > 1:
         whom = _everyone(others)
-    return (
-        f"Over its {folds.folds_of_a_pair}, {_by_measures(folds)}, {listed(c.leaders)} is "
-        f"separated from {whom}{directions(folds, c.leader, behind)}"
+    together = " together" if len(folds.measures) > 1 else ""
+    doubt = " (in doubt: see the tests by fold)" if (folds.pairs["doubt"] != "").any() else ""
+    text = (
+        f"Over its {folds.folds_of_a_pair}, by {listed(folds.measures)}{together}, "
+        f"{listed(c.leaders)} is separated from {whom}{directions(folds, c.leader, behind)}"
+        f"{lost_pairs([folds])}{doubt}."
     )
-
-
-def _pairs_apart(c: Comparison) -> str:
-    """How many pairs the folds separate on all datasets together."""
-    first, *more = c.folds.values()
-    alike = all(tuple(folds.measures) == tuple(first.measures) for folds in more)
-    pairs = pd.concat([folds.pairs for folds in c.folds.values()])
-    return (
-        f"Tests over folds{f' {_by_measures(first)}' if alike else ''} separate "
-        f"{int(pairs['separated'].sum()):,} of {count(len(pairs), 'pair')} on "
-        f"{count(len(c.folds), 'dataset')}"
-        f"{', corrected over pairs and datasets' if more else ''}"
-    )
-
-
-def _shaky(folds: Mapping[str, FoldComparison]) -> str:
-    """On which datasets assumptions of the tests fail."""
-    shaky = [dataset for dataset, found in folds.items() if (found.pairs["doubt"] != "").any()]
-    if not shaky:
-        return ""
-    where = "" if len(folds) == 1 else " on all" if len(shaky) == len(folds) else None
-    where = f" on {listed(shaky)}" if where is None else where
-    return f" (in doubt{where}: see the tests by fold)"
+    says = claim("folds separate" if folds.separated else "folds do not separate")
+    return [Sentence(text, says)]
 
 
 def apart_by_folds(c: Comparison) -> list[str] | None:
@@ -467,46 +433,39 @@ def needed_in_words(c: Comparison) -> list[Sentence]:
 
 
 def _stable(c: Comparison) -> list[Sentence]:
-    """Under how many other choices the lead stays, and the separations."""
+    """Under how many other choices the lead stays, and, counted apart, the least certain of the
+    separations.
+    """
     if c.stability is None or c.on != FUSED or counts_wins(c):
         return []
     lead = c.fusion.ranking.index[0]
     draws = c.stability.acceptability
-    survivals = present(c.survivals())
-    lost, tried = len(survivals.lost), survivals.tried
-    texts = [f"{_share(tried - lost, tried)} other choices of function, weights or policy"] * (
-        tried > 0
-    )
-    texts.append(f"{percent(draws.acceptability.loc[lead, 1])} of random weightings")
-    if survivals.methods:
-        kept = survivals.methods - len(survivals.lost_methods)
-        some = f"with any of {kept or 'none'} of the {survivals.methods} others left out"
-        every = "whichever of the others is left out"
-        texts.append(every if kept == survivals.methods else some)
-    else_ = f"; else {listed(survivals.rivals, last='or')} leads" if survivals.rivals else ""
+    found = present(c.survivals())
+    lost, tried = len(found.lost), found.tried
+    kept = f"{tried - lost or 'none'} of" if lost else "all"
+    texts = [f"under {kept} {tried} other choices of function, weights or policy"] * (tried > 0)
+    texts.append(f"in {percent(draws.acceptability.loc[lead, 1])} of random weightings")
+    if found.methods:
+        kept = found.methods - len(found.lost_methods)
+        left_out = f"of {kept or 'none'} of the {found.methods} others"
+        whichever = kept == found.methods
+        texts.append(f"without any one {'other method' if whichever else left_out}")
+    else_ = f"; else {listed(found.rivals, last='or')} is" if found.rivals else ""
     keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
-    text = f"{listed([lead])} leads under {joined(texts)}{else_}."
-    return [Sentence(text, claim("survives", *keys)), *_separations(c)]
-
-
-def _separations(c: Comparison) -> list[Sentence]:
-    """Under how many other choices the separations stay, the least certain one by name."""
-    found = present(c.stability).separations
-    if not found:
-        return []
-    shares = {pair: found.of(pair) for pair in c.separated}
-    (a, b), (stays, tried) = min(shares.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
-    many = "The separation" if len(shares) == 1 else f"The {len(shares):,} separations"
-    text = f"{many} {agree(shares, 'stays')} under all {tried} other choices."
-    if stays < tried:
-        pair = f"{listed([a])} stays separated from {listed([b])}"
-        text = f"{pair} under {stays} of {tried} other choices"
-        text += ", the other pairs under as many or more." if len(shares) > 1 else "."
-    return [Sentence(text, claim("survives", "stability.separations"))]
-
-
-def _share(stays: int, choices: int) -> str:
-    return f"all {choices}" if stays == choices else f"{stays or 'none'} of {choices}"
+    text = f"{listed([lead])} is ahead {joined(texts)}{else_}."
+    said = [Sentence(text, claim("survives", *keys))]
+    if separations := c.stability.separations:
+        pairs = {pair: separations.of(pair) for pair in c.separated}
+        (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
+        which = f"The separation of {listed([a])} from {listed([b])}"
+        if stays == of and len(pairs) > 1:
+            which = f"Each of the {len(pairs):,} separations"
+        elif len(pairs) > 1:
+            which += f", the least sure of {len(pairs):,},"
+        under = f"all {of}" if stays == of else f"{stays} of {of}"
+        text = f"{which} stays under {under} such choices and filters of measures."
+        said.append(Sentence(text, claim("survives", "stability.separations")))
+    return said
 
 
 def counts_wins(c: Comparison) -> bool:

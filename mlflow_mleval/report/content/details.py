@@ -36,7 +36,7 @@ from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.beyond import probability
 from mlflow_mleval.report.content.decision import deciding_test
-from mlflow_mleval.report.content.differences import holds
+from mlflow_mleval.report.content.differences import differences
 from mlflow_mleval.report.content.measures import lost_choices
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.ranking import grid
@@ -319,17 +319,9 @@ def _against(c: Comparison, method: str) -> Table:
     test = present(c.deciding).test
     apart = {worse: "better" for better, worse in c.separated if better == method}
     apart |= {better: "worse" for better, worse in c.separated if worse == method}
-    what = c.compared if c.on == FUSED else name(c.on)
     columns = [
         doc.names("against", pairs["method_b"], about={"method": method}),
-        doc.intervals(
-            "mean difference",
-            pairs[["mean_difference", "mean_low", "mean_high"]],
-            note=(
-                f"Mean difference: of {what}; positive where {name(method)} is better, with an "
-                f"interval at {confidence(c.options['alpha'])} that {holds(c)}."
-            ),
-        ),
+        *differences(c, pairs),
         doc.pvalues("p", pairs[test.column], note=f"p: {deciding_test(c)}."),
         Column("separated", [apart.get(other, "") for other in pairs["method_b"]], "<"),
         doc.won_tied_lost(pairs),

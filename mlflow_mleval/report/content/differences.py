@@ -231,7 +231,7 @@ def _diagram(c: Comparison) -> Figure:
     control = c.options["control"]
     mean = c.ranks.mean()[c.order]
     bars = c.cliques
-    says = "A bar joins methods of which no pair is separated"
+    says = "A bar joins methods that are not separated"
     if control is not None:
         bars = [[m for m in c.order if m == control or not c.is_separated(m, control)]]
         says = (
@@ -240,8 +240,8 @@ def _diagram(c: Comparison) -> Figure:
         )
     more = len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS
     caption = (
-        f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says} "
-        f"({deciding_test(c)}), passing dotted over others.{only_best(len(c.order))}"
+        f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says}, and is dotted "
+        f"where it passes over others.{only_best(len(c.order))}"
     )
     if more > 0:
         caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
@@ -256,9 +256,8 @@ def _diagram(c: Comparison) -> Figure:
 
 def _matrix(c: Comparison) -> Figure:
     caption = (
-        f"The row against the column: mean difference of {_what(c)}, datasets won/tied/lost and p, "
-        "or the sign where room lacks. Blue, +: the row is better; orange, −: the column. Framed: "
-        f"separated.{only_best(len(c.order))}"
+        f"Row against column: mean difference of {_what(c)}, datasets won/tied/lost, and p. Blue, "
+        f"+: the row is better; orange, −: the column. Framed: separated.{only_best(len(c.order))}"
     )
     return Figure(
         pairwise_matrix(c.pairs, c.order, present(c.deciding).test.column),
@@ -273,27 +272,17 @@ def _what(c: Comparison) -> str:
 
 def measure_pairs(c: Comparison, depth: int) -> Table:
     """The pairs, separated ones first, on a page the others folded; what decides comes right after
-    the difference.
+    the difference, other tests where one was asked for.
     """
     shown = c.pairs.head(PAIRS)
-    test = present(c.pairwise)
-    (decided, *others) = _tested(c, shown)
-    turned = c.on != FUSED and c.study.directions[c.on] == "min"
-    what = f"{_what(c)}{' with its sign turned' if turned else ''}"
-    columns = [
-        *doc.pair(shown),
-        doc.intervals(
-            "mean difference",
-            shown[["mean_difference", "mean_low", "mean_high"]],
-            keep=4,
-            note=(
-                f"Mean difference of {what}, positive where the first is better, with an interval "
-                f"at {confidence(test.alpha)} that {holds(c)}."
-            ),
-        ),
-        decided,
-        _separated(c, shown),
+    asked = c.options["test"] != "max-t"
+    made = sorted(c.posthoc, key=lambda made: made.test is not present(c.deciding).test)
+    decided, *others = [
+        doc.pvalues(m.test.head, shown[m.test.column], keep=1 if i else 9)
+        for i, m in enumerate(made)
+        if asked or not i
     ]
+    columns = [*doc.pair(shown), *differences(c, shown), decided, _separated(c, shown)]
     if shown["n"].min() < len(c.ranks):
         note = "Datasets: on which both finished."
         columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
@@ -313,11 +302,25 @@ def measure_pairs(c: Comparison, depth: int) -> Table:
     )
 
 
-def holds(c: Comparison) -> str:
-    """With what else an interval of a pair holds."""
-    if not c.together:
-        return "holds alone, without correction for the number of pairs"
-    return "holds together with all others: it excludes 0 where the pair is separated"
+def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    """How far the first is better in the units of what is compared, and in net flows with the
+    intervals of the deciding test, where it has some.
+    """
+    limits = shown[["flow_difference", "flow_low", "flow_high"]]
+    has_limits = limits.notna().any(axis=None)
+    columns = []
+    if c.on != FUSED or not has_limits:
+        turned = " with its sign turned" if c.study.directions.get(c.on) == "min" else ""
+        note = f"Mean difference: of {_what(c)}{turned}, positive where the first is better."
+        columns = [doc.numbers("mean difference", shown["mean_difference"], keep=5, note=note)]
+    if has_limits:
+        of = "" if c.on == FUSED else f" by {_what(c)}"
+        note = (
+            f"Difference of net flows φ{of}; the {confidence(c.options['alpha'])} intervals hold "
+            "together: one excludes 0 where the pair is separated."
+        )
+        columns.append(doc.intervals("difference in φ", limits, keep=4, note=note))
+    return columns
 
 
 def _separated(c: Comparison, shown: pd.DataFrame) -> Column:
@@ -329,33 +332,8 @@ def _separated(c: Comparison, shown: pd.DataFrame) -> Column:
         cells.append(f"{text}{f' {NOT_TRUSTED}' if row.doubts else ''}" if row.separated else "")
     doubts = "; ".join(filter(None, shown["doubts"])).split("; ")
     reasons = [*dict.fromkeys(filter(None, doubts))]
-    note = f"Separated: by {deciding_test(c)}."
+    by_fold = "Separated: where folds tell two apart and one is worse on no measure."
+    note = by_fold if c.decides == "folds" else ""
     if reasons:
-        note += f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}."
+        note = f"{NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}."
     return Column("separated", cells, "<", note=note)
-
-
-def _tested(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    """The p-values of each test, those of the deciding one first and kept longest."""
-    deciding = present(c.deciding).test
-    test = present(c.pairwise)
-    single = test.correction == "none" or test.n_comparisons == 1
-    correction = test.correction
-    note = "Wilcoxon: signed ranks."
-    if not single:
-        note = (
-            f"Wilcoxon: signed ranks; {correction.capitalize()}: the same, corrected for "
-            f"{test.n_comparisons} comparisons."
-        )
-    columns = []
-    for i, made in enumerate(sorted(c.posthoc, key=lambda made: made.test is not deciding)):
-        head = made.test.head
-        about = ""
-        if made.test.column == "pvalue_corrected":
-            head = f"p ({'Wilcoxon' if single else correction.capitalize()})"
-            about = note
-        keep = 9 if made.test is deciding else 2 - (i > 1)
-        columns.append(doc.pvalues(head, shown[made.test.column], keep=keep, note=about))
-    if not single:
-        columns.append(doc.pvalues("p (Wilcoxon)", shown["pvalue"], keep=1))
-    return columns

@@ -79,7 +79,7 @@ def sentences(comparison: FoldComparison) -> list[str]:
         for key, reason in comparison.refusals.items()
         if key in refused
     ]
-    return [_pairs(comparison), _groups(comparison), *refusals]
+    return [text for text in (_pairs(comparison), _groups(comparison), *refusals) if text]
 
 
 def _pairs(comparison: FoldComparison) -> str:
@@ -113,9 +113,10 @@ def _over(comparison: FoldComparison) -> str:
 
 
 def _groups(comparison: FoldComparison) -> str:
+    """Groups in which no two are separated, where some are."""
     groups = [g for g in comparison.cliques if len(g) > 1]
-    if not groups or not comparison.table["separated"].any():
-        return f"{'No' if groups else 'Every'} two methods are separated."
+    if not comparison.table["separated"].any():
+        return ""
     if len(groups) > GROUPS:
         largest = max(map(len, groups))
         return (
@@ -123,6 +124,8 @@ def _groups(comparison: FoldComparison) -> str:
             "separated: see the letters."
         )
     alone = [g[0] for g in comparison.cliques if len(g) == 1]
+    if not groups:
+        return "Every two methods are separated."
     return (
         "Not separated from each other: "
         f"{'; '.join(listed(g, most=8) for g in groups)}.{doc.from_all_others(alone)}"
@@ -199,28 +202,12 @@ def columns(comparison: FoldComparison, shown: pd.DataFrame) -> tuple[list[Colum
             note=f"p: {comparison.test}; Holm over {total}{each}.",
         ),
     ]
-    others = [
-        Column(
-            "direction",
-            shown["direction"].tolist(),
-            "<",
-            keep=3,
-            note=(
-                "Direction: how the means lie by each measure; the test says that two differ, "
-                "not which is better."
-            ),
-        ),
-        Column(
-            "carried by",
-            shown["carried"].tolist(),
-            "<",
-            note=(
-                "Carried by: measures that differ on their own, + where the first is better, − "
-                "where the second is."
-            ),
-        ),
-        doc.pvalues("p", shown["pvalue"], keep=2),
-    ]
+    note = "Direction: of the means; the test says that two differ, not which is better."
+    others = [Column("direction", shown["direction"].tolist(), "<", keep=3, note=note)]
+    if (shown["carried"] != "").any():
+        note = "Carried by: what differs on its own, + where the first is better, else −."
+        others.append(Column("carried by", shown["carried"].tolist(), "<", note=note))
+    others.append(doc.pvalues("p", shown["pvalue"], keep=2))
     if comparison.n_shared_folds < comparison.n_folds:
         note = "Folds: how many both methods have."
         pvalues.insert(0, Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
@@ -288,9 +275,8 @@ def _scatter(dataset: str, comparison: FoldComparison, i: int) -> list[Figure]:
     caption = ""
     if i == 1:
         caption = (
-            f"Each point is a fold, the large mark the mean. The ellipse holds {INSIDE:.0%} of the "
-            "normal distribution that fits the folds of the method; it shows how they scatter, "
-            "not how sure the mean is."
+            "Each point is a fold, the large mark the mean. The ellipse shows how the folds "
+            f"scatter ({INSIDE:.0%} of a normal distribution), not how sure the mean is."
         )
     caption += _shown(comparison)
     if len(comparison.measures) > 2:
@@ -314,8 +300,8 @@ def _histograms(comparison: FoldComparison, i: int) -> list[Figure]:
         )
         for measure, head in zip(comparison.measures[:HISTOGRAMS], _heads(comparison), strict=False)
     ]
-    caption = "How many folds fall where; the tall line is the mean, the thick one at its foot the "
-    caption = f"{caption}interval." if i == 1 else ""
+    caption = "How many folds fall where; the tall line is the mean, with its interval at the foot."
+    caption = caption if i == 1 else ""
     return [Figure(svgs[0], caption, title="Folds on each measure alone"), *map(Figure, svgs[1:])]
 
 

@@ -316,9 +316,8 @@ def _separated(c: Comparison) -> list[Table]:
         Column("but not under", lost, "wrap"),
     ]
     about = (
-        "One choice at a time is another: the preference function and the weights, the policy "
-        "for missing results, or measures that correlate above .9, .8 or .7 left out. The same "
-        "test is made each time."
+        "The same test with one other choice at a time: preference function and weights, policy "
+        "for missing results, or measures left out that correlate above .9, .8 or .7."
     )
     return [
         Table(
@@ -400,8 +399,8 @@ def _scenarios(c: Comparison) -> Figure | Text:
     drawn = everything[[_label(key) for key, n in changes.items() if n <= 1]]
     drawn.columns = [_label(chosen), *(_label(key, chosen) for key, n in changes.items() if n == 1)]
     caption = (
-        "Places under the choices of this report (left) and with one of them changed. Coloured: "
-        "methods that come first somewhere. A line breaks where a policy drops the method."
+        "Places under the choices of this report (left) and with one changed. Coloured: first "
+        "somewhere. A line breaks where a policy drops the method."
         f"{only_best(len(order))}"
     )
     if impossible := present(c.stability).sensitivity.impossible:

@@ -23,7 +23,6 @@ from mlflow_mleval.report.blocks import (
     Provenance,
     Section,
     Table,
-    Terms,
     Text,
     definitions,
     glossary,
@@ -209,7 +208,7 @@ def section(c: Comparison, provenance: Provenance, depth: int = PAPER) -> Sectio
             *(replace(block, depth=depth) for block in made_from(provenance).blocks),
             *told(c),
             note(f"{held}rests, and the sources as BibTeX."),
-            Terms(_choices(c), title="Choices"),
+            _choices(c),
             _used(c),
             definitions({m: c.study.directions[m] for m in c.study.measures}),
         ]
@@ -262,10 +261,11 @@ def data(c: Comparison) -> Data:
     }
 
 
-def _choices(c: Comparison) -> list[tuple[str, str]]:
+def _choices(c: Comparison) -> Table:
+    """What was chosen or follows from the study."""
     o = c.options
     chosen = c.study.source.get("measures_by")
-    return [
+    rows = [
         *([("measures", f"{len(c.study.measures)}: {chosen}")] if chosen else []),
         ("compared", "net flows φ and their ranks" if c.on == FUSED else name(c.on)),
         ("preference function", _given(o["preference"], PREFERENCES)),
@@ -281,7 +281,6 @@ def _choices(c: Comparison) -> list[tuple[str, str]]:
         ),
         ("missing results", f"{glossary('policies')[o['missing']]} (policy {o['missing']})"),
         ("significance level", f"α = {level(o['alpha'])}"),
-        ("deciding test", c.decision),
         ("ties of ranks", glossary("ties")[o["ties"]]),
         ("control", name(o["control"]) if o["control"] is not None else "none: all pairs"),
         ("redundant above", f"{o['threshold']:g} (absolute correlation)"),
@@ -292,6 +291,9 @@ def _choices(c: Comparison) -> list[tuple[str, str]]:
             else "not examined",
         ),
     ]
+    what, which = zip(*rows, strict=True)
+    columns = [Column("choice", what, "<"), Column("", which, "wrap")]
+    return Table(columns, title="Choices", depth=PAGE)
 
 
 def _given(choice: Any, words: Mapping[str, str]) -> str:

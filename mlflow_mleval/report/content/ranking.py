@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.pairs import mean_intervals
 from mlflow_mleval.analysis.promethee import PrometheeResult
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
@@ -32,7 +31,6 @@ from mlflow_mleval.report.blocks import (
     note,
     plain,
     starred,
-    within_range,
 )
 from mlflow_mleval.report.content.decision import choices
 from mlflow_mleval.report.content.provenance import best
@@ -45,11 +43,9 @@ from mlflow_mleval.report.text import (
     ARROWS,
     NONE,
     aligned,
-    confidence,
     fixed,
     number,
     terminal,
-    with_intervals,
 )
 from mlflow_mleval.selection import DIGEST
 from mlflow_mleval.sentences import count, span
@@ -216,10 +212,7 @@ def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
                 marks={"dataset": dataset},
             )
         )
-    note = (
-        "Mean ± standard deviation (number of runs); the standard error is the deviation over "
-        "the root of the number."
-    )
+    note = "Mean ± standard deviation (number of runs)." if i == 1 else ""
     shown = doc.heading(c.study.directions, measure)
     return Table(
         columns,
@@ -302,8 +295,8 @@ def _about(c: Comparison) -> str:
     said = ["Move a slider or switch a measure off, and the ranking follows."]
     if _by_dataset(c):
         said.append(
-            "Entropy weights differ between datasets: sliders start at their mean, and once you "
-            "move one, the weights that you see hold everywhere."
+            "Sliders start at the mean of the datasets' entropy weights; once you move one, the "
+            "weights that you see hold everywhere."
         )
     if any(
         gone.kind in ("dataset", "method") and "(policy drop" in gone.reason
@@ -434,29 +427,19 @@ def grid(
 
 
 def _ranking(c: Comparison) -> Table:
+    """What decides, with its interval, and the ranks that are left; all else is in the data."""
     shown = c.ranking.head(METHODS)
     several = len(c.ranks) > 1
     methods = shown["method"]
-    columns = [
-        Column("#", shown["position"].astype(str).tolist(), marks={"key": "position"}),
-        doc.names("method", methods),
-        *(_flows(c, shown) if c.on == FUSED else _values(c, shown)),
-        *(_possible(c, shown) if several and c.letters_apply else []),
-        _place(shown, several),
-    ]
-    if c.on != FUSED:
-        columns.append(doc.decimals("fused rank", shown["rank"], 2, keep=1, wide=True))
+    columns = [doc.names("method", methods), *_score(c, shown), *_possible(c, shown)]
+    if several or c.told_apart:
+        place = shown["position"].astype(str).tolist()
+        columns.insert(0, Column("#", place, marks={"key": "position"}))
     if several and len(c.order) <= SLIDERS_METHODS:
         columns.append(_strips(c, methods))
-    if several and not c.letters_apply:
-        low, high = ([f"{rank:g}" for rank in shown[key]] for key in ("best_rank", "worst_rank"))
-        columns.append(Column("best–worst", [*map(_range, low, high)], keep=1, wide=True))
-    if c.on == FUSED:
-        heads = (("φ⁺", "phi_plus"), ("φ⁻", "phi_minus"))
-        columns += [doc.decimals(head, shown[flow], 3, keep=1, paper=True) for head, flow in heads]
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
-    best = c.best_set if c.letters_apply else []
+    best = c.best_set if c.letters_apply or c.told_apart else []
     return Table(
         columns,
         len(c.ranking),
@@ -488,35 +471,23 @@ def _range(low: object, high: object) -> str:
 
 
 def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    """The ranks that the deciding test leaves each method; for papers, too, who is told apart."""
-    note = "Ranks: those that the separated pairs leave."
+    """The ranks that the deciding tests leave each method; for papers, too, who is told apart."""
+    if c.options["control"] is not None:
+        return []
     ranks = [*map(_range, shown["low"], shown["high"])]
-    groups = [
-        Column(
-            "groups",
-            shown["letters"].tolist(),
-            "<",
-            note="Methods with a letter in common are not separated.",
-            paper=True,
-            keep=2,
-        )
+    columns = [Column("ranks", ranks, note="Ranks: those that the tests leave.")]
+    if not c.letters_apply or not c.separated:
+        return columns
+    if len(c.cliques) <= GROUPS:
+        note = "Methods with a letter in common are not separated."
+        letters = shown["letters"].tolist()
+        return [*columns, Column("groups", letters, "<", note=note, paper=True, keep=2)]
+    sides = {"better than": 0, "worse than": 1}
+    pairs = {head: Counter(pair[side] for pair in c.separated) for head, side in sides.items()}
+    return columns + [
+        Column(head, [str(found[m]) for m in shown["method"]], paper=True, keep=2)
+        for head, found in pairs.items()
     ]
-    if len(c.cliques) > GROUPS:
-        sides = {"better than": 0, "worse than": 1}
-        pairs = {head: Counter(pair[side] for pair in c.separated) for head, side in sides.items()}
-        groups = [
-            Column(head, [str(found[m]) for m in shown["method"]], paper=True, keep=2)
-            for head, found in pairs.items()
-        ]
-    return [Column("ranks", ranks, note=note), *groups]
-
-
-def _place(shown: pd.DataFrame, several: bool) -> Column:
-    """The mean rank of each method, or its rank on the only dataset."""
-    cells = [fixed(r, 2) if several else f"{r:g}" for r in shown["mean_rank"]]
-    head = "mean rank" if several else "rank"
-    marks = {"key": "mean-rank"}
-    return Column(head, cells, keep=2, tip="Rank 1 is best.", marks=marks, wide=several)
 
 
 def _strips(c: Comparison, methods: pd.Series) -> Column:
@@ -535,38 +506,29 @@ def _runs(c: Comparison, methods: pd.Series) -> Column:
     """How many repeats each value of a method is the mean of."""
     by_method = c.study.n_repeats.groupby(level=1).agg(["min", "max"])
     cells = [_range(*by_method.loc[m]) if m in by_method.index else NONE for m in methods]
-    note = "Runs: how many repeats each value is the mean of."
+    note = "Runs: repeats behind each value."
     return Column("runs", cells, keep=2, note=note, marks={"key": "runs"}, wide=True)
 
 
-def _flows(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    """The mean net flow as a picture and in numbers."""
-    note = "φ: how far it is preferred to others (φ⁺), less how far they are to it (φ⁻)."
-    phi = shown.set_index("method")["phi"]
-    return [
-        _picture(c, phi, "mean net flow φ" if len(c.ranks) > 1 else "net flow φ"),
-        doc.decimals("φ", shown["phi"], 3, keep=3, note=note, marks={"key": "phi"}),
-    ]
-
-
-def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    """The measure that is compared, as a picture and in numbers."""
+def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    """What the methods are in order of, as a picture and in numbers; of one measure, its mean."""
+    several = len(c.ranks) > 1
+    mean = "mean " if several else ""
+    if c.options["order"] == "mean-rank":
+        ranks = shown.set_index("method")["mean_rank"]
+        number = doc.decimals(f"{mean}rank", ranks, 2, keep=3, marks={"key": "mean-rank"})
+        return [_picture(c, ranks, f"{mean}rank, 1 is best"), number]
+    if c.on == FUSED:
+        phi = shown.set_index("method")["phi"]
+        note = "φ: how far it is preferred to the others, less how far they are to it."
+        number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
+        return [_picture(c, phi, f"{mean}net flow φ"), number]
     values = c.study.cells(c.on)[shown["method"]]
-    head = doc.heading(c.study.directions, c.on)
-    means = values.mean()
-    if len(c.ranks) == 1:
-        gaps = [(values.index[0], m, c.on) in c.study.imputed for m in values]
-        cells = starred(aligned(means), gaps)
-        note = IMPUTED if any(gaps) else ""
-        return [_picture(c, means, plain(head)), Column(head, cells, keep=3, note=note)]
-    alpha = c.options["alpha"]
-    cells = with_intervals(within_range(mean_intervals(values, alpha), c.on).to_numpy())
-    note = (
-        f"Mean: over datasets, with its {confidence(alpha)} interval; how methods differ, "
-        "the pairs say."
-    )
-    head = f"mean {head}"
-    return [_picture(c, means, plain(head)), Column(head, cells, keep=3, note=note)]
+    gaps = [any((d, m, c.on) in c.study.imputed for d in values.index) for m in values]
+    head = f"{mean}{doc.heading(c.study.directions, c.on)}"
+    cells = starred(aligned(values.mean()), gaps)
+    number = Column(head, cells, keep=3, note=IMPUTED if any(gaps) else "")
+    return [_picture(c, values.mean(), plain(head)), number]
 
 
 def _picture(c: Comparison, means: pd.Series, title: str) -> Column:
@@ -578,7 +540,7 @@ def _picture(c: Comparison, means: pd.Series, title: str) -> Column:
     if (found := c.comparison_intervals) is not None:
         table, title = _as_shown(c, found.loc[means.index], means, title)
         note = "Where two lines lie apart, the deciding test tells the methods apart, or nearly so."
-    if c.letters_apply:
+    if c.letters_apply or c.told_apart:
         note = " ".join(filter(None, ["Shaded: may be the best.", note]))
     cells, axis, scale = rungs(table, title, "φ" in title)
     ends = {"low": str(scale.low), "high": str(scale.high)}

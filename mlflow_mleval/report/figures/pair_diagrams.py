@@ -328,55 +328,44 @@ def _sign(value: float) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Means of a few methods by one or two measures in their own units, with intervals.
+# Means of a few methods by one or two measures in their own units.
 
 MEANS_ROW = 22
 GAP = 26
 
 
 def means_figure(
-    tables: Mapping[str, pd.DataFrame], directions: Mapping[str, str], stressed: Collection[str]
+    means: pd.DataFrame, directions: Mapping[str, str], stressed: Collection[str]
 ) -> Svg:
-    """A panel a measure, a row a method: its mean as a dot and its interval as a line.
-
-    Tables have columns mean, low, high.
-    """
-    methods = list(next(iter(tables.values())).index)
+    """A panel a measure, a row a method: its mean as a dot."""
+    methods = list(means.index)
     room = room_for(methods, 140) + 8
-    wide = (WIDTH - room - GAP * len(tables)) / len(tables)
+    wide = (WIDTH - room - GAP * means.shape[1]) / means.shape[1]
     bottom = 24 + MEANS_ROW * len(methods)
-    svg = Svg("Means in the measures' own units", _means_words(tables, directions), bottom + 24)
+    better = {"max": "larger is better", "min": "smaller is better"}
+    words = " ".join(
+        f"{measure} ({better[directions[measure]]}): "
+        f"{', '.join(f'{m} {number(x, 3)}' for m, x in values.items())}."
+        for measure, values in means.items()
+    )
+    svg = Svg("Means in the measures' own units", words, bottom + 24)
     for i, method in enumerate(methods):
         style = "strong" if method in stressed else None
         svg.name(room - 8, 24 + MEANS_ROW * (i + 0.5) + 4, method, room - 8, style, "end")
-    for k, (measure, table) in enumerate(tables.items()):
+    for k, (measure, values) in enumerate(means.items()):
         left = room + k * (wide + GAP) + 6
-        ends = table.to_numpy()[np.isfinite(table.to_numpy())]
-        low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 1.0)
+        low, high = (values.min(), values.max()) if values.notna().any() else (0.0, 1.0)
         pad = 0.04 * (high - low) or 0.5
         x = Scale(low - pad, high + pad, left, left + wide - 6)
-        head = f"{measure} {ARROWS[directions[measure]]}"
-        svg.text(left, 13, fit(head, wide, SMALL), "muted small")
+        svg.text(
+            left, 13, fit(f"{measure} {ARROWS[directions[measure]]}", wide, SMALL), "muted small"
+        )
         svg.axis(x, bottom, 22, 4, lambda value: number(value, 3))
-        for i, method in enumerate(methods):
-            mean, start, stop = table.loc[method]
-            y = 24 + MEANS_ROW * (i + 0.5)
-            accent = method in stressed
-            if np.isfinite([start, stop]).all():
-                svg.level(y, x(start), x(stop), "leader" if accent else "axis")
-            if np.isfinite(mean):
-                tip = f"{method}: {number(mean, 3)}"
-                svg.dot(x(mean), y, 4, "faccent" if accent else "fgrey", tip=tip)
+        for method, mean in values.dropna().items():
+            style = "faccent" if method in stressed else "fgrey"
+            y = 24 + MEANS_ROW * (methods.index(method) + 0.5)
+            svg.dot(x(mean), y, 4, style, tip=f"{method}: {number(mean, 3)}")
     return svg
-
-
-def _means_words(tables: Mapping[str, pd.DataFrame], directions: Mapping[str, str]) -> str:
-    better = {"max": "larger is better", "min": "smaller is better"}
-    return " ".join(
-        f"{measure} ({better[directions[measure]]}): "
-        f"{', '.join(f'{m} {number(x, 3)}' for m, x in table['mean'].items())}."
-        for measure, table in tables.items()
-    )
 
 
 # --------------------------------------------------------------------------------------------------

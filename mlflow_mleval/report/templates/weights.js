@@ -110,7 +110,7 @@
         [...row.cells].forEach((c, i) => c.classList.toggle("stale", i > 1 && !table.heads[i]));
         const dot = cell("picture").querySelector("circle"), {of, low, high} = table.found.tHead.rows[0].cells[at("picture")].dataset;
         return {
-          texts: ["position", "mean-rank", "phi"].map(key => [cell(key), cell(key).textContent]),
+          texts: ["position", "mean-rank", "phi"].map(key => [cell(key), cell(key)?.textContent]),
           dot, of, was: dot.getAttribute("cx"), across: x => Math.min(99, Math.max(1, 5 + 90 * (x - low) / (high - low || 1))),
           strip, fields: strip ? all(strip, "rect") : [],
         };
@@ -123,7 +123,7 @@
         if (!i || standing[a] > standing[places[i - 1]]) position = i + 1;
         const {texts, dot, of, was, across, strip, fields} = table.cells[a], value = of === "rank" ? mean[a] : phi[a];
         const shown = [`${position}`, D > 1 ? fixed(mean[a], 2) : `${mean[a]}`, fixed(phi[a], 3)];
-        texts.forEach(([cell, text], k) => { cell.textContent = changed() ? shown[k] : text; });
+        texts.forEach(([cell, text], k) => { if (cell) cell.textContent = changed() ? shown[k] : text; });
         dot.setAttribute("cx", changed() ? `${across(value).toFixed(2)}%` : was);
         table.rows[a].classList.toggle("first", i === 0);
         table.rows[a].classList.toggle("more", i >= (table.found.dataset.shown ?? m));
