@@ -137,7 +137,7 @@ def over_profiles(rng: np.random.Generator, folder: Path) -> bool:
             counts[f"d{dataset}", f"m{method}"] = folds
     known = {"split_digest": "x", "n_train": 720, "n_test": 80}
     runs = pd.DataFrame([{"dataset": d, "method": m, "run_id": d + m, **known} for d, m in counts])
-    found = compare_profiles(Profiles.from_counts(counts, runs=runs), n_resamples=10)
+    found = compare_profiles(Profiles.from_counts(counts, runs=runs))
     across = found.across is not None and found.across["significant"].any()
     return bool(len(found.claims) or across)
 

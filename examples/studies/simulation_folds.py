@@ -452,6 +452,6 @@ def along_profiles(rng: Generator, n: int) -> Table:
                 p = 1 / (1 + np.exp(-logit))
                 wrong = rng.binomial(6, rng.beta(4 * p, 4 * (1 - p), (n_folds, 30)))
                 counts["d", m] = (wrong[..., None] == np.arange(7)).sum(axis=1)
-            result = compare_profiles(Profiles.from_counts(counts, runs=runs), n_resamples=20)
+            result = compare_profiles(Profiles.from_counts(counts, runs=runs))
             found.add("any pair anywhere", data, bool(result.certain_stretches("d")))
     return found

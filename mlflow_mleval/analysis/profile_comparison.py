@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import drawn_folds, variance_factor
+from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.folds.protocol import (
     FEW_SHARED,
     UNPAIRED,
@@ -36,7 +36,7 @@ from mlflow_mleval.analysis.folds.protocol import (
 )
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.pair_tests import PAIR, PairTests
-from mlflow_mleval.analysis.pairs import better_first, stepped
+from mlflow_mleval.analysis.pairs import better_first, mean_intervals, stepped
 from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.owa import FAMILIES
@@ -46,8 +46,8 @@ from mlflow_mleval.validation import (
     AnyArray,
     Array,
     Ints,
-    at_least_one,
     one_of,
+    present,
     probability,
     refuse_keywords,
 )
@@ -80,8 +80,8 @@ class ProfileComparison(Plotted, PairTests):
         position; ratio (loss of b over that of a: above 1 a is better) with ratio_low and
         ratio_high (simultaneous over parameters and pairs, in a single step). NaN where not
         tested, or where both losses are 0.
-    curves : Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (bootstrap
-        over folds at 1 - alpha, pointwise; NaN without folds).
+    curves : Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (Student's
+        interval over folds at 1 - alpha, corrected like the tests, pointwise; NaN without folds).
     crossings : One row a crossing of two mean profiles: dataset, method_a, method_b; parameter and position (interpolated);
         below, above (who is better on either side, up to the next crossing); certain (a significant
         parameter on both sides).
@@ -94,7 +94,7 @@ class ProfileComparison(Plotted, PairTests):
         claims where folds were tested, else `across`; of other pairs than it separates, nothing later is significant.
     protocols : By dataset: how the folds came about.
     absent : Profiles, tests and pairs that there are not, with the reason.
-    options : Every choice: kind, family, alpha, n_resamples, seed, correction, protocol, ratio.
+    options : Every choice: kind, family, alpha, seed, correction, protocol, ratio.
     """  # noqa: E501
 
     unit: ClassVar[str] = "profiles"
@@ -303,7 +303,6 @@ def compare_profiles(
     family: str = "binomial",
     parameters: ArrayLike | None = None,
     alpha: float = 0.05,
-    n_resamples: int = 1_000,
     seed: int = 0,
     top: int = TOP,
     **declared: Unpack[Declared],
@@ -321,8 +320,8 @@ def compare_profiles(
     alpha : float
         Chance of any false claim along any profile of any pair on any dataset; 1 - alpha is the
         level of intervals.
-    n_resamples, seed : int
-        Bootstrap samples of the folds for the bands of the curves.
+    seed : int
+        Of sign changes over more than 14 datasets.
     protocol, ratio : optional
         How the folds came about, and n_test / n_train, where the runs do not say; see
         `compare_folds`.
@@ -361,7 +360,6 @@ def compare_profiles(
     """  # noqa: E501
     one_of(family, "family", FAMILIES)
     probability(alpha, "alpha")
-    at_least_one(n_resamples, "n_resamples")
     refuse_keywords(compare_profiles, declared, Declared.__annotations__)
     if not profiles.errors:
         raise ValueError(
@@ -373,7 +371,7 @@ def compare_profiles(
     warnings = list(profiles.notes)
     chosen = _chosen(summaries, profiles.methods, top, warnings)
     asked = Asked(
-        *(profiles, family, parameters, alpha, n_resamples, seed, declared),
+        *(profiles, family, parameters, alpha, seed, declared),
         *(chosen, absent, warnings),
     )
     parts = [on_dataset(asked, dataset) for dataset in profiles.datasets]
@@ -385,7 +383,6 @@ def compare_profiles(
         "kind": profiles.kind,
         "family": family,
         "alpha": alpha,
-        "n_resamples": n_resamples,
         "seed": seed,
         "correction": _CORRECTION,
         "protocol": declared.get("protocol"),
@@ -809,7 +806,6 @@ class Asked:
     family: str
     parameters: ArrayLike | None
     alpha: float
-    n_resamples: int
     seed: int
     declared: Declared
     chosen: Sequence[str]
@@ -825,18 +821,16 @@ def on_dataset(asked: Asked, dataset: str) -> OnDataset:
     at = profiles.parameters(*curve)
     position = profiles.positions(*curve)
     everyone = list(losses)
-    rng = np.random.default_rng([asked.seed, profiles.datasets.index(dataset)])
     folds = {m: profiles.folds[dataset, m] for m in everyone}
     shared, sharings, how = _sharings(asked, dataset, folds)
     mean = np.array([losses[m].mean(axis=0) for m in everyone])
     low, high = np.full((2, *mean.shape), np.nan)
-    for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
-        which = [i for i, m in enumerate(everyone) if len(folds[m]) == n_folds]
-        ratio: float | None = 1 / (n_folds - 1)
-        if how is not None and how.n_folds == n_folds:
-            ratio = how.headline_ratio
-        values = np.array([losses[everyone[i]] for i in which])
-        low[which], high[which] = _bands(values, ratio, asked.alpha, asked.n_resamples, rng)
+    for i, m in enumerate(everyone):
+        if (n_folds := len(folds[m])) > 1:
+            recorded = how is not None and how.n_folds == n_folds
+            ratio = present(how).headline_ratio if recorded else 1 / (n_folds - 1)
+            band = mean_intervals(pd.DataFrame(losses[m]), asked.alpha, ratio)
+            low[i], high[i] = np.clip(band[["low", "high"]].to_numpy().T, 0, 1)
     index = pd.MultiIndex.from_product(
         [[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"]
     )
@@ -917,34 +911,6 @@ def _sharings(
     asked.warnings.extend(f"On {dataset}: {note}" for note in notes if note != f_test)
     # by their numbers here, as the profiles know them
     return shared and replace(shared, folds=[labels[k] for k in shared.folds]), sharings, how
-
-
-def _bands(
-    values: Array,
-    ratio: float | None,
-    alpha: float,
-    n_resamples: int,
-    rng: np.random.Generator,
-) -> tuple[Array, Array]:
-    """Low and high of the means over drawn folds, the same folds for all; values are methods x
-    folds x parameters.
-    """
-    n_methods, n_folds, _ = values.shape
-    mean = values.mean(axis=1)
-    drawn = drawn_folds(rng, n_folds, n_resamples, ratio)
-    ends = np.empty((2, *mean.shape))
-    step = max(1, BLOCK // (n_resamples * mean.shape[1]))
-    for i in range(0, n_methods, step):
-        moved = np.einsum(
-            "irp,dr->ipd",
-            values[i : i + step] - mean[i : i + step, None],
-            drawn,
-            optimize=True,
-        )
-        ends[:, i : i + step] = mean[i : i + step] + np.quantile(
-            moved, [alpha / 2, 1 - alpha / 2], axis=2
-        )
-    return tuple(np.clip(ends, 0, 1))
 
 
 def _test(

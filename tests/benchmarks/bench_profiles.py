@@ -36,13 +36,13 @@ def main() -> None:
     show("500 methods x 10 folds x K=100: losses at every k", lambda: many.losses("d0"))
     show("the same: awareness", lambda: many.awareness())
     show(
-        "the same: curves with 1,000 bootstrap samples, awareness, top 2",
+        "the same: curves with bands, awareness, top 2",
         lambda: compare_profiles(many, top=2),
     )
     fifty = profiles(50, 100)
     show(
         "50 methods x 10 folds x K=100: 1,225 ratio curves and all tests",
-        lambda: compare_profiles(fifty, n_resamples=1),
+        lambda: compare_profiles(fifty),
     )
     study = profiles(12, 14, n_datasets=10)
     show("12 methods x 10 datasets x K=14: everything", lambda: compare_profiles(study))

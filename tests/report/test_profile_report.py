@@ -247,7 +247,7 @@ def test_a_figure_without_its_bands_says_so(count):
     assert (
         ("Bands over folds are drawn for at most 8 methods" in page)
         == (count > 8)
-        != ("bootstrap intervals" in page)
+        != ("intervals of the mean over folds" in page)
     )
 
 

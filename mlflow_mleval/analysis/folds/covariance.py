@@ -54,16 +54,6 @@ def variance_factor(n: Any, ratio: float | None = None) -> Any:
     return 1 / n + (ratio or 0.0)
 
 
-def drawn_folds(rng: np.random.Generator, n: int, n_resamples: int, ratio: float | None) -> Array:
-    """Shares of n folds that are drawn again, draws x folds, spread so that means over them vary as
-    the corrected variance says.
-
-    They apply to values about their mean over folds.
-    """
-    shares = rng.multinomial(n, np.full(n, 1 / n), n_resamples) / n
-    return shares * np.sqrt(n * variance_factor(n, ratio) * n / (n - 1))
-
-
 def table_of(values: ArrayLike | pd.DataFrame, name: str, ndim: int) -> Array:
     """The values as finite floats in so many dimensions; one dimension less means one measure."""
     try:

@@ -163,7 +163,9 @@ def on_dataset(comparison: ProfileComparison, dataset: str) -> list[Any]:
     caption = f"Mean loss of {KINDS[comparison.options['kind']]}; 0 is best."
     if curves["low"].notna().any() and len(methods) <= DETAILED:
         level_of_bands = f"{1 - comparison.options['alpha']:.0%}"
-        caption += f" Bands: {level_of_bands} bootstrap intervals of the mean, over folds."
+        caption += (
+            f" Bands: {level_of_bands} Student's intervals of the mean over folds, pointwise."
+        )
     elif curves["low"].notna().any():
         caption += (
             f" Bands over folds are drawn for at most {DETAILED} methods; the JSON data hold "
