@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds import covariance as cov
-from mlflow_mleval.analysis.folds.hotelling import METHODS, hotelling_pairs, rao_f, t2_pvalue
+from mlflow_mleval.analysis.folds.hotelling import hotelling_pairs, rao_f, t2_pvalue
 from mlflow_mleval.analysis.pairs import adjust, decided
-from mlflow_mleval.validation import Array, at_least_one, one_of
+from mlflow_mleval.validation import Array, one_of
 
 DESIGNS = ("blocked", "one-way")
 APPROXIMATIONS = ("rao", "chi2")
@@ -100,7 +100,7 @@ class ManovaResult:
     Attributes
     ----------
     statistic : Wilks' lambda, between 0 and 1: small where the methods differ.
-    pvalue : By `approximation`, or by permutation.
+    pvalue : By `approximation`.
     f_statistic, df : Rao's F; with approximation "chi2" the chi-square and (its degrees of freedom, inf).
     table : Rows wilks, pillai, hotelling_lawley, roy: statistic, f_statistic, df_numerator, df_denominator, pvalue. Roy's p is a
         lower bound.
@@ -135,9 +135,6 @@ def manova(
     ratio: float | None = None,
     dependent: str = "error",
     approximation: str = "rao",
-    method: str = "f",
-    n_resamples: int = 9999,
-    seed: int = 0,
 ) -> ManovaResult:
     r"""Test whether any of several methods differs in the mean of any measure or combination of
     measures over folds.
@@ -168,11 +165,6 @@ def manova(
     approximation : {"rao", "chi2"}
         How `pvalue` follows from lambda: Rao's F (exact for up to two measures or three methods),
         or the paper's chi-square.
-    method : {"f", "permutation"}
-        "permutation": p-value of lambda by permuting the methods within folds at random (blocked
-        only, without `ratio`). It needs no normal distribution and no equal variances.
-    n_resamples, seed : int
-        Number of permutations, and their seed.
 
     Raises
     ------
@@ -191,7 +183,6 @@ def manova(
     one_of(design, "design", DESIGNS)
     one_of(dependent, "dependent", cov.DEPENDENT)
     one_of(approximation, "approximation", APPROXIMATIONS)
-    one_of(method, "method", METHODS)
     ratio = cov.checked_ratio(ratio)
     values = cov.table_of(x, "x", 3)
     n_methods, n_folds, p = values.shape
@@ -200,11 +191,6 @@ def manova(
     if n_methods < 2 or n_folds < 2:
         raise ValueError(
             f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}."
-        )
-    if method == "permutation" and (ratio or design != "blocked"):
-        raise ValueError(
-            "`method` must be 'f' with `ratio` or a one-way design, got 'permutation'. Permuting "
-            "the methods within folds needs the same folds, and these independent."
         )
     blocked = design == "blocked"
     df_within = (n_methods - blocked) * (n_folds - 1)
@@ -233,9 +219,7 @@ def manova(
         pvalue = float(special.chdtrc(df[0], f))
     warnings = cov.left_out(dropped)
     warnings += _unequal(residuals, of, n_folds)
-    if method == "permutation":
-        pvalue = _permuted(values, statistic, n_resamples, seed)
-    elif df_within < 2 * p:
+    if df_within < 2 * p:
         warnings.append(
             f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly "
             "see anything."
@@ -323,30 +307,6 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     f = df2 / df1 * roy
     rows["roy"] = [roy, f, df1, df2, special.fdtrc(df1, df2, f)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", *_F]).astype(float)
-
-
-def _permuted(values: Array, wilks: float, n_resamples: int, seed: int) -> float:
-    """Share of permutations of the methods within folds with a lambda at most as large, the
-    observed one among them.
-
-    About the fold means, E + H stays the same: with it made the identity, lambda is the determinant
-    of what H leaves.
-    """
-    at_least_one(n_resamples, "n_resamples")
-    n_methods, n_folds, p = values.shape
-    centred = (values - values.mean(axis=0)).reshape(-1, p)
-    white = np.linalg.qr(centred / np.linalg.norm(centred, axis=0))[0].reshape(values.shape)
-    rng = np.random.default_rng(seed)
-    at = np.arange(n_folds)
-    block = max(1, 2**18 // values.size)
-    below = 0
-    for start in range(0, n_resamples, block):
-        count = min(block, n_resamples - start)
-        order = rng.random((count, n_methods, n_folds)).argsort(axis=1)
-        means = white[order, at].mean(axis=2)
-        left = np.eye(p) - n_folds * np.swapaxes(means, 1, 2) @ means
-        below += int((np.linalg.det(left) <= wilks * (1 + 1e-9)).sum())
-    return (below + 1) / (n_resamples + 1)
 
 
 def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> list[str]:

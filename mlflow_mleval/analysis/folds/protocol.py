@@ -517,27 +517,24 @@ class SharedFolds:
         Where no sizes are recorded, folds count as a cross-validation of as many folds. Those that
         look resampled, but are part of another method's cross-validation, came about as that did.
         """
-        keys = [(tuple(row), n) for row, n in zip(self.whole, self.recorded, strict=True)]
-        recorded = {}
+        keys = [(tuple(row), int(n)) for row, n in zip(self.whole, self.recorded, strict=True)]
+        found = {}
         for key in sorted(set(keys)):
             members = [m for m, theirs in zip(self.methods, keys, strict=True) if theirs == key]
             here = runs[runs.index.isin(members)]
-            recorded[key] = recorded_protocol(here, int(key[1]), kind, ratio)
-        single = {k: p for k, (p, _) in recorded.items() if p.known and p.kind == "k-fold"}
+            found[key] = recorded_protocol(here, key[1], kind, ratio)
+        single = [
+            (whole, how)
+            for (whole, _), (how, _) in found.items()
+            if how.known and how.kind == "k-fold"
+        ]
         hows = {}
         notes = []
-        for (whole, n), (how, texts) in recorded.items():
+        for key, (how, texts) in found.items():
+            hows[key] = how
             if kind is None and how.known and how.kind == "resampled":
-                covering = [
-                    other
-                    for (theirs, _), other in single.items()
-                    if np.isclose(other.ratio or 0.0, how.ratio or 0.0, rtol=0.05)
-                    and np.greater_equal(theirs, whole).all()
-                ]
-                texts = [text for text in texts if not covering or text != how.caution]
-                how = next(iter(covering), how)
-            hows[whole, n] = how
-            notes += texts
+                hows[key] = _part_of(single, key[0], how)
+            notes += [text for text in texts if hows[key] is how or text != how.caution]
         if len({how.ratio for how in hows.values()}) > 1:
             guessed = tuple({how.reason for how in hows.values() if not how.known})
             what = "folds came about in different ways"
@@ -570,6 +567,19 @@ class SharedFolds:
             how = widest([hows[i] for i in both])
             sharings.append(Sharing(rows, a, b, folds, n, replace(how, n_folds=n)))
         return sorted(sharings, key=lambda s: (-s.n, -len(s.rows)))
+
+
+def _part_of(
+    single: Iterable[tuple[Sequence[bool], Protocol]], whole: Sequence[bool], how: Protocol
+) -> Protocol:
+    """How folds that look resampled came about: as the first single cross-validation that has all
+    of them does, by the same ratio.
+    """
+    for theirs, other in single:
+        alike = np.isclose(other.ratio or 0.0, how.ratio or 0.0, rtol=0.05)
+        if alike and np.greater_equal(theirs, whole).all():
+            return other
+    return how
 
 
 def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -> SharedFolds:
