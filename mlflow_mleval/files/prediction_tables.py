@@ -40,7 +40,9 @@ _NAMING = (
     "score_CLASS or both."
 )
 _LISTS = ("true", "pred", "scored", "score")
-_BLOCK = 1 << 20  # bytes of CSV that are parsed together, of which a line is part
+_BLOCK = (
+    1 << 18
+)  # bytes of CSV that are parsed together, of which a line is part; 32 are read ahead
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _LONGEST = 1 << 26  # bytes of one line; more is no table
@@ -286,14 +288,19 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
 
     def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
         total = path.stat().st_size
+        held: list[pa.RecordBatch] = []
         with path.open("rb") as file:
             try:
                 for batch in _open_as_text(file, at, len(header), places):
-                    if len(batch):
-                        yield _trimmed(batch)
+                    held.append(_trimmed(batch))
+                    if sum(map(len, held)) * len(places) >= _CELLS:
+                        yield from _joined(held)
                         progress(min(file.tell(), total), total)
+                        held = []
             except pa.ArrowException as error:
+                yield from _joined(held)
                 raise _broken_csv(path, len(header), error) from error
+        yield from _joined(held)
         progress(total, total)
 
     def row_name(row: int) -> str:
@@ -310,6 +317,7 @@ def _open_as_text(
     return arrow_csv.open_csv(
         file,
         arrow_csv.ReadOptions(
+            use_threads=False,  # which parse ahead, a block a core
             block_size=max(_BLOCK, width << 6),
             column_names=names,
             skip_rows=header_line - 1,
@@ -323,6 +331,10 @@ def _open_as_text(
             strings_can_be_null=False,
         ),
     )
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
 
 
 def _trimmed(batch: pa.RecordBatch) -> pa.RecordBatch:

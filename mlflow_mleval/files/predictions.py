@@ -1,20 +1,22 @@
-"""Files of predictions, read and evaluated; tables some rows at a time, so that they may be larger
-than memory. What is broken is named by its line.
+"""Files of predictions, read some rows at a time, so that a file may be larger than memory, and
+evaluated; what is broken is named by its line.
 """
 
 from __future__ import annotations
 
 import lzma
+import math
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -40,6 +42,7 @@ from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.sentences import Message, quoted, some
 from mlflow_mleval.validation import AnyArray, Array, Ints, groups, instance_weights, present
 
+_CELLS = 1 << 18  # cells of arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _MOST_LABELS = 10_000_000  # numbers of labels in text; the largest public sets have three million
 #: What zipfile, zlib and NumPy raise for archives that are damaged, encrypted or packed in another
@@ -100,10 +103,81 @@ _NPZ_NEEDS = (
 )
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """An array of an npz file that is not read yet."""
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    by_column: bool
+    dtype: np.dtype[Any]
+
+    def whole(self) -> AnyArray:
+        """All of it, bytes as text."""
+        with _damage_named(self.path), np.load(self.path, allow_pickle=False) as file:
+            array = file[self.name]
+            return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+
+    def blocks(self, size: int) -> Iterator[AnyArray]:
+        """All rows of a matrix, so many at a time."""
+        starts = range(0, self.shape[0], size)
+        if self.by_column:  # a row lies scattered over the file
+            whole = self.whole()
+            yield from (whole[start : start + size] for start in starts)
+            return
+        with (
+            _damage_named(self.path),
+            zipfile.ZipFile(self.path) as archive,
+            archive.open(self.name + ".npy") as stream,
+        ):
+            _head(stream)
+            for start in starts:
+                shape = (min(size, self.shape[0] - start), *self.shape[1:])
+                data = stream.read(math.prod(shape) * self.dtype.itemsize)
+                yield np.frombuffer(data, self.dtype).reshape(shape)
+
+
+def _head(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether it lies by columns, and type of an array, read up to its first value."""
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(stream)
+    return np.lib.format.read_array_header_2_0(stream)
+
+
+def _npz_arrays(path: Path) -> dict[str, _Stored]:
+    """The arrays of a file by name."""
+    arrays = {}
+    with _damage_named(path), zipfile.ZipFile(path) as archive:
+        refuse_bomb(path, sum(member.file_size for member in archive.infolist()))
+        for member in archive.namelist():
+            if member.endswith(".npy"):
+                with archive.open(member) as stream:
+                    shape, by_column, dtype = _head(stream)
+                if min(shape, default=0) < 0:
+                    raise zipfile.BadZipFile(f"{member} has the shape {shape}")
+                name = member.removesuffix(".npy")
+                arrays[name] = _Stored(path, name, shape, by_column, dtype)
+    return arrays
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except ImportFileError:
+        raise
+    except _DAMAGED as error:
+        raise ImportFileError(
+            f"{path.name} is not an npz file that can be read: {reason(error)}."
+        ) from error
+
+
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
     sides: tuple[str, ...] = ("y_true", "y_score", "y_pred")
-    given: Batch = {key: arrays[key] for key in sides if key in arrays}
+    given = {key: arrays[key] for key in sides if key in arrays}
     if len(given) < 2 or "y_true" not in given:
         listed = ", ".join(map(quoted, arrays)) or "none"
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
@@ -112,46 +186,38 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     for key, array in given.items():
         own = array.shape[:1] if one_label else array.shape
         wanted = own == shape and len(shape) in (1, 2) and 0 not in shape
-        if not wanted or array.dtype.kind not in ("biufU" if one_label else "biuf"):
+        if not wanted or array.dtype.kind not in ("biufUS" if one_label else "biuf"):
             raise _unfit(array, key, path)
     n_names = None if one_label else shape[1]
-    inputs = tuple(given)[1:]
     ignored = tuple(key for key in arrays if key not in (*given, "label_names", "folds"))
     names = None if one_label else tuple(range(shape[1]))
     if "label_names" in arrays:
         names = tuple(_npz_names(arrays["label_names"], "label_names", n_names, path))
+    folds: list[Any] = []
     if "folds" in arrays:
-        given["folds"] = _npz_names(arrays["folds"], "folds", shape[0], path)
-    progress(1, 1)
-    return PredictionFile(names, inputs, ignored, iter([given]))
+        folds = _npz_names(arrays["folds"], "folds", shape[0], path)
+
+    def batches() -> Batches:
+        step = shape[0] if one_label else max(1, _CELLS // (shape[1] * len(given)))
+        sides = [[array.whole()] if one_label else array.blocks(step) for array in given.values()]
+        for start, blocks in enumerate(zip(*sides, strict=True)):
+            batch: Batch = dict(zip(given, blocks, strict=True))
+            rows = slice(start * step, (start + 1) * step)
+            yield batch | ({"folds": folds[rows]} if folds else {})
+            progress(min(rows.stop, shape[0]), shape[0])
+
+    return PredictionFile(names, tuple(given)[1:], ignored, batches())
 
 
-def _npz_arrays(path: Path) -> dict[str, AnyArray]:
-    """The arrays of a file by name, bytes as text."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            refuse_bomb(path, sum(member.file_size for member in archive.infolist()))
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: np.asarray(file[name]) for name in file.files}
-        return {
-            name: np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-            for name, array in arrays.items()
-        }
-    except _DAMAGED as error:
-        raise ImportFileError(
-            f"{path.name} is not an npz file that can be read: {reason(error)}."
-        ) from error
-
-
-def _npz_names(array: AnyArray, key: str, length: int | None, path: Path) -> list[Any]:
+def _npz_names(array: _Stored, key: str, length: int | None, path: Path) -> list[Any]:
     """The names of labels or folds, so many if that is known."""
-    fits = array.ndim == 1 and length in (None, len(array))
-    if not fits or array.dtype.kind not in "biufU":
+    fits = len(array.shape) == 1 and length in (None, *array.shape)
+    if not fits or array.dtype.kind not in "biufUSO":
         raise _unfit(array, key, path)
-    return array.tolist()
+    return array.whole().tolist()
 
 
-def _unfit(array: AnyArray, key: str, path: Path) -> ImportFileError:
+def _unfit(array: _Stored, key: str, path: Path) -> ImportFileError:
     return ImportFileError(
         f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
     )
@@ -386,7 +452,7 @@ def evaluate_file(
     say: Callable[[str], object] = lambda text: None,
     **options: Any,
 ) -> Evaluation:
-    """Evaluate a file of predictions; a table, CSV or parquet, may be larger than memory.
+    """Evaluate a file of predictions; it may be larger than memory.
 
     It is CSV, parquet or npz with truth and predictions, see `open_predictions`; with a file
     `truth`, a sparse matrix of scores, and `truth` one of labels, see `read_matrix`; with `truth`
@@ -495,7 +561,7 @@ def _column(path: str | Path, name: str, argument: str) -> pd.Series:
     path = Path(path)
     try:
         if path.suffix == ".npz":
-            return pd.Series(_npz_arrays(path)[name])
+            return pd.Series(_npz_arrays(path)[name].whole())
         if path.suffix == ".parquet":
             return parquet_column(path, name)
         if path.suffix == ".csv":

@@ -425,7 +425,7 @@ def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
         ({"y_true": np.full((500, 5), 2)}, "p.npz, .* got 2 in row 0, column 0"),
         (
             {"y_score": np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)},
-            "p.npz, .* got nan in row 480, column 2",
+            "p.npz, rows from 481 on: .* got nan in row 0, column 2",
         ),
         ({"label_names": np.array(list("abcd"))}, "label_names has shape \\(4,\\)"),
         (
@@ -448,7 +448,7 @@ def test_broken_npz_is_explained(tmp_path, small_blocks, change, message):
 def test_a_zip_of_other_things_is_no_npz(tmp_path):
     with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
         archive.writestr("y_true.npy", b"no array")
-    with pytest.raises(ImportFileError, match="has the arrays 'y_true'"):
+    with pytest.raises(ImportFileError, match="not an npz file that can be read"):
         evaluate_file(tmp_path / "p.npz")
 
 
