@@ -200,7 +200,7 @@ def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> 
         raise
     say(f"taken as `mleval runs` finds it: {line}")
     study = selected_study(selection)
-    return replace(study, notes=(*study.notes, f"Taken as `mleval runs` finds it: {line}"))
+    return replace(study, source={**study.source, "taken_as": line})
 
 
 def _as_asked(selection: Selection, ruled: bool, stage: Stage) -> Study | MlevalError | None:

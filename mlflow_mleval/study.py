@@ -51,6 +51,24 @@ class Excluded:
     reason: str
 
 
+@dataclass(frozen=True)
+class Factor:
+    """What tells the methods, the datasets or the repeats of a study apart.
+
+    Attributes
+    ----------
+    what : {"method", "dataset", "repeat"}
+    n : How many there are; of repeats, the most of a method on a dataset.
+    by : By what they are told apart, and how else they might be.
+    doubt : Why the evidence is too weak for a test that counts them; empty where it is not.
+    """
+
+    what: str
+    n: int
+    by: str
+    doubt: str = ""
+
+
 #: What counts as a unit.
 Kind = Literal["datasets", "folds", "repeats", "instances", "answers"]
 
@@ -134,6 +152,8 @@ class Study(Reported):
         These values.
     failed : frozenset of (dataset, method)
         Cells of which a run failed and none finished.
+    factors : tuple of Factor
+        What tells methods, datasets and repeats apart; empty where they have names in a table.
     source : mapping
         How it came about (tracking URI, experiments, filter …), for the report's provenance.
     """
@@ -151,6 +171,7 @@ class Study(Reported):
     source: Mapping[str, object] = field(default_factory=dict)
     repeats: pd.DataFrame | None = None
     failed: frozenset[Cell] = frozenset()
+    factors: tuple[Factor, ...] = ()
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
@@ -210,7 +231,14 @@ class Study(Reported):
         """The study with what it says of arguments in the words of a surface."""
         excluded = (replace(gone, reason=worded(gone.reason, word)) for gone in self.excluded)
         notes = (worded(note, word) for note in self.notes)
-        return replace(self, excluded=tuple(excluded), notes=tuple(notes))
+        factors = _worded_factors(self.factors, word)
+        return replace(self, excluded=tuple(excluded), notes=tuple(notes), factors=factors)
+
+    def unsure(self, what: str) -> str:
+        """Why nobody knows what a test over datasets or over repeats would count (`what` as in
+        `Factor`); empty where that is known.
+        """
+        return next((factor.doubt for factor in self.factors if factor.what == what), "")
 
     @property
     def datasets(self) -> list[str]:
@@ -590,6 +618,10 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
     ]
 
 
+def _worded_factors(factors: Iterable[Factor], word: Wording) -> tuple[Factor, ...]:
+    return tuple(replace(f, by=worded(f.by, word), doubt=worded(f.doubt, word)) for f in factors)
+
+
 def _which(kind: str, names: Sequence[str]) -> str:
     bare = dict.fromkeys(
         name.rpartition(" (")[0] or name for name in names
@@ -642,6 +674,8 @@ class Way:
         What `compare` tests over; empty for other commands.
     study : Study or None
         What `rank` would compare, where that was tried out.
+    settles : bool
+        Whether it says what the runs do not, so that somebody has to know it.
     """
 
     what: str
@@ -649,6 +683,7 @@ class Way:
     selection: Selection
     over: str = ""
     study: Study | None = field(default=None, repr=False, compare=False)
+    settles: bool = False
 
     @property
     def line(self) -> str:
@@ -687,6 +722,8 @@ class Survey(Reported):
         Why the runs cannot be compared as they were selected; empty where they can.
     notes : tuple of str
         What a reader must know: searches, runs without metrics, what the commands choose.
+    factors : tuple of Factor
+        What tells methods, datasets and repeats apart, where the runs can be compared.
     source : mapping
         The store and the selection.
     """
@@ -701,12 +738,19 @@ class Survey(Reported):
     trials: tuple[str, ...] = ()
     problem: str = ""
     notes: tuple[str, ...] = ()
+    factors: tuple[Factor, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rankings(self) -> list[Way]:
+        """The ways to a ranking that need nobody who knows more."""
+        return [way for way in self.ways if way.command == "rank" and not way.settles]
 
     def worded(self, word: Wording) -> Survey:
         """The survey with what it says of arguments in the words of a surface."""
         notes = tuple(worded(note, word) for note in self.notes)
-        return replace(self, problem=worded(self.problem, word), notes=notes)
+        factors = _worded_factors(self.factors, word)
+        return replace(self, problem=worded(self.problem, word), notes=notes, factors=factors)
 
     @property
     def undirected(self) -> list[str]:

@@ -789,8 +789,8 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
     flows = table if on == FUSED else v_shape(table)
     chosen = {name: options[name] for name in ("alpha", "control", "seed")}
     tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
-    tests = _tests_over_datasets(tested, options["ties"], test, absent)
-    if test == "max-t":
+    tests = _tests_over_datasets(tested, options["ties"], test, absent, full.unsure("dataset"))
+    if test == "max-t" and not full.unsure("repeat"):
         beside = tests["posthoc"]
         tests |= _where_datasets_are_few(fusion, tested, on, ground.folds, beside)
     made: Made | None = tests["deciding"]
@@ -961,11 +961,17 @@ def _tests_over_datasets(
     ties: str,
     test: str,
     absent: dict[str, str],
+    unsure: str,
 ) -> dict[str, Any]:
-    """The fields of `Comparison` that hold tests over datasets."""
+    """The fields of `Comparison` that hold tests over datasets; `unsure` says why nobody knows how
+    many there are.
+    """
     n_datasets = len(tested.ranks)
     out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
-    if n_datasets < MIN_DATASETS:
+    if unsure:
+        absent |= dict.fromkeys(("friedman", "max_t", "nemenyi", "pairwise"), unsure)
+        out["decision"] = Message("No test decides. ", unsure)
+    elif n_datasets < MIN_DATASETS:
         reason = f"{n_datasets} dataset: tests over datasets need at least {MIN_DATASETS}"
         absent |= dict.fromkeys(("friedman", "max_t", "nemenyi", "pairwise"), reason)
         out["decision"] = f"No test over datasets is possible with {n_datasets} dataset."

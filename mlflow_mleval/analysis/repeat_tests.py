@@ -301,6 +301,9 @@ def compare_all_repeats(
     }
     tests = {}
     for dataset in study.datasets:
+        if why := study.unsure("repeat"):
+            absent[dataset] = why
+            continue
         try:
             repeats = study.over("repeats", dataset).tables
             lacking = [m for m in study.values.loc[dataset].index if m not in repeats]

@@ -672,7 +672,8 @@ def collected(
     failures.
     """
     of_training = [note for note in study.notes if note.startswith(TRAINING_DOUBT)]
-    doubts = [*of_training, *could_turn]
+    unsure = study.unsure("dataset")
+    doubts = [*([unsure] if unsure else []), *of_training, *could_turn]
     omnibus = tests["friedman"]
     decides = tests["deciding"]
     if (

@@ -447,7 +447,7 @@ def form_of(chosen: PageSelection, study: Any, survey: Any) -> Form:
     proposes it. What takes someone who knows stays open.
     """
     asked = Selection.of(chosen.choices)
-    ranked = [way for way in survey.ways if way.command == "rank"]
+    ranked = survey.rankings
     if asked.is_ruled or len(ranked) != 1 or ranked[0].study is None:
         ways = [(way.what, chosen.reading(way.selection)) for way in ranked]
         others = [(what, way) for what, way in ways if way != chosen]

@@ -52,6 +52,7 @@ from mlflow_mleval.sentences import (
     some,
 )
 from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.identity import factors_of
 from mlflow_mleval.store.reader import CHILD, COLUMNS, FAILED, Results, read_results
 from mlflow_mleval.store.repeats import (
     Cells,
@@ -320,6 +321,7 @@ class _Loading:
             repeats=repeats_table(cells, used),
             profiles=self.profiles(cells),
             failed=frozenset(failed - {*cells.rows.index}),
+            factors=factors_of(members, chosen),
             excluded=tuple(self.excluded),
             notes=(
                 *_newer(self.excluded),
@@ -875,14 +877,12 @@ def _notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
         why = "Results that were chosen by these very values among several candidates are"
         notes.append(f"{why} optimistic: {some(names, 6)}.")
     notes += [*_called_keys(runs, used), *_definition_notes(runs, used)]
-    for what, ruled in (("method", chosen.method_by), ("dataset", chosen.dataset_by)):
+    for what in ("method", "dataset"):
         notes += [
             f"Names of {what}s look alike and are of different characters: "
             f"{some(map(ascii, alike), 6)}."
             for alike in look_alikes(rows[what])
         ]
-        if not ruled and not rows[f"{what}_by"].str.startswith("tag:mleval.").all():
-            notes.append(f"Names of the {what}s come from {_rules(cells, what)}.")
     if DIGEST not in chosen.repeats_by:
         notes += _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"

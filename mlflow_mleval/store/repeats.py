@@ -166,11 +166,6 @@ class _Gathering:
         shapes = self.results.table.frame["shape"].groupby(self.cell).agg(["nunique", "min"])
         alike = [c for c in differ if shapes.at[c, "nunique"] == 1 and shapes.at[c, "min"]]
         differ = {cell: digests for cell, digests in differ.items() if cell not in alike}
-        if alike and not differ:
-            self.notes.append(
-                "Runs on data of the same shape and with other digests are taken for repeats on "
-                f"different splits: {some((_said(self.names[c]) for c in alike), 6)}."
-            )
         if not differ:
             return
         which = [f"{_said(self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()]

@@ -42,6 +42,13 @@ _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re
 
 #: What names a dataset where no tag of ours does, the strongest evidence first.
 _DATASET = ("input", "shape", "experiment")
+#: What people call the param or tag that names a dataset, the plainest first.
+DATASET = (
+    *("dataset", "dataset_name", "data", "data_name", "data_set", "corpus", "task", "benchmark"),
+    "domain",
+)
+#: What data are called that nothing tells apart.
+_ALL = "all runs"
 #: Params that stand for the parts of a run's name.
 _PART = "name's {}"
 
@@ -53,13 +60,15 @@ class Rule:
     ``estimator``, ``model`` or ``prompt``.
 
     Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
-    `models` says what LoggedModels are called by their ids, and by those of runs that are not
-    linked to them but gave their metrics or were registered.
+    Where experiments are methods, all data that have no other name are `one` dataset. `models` says
+    what LoggedModels are called by their ids, and by those of runs that are not linked to them but
+    gave their metrics or were registered.
     """
 
     what: str
     rules: tuple[str, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
+    one: bool = False
 
     def named(self, table: RunsTable) -> tuple[pd.Series, pd.Series]:
         """The names, empty where nothing gives one, and the rules that gave them."""
@@ -70,6 +79,8 @@ class Rule:
             parts += [(rule, self._texts(rule, table)) for rule in others]
             if self.what == "dataset":
                 parts[1] = ("input", parts[1][1].where(parts[1][1] != NAMELESS, ""))
+            if self.one:
+                parts[2:] = [("all", pd.Series(_ALL, table.frame.index, dtype=object))]
             return _first_of(parts, table.frame.index)
         first, *more = self.rules
         names = self._texts(first, table)
@@ -152,6 +163,8 @@ def rules_of(selection: Selection) -> tuple[Rule, Rule]:
         method = (f"param:{_PART.format('method')}",)
         if "dataset" in name_parts(selection.name_as):
             dataset = dataset or f"param:{_PART.format('dataset')}"
+    if method == ("experiment",) and dataset is None:
+        return Rule("method", method), Rule("dataset", one=True)
     return Rule("method", method), Rule("dataset", (dataset,) if dataset else ())
 
 

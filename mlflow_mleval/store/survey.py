@@ -34,41 +34,18 @@ from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.sentences import Argument, Message, count, joined, some
 from mlflow_mleval.store import query, schema, store
+from mlflow_mleval.store.identity import MADE_UP, pattern_of
 from mlflow_mleval.store.read_answers import hold_answers
 from mlflow_mleval.store.reader import measured
-from mlflow_mleval.store.rules import NAMELESS, Rule, estimators, is_seed
+from mlflow_mleval.store.rules import DATASET, Rule, estimators, is_seed
 from mlflow_mleval.store.runs_table import RunsTable, read_store
 from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, Searches
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 
-#: What people call the param or tag that names a method or a dataset, the plainest first.
+#: What people call the param or tag that names a method, the plainest first.
 METHOD = (
-    "method",
-    "model",
-    "model_name",
-    "model_type",
-    "algorithm",
-    "algo",
-    "estimator_name",
-    "estimator",
-    "classifier",
-    "clf",
-    "learner",
-    "architecture",
-    "arch",
-    "approach",
-    "system",
-)
-DATASET = (
-    "dataset",
-    "dataset_name",
-    "data",
-    "data_name",
-    "data_set",
-    "corpus",
-    "task",
-    "benchmark",
-    "domain",
+    *("method", "model", "model_name", "model_type", "algorithm", "algo", "estimator_name"),
+    *("estimator", "classifier", "clf", "learner", "architecture", "arch", "approach", "system"),
 )
 _REPEAT = re.compile(
     r"(.*[_./:-])?(repeat|repetition|replicate|replication|rep)([_.-]?(id|no|number))?",
@@ -81,8 +58,8 @@ _FOLD = re.compile(
     re.IGNORECASE,
 )
 _METHOD_RULES = tuple(f"{kind}:{name}" for kind in ("param", "tag") for name in METHOD)
-#: A name that MLflow makes up for a run without one.
-_MADE_UP = re.compile(r"[a-z]+-[a-z]+-\d{1,4}")
+#: A name that a search gives to a trial.
+_NUMBER = re.compile(r"(trial[_ -]?)?\d+", re.IGNORECASE)
 #: A metric by which one compares, rather than choose by it, by its name.
 _TEST = re.compile(r"(^|[_./-])(test|eval|heldout|holdout)([_./-]|$)", re.IGNORECASE)
 #: Parts of a metric's name that say on what data it was measured.
@@ -146,6 +123,8 @@ def take_stock(
                     problem = problem or said
             taken = replace(survey(table, selection), problem=problem)
             taken = _with_ways(taken, table, selection)
+            if study is not None and not taken.foreign:
+                taken = replace(taken, factors=study.factors)
             if hold_answers(table).sum() > 1:
                 proposed = any(way.selection.directions == "proposed" for way in taken.ways)
                 by_answer = Selection(
@@ -182,7 +161,7 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
         There are several ways, or none.
     """
     _, held = take_stock(selection)
-    ways = [way for way in held.ways if way.command == "rank"]
+    ways = held.rankings
     text = held.problem or "It is not clear what to compare with what."
     if len(ways) == 1 and not held.problem:
         way = ways[0].selection
@@ -233,9 +212,11 @@ def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
     used, values = found.used, found.values
     rule = selection.folds_by or _fold_pattern(values)
     variables = _variables(used)
+    methods = _method(variables, used, selection)
+    by_experiment = any(c.chosen and c.rule == "experiment" for c in methods)
     candidates = [
-        *_method(variables, used, selection),
-        *_dataset(variables, used, selection),
+        *methods,
+        *_dataset(variables, used, selection, by_experiment),
         *_repeats(variables, selection),
         *_folds(rule, found.searches, used, selection),
         *_steps(used, selection),
@@ -431,7 +412,11 @@ def _method(variables: pd.DataFrame, table: RunsTable, selection: Selection) -> 
         candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
         candidates.insert(at, mine)
     names = table.frame["run_name"].unique()
-    made_up = any(map(_MADE_UP.fullmatch, names))
+    made_up = any(map(MADE_UP.fullmatch, names))
+    experiments = table.frame["experiment_id"].nunique()
+    if experiments > 1 and all(map(_NUMBER.fullmatch, names)):
+        reason = f"each of the {experiments} is a study, whose trials are numbered"
+        candidates.append(Candidate("method", "experiment", reason))
     if not made_up and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
         recur = "recur in" if len(names) < n else "name"
         reason = f"{len(names)} names {recur} {count(n, 'run')}"
@@ -462,18 +447,23 @@ def _candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> lis
     ]
 
 
-def _dataset(variables: pd.DataFrame, table: RunsTable, selection: Selection) -> list[Candidate]:
+def _dataset(
+    variables: pd.DataFrame, table: RunsTable, selection: Selection, are_methods: bool
+) -> list[Candidate]:
+    """What may name the datasets; experiments may not, where they are methods."""
     if rule := selection.dataset_by:
-        return _as_asked("dataset", [rule], _dataset(variables, table, Selection()))
+        others = _dataset(variables, table, Selection(), are_methods)
+        return _as_asked("dataset", [rule], others)
     if table.ours.all():
         return []
     named = _called(variables, DATASET)
     candidates = _candidates("dataset", named, "is called like one", len(table))
-    inputs = table.frame["data"][~table.frame["data"].isin(["", NAMELESS])]
-    if len(inputs):
-        of = count(len(table), "run")
-        reason = f"{count(inputs.nunique(), 'dataset input')} in {len(inputs)} of {of}"
-        candidates.append(Candidate("dataset", "input", reason))
+    if are_methods:
+        return _chosen_first(candidates)
+    texts, by = Rule("dataset").named(table)
+    for rule, held in texts[by != "experiment"].groupby(by, sort=False):
+        of = f"{len(held)} of {count(len(table), 'run')}"
+        candidates.append(Candidate("dataset", str(rule), f"{held.nunique()} in {of}"))
     held = table.frame["experiment_id"].nunique()
     reason = f"each of the {held} is one" if held > 1 else "all runs are of one"
     return _chosen_first([*candidates, Candidate("dataset", "experiment", reason)])
@@ -695,8 +685,8 @@ def _ways_to_choose(
         what = f"{some(group, 4)}: the same measures and methods on other data"
         if len(group) == 1:
             what = f"{group[0]} alone"
-        if len(held.ways) == 1 and not held.problem:
-            yield replace(held.ways[0], what=what)
+        if len(held.rankings) == 1 and not held.problem:
+            yield replace(held.rankings[0], what=what)
         else:
             yield Way(f"what {some(group, 4)} holds, and how to rank it", "runs", here)
 
@@ -734,10 +724,29 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> Survey:
     ways = tuple(trial.ways()) if trial.choices or not trial.reason else held.ways
     problem = trial.reason or _vague(held)
     taken = _taken_measures(trial.study, base) if not trial.reason else ()
-    candidates = (*held.candidates, *taken)
+    factors = trial.study.factors if trial.study is not None else ()
+    to_settle = tuple(_to_settle(trial, table, base))
+    ways = to_settle if to_settle and problem else (*ways, *to_settle)
     return replace(
-        held, ways=ways, problem=problem, notes=(*held.notes, *notes), candidates=candidates
+        held,
+        ways=ways,
+        problem=problem,
+        notes=(*held.notes, *notes),
+        candidates=(*held.candidates, *taken),
+        factors=factors,
     )
+
+
+def _to_settle(trial: _Trial, table: RunsTable, base: Selection) -> Iterator[Way]:
+    """What to say where the runs do not tell what the datasets are, if it is right."""
+    if base.name_as or (trial.study is not None and not trial.study.unsure("dataset")):
+        return
+    if pattern := pattern_of(table.where(~table.is_record)):
+        named = replace(base, method_by=(), name_as=pattern, **trial.added)
+        yield Way("if this is what the names of the runs say", "rank", named, settles=True)
+    if trial.study is not None and len(trial.study.datasets) > 1:
+        each = replace(base, dataset_by="experiment", **trial.added)
+        yield Way("if each experiment is of its own data", "rank", each, settles=True)
 
 
 def _compared(held: Survey, selection: Selection) -> list[str]:
@@ -778,8 +787,8 @@ def _vague(held: Survey) -> str:
     if method is None or method.reason != _ALONE:
         return ""
     return (
-        "Nothing names the methods: the runs have names that MLflow made up, and no param or tag "
-        "that is called like a method's."
+        "Nothing names the methods: no param or tag is called like a method's, and the names of "
+        "the runs are made up, or say more than a method."
     )
 
 
@@ -839,7 +848,9 @@ def _with_candidates(held: Survey, selection: Selection) -> Selection:
             continue
         if c.role == "method" or (c.role == "repeats" and not is_seed(key_of(c.rule)[1])):
             rules[f"{c.role}_by"] = [c.rule]
-        elif c.role == "folds" or (c.role == "dataset" and c.rule not in ("experiment", "input")):
+        elif c.role == "folds" or (
+            c.role == "dataset" and c.rule not in ("experiment", "input", "shape")
+        ):
             rules[f"{c.role}_by"] = c.rule
     return replace(selection, **rules)
 

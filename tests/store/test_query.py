@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, RunTag
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
 from mlflow_mleval.errors import (
     CandidatesError,
     IncomparableRunsError,
@@ -18,11 +19,13 @@ from mlflow_mleval.errors import (
     StoreError,
 )
 from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
 from mlflow_mleval.store.reader import COLUMNS
 from mlflow_mleval.store.runs import log_report
+from mlflow_mleval.store.survey import take_stock
 from mlflow_mleval.study import Study
 
 START = itertools.count(1_700_000_000_000, 1000)
@@ -629,8 +632,10 @@ def test_foreign_runs_by_default_rules(log):
     }
     assert study.runs["dataset_digest"].tolist() == ["", "1", "0"]
     notes = "\n".join(study.notes)
-    assert "Names of the methods come from estimator (2 runs), run_name (1 run)" in notes
-    assert "Names of the datasets come from experiment (2 runs), input (1 run)" in notes
+    by = {factor.what: factor.by for factor in study.factors}
+    assert by["method"] == "scikit-learn's estimator (2 runs), the name of the run (1 run)"
+    assert by["dataset"] == "the experiment (2 runs), the name of the dataset input (1 run)"
+    assert "These may be 2 datasets, for nothing but the experiment" in study.unsure("dataset")
     assert (
         "The metric f1 was not logged by this project and is taken for the measure of this name, "
         "which" in notes
@@ -962,8 +967,71 @@ def test_data_without_a_name_are_told_apart_by_their_shape_and_their_digests_are
     study = load()
     assert study.datasets == ["x (13 features)", "x (30 features)", "x (64 features)"]
     assert {*study.n_repeats} == {3} and study.same_split() is False
-    assert any("repeats on different splits: svc on x (13 features)" in n for n in study.notes)
-    assert len(load(dataset_by="digest", duplicates="mean").datasets) == 9
+    _, dataset, repeat = study.factors
+    assert dataset.by.startswith("the shape of the data; 9 digests are splits of them (")
+    assert (dataset.n, dataset.doubt, study.unsure("dataset")) == (3, "", "")
+    assert (repeat.n, repeat.by) == (3, "param:seed and different splits of the data")
+    each = load(dataset_by="digest", duplicates="mean")
+    assert len(each.datasets) == 9 and "by its shape there would be 3" in each.factors[1].by
+
+
+def test_where_only_experiments_tell_datasets_apart_no_test_decides_until_somebody_says_so(log):
+    for data, model in itertools.product("abcdefgh", ("svc", "rf")):
+        log(model, {"f1": 0.5 + (model == "rf") / 10 + ord(data) / 1e4}, experiment=data)
+    study = load(experiment_names=[*"abcdefgh"])
+    unsure = compare(study)
+    assert (
+        unsure.deciding is None
+        and not unsure.separated
+        and unsure.doubts[0] == study.unsure("dataset")
+    )
+    assert "These may be 8 datasets" in unsure.decision and "dataset_by=" in unsure.decision
+    sure = compare(load(experiment_names=[*"abcdefgh"], dataset_by="experiment"))
+    assert sure.separated == [("rf", "svc")] and unsure.order == sure.order
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "said"),
+    [
+        ("{m}_{d}_s{s}", {"seed": "{s}"}, "`name_as='{method}_{dataset}_s{seed}'`"),
+        ("{d}-{m}", {"model": "{m}", "seed": "{s}"}, "`name_as='{dataset}-{method}'`"),
+        ("{m}", {"data": "{d}", "seed": "{s}"}, "`dataset_by='param:data'`"),
+    ],
+)
+def test_a_name_or_param_that_tells_of_more_datasets_stops_tests_over_repeats(
+    log, name, params, said
+):
+    for m, d, s in itertools.product(("bert", "lstm"), ("imdb", "sst"), "012345"):
+        parts = {key: text.format(m=m, d=d, s=s) for key, text in params.items()}
+        log(
+            name.format(m=m, d=d, s=s),
+            {"f1": len(m) / 10 + len(d) / 99 + int(s) / 999},
+            params=parts,
+        )
+    how = {"method_by": "param:model"} if "model" in params else {}
+    study = load(duplicates="mean", **how)
+    doubt = study.unsure("dataset")
+    assert said in doubt and "This may be one dataset or" in doubt
+    absent = {}
+    assert compare_all_repeats(study, absent) == {}
+    assert [*absent.values()] == [doubt] or study.repeats is None
+    assert load(duplicates="mean", **how, dataset_by="experiment").unsure("dataset") == ""
+    told = {"dataset_by": "param:data"} if "data" in params else {"name_as": said[10:-2]}
+    settled = load(**told)
+    assert settled.unsure("dataset") == "" and {*settled.datasets} == {"imdb", "sst"}
+    assert {*settled.methods} == {"bert", "lstm"} and {*settled.n_repeats} == {6}
+
+
+def test_experiments_whose_runs_are_numbered_are_studies_and_methods(log):
+    for study, top in (("svm", 0.8), ("forest", 0.9)):
+        for trial in range(4):
+            log(str(trial), {"f1": top - trial / 9}, params={"x": str(trial)}, experiment=study)
+    both = {"experiment_names": ["svm", "forest"]}
+    study, held = take_stock(Selection(**both))
+    (way,) = held.rankings
+    assert (way.selection.method_by, way.selection.duplicates) == (("experiment",), "best:f1")
+    assert way.study.datasets == ["all runs"] and {*way.study.methods} == {"svm", "forest"}
+    assert any("are optimistic" in note for note in way.study.notes)
 
 
 def test_the_columns_of_a_table_count_as_features_where_scikit_learn_was_fitted_on_it(log):

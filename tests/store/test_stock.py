@@ -63,7 +63,7 @@ def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
         e["experiment"]: (e["runs"], e["finished"]) for e in data["experiments"] if e["runs"]
     } == {"churn": (80, 77), "fraud": (79, 76), "spam": (80, 77), "wine": (61, 58)}
     # the four have measures and methods in common, and their data apart: they belong together
-    (way,) = data["commands"]
+    way = data["commands"][0]
     assert {*FOUR} < {*shlex.split(way["command"])} and "churn, fraud" not in way["what"]
     assert "xgb" in copied(way["command"]).stdout
 
@@ -89,11 +89,11 @@ def test_experiments_that_do_not_belong_together_have_a_command_each(log):
 
 
 def test_what_runs_finds_is_taken_where_nobody_says_otherwise(plain):
-    (way,) = found()["commands"]
+    way = found()["commands"][0]
     with_rules = json.loads(copied(way["command"], "--output", "json").stdout)
     unasked = json.loads(mleval("rank", "--output", "json").stdout)
     assert unasked["ranking"] == with_rules["ranking"]
-    assert f"Taken as `mleval runs` finds it: {way['command']}" in unasked["doubts"]
+    assert unasked["provenance"]["taken_as"] == way["command"]
 
 
 def test_made_up_names_are_no_methods(log):
@@ -138,7 +138,8 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
         ("repeats", "param:seed"),
         ("measure", "test_auc"),
     ]
-    (way,) = data["commands"]
+    way, each = data["commands"]
+    assert each["what"] == "if each experiment is of its own data"
     # candidates are not chosen by what is compared where a metric has a counterpart on validation
     # data
     assert way["command"].endswith("--children best:val_auc --duplicates best:val_auc")
@@ -186,7 +187,7 @@ def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(p
     assert "nb" not in [
         row["method"] for row in json.loads(copied(fewer, "--output", "json").stdout)["ranking"]
     ]
-    (way,) = found(*FOUR, *declared)["commands"]
+    way, _ = found(*FOUR, *declared)["commands"]
     text = copied(way["command"], "--output", "md").stdout
     left = " ".join(text.split())
     assert "--missing drop-methods" in way["command"]
@@ -194,7 +195,7 @@ def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(p
         f"Left out: {many}" in left
         for many in ("135 child runs, such as", "15 runs, such as", "11 runs")
     )
-    assert "Names of the methods" not in text and "conventions" not in text
+    assert "conventions" not in text
 
 
 def test_steps_are_told_as_what_may_be_folds_and_not_taken(log, client):

@@ -30,7 +30,7 @@ from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
 from mlflow_mleval.sentences import agree, count, grouped, plural, some, span
-from mlflow_mleval.study import Study, Survey
+from mlflow_mleval.study import Factor, Study, Survey
 
 # --------------------------------------------------------------------------------------------------
 # What a store holds before anybody has said how to compare it: experiments, metrics, params, what
@@ -59,6 +59,7 @@ def survey_document(survey: Survey, provenance: Provenance) -> Document:
 def survey_sections(survey: Survey) -> list[Section]:
     """Why there is no comparison yet, what is there, and what to do next."""
     problems = [survey.problem] * bool(survey.problem)
+    told = Section("factors", "What tells them apart", [factor_terms(survey.factors)])
     tables = [("experiments", "Experiments", _experiments(survey))]
     if main(survey) == "metrics":
         tables += [
@@ -72,6 +73,7 @@ def survey_sections(survey: Survey) -> list[Section]:
             if problems
             else []
         ),
+        *([told] if survey.factors else []),
         *(Section(key, title, [table]) for key, title, table in tables if table is not None),
         *(
             [Section("about", "Notes", doc.points(survey.notes, depth=ALWAYS))]
@@ -109,6 +111,7 @@ def survey_data(survey: Survey) -> Data:
     return {
         "problem": survey.problem or None,
         **{key: _records(getattr(survey, key)) for key in ("experiments", "metrics", "variables")},
+        "factors": [doc.named(f, "what", "n", "by", "doubt") for f in survey.factors],
         "candidates": [doc.named(c, "role", "rule", "reason", "chosen") for c in survey.candidates],
         "commands": [{"what": way.what, "command": way.line} for way in survey.ways],
         **doc.named(survey, "undirected", "notes", "source"),
@@ -359,6 +362,12 @@ def _facts(study: Study) -> list[tuple[str, str]]:
         ("conventions", ", ".join(f"{c} ({n})" for c, n in conventions.items()) or "none"),
         ("results", f"{total - len(gaps)} of {total} cells{why}"),
     ]
+
+
+def factor_terms(factors: Sequence[Factor]) -> Terms:
+    """What tells methods, datasets and repeats apart, a line each."""
+    lines = [(f.what, f"{f.n}, by {f.by}{'. ' if f.doubt else ''}{f.doubt}") for f in factors]
+    return Terms(lines, depth=ALWAYS)
 
 
 def _folds(study: Study) -> str:
