@@ -290,6 +290,7 @@ def compare(
         *opt.answers,
         opt.weightings,
         opt.seed,
+        opt.pair,
         Option(
             "Output",
             "--log",
@@ -319,6 +320,7 @@ def report(
     verbose: bool,
     log: bool,
     log_to: str | None,
+    pair: tuple[str, str] | None,
     **choices: Any,
 ) -> None:
     """Write the whole report, the answer first.
@@ -331,6 +333,7 @@ def report(
     Examples:
       mleval report -n mystudy --missing worst
       mleval report -n mystudy --missing worst --log -o study.html
+      mleval report -n mystudy --pair xgb lgbm
       mleval report -n mystudy --missing worst --output latex
     """
     if choices["results"] and (log or log_to):
@@ -342,7 +345,7 @@ def report(
         filename = "mleval_report.html"
     chosen = opt.chosen_format(format, filename)
     comparison = _compare(choices, quiet, stability=True)
-    made = _render(comparison, "report", chosen, filename, quiet, verbose)
+    made = _render(comparison, "report", chosen, filename, quiet, verbose, pair or ())
     if log or log_to:
         run_id = _log(made, comparison, choices, log_to)
         if is_stream(filename):
@@ -438,6 +441,7 @@ def _render(
     filename: str | None,
     quiet: bool,
     verbose: bool = False,
+    pair: tuple[str, ...] = (),
 ) -> Any:
     """Write what was compared, a report as a page with its data beside it, and return the
     document.
@@ -451,6 +455,7 @@ def _render(
         comparison,
         provenance(study.source, list(study.runs.get("run_id", ())), comparison.options),
         what,
+        pair,
     )
     page_apart = what == "report" and format == "html" and not is_stream(filename)
     if page_apart and filename is not None:

@@ -336,6 +336,13 @@ tests = (
         ),
     ),
 )
+pair = Option(
+    "Output",
+    "--pair",
+    nargs=2,
+    metavar="A B",
+    help="Ask first whether A is better than B. Default: the leader and the next method.",
+)
 anytime = Option(
     "Tests",
     "--anytime",

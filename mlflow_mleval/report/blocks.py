@@ -415,6 +415,31 @@ class Sliders:
 
 
 @dataclass(frozen=True)
+class Said:
+    """A verdict on a pair as a page shows it: of what it is a claim, its word (YES, NO, TOO CLOSE),
+    a sentence, what would settle it, and the rows of its forest plot.
+    """
+
+    of: str
+    word: str
+    text: str
+    needed: str
+    rows: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Asked(Text):
+    """The question about a pair: a page shows its verdicts, which a reader may switch and weigh
+    against a margin; elsewhere it is its text, the first verdict in the first paragraph.
+    """
+
+    question: str = ""
+    said: Sequence[Said] = ()
+    pair: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+
+
+@dataclass(frozen=True)
 class Terms:
     """Terms and what they say."""
 

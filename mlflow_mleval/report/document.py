@@ -90,6 +90,7 @@ class Document:
     )
     main: str = ""  #: the one of them that is written where one CSV file is asked for
     shortened: Callable[[], Brief] | None = None  #: makes the answer in a few words
+    pair: Sequence[str] = ()  #: the methods of which it asks which is better
 
     @property
     def opened(self) -> list[str]:

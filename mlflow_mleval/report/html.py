@@ -37,7 +37,11 @@ def render(document: Document, width: int = 100) -> str:
         for section in document.sections
         for block in section.linear(PAGE)
     )
-    script = template_text("report.js") + (template_text("weights.js") if weighed else "")
+    script = (
+        template_text("report.js")
+        + template_text("question.js")
+        + (template_text("weights.js") if weighed else "")
+    )
     digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
     maker = f"mlflow-mleval {__version__}"
     return (
@@ -97,7 +101,7 @@ def _environment() -> Environment:
         "kind": lambda block: type(block).__name__.lower(),
         "classes": classes,
     }
-    made.filters["plain"] = plain
+    made.filters |= {"plain": plain, "shown": terminal, "named": lambda text: _name(terminal(text))}
     return made
 
 

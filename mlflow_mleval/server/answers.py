@@ -48,6 +48,8 @@ Tell = Callable[..., None]
 Job = Mapping[str, Any]
 #: Seconds between two lines of progress; runs that a page reads at most.
 OFTEN, MOST_RUNS = 0.2, 20_000
+#: Methods that a reader may choose from in the title, best first.
+OFFERED = 500
 
 
 def make(job: Job, tell: Tell) -> dict[str, Any]:
@@ -214,6 +216,9 @@ def _compared(job: Job, tell: Tell) -> _Held:
         more = off[1] - off[0]
         if held.compared[0] == chosen:
             return held
+        if held.compared[0].without("pair") == chosen.without("pair"):
+            held.compared, held.report = (chosen, held.compared[1]), None
+            return held
         if not off[0] - off[1] and held.material.can_lose(more):
             alike = held.compared[0].without("weights") == chosen.without("weights")
             before = held.compared[1] if alike else None
@@ -256,6 +261,8 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
         "about": plain(document.about),
         "runs": len(comparison.study.runs),
         "leader": plain(comparison.order[0]),
+        "pair": [*document.pair],
+        "methods": [plain(method) for method in comparison.order[:OFFERED]],
         "experiments": comparison.study.source["experiments"],
         "sections": about,
         "texts": {f"section/{s.key}": fragment(s) for s in first},
@@ -277,7 +284,8 @@ def _sections(comparison: Any, chosen: PageSelection) -> tuple[Any, list[Any]]:
     runs = list(study.runs["run_id"])
     made_by = provenance(chosen.command, study.source, runs, comparison.options)
     address = f"{study.source['tracking_uri']}/mleval/?{chosen.query}"
-    report = document(comparison, {**made_by, "address": address})
+    pair = chosen.choices["pair"]
+    report = document(comparison, {**made_by, "address": address}, pair=pair)
     sections = [*report.sections]
     if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
         late = Late(lambda: _next_dataset(comparison))

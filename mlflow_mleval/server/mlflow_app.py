@@ -172,7 +172,7 @@ _KINDS = {
     "js": "text/javascript",
 }
 #: Files of the report that the page uses, too.
-_OF_REPORTS = ("report.css", "report.js", "weights.js")
+_OF_REPORTS = ("report.css", "question.js", "weights.js")
 #: Runs that are counted as new at most; milliseconds for which a verdict holds: its runs may grow.
 NEW, JUDGED = 100, 60_000
 #: Seconds that a request waits for a part that has to be made, before it says that it is at work;

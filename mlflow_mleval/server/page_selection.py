@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -48,10 +48,12 @@ _ELSEWHERE = {
 _SHAPED = {
     *({*FLAGS} - {"percent"}),
     *("max_correlation", "preference", "weights", "p", "q", "s"),
-    *("on", "order", "test", "control", "alpha", "rope", "seed"),
+    *("on", "order", "test", "control", "alpha", "rope", "seed", "pair"),
 }
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
+#: Values of an option that takes two.
+PAIR = 2
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _YES = ("", "1", "true", "on", "yes")
 
@@ -94,6 +96,7 @@ COMPARING = {
     "on",
     "order",
     "p",
+    "pair",
     "preference",
     "q",
     "rope",
@@ -117,7 +120,7 @@ class PageSelection:
     """
 
     given: tuple[tuple[str, tuple[str, ...]], ...]
-    choices: Mapping[str, Any]
+    choices: Mapping[str, Any] = field(compare=False)
 
     @property
     def experiment_ids(self) -> tuple[str, ...]:
@@ -135,11 +138,13 @@ class PageSelection:
 
     def flags(self, taken: Mapping[str, click.Option]) -> list[tuple[str, str | None]]:
         """What was chosen by these options, as it is typed."""
-        return [
-            (f"--{name}", None if taken[name].is_flag else value)
-            for name, values in self.given
-            for value in values
-        ]
+        typed: list[tuple[str, str | None]] = []
+        for name, values in self.given:
+            if taken[name].nargs == PAIR:
+                typed += [(f"--{name}", values[0]), (values[1], None)]
+            else:
+                typed += [(f"--{name}", None if taken[name].is_flag else v) for v in values]
+        return typed
 
     @property
     def runs_only(self) -> PageSelection:
@@ -211,6 +216,9 @@ def _parsed(
         if option.multiple:
             texts = list(dict.fromkeys(texts))
             choices[option.name] = tuple(_converted(option, name, text) for text in texts)
+        elif option.nargs == PAIR:
+            texts = texts[-PAIR:] if len(texts) >= PAIR else []
+            choices[option.name] = tuple(texts)
         elif option.is_flag:
             on = bool(texts) and texts[-1].lower() in _YES
             texts = ["1"] if on else []

@@ -196,7 +196,7 @@ def test_nothing_is_fetched_and_nothing_navigates():
         ]
         assert tag == "link" or "href" not in attrs
     assert re.findall(r"https?://[^\"'<> ]+", html) == ["http://www.w3.org/2000/svg"] * html.count(
-        "<svg"
+        "<svg xmlns"
     )
     assert not re.search(r"@import|url\(|localStorage|fetch\(|window\.open|location", html)
 

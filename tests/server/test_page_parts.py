@@ -403,7 +403,7 @@ def test_the_page_offers_every_value_that_an_option_takes():
         further=further_options(),
     )
     controls = {*re.findall(r'<(?:input|select)[^>]* name="([a-z-]+)"', page)}
-    controls |= {"experiment-id", "filter"}  # above what the experiments hold
+    controls |= {"experiment-id", "filter", "pair"}  # above what the experiments hold
     of_names = {name for name in options() if name.endswith(("method", "dataset", "measure"))}
     of_metrics = {"min", "max", "directions", "folds-by"}  # shown where there are some
     assert controls | of_names | of_metrics == {*options()}
@@ -540,7 +540,7 @@ def test_what_is_read_is_the_same_whatever_the_comparison_heeds():
     from mlflow_mleval.analysis.comparison import compare
     from mlflow_mleval.analysis.fusion import fuse
 
-    heeded = {options()[name].name for name in COMPARING - {"exclude-measure"}}
+    heeded = {options()[name].name for name in COMPARING - {"exclude-measure", "pair"}}
     assert heeded <= {*signature(compare).parameters, *signature(fuse).parameters}
     assert heeded.isdisjoint(field.name for field in fields(Selection))
     one, other = parsed({"filter": ["x"]}), parsed({"filter": ["x"], "weights": ["f1=2"]})

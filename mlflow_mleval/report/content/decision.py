@@ -9,10 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.question import Question
+from mlflow_mleval.analysis.question import question as ask
 from mlflow_mleval.analysis.recommendation import Decision, decision
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
-    ALWAYS,
     PAGE,
     Data,
     Figure,
@@ -27,6 +28,7 @@ from mlflow_mleval.report.blocks import (
     listed,
     name,
 )
+from mlflow_mleval.report.content import pair_question
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
 from mlflow_mleval.report.text import (
     aligned,
@@ -51,10 +53,11 @@ ENOUGH = 6
 EQUIVALENT = 0.95
 
 
-def section(c: Comparison) -> Section:
-    """Whom to use, by how much, how sure, and what could turn it."""
-    text = Text([s.text for s in sentences(c)], role="answer", depth=ALWAYS)
-    return Section("decision", "Decision", [text], open=True)
+def section(c: Comparison, asked: Question, command: str = "") -> Section:
+    """The question about two methods, whom to use of all, and what could turn it."""
+    texts = [s.text for s in sentences(c, asked)]
+    block = pair_question.block(c, asked, texts, command)
+    return Section("decision", "Decision", [block], open=True)
 
 
 def units_section(c: Comparison) -> Section:
@@ -63,25 +66,31 @@ def units_section(c: Comparison) -> Section:
     return Section("units", "In the measures' own units", picture)
 
 
-def data(c: Comparison) -> Data:
+def data(c: Comparison, asked: Question) -> Data:
     advice = decision(c)
     means = advice.means.to_dict()
     facts = ("evidence", "ahead", "best_set", "worse", "next", "equivalent", "n_datasets", "turns")
-    said = claims_in(sentences(c, advice), c.options["alpha"])
-    return {"answer": {"sentences": said, **doc.named(advice, *facts), "means": means}}
+    said = claims_in(sentences(c, asked, advice), c.options["alpha"])
+    answer = {"sentences": said, **doc.named(advice, *facts), "means": means}
+    return {"answer": answer, **pair_question.data(asked)}
 
 
-def sentences(c: Comparison, advice: Decision | None = None) -> list[Sentence]:
-    """Whom to use, or who may be as good; and the one doubt that could turn it."""
+def sentences(
+    c: Comparison, asked: Question | None = None, advice: Decision | None = None
+) -> list[Sentence]:
+    """Is one better than the other; of more than two, whom to use or who may be as good; and the
+    one doubt that could turn it.
+    """
+    asked = asked or ask(c)
     advice = advice or decision(c)
     doubt = _doubt(advice)
-    rest = " ".join(filter(None, [_about(c, advice), doubt]))
-    return [_who(c, advice), *([Sentence(rest, claim("best set"))] if rest else [])]
+    who = [_who(c, advice)] if len(c.order) > 2 else []
+    last = [Sentence(doubt, claim("best set"))] if doubt else []
+    return [pair_question.sentence(c, asked), *who, *last]
 
 
 def _who(c: Comparison, advice: Decision) -> Sentence:
     who = listed(advice.ahead, 3)
-    n = len(c.order)
     alone = len(advice.ahead) == 1
     if advice.next is None:
         return Sentence(f"{who} come out alike.", claim("best set"))
@@ -93,14 +102,10 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
     if advice.equivalent is not None and advice.equivalent >= EQUIVALENT:
         pair = listed(c.order[:2])
         return Sentence(f"{pair} are equivalent, as far as it matters.", claim("equivalent"))
-    ahead = f"{who} {'is' if alone else 'are'} ahead"
     if not advice.evidence:
-        by = f": {_by_how_much(c, advice)}{_where(c, advice)}" if n == 2 else ""
-        return Sentence(f"{ahead}{by}.", claim("ahead"))
-    if n == 2:
-        how = _by_how_much(c, advice)
-        text = f"{ahead}, {how}{_where(c, advice)}, but that may be chance."
-        return Sentence(text, claim("best set"))
+        comes = "comes" if alone else "come"
+        return Sentence(f"{who} {comes} first, too close to call.", claim("ahead"))
+    ahead = f"{who} {'is' if alone else 'are'} ahead"
     says = claim("separated" if advice.worse else "best set")
     return Sentence(f"{ahead}{_as_good(c, advice)}{_worse(c, advice)}.", says)
 
@@ -160,21 +165,6 @@ def _where(c: Comparison, advice: Decision) -> str:
     if len(c.study.datasets) == 1:
         return f" on {listed(c.study.datasets)}"
     return f", on average over {count(advice.n_datasets, 'dataset')}"
-
-
-def _about(c: Comparison, advice: Decision) -> str:
-    """What the answer is about where that is less than datasets like these."""
-    n = len(c.study.datasets)
-    these = "this dataset" if n == 1 else f"these {n} datasets"
-    if advice.evidence == "datasets":
-        return ""
-    if advice.evidence == "repeats":
-        return f"That is about training again on {these}."
-    if n == 1:
-        return "One dataset cannot say how it is on others."
-    if advice.evidence:
-        return f"That is about {these} only."
-    return f"{in_words(n).capitalize()} datasets are too few for the test to tell methods apart."
 
 
 def _doubt(advice: Decision) -> str:

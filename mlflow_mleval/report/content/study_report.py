@@ -3,13 +3,15 @@
 A topic joins by its line in `_TOPICS`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.pair_tests import most_certain
+from mlflow_mleval.analysis.question import Question
+from mlflow_mleval.analysis.question import question as ask
 from mlflow_mleval.analysis.recommendation import decision as decide
 from mlflow_mleval.report.blocks import (
     ALWAYS,
@@ -30,6 +32,7 @@ from mlflow_mleval.report.content import (
     provenance,
     ranking,
 )
+from mlflow_mleval.report.content.pair_question import title
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level
 from mlflow_mleval.sentences import count
@@ -89,7 +92,6 @@ def doubts_data(c: Comparison) -> Data:
 
 #: The topics of the report, in the order of reading.
 _TOPICS = (
-    Topic(decision.section, data=decision.data),
     Topic(doubts_section, data=doubts_data),
     Topic(ranking.section, data=ranking.data, frames=ranking.frames),
     Topic(decision.verdict_section, data=decision.verdict_data),
@@ -116,34 +118,41 @@ PARTS = ("report", "ranking", "pairs")
 DOUBTS = 6
 
 
-def document(c: Comparison, made_by: Provenance, what: str = "report") -> Document:
+def document(
+    c: Comparison, made_by: Provenance, what: str = "report", pair: Sequence[str] = ()
+) -> Document:
     """The report, or the part that a command shows ("ranking", "pairs"); JSON always holds
     everything.
 
     `made_by` is what reproduces it: command, versions, tracking_uri, experiments, filter, run_ids,
     seed, policy, time; any may lack. The ranking lacks what is about folds, instances and profiles.
+    `pair` names the two methods of which it is asked first; by default the leader and the next.
     """
+    asked = ask(c, *pair)
     pairs = what == "pairs"
     if pairs:
         sections = _sections_of_pairs(c, made_by)
     else:
         chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
-        made = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
+        made = [decision.section(c, asked, str(made_by.get("command", "")))]
+        made += [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
         sections = [section and replace(section, open=bool(section.open)) for section in made]
 
     def data() -> Data:
         topics = _merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE])
+        topics = {**decision.data(c, asked), **topics}
         return {**topics, **(_pairs(c) if pairs else {}), "provenance": dict(made_by)}
 
     return Document(
-        f"Pairs of {title_of(c)}" if pairs else title_of(c),
+        f"Pairs of {title_of(c)}" if pairs else title(asked) if what == "report" else title_of(c),
         [section for section in sections if section is not None],
         about=_about(c),
         time=provenance.when(made_by),
         data=data,
         frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
         main="pairs" if pairs else "ranking",
-        shortened=lambda: _shortened(c, made_by),
+        shortened=lambda: _shortened(c, made_by, asked),
+        pair=(asked.a, asked.b),
     )
 
 
@@ -161,7 +170,7 @@ def _sections_of_pairs(c: Comparison, made_by: Provenance) -> list[Section | Non
     ]
 
 
-def _shortened(c: Comparison, made_by: Provenance) -> Brief:
+def _shortened(c: Comparison, made_by: Provenance, asked: Question) -> Brief:
     """The decision in a few words, and the pair that is told apart most surely."""
     advice = decide(c)
     units = ("datasets", "folds", "repeats", "instances", "answers")
@@ -169,7 +178,7 @@ def _shortened(c: Comparison, made_by: Provenance) -> Brief:
     if certain is not None and certain["measure"] == FUSED:
         certain["measure"] = c.compared
     return Brief(
-        " ".join(sentence.text for sentence in decision.sentences(c, advice)),
+        " ".join(sentence.text for sentence in decision.sentences(c, asked, advice)),
         advice.best_set,
         c.order,
         len(c.order),
@@ -220,6 +229,7 @@ def _about(c: Comparison) -> str:
     policy = c.options["missing"]
     fused = f"{count(n, 'measure')} fused by PROMETHEE II, {decision.choices(c.options, n)}"
     parts = [
+        title_of(c),
         fused if c.on == FUSED else "",
         "no missing results" if policy == "error" else f"missing results: {policy}",
         f"α = {level(c.options['alpha'])}",

@@ -1,14 +1,16 @@
 // The answer as a paragraph to paste. The viewer of MLflow is a sandbox, which has no clipboard but that of a selection.
-document.querySelector("button.copy")?.addEventListener("click", ({target}) => {
-  const area = document.createElement("textarea");
-  area.value = target.dataset.text;
-  area.className = "unseen";
-  target.after(area);
-  area.select();
-  target.textContent = document.execCommand("copy") ? "Copied" : "Copy as text";
-  area.remove();
-  target.focus();
-});
+for (const made of document.querySelectorAll("button.copy")) {
+  made.addEventListener("click", () => {
+    const area = document.createElement("textarea");
+    area.value = made.dataset.text;
+    area.className = "unseen";
+    made.after(area);
+    area.select();
+    if (document.execCommand("copy")) made.textContent = "Copied ✓";
+    area.remove();
+    made.focus();
+  });
+}
 // Paper shows everything, then the page is as it was.
 let closed = [];
 addEventListener("beforeprint", () => {

@@ -380,7 +380,7 @@ function show(made, asked) {
   $("go-hint").textContent = "";
   if (surveyed !== asked) forgetSurvey();
   $("hold-hint").textContent ||= many(made.runs, "run");
-  $("title").textContent = made.title;
+  $("title").replaceChildren("Is ", side(made, 0), " better than ", side(made, 1), "?");
   $("about").textContent = made.about;
   document.title = `${made.title} · mleval`;
   $("since")?.remove();
@@ -399,6 +399,21 @@ function show(made, asked) {
   jump();
   tell(first ? `The answer is ready: ${made.title}.` : "The answer is up to date.");
   if (first || document.activeElement === document.body) answer.focus({preventScroll: true});
+}
+// A method of the question in the title; another one changes the question.
+function side(made, at) {
+  const list = element("select", {"aria-label": at ? "than which" : "which"}, ...made.methods.map(method => element("option", {value: method}, method)));
+  list.value = made.pair[at];
+  list.addEventListener("change", () => askAbout(...made.pair.map((method, i) => i === at ? list.value : method)));
+  return list;
+}
+function askAbout(a, b) {
+  if (a === b) [a, b] = [shown.pair[1], shown.pair[0]];
+  const made = new URLSearchParams(selection);
+  made.delete("pair");
+  made.append("pair", a);
+  made.append("pair", b);
+  go(made);
 }
 // What has changed since this browser showed an answer to the same selection: it alone remembers.
 function sinceLastVisit(made) {

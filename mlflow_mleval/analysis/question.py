@@ -1,0 +1,217 @@
+"""Is A better than B? The verdict on one pair by the tests that a comparison holds: of these
+answers, of this data trained again, of new datasets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.pair_tests import PairTests
+from mlflow_mleval.analysis.pairs import better_first
+from mlflow_mleval.analysis.planning import required_size
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
+from mlflow_mleval.analysis.recommendation import measures_of_pair
+
+YES, NO, CLOSE = "YES", "NO", "TOO CLOSE"
+#: Of what a verdict is a claim, by the units of its tests.
+OF = {
+    "answers": "these answers",
+    "instances": "these instances",
+    "folds": "this data trained again",
+    "repeats": "this data trained again",
+    "datasets": "new datasets",
+}
+#: Of more methods repeats are not tested here: `mleval compare --over repeats` does.
+MOST_METHODS = 12
+#: A number of units that nobody would collect is none.
+FAR = 1_000_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one kind of unit says of the pair.
+
+    Attributes
+    ----------
+    unit : "answers", "instances", "folds", "repeats" or "datasets"; empty where nothing was tested.
+    rows : What decides: measure ("fused" of all together, in net flows), dataset (empty of all), difference (positive: A is better), low, high (as the test has them: corrected), separated, n.
+    alpha : Level of the test.
+    """  # noqa: E501
+
+    unit: str
+    rows: pd.DataFrame
+    alpha: float
+
+    @property
+    def of(self) -> str:
+        """Of what it is a claim."""
+        return OF.get(self.unit, "")
+
+    def word(self, margin: float = 0.0) -> str:
+        """Whether A is better by more than a margin.
+
+        YES where some difference is certainly larger and none certainly as far the other way; NO
+        where the opposite is certain, or all are certainly not larger; else TOO CLOSE.
+        """
+        rows = self.rows
+        known = rows["low"].notna()
+        sure = rows["separated"] & ~known
+        better = (rows["low"] > margin) | (sure & (rows["difference"] > 0))
+        worse = (rows["high"] < -margin) | (sure & (rows["difference"] < 0))
+        if better.any() and not worse.any():
+            return YES
+        within = len(rows) > 0 and margin > 0 and bool((rows["high"] <= margin).all())
+        return NO if not better.any() and (worse.any() or within) else CLOSE
+
+    @property
+    def crossing(self) -> dict[str, list[str]]:
+        """The datasets on which A is certainly better, and those on which B is; empty unless there
+        are both.
+        """
+        apart = self.rows[self.rows["separated"] & (self.rows["dataset"] != "")]
+        sides = {
+            side: list(dict.fromkeys(apart.loc[apart["difference"] * sign > 0, "dataset"]))
+            for side, sign in (("a", 1), ("b", -1))
+        }
+        return sides if all(sides.values()) else {}
+
+    @cached_property
+    def main(self) -> Mapping[str, object] | None:
+        """The row that is told: the first that is separated, else the first."""
+        rows = self.rows.sort_values("separated", ascending=False, kind="stable")
+        return None if rows.empty else rows.iloc[0].to_dict()
+
+    @property
+    def needed(self) -> int | None:
+        """How many units more would tell the two apart four times in five, if the difference stays
+        what it is; None where it is certain, or where no number is known.
+        """
+        if not self.unit:
+            return datasets_needed(self.alpha) - 1
+        one = self.main
+        if one is None or self.word() != CLOSE or not np.isfinite([one["low"], one["high"]]).all():
+            return None
+        n = float(one["n"])
+        half = (float(one["high"]) - float(one["low"])) / 2
+        if n < 2 or half <= 0:
+            return None
+        error = half / special.stdtrit(n - 1, 1 - self.alpha / 2)
+        effect = abs(float(one["difference"])) / (error * math.sqrt(n))
+        size = float(required_size(effect, alpha=self.alpha)[0]) if effect > 0 else math.inf
+        return max(int(size - n), 1) if size <= FAR else None
+
+
+@dataclass(frozen=True)
+class Question:
+    """Is `a` better than `b`?
+
+    Attributes
+    ----------
+    verdicts : Of each kind of unit that there is; the one that decides the comparison first.
+    measures : By measure: how far `a` is better on average, low, high (alone, not corrected), n.
+    """
+
+    a: str
+    b: str
+    verdicts: Sequence[Verdict]
+    measures: pd.DataFrame
+
+    @property
+    def verdict(self) -> Verdict:
+        """The one that decides the comparison."""
+        return self.verdicts[0]
+
+
+def question(c: Comparison, a: str = "", b: str = "") -> Question:
+    """The question about two methods; by default about the leader and the next, or the control.
+
+    Raises
+    ------
+    ValueError
+        A method is not compared, or both are one.
+    """
+    unknown = [method for method in (a, b) if method and method not in c.order]
+    if unknown:
+        methods = ", ".join(c.order)
+        raise ValueError(f"`pair`: {unknown[0]!r} is not among the methods {methods}.")
+    if a and a == b:
+        raise ValueError(f"`pair`: {a!r} is named twice. Name two methods.")
+    a = a or next(m for m in c.order if m != b)
+    b = b or next(m for m in [c.options["control"], *c.order] if m not in (None, a))
+    verdicts = list(_verdicts(c, a, b))
+    verdicts.sort(key=lambda one: one.unit != c.decides_over)
+    measures = measures_of_pair(c, a, b)[["difference", "low", "high", "n"]]
+    if not verdicts:
+        rows = measures.assign(dataset="", separated=False, low=np.nan, high=np.nan)
+        rows = rows.loc[c.fusion.by_weight] if c.on == FUSED else rows.loc[[c.on]]
+        verdicts = [Verdict("", rows.rename_axis("measure").reset_index(), c.options["alpha"])]
+    return Question(a, b, verdicts, measures)
+
+
+def _verdicts(c: Comparison, a: str, b: str) -> Iterator[Verdict]:
+    """What each kind of unit says."""
+    alpha = c.options["alpha"]
+    over = "" if c.deciding is None else c.deciding.test.over
+    for unit in ("answers", "instances", "folds", "repeats", "datasets"):
+        if unit == over and unit == c.decides_over and unit != "folds":
+            rows = _decided(c, a, b)
+        elif unit == "datasets":
+            continue
+        else:
+            rows = _tested(_tests(c, unit), a, b)
+        if len(rows):
+            yield Verdict(unit, rows, alpha)
+
+
+def _tests(c: Comparison, unit: str) -> Mapping[str, PairTests]:
+    if unit != "repeats":
+        return c.tests_over(unit)
+    if c.study.repeats is None or len(c.order) > MOST_METHODS:
+        return {}
+    from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
+
+    measures = c.study.measures if c.on == FUSED else [c.on]
+    return compare_all_repeats(c.study, {}, measures, alpha=c.options["alpha"])
+
+
+def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:
+    """The rows of the pair, A first."""
+    several = len(tests) > 1
+    parts = [one.pairs.assign(dataset=dataset if several else "") for dataset, one in tests.items()]
+    if not parts:
+        return pd.DataFrame()
+    rows = pd.concat(parts)
+    rows = rows[rows["method_a"].isin([a, b]) & rows["method_b"].isin([a, b])]
+    rows = better_first(rows, rows["method_a"] == b).reset_index(drop=True)
+    rows = rows[rows["difference"].notna()]
+    return rows[["measure", "dataset", "difference", "low", "high", "separated", "n"]]
+
+
+def _decided(c: Comparison, a: str, b: str) -> pd.DataFrame:
+    """The row of the test that decides, in the units of the measure where it is one.
+
+    By one measure, a difference of net flows is a difference of values over the dataset's range:
+    the mean range, by which each dataset counts alike, brings it back.
+    """
+    assert c.deciding is not None
+    rows = _tested(c.tests_over("datasets"), a, b)
+    table = getattr(c.deciding.result, "table", pd.DataFrame())
+    if rows.empty or not {"low", "high", "mean_difference"} <= {*table}:
+        return rows.assign(low=np.nan, high=np.nan)
+    row = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
+    row = better_first(row, row["method_a"] == b)
+    scale = 1.0
+    if c.on != FUSED:
+        n = len(c.order)
+        scale = float((c.table.max(axis=1) - c.table.min(axis=1)).mean()) * (n - 1) / n
+    told = row[["mean_difference", "low", "high"]].to_numpy() * scale
+    rows[["difference", "low", "high"]] = told
+    return rows

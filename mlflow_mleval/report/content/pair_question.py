@@ -1,0 +1,178 @@
+"""The reader's question, "Is A better than B?": the verdict in a line, the differences by measure,
+and what would settle it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
+from mlflow_mleval.analysis.question import CLOSE, NO, YES, Question, Verdict
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import Asked, Data, Said, Sentence, claim, joined, listed, name
+from mlflow_mleval.report.text import confidence, number
+from mlflow_mleval.sentences import count, in_words
+
+#: Measures in whose units a verdict by all together is told; rows of the forest plot.
+TOLD, ROWS = 2, 24
+CLAIMS = {YES: "use one", NO: "separated", CLOSE: "best set"}
+_MORE = {
+    "answers": "more questions",
+    "instances": "more instances",
+    "repeats": "more runs of each, with other seeds",
+    "datasets": "more datasets",
+}
+
+
+def title(q: Question) -> str:
+    return f"Is {name(q.a)} better than {name(q.b)}?"
+
+
+def sentence(c: Comparison, q: Question) -> Sentence:
+    """The question and its verdict."""
+    v = q.verdict
+    key = CLAIMS[v.word()] if v.unit else "ahead"
+    return Sentence(f"{title(q)} {v.word()}: {_told(c, q, v)}", claim(key))
+
+
+def _told(c: Comparison, q: Question, v: Verdict) -> str:
+    """By how much, with its interval, of what; and why no more can be said."""
+    if sides := v.crossing:
+        where = " and ".join(
+            f"{name(m)} on {listed(sides[side])}" for m, side in ((q.a, "a"), (q.b, "b"))
+        )
+        return f"it depends. Certainly better are {where}."
+    one = v.main
+    assert one is not None
+    size, ends = float(one["difference"]), [float(one["low"]), float(one["high"])]
+    better, worse = (q.a, q.b) if size >= 0 else (q.b, q.a)
+    if size < 0:
+        size, ends = -size, [-ends[1], -ends[0]]
+    what = "all measures together" if one["measure"] == FUSED else name(one["measure"])
+    by = f"net flow {number(size, 2)}" if one["measure"] == FUSED else number(size, 2)
+    if np.isfinite(ends).all():
+        level = confidence(c.options["alpha"])
+        by += f", {level} interval {number(ends[0], 2)} to {number(ends[1], 2)}"
+    on = f" on {name(one['dataset'])}" if one["dataset"] else ""
+    lead = f"{name(better)} is better than {name(worse)} in {what}{on} ({by})"
+    if v.word() == CLOSE:
+        lead = f"{name(better)} is ahead in {what}{on} ({by})"
+        if not size:
+            lead = f"they are level in {what}{on}"
+    own = f", {_own(c, q, better)}" if one["measure"] == FUSED else ""
+    return f"{lead}{own}. {_of(c, v)}"
+
+
+def _own(c: Comparison, q: Question, better: str) -> str:
+    """The difference by the measures of most weight, in their own units."""
+    parts = []
+    for m in c.fusion.by_weight[:TOLD]:
+        size = float(q.measures.loc[m, "difference"]) * (1 if better == q.a else -1)
+        parts.append(f"{number(abs(size), 2)} {'better' if size >= 0 else 'worse'} in {name(m)}")
+    return joined(parts)
+
+
+def _of(c: Comparison, v: Verdict) -> str:
+    """Of what it is a claim, or why it is none."""
+    n = len(c.study.datasets)
+    if v.unit:
+        units = int(v.main["n"]) if v.main else 0
+        of = {
+            "datasets": v.of,
+            "repeats": f"{v.of}, {units} runs each",
+            "folds": f"{v.of}, {units} folds",
+        }
+        return f"That is about {of.get(v.unit, f'these {units:,} {v.unit}')}."
+    if n > 1:
+        return f"{in_words(n).capitalize()} datasets cannot tell methods apart."
+    if c.study.repeats is None:
+        return "One run each: chance is not excluded."
+    return "Too few runs of each to exclude chance."
+
+
+def needed(c: Comparison, v: Verdict) -> str:
+    """What would settle it; empty where it is settled."""
+    if v.word() != CLOSE or v.crossing:
+        return ""
+    n = len(c.study.datasets)
+    if not v.unit and n > 1:
+        more = count(max(datasets_needed(v.alpha) - n, 1), "more dataset")
+        return f"{more}, or three runs of each method on every one of these."
+    if not v.unit:
+        return f"{v.needed} {_MORE['repeats']}."
+    if v.needed and v.unit in _MORE:
+        return f"About {v.needed:,} {_MORE[v.unit]}, if the difference stays what it is."
+    if v.unit == "folds":
+        return "Runs with other seeds, or answers one by one: folds of the same data add little."
+    return "No number that anybody would collect: the two are as good as equal."
+
+
+def block(c: Comparison, q: Question, texts: Sequence[str], command: str) -> Asked:
+    """The verdicts with their forest plots, and the sentences of the decision."""
+    said = [_said(c, q, v) for v in q.verdicts]
+    about = {"question": title(q), "said": said, "pair": {"a": q.a, "b": q.b}, "command": command}
+    return Asked(texts, "answer", depth=doc.ALWAYS, **about)
+
+
+def _said(c: Comparison, q: Question, v: Verdict) -> Said:
+    rows = v.rows.assign(decides=True)
+    alone = q.measures.rename_axis("measure").reset_index().assign(dataset="", separated=False)
+    fused = bool(v.unit) and set(rows["measure"]) == {FUSED}
+    if fused or (v.unit == "datasets" and len(alone) > 1):
+        other = alone[~alone["measure"].isin(rows["measure"])]
+        rows = pd.concat([rows, other.assign(decides=False)], ignore_index=True)
+    told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
+    return Said(
+        v.of or "what is there",
+        v.word(),
+        _told(c, q, v),
+        needed(c, v),
+        list(map(_row, told.to_dict("records"))),
+    )
+
+
+def _row(row: dict[str, object]) -> Data:
+    """A row of the forest plot: places in percent of a scale of its own, and what is written."""
+    low, size, high = (float(row[key]) for key in ("low", "difference", "high"))
+    reach = 1.12 * max([abs(x) for x in (low, size, high) if np.isfinite(x)] + [1e-12])
+    measure = "all together, net flow" if row["measure"] == FUSED else name(row["measure"])
+    label = f"{measure} on {name(row['dataset'])}" if row["dataset"] else measure
+    ends = [x if np.isfinite(x) else None for x in (low, high)]
+    places = [None if x is None else round(50 + 50 * x / reach, 3) for x in (*ends, size)]
+    interval = "" if None in ends else f"{number(low, 2)} to {number(high, 2)}"
+    sign = "+" if size > 0 else ""
+    return {
+        "label": label,
+        "places": places,
+        "difference": sign + number(size, 2),
+        "interval": interval,
+        "data": {
+            "low": ends[0],
+            "high": ends[1],
+            "size": size,
+            "apart": bool(row["separated"]),
+            "decides": bool(row["decides"]),
+            "reach": reach,
+        },
+    }
+
+
+def data(q: Question) -> Data:
+    """For JSON: the pair, the verdicts in the order of the page, and each measure alone."""
+    verdicts = [
+        {
+            "of": v.of,
+            "over": v.unit,
+            "verdict": v.word(),
+            "needed": v.needed,
+            "crossing": v.crossing,
+            "rows": v.rows,
+        }
+        for v in q.verdicts
+    ]
+    measures = q.measures.rename_axis("measure").reset_index()
+    return {"question": {"a": q.a, "b": q.b, "verdicts": verdicts, "measures": measures}}

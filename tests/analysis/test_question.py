@@ -1,0 +1,115 @@
+"""Is A better than B? The verdict on a pair is that of the tests which the comparison holds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.question import CLOSE, NO, YES, Verdict, question
+from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.pair_question import needed, sentence
+from mlflow_mleval.study import Study
+
+
+def rows(methods, datasets="abcdefgh", seeds=(0,), noise=0.01):
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(
+        {"dataset": d, "method": m, "auc": mean + rng.normal(0, noise)}
+        for d in datasets
+        for m, mean in methods.items()
+        for _ in seeds
+    )
+
+
+def repeated(methods, seeds):
+    frame = rows(methods, "a", range(seeds))
+    frame["repeat"] = frame.groupby("method").cumcount()
+    index = ["dataset", "method"]
+    values = frame.groupby(index)[["auc"]].mean()
+    repeats = frame.set_index([*index, "repeat"])[["auc"]]
+    return Study(values, {"auc": "max"}, repeats=repeats)
+
+
+@pytest.mark.parametrize("on", ["fused", "auc"])
+def test_over_datasets_it_says_what_the_deciding_test_says(on):
+    frame = rows({"x": 0.95, "y": 0.94, "z": 0.7})
+    frame["f1"] = frame["auc"] / 2
+    found = compare(Study.from_frame(frame), on=on)
+    for a in "xyz":
+        for b in {*"xyz"} - {a}:
+            verdict = question(found, a, b).verdict
+            asked = YES if (a, b) in found.separated else NO if (b, a) in found.separated else CLOSE
+            row = verdict.main
+            assert (verdict.unit, verdict.word()) == ("datasets", asked)
+            assert row["separated"] == (not row["low"] <= 0 <= row["high"])
+            mirrored = question(found, b, a).verdict.main
+            assert row["low"] == pytest.approx(-mirrored["high"])
+    assert question(found).a == found.leader and question(found, b="x").b == "x"
+    own = compare(Study.from_frame(frame), on="auc")
+    size = question(own, "x", "z").verdict.main["difference"]
+    means = own.table.mean()
+    assert size == pytest.approx(means["x"] - means["z"], rel=0.05)
+
+
+def test_one_dataset_trained_again_says_what_compare_over_repeats_says():
+    close = compare(repeated({"x": 0.946, "y": 0.944}, 5))
+    verdict = question(close).verdict
+    (tests,) = compare_all_repeats(close.study, {}).values()
+    assert (verdict.unit, verdict.word(), verdict.of) == (
+        "repeats",
+        CLOSE,
+        "this data trained again",
+    )
+    row, expected = verdict.main, tests.pairs.iloc[0]
+    assert abs(row["difference"]) == pytest.approx(abs(expected["difference"]))
+    assert row["high"] - row["low"] == pytest.approx(expected["high"] - expected["low"])
+    text = plain(sentence(close, question(close)).text)
+    assert "φ" not in text and "net flow" not in text and "TOO CLOSE" in text and "5 runs" in text
+    assert needed(close, verdict).endswith(
+        "more runs of each, with other seeds, if the difference stays what it is."
+    )
+
+
+def test_single_runs_do_not_exclude_chance():
+    found = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94}, "a")))
+    text = plain(sentence(found, question(found)).text)
+    assert "TOO CLOSE" in text and text.endswith("One run each: chance is not excluded.")
+    assert needed(found, question(found).verdict) == "5 more runs of each, with other seeds."
+    several = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94}, "abc")))
+    assert "Three datasets cannot tell" in plain(sentence(several, question(several)).text)
+    assert needed(several, question(several).verdict).startswith("3 more datasets, or three runs")
+
+
+def verdict_of(*limits, dataset=""):
+    table = [
+        {"measure": f"m{i}", "dataset": dataset, "low": low, "high": high}
+        | {"difference": (low + high) / 2, "separated": low > 0 or high < 0, "n": 9}
+        for i, (low, high) in enumerate(limits)
+    ]
+    return Verdict("answers", pd.DataFrame(table), 0.05)
+
+
+@pytest.mark.parametrize(
+    ("limits", "margin", "word"),
+    [
+        ([(0.01, 0.03)], 0, YES),
+        ([(0.01, 0.03)], 0.02, CLOSE),
+        ([(0.01, 0.03)], 0.03, NO),
+        ([(-0.03, -0.01)], 0, NO),
+        ([(-0.01, 0.01)], 0, CLOSE),
+        ([(-0.01, 0.01)], 0.01, NO),
+        ([(0.01, 0.03), (-0.01, 0.01)], 0, YES),
+        ([(0.01, 0.03), (-0.03, -0.01)], 0, CLOSE),
+        ([(-0.03, -0.01), (-0.01, 0.01)], 0, NO),
+    ],
+)
+def test_a_margin_moves_the_verdict(limits, margin, word):
+    assert verdict_of(*limits).word(margin) == word
+
+
+def test_methods_that_are_not_there_are_named():
+    found = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94})))
+    for pair, offender in ((("x", "q"), "'q'"), (("x", "x"), "'x' is named twice")):
+        with pytest.raises(ValueError, match=offender):
+            question(found, *pair)
