@@ -175,7 +175,8 @@ def _options(choices: Choices) -> dict[str, Any]:
     """The choices that `compare` takes."""
     from mlflow_mleval.analysis.comparison import compare
 
-    return _of(compare, choices)
+    papers = {"order": "mean-rank", "ties": "ignore"} if choices.get("as_in_papers") else {}
+    return _of(compare, choices) | papers
 
 
 def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> Study | NoRunsError:

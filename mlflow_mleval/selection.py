@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from mlflow_mleval.secrets import masked, without_passwords
@@ -48,6 +49,8 @@ class Selection:
     experiment_ids: Sequence[str] = ()
     experiment_names: Sequence[str] = ()
     run_ids: Sequence[str] = ()
+    exclude_runs: Sequence[str] = ()
+    since: str | None = None
     filter_string: str = ""
     method_by: Sequence[str] = ()
     dataset_by: str | None = None
@@ -99,6 +102,8 @@ class Selection:
                     )
 
     def _check_rules(self) -> None:
+        if self.since is not None:
+            started(self.since)
         for name in ("children", "step"):
             policy = getattr(self, name)
             if policy is not None and not best_metric(policy):
@@ -156,43 +161,71 @@ class Selection:
         """The same as options of the command line: flags and what follows them."""
         for name, value in self.arguments().items():
             for text in [value] if isinstance(value, str) else value:
-                yield FLAGS[name][-1 if text.startswith("-") else 0], text
+                flag, _, key = FLAGS[name][-1 if text.startswith("-") else 0].partition(" ")
+                yield flag, f"{key}={text}" if key else text
 
 
-#: By argument, how it is typed on the command line: the short flag, and the long one.
+#: By argument, how it is typed on the command line: the short flag, and the long one; or the flag
+#: and the key that goes before the value.
 FLAGS: dict[str, tuple[str, ...]] = {
-    "experiment_ids": ("-x", "--experiment-id"),
+    "experiment_ids": ("-n", "--experiment-name"),
     "experiment_names": ("-n", "--experiment-name"),
     "run_ids": ("--run-id",),
+    "exclude_runs": ("--exclude run",),
+    "since": ("--since",),
     "filter_string": ("--filter",),
     "method_by": ("--method-by",),
     "dataset_by": ("--dataset-by",),
     "methods": ("--method",),
-    "exclude_methods": ("--exclude-method",),
+    "exclude_methods": ("--exclude method",),
     "datasets": ("--dataset",),
-    "exclude_datasets": ("--exclude-dataset",),
-    "repeats_by": ("--repeats-by",),
-    "folds_by": ("--folds-by",),
-    "children": ("--children",),
-    "step": ("--step",),
+    "exclude_datasets": ("--exclude dataset",),
+    "repeats_by": ("--read repeats-by",),
+    "folds_by": ("--read folds-by",),
+    "children": ("--read children",),
+    "step": ("--read step",),
     "measures": ("-m", "--measure"),
-    "exclude_measures": ("--exclude-measure",),
+    "exclude_measures": ("--exclude measure",),
     "minimize": ("--min",),
     "maximize": ("--max",),
     "directions": ("--directions",),
-    "percent": ("--percent",),
-    "name_as": ("--name-as",),
-    "duplicates": ("--duplicates",),
+    "percent": ("--read percent",),
+    "name_as": ("--read name-as",),
+    "duplicates": ("--read duplicates",),
     "missing": ("--missing",),
 }
 #: Of these, None says that nothing was said, and no name that there shall be none.
 _UNSAID = ("methods", "datasets", "measures")
 #: What a table of results does not have.
 _OF_STORES = (
-    *("experiment_ids", "experiment_names", "run_ids", "filter_string"),
-    *("children", "step"),
+    *("experiment_ids", "experiment_names", "run_ids", "exclude_runs", "since"),
+    *("filter_string", "children", "step"),
 )
 _SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
+
+
+_SPAN = re.compile(r"(\d{1,6})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def started(since: str) -> int:
+    """The time in milliseconds after which a run starts: a span before now, or a date of this
+    place; else a ValueError.
+
+    >>> started("2026-11-16T08:30+00:00")
+    1794817800000
+    """
+    try:
+        if span := _SPAN.fullmatch(since):
+            begin = datetime.now() - timedelta(**{_UNITS[span[2]]: int(span[1])})
+        else:
+            begin = datetime.fromisoformat(since)
+        return max(0, int(begin.timestamp() * 1000))
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(
+            f"`since` must be a span such as 7d, 12h or 2w, or a date such as 2026-11-16, got "
+            f"{since!r}."
+        ) from None
 
 
 def key_of(rule: str) -> tuple[str, str]:

@@ -166,7 +166,7 @@ def test_slices_that_units_do_not_have_are_refused():
 
 def test_folds_are_tested_as_the_protocol_says():
     asked = ["gate", "-n", "folds", "better", "--champion", "champion", "-m", "f1"]
-    silent, said = (as_json(*asked, "--all", *more) for more in ([], ["--ratio", "0.5"]))
+    silent, said = (as_json(*asked, "--all", *more) for more in ([], ["--protocol", ":ratio=0.5"]))
     assert "Say protocol and ratio" in " ".join(silent["notes"])
     assert "Say protocol and ratio" not in " ".join(said["notes"])
     assert said["rows"][0]["low"] < silent["rows"][0]["low"]
@@ -514,7 +514,7 @@ def test_what_is_lost_does_not_ship(db):
 
 
 def test_the_published_study_says_once_what_is_lost(db):
-    run("demo", "-q")
+    run("demo")
     found = run("gate", "-n", "madjarov2012", "HOMER", "--champion", "RF-PCT", code=3).output
     assert "micro_precision    ↑        10  −0.2" in found and "0 [0, 0]" not in found
     assert found.count("lacks") == 1 and "lacks 1 of 11 units" in found

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import mlflow_mleval
 from mlflow_mleval.cli import main
+from mlflow_mleval.cli.command import leaves
 from mlflow_mleval.selection import FLAGS, Selection, command_line
 from mlflow_mleval.store.query import load_study
 
@@ -23,6 +24,8 @@ CHOSEN = Selection(
     experiment_ids=["1", "-2"],
     experiment_names=["my study", "x'y"],
     run_ids="abc",
+    exclude_runs=["d", "e"],
+    since="7d",
     filter_string="tags.a = '1'",
     method_by=["param:model", "param:lr"],
     dataset_by="input",
@@ -44,9 +47,9 @@ def test_it_holds_what_load_study_takes_and_each_argument_has_a_flag():
 
 @pytest.mark.parametrize("command", ["rank", "compare", "report", "runs", "profile"])
 def test_commands_take_these_flags(command):
-    taken = {option.name: option.opts for option in main.commands[command].params}
-    for name in {*FLAGS} & {*taken}:
-        assert {*FLAGS[name]} == {*taken[name]}
+    for option in leaves(main.commands[command].params):
+        if option.name in FLAGS:
+            assert {*FLAGS[option.name]} == ({option.words} if option.into else {*option.opts})
 
 
 def parsed(line):
@@ -57,9 +60,13 @@ def parsed(line):
 
 def test_the_command_that_it_prints_chooses_the_same():
     line = command_line(["mleval", "report"], CHOSEN.options())
-    assert parsed(line) == CHOSEN
-    assert "-x 1 --experiment-id=-2" in line and "--missing worst" in line
-    assert "--exclude" not in line
+    names = (
+        *CHOSEN.experiment_ids,
+        *CHOSEN.experiment_names,
+    )  # where a name is typed, an id may be
+    assert parsed(line) == replace(CHOSEN, experiment_ids=(), experiment_names=names)
+    assert "-n 1 --experiment-name=-2" in line and "--missing worst" in line
+    assert "--exclude run=d --exclude run=e --since 7d" in line and "--exclude method" not in line
     assert parsed("mleval report") == Selection()
 
 
@@ -83,6 +90,7 @@ def test_a_command_line_shows_no_password():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
+        ({"since": "yesterday"}, "`since` must be a span such as 7d, 12h or 2w, or a date"),
         ({"missing": "wrost"}, "`missing` must be one of .* Did you mean 'worst'"),
         (
             {"duplicates": "best:"},

@@ -455,7 +455,7 @@ def make(pictures: Path, names: list[str]) -> None:
     """Those of the report, of the page, and of MLflow's own pages."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        demo = [sys.executable, "-c", "from mlflow_mleval.cli import main; main()", "demo", "-q"]
+        demo = [sys.executable, "-c", "from mlflow_mleval.cli import main; main()", "demo"]
         subprocess.run(demo, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         with browser(folder / "chrome") as chrome, server(folder) as url:
             os.environ["MLFLOW_TRACKING_URI"] = url

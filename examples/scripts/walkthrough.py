@@ -125,15 +125,15 @@ terminal(
 
 # %%
 chosen = (
-    "-n cancer -n digits -n wine --method-by param:model --children best:val_acc --duplicates "
-    "best:val_acc"
+    "-n cancer -n digits -n wine --method-by param:model --read children=best:val_acc "
+    "--read duplicates=best:val_acc"
 )
 terminal(f"mleval rank {chosen} --max test_acc --max val_acc --min val_loss")
 
 # %% [markdown]
-# **The ranking** is of the means over the seeds, and shows their spread. `--children best:val_acc`
-# takes the best trial of each search. The metric that chose is not compared, and a doubt says among
-# how many it chose.
+# **The ranking** is of the means over the seeds, and shows their spread.
+# `--read children=best:val_acc` takes the best trial of each search. The metric that chose is not
+# compared, and a doubt says among how many it chose.
 
 # %%
 terminal(f"mleval rank {chosen} --max test_acc --max val_acc")

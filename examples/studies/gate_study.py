@@ -173,7 +173,7 @@ class Store:
     def judge(self, answers: Answers, margin: float) -> dict[str, Any]:
         """The verdict on these answers."""
         sides = [self.log(side, answers.columns) for side in (answers.candidate, answers.champion)]
-        asked = ("--table", "answers.json", "--instance-by", "question", "--max", "score")
+        asked = ("--read", "table=answers.json", "--read", "instance-by=question", "--max", "score")
         return self.gate(*sides, *asked, "--margin", f"score={margin:g}", *answers.options)
 
 

@@ -84,7 +84,7 @@ def command(*args: str, methods: int, datasets: int, units: int = 1, unit: str =
     def page(rng: np.random.Generator, folder: Path) -> bool:
         file = folder / "results.csv"
         results(rng, methods, datasets, units, unit).to_csv(file, index=False)
-        called = [args[0], str(file), *args[1:], "--output", "json", "--quiet"]
+        called = [args[0], str(file), *args[1:], "--output", "json"]
         done = CliRunner().invoke(mleval, called, catch_exceptions=False)
         if done.exit_code:
             raise click.ClickException(done.output)

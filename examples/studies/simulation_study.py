@@ -138,7 +138,7 @@ def verdicts(rng: Generator, n: int) -> Table:
         "and tests of pairs go by the datasets that both finished.",
         {
             "worst, counted as failure": (
-                "not finishing is said to be a failure (`--missing-is-failure`), and here "
+                "not finishing is said to be a failure (`--missing worst:failure`), and here "
                 "it is none"
             ),
         },

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from importlib.resources import as_file, files
 from itertools import chain
@@ -22,7 +21,9 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     Command,
     Option,
+    Target,
     as_option,
+    give,
     in_options,
     is_stream,
     live_address,
@@ -30,7 +31,6 @@ from mlflow_mleval.cli.command import (
     provenance,
     say,
     width,
-    write,
     write_all,
 )
 from mlflow_mleval.cli.commands import evaluate, gate, heeded, profile, run_over
@@ -38,7 +38,8 @@ from mlflow_mleval.package import __version__
 from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Choices, Selection
 
-_STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
+#: What the tests of a study heed beside.
+_TESTED = (*opt.fusion, *opt.tests, opt.level)
 #: Where the help of `mleval` ends; the lines are not wrapped.
 EPILOG = """\b
 Completion in bash (or zsh_source, fish_source):
@@ -99,11 +100,10 @@ main.add_command(gate)
             ),
         ),
         opt.timeout,
-        opt.quiet_alone,
     ],
 )
 @click.argument("file", type=click.Path(exists=True))
-def import_(file: str, experiment_name: str | None, conventions: str, quiet: bool) -> None:
+def import_(file: str, experiment_name: str | None, conventions: str) -> None:
     """Put a file of results into the store.
 
     Each method gets one run per dataset. FILE is CSV or parquet, in long form (measure, dataset,
@@ -125,7 +125,7 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
     if Path(file).is_dir():
         from mlflow_mleval.training.delivery import send_unsent
 
-        with progress("importing", quiet) as step:
+        with progress("importing") as step:
             click.echo(send_unsent(file, experiment_name=experiment_name, progress=step).summary())
         return
     from mlflow_mleval.files.harness_logs import holds_instances
@@ -134,18 +134,18 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
         from mlflow_mleval.report.text import terminal
         from mlflow_mleval.store.importing import import_answers
 
-        with progress("importing", quiet) as step:
+        with progress("importing") as step:
             done = import_answers(
                 file, experiment_name=experiment_name or Path(file).stem, progress=step
             )
         done = replace(done, warnings=tuple(map(in_options, done.warnings)))
         click.echo("\n".join(map(terminal, done.summary().splitlines())))
         return
-    click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
+    click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions))
 
 
-@main.command(params=[*opt.selection, opt.folds_by, *opt.measures, opt.timeout, *opt.output])
-def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
+@main.command(params=[*opt.selection, opt.read(*opt.reading), opt.timeout, opt.output])
+def runs(output: str | None, **choices: Any) -> None:
     """Show what the store or some runs hold, and how to rank them.
 
     Without a selection it lists the experiments. Of a selection it lists methods, datasets,
@@ -161,15 +161,15 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
     from mlflow_mleval.report.content.listings import found_document
     from mlflow_mleval.store.survey import take_stock
 
-    chosen = opt.chosen_format(format, filename)
-    with progress("reading", quiet, "runs") as step:
+    to = opt.target(output)
+    with progress("reading", "runs") as step:
         study, survey = take_stock(Selection.of(choices), progress=step)
     study = None if study is None else study.worded(as_option)
-    write(found_document(study, survey.worded(as_option)).render(chosen, width()), filename, quiet)
+    give(found_document(study, survey.worded(as_option)), to)
 
 
-@main.command(params=[*opt.output])
-def measures(format: str | None, filename: str | None, quiet: bool) -> None:
+@main.command(params=[opt.output])
+def measures(output: str | None) -> None:
     """List the known measures and the named sets of measures.
 
     Each measure comes with its direction, range and source.
@@ -180,24 +180,22 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
     """
     from mlflow_mleval.report.content.listings import measures_document
 
-    write(measures_document().render(opt.chosen_format(format, filename), width()), filename, quiet)
+    give(measures_document(), opt.target(output))
 
 
 @main.command(
     params=[
-        *_STUDY,
-        *opt.fusion,
-        *opt.tests,
-        opt.level,
+        *opt.selection,
+        opt.read(*opt.reading),
+        opt.missing,
+        *_TESTED,
         opt.timeout,
-        *opt.output,
+        opt.output,
         opt.verbose,
     ]
 )
 @opt.results
-def rank(
-    format: str | None, filename: str | None, quiet: bool, verbose: bool, **choices: Any
-) -> None:
+def rank(output: str | None, verbose: bool, **choices: Any) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
 
     PROMETHEE II gives the methods net flows on each dataset; their mean orders them over all. FILE
@@ -210,40 +208,32 @@ def rank(
       mleval rank leaderboard.csv --max value
       mleval rank wandb_export.csv --method-by param:model --dataset-by param:data
     """
-    chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices, quiet)
-    _render(comparison, "ranking", chosen, filename, quiet, verbose)
+    to = opt.target(output)
+    comparison = _compare(choices)
+    _render(comparison, "ranking", to, verbose)
 
 
 @main.command(
     params=[
-        *_STUDY,
-        *opt.fusion,
+        *opt.selection,
+        opt.read(*opt.reading, *opt.answers, opt.shared),
+        opt.missing,
         opt.over,
-        *opt.tests,
-        opt.level,
-        *opt.protocol,
-        opt.pairing,
-        opt.dependent,
+        *_TESTED,
+        opt.folds(opt.pairing, opt.dependent),
         opt.cluster,
-        *opt.answers,
-        opt.difference,
-        opt.by_seed,
         opt.rope,
-        opt.next_dataset,
-        opt.swaps,
-        opt.seed,
+        opt.seeds(opt.swaps),
         opt.timeout,
-        *opt.output,
-    ]
+        opt.output,
+    ],
+    common=["--over", "--method", "--cluster"],
 )
 @click.argument("runs", nargs=-1, metavar="[FILE|RUN …]")
 def compare(
     over: str,
     runs: tuple[str, ...],
-    format: str | None,
-    filename: str | None,
-    quiet: bool,
+    output: str | None,
     **choices: Any,
 ) -> None:
     """Test which methods really differ, pair by pair.
@@ -264,62 +254,49 @@ def compare(
       mleval compare -n mystudy --over repeats -m f1 --dataset yeast
       mleval compare --over instances RUN_A RUN_B --cluster passage
     """
-    chosen = opt.chosen_format(format, filename)
+    to = opt.target(output)
     results = opt.file_among(runs)
     choices["run_ids"] = (*choices["run_ids"], *(() if results else runs))
     choices = {**heeded(over, choices), "results": results}
     if over == "datasets":
-        comparison = _compare(choices, quiet)
-        _render(comparison, "pairs", chosen, filename, quiet)
+        comparison = _compare(choices)
+        _render(comparison, "pairs", to)
     else:
-        run_over(over, choices, chosen, filename, quiet)
+        run_over(over, choices, to)
 
 
 @main.command(
     params=[
-        *_STUDY,
-        opt.redundancy,
-        *opt.fusion,
-        *opt.tests,
-        opt.level,
-        *opt.protocol,
-        opt.pairing,
-        opt.rope,
-        opt.next_dataset,
+        *opt.selection,
+        opt.read(*opt.reading, *opt.answers, opt.shared),
+        opt.missing,
+        *_TESTED,
+        opt.folds(opt.pairing),
         opt.cluster,
-        *opt.answers,
-        opt.weightings,
-        opt.seed,
+        opt.rope,
+        opt.seeds(opt.weightings),
         opt.pair,
         Option(
             "Output",
             "--log",
-            is_flag=True,
+            is_flag=False,
+            flag_value="",
+            metavar="[=NAME]",
             help=(
-                "Store the report as a run in MLflow, too, so that others find it in the UI, and "
-                "write the run's id to stdout, or its address to a terminal. The same report "
-                "again updates its run."
+                "Store the report as a run in MLflow, too. It lies in the experiment of its runs, "
+                "or in that of this name; its id goes to stdout, its address to a terminal. The "
+                "same report again updates its run."
             ),
         ),
-        Option(
-            "Output",
-            "--log-to",
-            metavar="NAME",
-            help="The same in this experiment. Default: that of the runs.",
-        ),
         opt.timeout,
-        *opt.output,
-        opt.verbose,
-    ]
+        opt.output,
+    ],
+    common=["--log", "--control"],
 )
 @opt.results
 def report(
-    format: str | None,
-    filename: str | None,
-    quiet: bool,
-    verbose: bool,
-    log: bool,
-    log_to: str | None,
+    output: str | None,
+    log: str | None,
     pair: tuple[str, str] | None,
     **choices: Any,
 ) -> None:
@@ -336,26 +313,24 @@ def report(
       mleval report -n mystudy --pair xgb lgbm
       mleval report -n mystudy --missing worst --output latex
     """
-    if choices["results"] and (log or log_to):
+    if choices["results"] and log is not None:
         raise click.UsageError(
             "--log: the report of a file is of no runs to store it with. Import the file first: "
             "mleval import."
         )
-    if filename is None and format is None:
-        filename = "mleval_report.html"
-    chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices, quiet, stability=True)
-    made = _render(comparison, "report", chosen, filename, quiet, verbose, pair or ())
-    if log or log_to:
-        run_id = _log(made, comparison, choices, log_to)
-        if is_stream(filename):
-            say(f"logged as run {run_id}", quiet)
+    to = opt.target(output or "mleval_report.html")
+    comparison = _compare(choices, stability=True)
+    made = _render(comparison, "report", to, to.format == "table", pair or ())
+    if log is not None:
+        run_id = _log(made, comparison, choices, log or None)
+        if is_stream(to.filename):
+            say(f"logged as run {run_id}")
         else:
             click.echo(_address(run_id) if sys.stdout.isatty() else run_id)
 
 
-@main.command(params=[opt.quiet_alone, opt.verbose])
-def demo(quiet: bool, verbose: bool) -> None:
+@main.command(params=[opt.verbose])
+def demo(verbose: bool) -> None:
     """Import, rank and test a published study, and report on it.
 
     The study has 12 methods, 11 datasets and 18 measures. It goes to sqlite:///mlflow.db in this
@@ -368,12 +343,12 @@ def demo(quiet: bool, verbose: bool) -> None:
     os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
     name = "madjarov2012"
     with as_file(files("mlflow_mleval") / "data" / f"{name}.csv") as path:
-        click.echo(_import(path, name, "mulan", quiet))
+        click.echo(_import(path, name, "mulan"))
     choices = {"experiment_names": (name,), "missing": "worst"}
-    comparison = _compare(choices, quiet, stability=True)
-    _log(_render(comparison, "report", "html", "mleval_report.html", quiet), comparison, choices)
+    comparison = _compare(choices, stability=True)
+    _log(_render(comparison, "report", opt.target("mleval_report.html")), comparison, choices)
     click.echo()
-    _render(comparison, "ranking", "table", None, quiet, verbose)
+    _render(comparison, "ranking", opt.target(None), verbose)
     click.echo(
         "\nThe report is in mleval_report.html, its data in mleval_report_data/, and both in "
         "MLflow.\n\nNext:\n"
@@ -412,36 +387,30 @@ def mcp(skill: bool) -> None:
     serve(main.commands)
 
 
-def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> str:
+def _import(path: Path, experiment_name: str, conventions: str) -> str:
     """Import, and say what was done in lines that are safe for a terminal."""
     from mlflow_mleval.report.text import terminal
     from mlflow_mleval.store.importing import import_results
 
-    with progress("importing", quiet) as step:
+    with progress("importing") as step:
         done = import_results(
             path, experiment_name=experiment_name, conventions=conventions, progress=step
         )
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
-def _compare(choices: Choices, quiet: bool, stability: bool = False) -> Any:
+def _compare(choices: Choices, stability: bool = False) -> Any:
     return compared(
         choices,
         whole=stability,
-        stage=lambda label, unit: progress(label, quiet, unit),
-        say=partial(say, quiet=quiet),
+        stage=progress,
+        say=say,
         word=as_option,
     )
 
 
 def _render(
-    comparison: Any,
-    what: str,
-    format: str,
-    filename: str | None,
-    quiet: bool,
-    verbose: bool = False,
-    pair: tuple[str, ...] = (),
+    comparison: Any, what: str, to: Target, verbose: bool = False, pair: tuple[str, ...] = ()
 ) -> Any:
     """Write what was compared, a report as a page with its data beside it, and return the
     document.
@@ -457,8 +426,8 @@ def _render(
         what,
         pair,
     )
-    page_apart = what == "report" and format == "html" and not is_stream(filename)
-    if page_apart and filename is not None:
+    filename = to.filename
+    if what == "report" and to.format == "html" and filename and not is_stream(filename):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
         if folder.is_symlink():
             raise click.ClickException(
@@ -466,16 +435,16 @@ def _render(
                 "or choose another name."
             )
         data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
-        page = (made.render(each, width()) for each in (format,))  # made when data are written
+        page = (made.render(to.format, width()) for _ in range(1))  # made when data are written
         write_all(chain(data, [(filename, page)]))
-        say(f"wrote {filename}, and its data to {folder}/", quiet)
+        say(f"wrote {filename}, and its data to {folder}/")
     else:
-        write((made.in_full if verbose else made).render(format, width()), filename, quiet)
+        give(made.in_full if verbose else made, to)
     if filename not in (None, "-"):
-        say(terminal(plain(made.brief.decision)), quiet)
+        say(terminal(plain(made.brief.decision)))
     experiments = study.source.get("experiments", ())
     if experiments and (live := live_address(one["id"] for one in experiments)):
-        say(f"compare live: {live}", quiet)
+        say(f"compare live: {live}")
     return made
 
 

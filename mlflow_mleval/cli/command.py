@@ -5,6 +5,7 @@ options as they are typed.
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import re
 import shutil
@@ -14,14 +15,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import uuid4
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, UnclearError
@@ -36,18 +39,20 @@ if TYPE_CHECKING:
 _FLAGS = 30
 #: Where a context keeps what was typed.
 _TYPED = "mlflow_mleval.typed"
+#: And a list that takes the document, where a command is called for it and writes nothing.
+TAKEN = "mlflow_mleval.taken"
 
 
 #: Options that choose experiments, or where an answer goes: the page has them otherwise.
-_NOT_OF_THE_PAGE = frozenset(
-    {"experiment_ids", "experiment_names", "format", "filename", "quiet", "log", "log_to"}
-)
+_NOT_OF_THE_PAGE = frozenset({"experiment_ids", "experiment_names", "output", "log"})
 
 
 class Option(click.Option):
     """An option under a heading of the help, which says its default, and NUMBER for a number of any
-    range.
+    range. `into` says of which joined option it is a part, and by which key.
     """
+
+    into: tuple[Joined, str] | None = None
 
     def __init__(
         self, heading: str, *names: str, metavar: str | None = None, **attributes: Any
@@ -57,6 +62,112 @@ class Option(click.Option):
             metavar = "NUMBER"
         shown = attributes.get("default") not in (None, "")
         super().__init__(names, metavar=metavar, show_default=shown, **attributes)
+
+    @property
+    def flag(self) -> str:
+        """Its long flag, whether it is typed so or as a part of another."""
+        return max(self.opts, key=len)
+
+    @property
+    def field(self) -> str:
+        """Its name in an address, and to tools."""
+        return self.flag.removeprefix("--")
+
+    def typed(self, value: str | None = None) -> tuple[str, str | None]:
+        """The flag and what follows it, with this value or with none."""
+        if self.into is None:
+            return self.flag, value
+        whole, key = self.into
+        text = "=".join(part for part in (key, value) if part)
+        return whole.flag, f":{text}" if key and whole.leads else text or None
+
+    @property
+    def words(self) -> str:
+        """What is typed, without a value."""
+        return " ".join(filter(None, self.typed()))
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        return f"'{self.words}'"
+
+    @property
+    def shown(self) -> str:
+        """A part as the help shows it: its key, and what it takes."""
+        key = self.into[1] if self.into else self.flag
+        return key if self.is_flag else f"{key}={self.make_metavar(click.Context(_NONE))}"
+
+
+class Joined(Option):
+    """Several options that are typed as one: `--read KEY=VALUE`, each time another; or, where one
+    of them leads, under the key "", its value and what follows it behind colons:
+    `--preference gaussian:s=0.1`.
+    """
+
+    def __init__(
+        self, heading: str, name: str, *, parts: Mapping[str, Option], help: str = ""
+    ) -> None:
+        own = parts.get("")
+        self.parts, self.leads = dict(parts), own is not None
+        metavar = "KEY=VALUE" if own is None else own.make_metavar(click.Context(_NONE))
+        super().__init__(
+            heading, name, multiple=True, expose_value=False, metavar=metavar, help=help
+        )
+        keys = "|".join(re.escape(key) for key in parts if key)
+        self._ends = re.compile(rf":(?=(?:{keys})(?:[=:]|$))")
+        for key, part in parts.items():
+            part = self.parts[key] = copy(part)
+            part.into = self, key
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        held: dict[str, Any] = {}
+        for text in opts.get(self.name or "", ()):
+            for at, piece in enumerate(self._ends.split(text) if self.leads else [text]):
+                key, equals, value = piece.partition("=")
+                if self.leads and at == 0:
+                    key, equals, value = "", "=", piece
+                    if not piece:
+                        continue
+                part = self.parts.get(key)
+                if part is None or bool(equals) == part.is_flag:
+                    keys = ", ".join(part.shown for name, part in self.parts.items() if name)
+                    raise click.BadParameter(f"{piece!r} is none of {keys}.", ctx, self)
+                name = str(part.name)
+                held[name] = (
+                    [*held.get(name, ()), value] if part.multiple else part.is_flag or value
+                )
+        for part in self.parts.values():
+            part.handle_parse_result(ctx, held, args)
+        return None, args
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if self.leads:
+            return self.parts[""].type.shell_complete(ctx, self, incomplete)
+        starts = [key if part.is_flag else f"{key}=" for key, part in self.parts.items()]
+        return [CompletionItem(start) for start in starts if start.startswith(incomplete)]
+
+    def records(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
+        """Its rows in the help."""
+        if not self.leads:
+            yield self.get_help_record(ctx) or ("", "")
+        for key, part in self.parts.items():
+            flag, text = part.get_help_record(ctx) or ("", "")
+            if key:
+                yield f"  {':' * self.leads}{part.shown}", text
+            else:
+                yield flag, text
+
+
+_NONE = click.Command(None)
+
+
+def leaves(options: Iterable[click.Parameter]) -> Iterator[Option]:
+    """The options that are arguments of Python: parts in the place of those that join them."""
+    for option in options:
+        if isinstance(option, Joined):
+            yield from option.parts.values()
+        elif isinstance(option, Option):
+            yield option
 
 
 class Command(click.Command):
@@ -78,7 +189,7 @@ class Command(click.Command):
             takers = [
                 name
                 for name, command in sorted(commands.items())
-                if any(typed in p.opts for p in command.params)
+                if any(typed in p.opts for p in [*command.params, *leaves(command.params)])
             ]
             if not takers:
                 raise
@@ -112,13 +223,40 @@ class Command(click.Command):
             click.echo(redacted("".join(traceback.format_exception(error))), err=True)
             raise_alone(SystemExit(1))
 
+    def __init__(self, *args: Any, common: Iterable[str] = (), **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.common = frozenset(common)
+        if len(self.params) > _FEW:
+            self.context_settings = {**self.context_settings, "help_option_names": ["--help"]}
+            self.params = [*self.params, _SHORT]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        options = [option for option in self.params if isinstance(option, Option)]
-        sections: dict[str, list[Any]] = {option.heading: [] for option in options}
-        for option in options:
-            sections[option.heading].append(option.get_help_record(ctx))
+        """All options by their headings; of the short help those that most people use."""
+        short = ctx.meta.get(_BRIEF)
+        sections: dict[str, list[Any]] = {}
+        for option in self.params:
+            if not isinstance(option, Option) or option.hidden:
+                continue
+            if short:
+                known = next((name for name in option.opts if name in _COMMON), "")
+                if not known and option.flag not in self.common:
+                    continue
+                leading = option.parts.get("", option) if isinstance(option, Joined) else option
+                text = (
+                    _COMMON.get(known if option.heading in _READ else "")
+                    or re.split(r"(?<=\.) ", leading.help or "")[0]
+                )
+                taken = option.metavar if option.flag not in ("--missing", "--over") else ""
+                row = " ".join(filter(None, [known or option.flag, taken])), text
+                sections.setdefault("Options", []).append(row)
+            elif isinstance(option, Joined):
+                sections.setdefault(option.heading, []).extend(option.records(ctx))
+            else:
+                sections.setdefault(option.heading, []).append(option.get_help_record(ctx))
         if help := self.get_help_option(ctx):
-            sections[options[-1].heading].append(help.get_help_record(ctx))
+            heading = [*sections][-1] if sections else "Options"
+            last = ("--help", "All options, by topic.") if short else help.get_help_record(ctx)
+            sections.setdefault(heading, []).append(last)
         longest = max(len(flags) for rows in sections.values() for flags, _ in rows)
         for heading, ((flags, text), *rest) in sections.items():
             with formatter.section(heading):
@@ -126,12 +264,63 @@ class Command(click.Command):
                 first = flags.ljust(min(longest, _FLAGS)), text
                 formatter.write_dl([first, *rest], col_max=_FLAGS)
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not ctx.meta.get(_BRIEF):
+            return super().format_help_text(ctx, formatter)
+        text = inspect.cleandoc(self.help or "")
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text.partition("\n\n")[0])
+        examples = re.sub(r"\\\n\s*", "", text).partition("Examples:")[2].splitlines()[1:3]
+        with formatter.section("Examples"):
+            for line in examples:
+                formatter.write(f"{' ' * formatter.current_indent}{line.strip()}\n")
+        return None
+
+
+#: What most people use, of any command that has it, in a few words.
+_COMMON = {
+    "-n": "Experiment to read.",
+    "--method-by": "What names a run's method: param:NAME, tag:NAME, run_name.",
+    "--dataset-by": "What names its dataset: the same, input, or digest.",
+    "--filter": "Only runs that match: \"params.lr = '0.1'\".",
+    "-m": "Measure to use.",
+    "--min": "Metric of which smaller values are better.",
+    "--max": "Metric of which larger values are better.",
+    "--missing": "Where results are missing: error, worst, drop-datasets.",
+    "-o": "The format, or a file whose suffix says it.",
+    "-v": "Tell all, not only the first things.",
+}
+#: The headings under which they mean that.
+_READ = ("Selection", "Measures", "Output")
+#: A command with more options than this has a short help, too.
+_FEW = 15
+_BRIEF = "mlflow_mleval.brief"
+
+
+def _tell(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[_BRIEF] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+_SHORT = Option(
+    "Output",
+    "-h",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell,
+    help="The options that most people use.",
+)
+
 
 def arguments(choices: Choices, *options: Option) -> Choices:
     """What was chosen by these options, as arguments of a function; what may be repeated and was
     not given is left out.
     """
-    names = {option.name for option in options}
+    names = {option.name for option in leaves(options)}
     return {name: value for name, value in choices.items() if name in names and value != ()}
 
 
@@ -140,10 +329,9 @@ def flags(context: click.Context, typed: bool = False) -> dict[str, str]:
     typed, if asked for.
     """
     return {
-        p.name: max(p.opts, key=len)
-        for p in context.command.params
-        if isinstance(p, click.Option)
-        and (not typed or context.get_parameter_source(p.name) is ParameterSource.COMMANDLINE)
+        str(p.name): p.words
+        for p in leaves(context.command.params)
+        if not typed or context.get_parameter_source(str(p.name)) is ParameterSource.COMMANDLINE
     }
 
 
@@ -155,14 +343,15 @@ def live_address(experiment_ids: Iterable[str]) -> str:
     page, context = page_of(experiment_ids), click.get_current_context()
     if not page or context.params.get("run_ids"):  # single runs, which the page does not take
         return ""
-    typed = {name: flag.removeprefix("--") for name, flag in flags(context, typed=True).items()}
+    typed = flags(context, typed=True)
+    fields = {o.name: o.field for o in leaves(context.command.params) if o.name in typed}
     chosen = []
-    for name in typed.keys() - _NOT_OF_THE_PAGE:
+    for name in fields.keys() - _NOT_OF_THE_PAGE:
         value = context.params[name]
         values = (
             value if isinstance(value, list | tuple) else [int(value) if value is True else value]
         )
-        chosen += [(typed[name], text) for text in values]
+        chosen += [(fields[name], text) for text in values]
     more = f"&{urlencode(sorted(chosen))}" if chosen else ""
     return f"{server_address()}/{page}{more}"
 
@@ -178,10 +367,11 @@ def as_option(argument: Argument) -> str:
     """An argument of Python as it is typed."""
     context = click.get_current_context()
     commands = [*getattr(context.find_root().command, "commands", {}).values(), context.command]
-    flag = {
-        option.name: max(option.opts, key=len) for command in commands for option in command.params
-    }.get(argument.name)
-    return f"{flag} {argument.plain}".rstrip() if flag else str(argument)
+    options = {o.name: o for command in commands for o in leaves(command.params)}
+    option = options.get({"experiment_ids": "experiment_names"}.get(argument.name, argument.name))
+    if option is None:
+        return str(argument)
+    return " ".join(filter(None, option.typed(argument.plain or None)))
 
 
 def _with_commands(error: CandidatesError | MissingResultsError, context: click.Context) -> str:
@@ -190,13 +380,13 @@ def _with_commands(error: CandidatesError | MissingResultsError, context: click.
     """
     from mlflow_mleval.report.text import terminal
 
-    names, lines = flags(context), []
+    takes, lines = {o.name: o for o in leaves(context.command.params)}, []
     for what, options in error.ways:
         typed, more = context.meta[_TYPED], []
         for name, values in options.items():
             given = context.params.get(name) or ()
             more += [
-                (names[name], value)
+                takes[name].typed(value)
                 for value in ([values] if isinstance(values, str) else values)
                 if isinstance(values, str) or value not in given
             ]
@@ -212,7 +402,7 @@ def _line(way: Way, context: click.Context) -> str:
     """
     if way.command != "rank":
         return way.line
-    taken = {option.name for option in context.command.params}
+    taken = {option.name for option in leaves(context.command.params)} | {"experiment_ids"}
     if context.params.get("over", "datasets") != "datasets":
         taken.discard("missing")  # which tests over other units do not heed
     untaken = [f for f in fields(Selection) if f.name not in taken]
@@ -234,23 +424,21 @@ PATIENCE = 2.0
 _MOST_LINKS = 40
 
 
-def say(text: str, quiet: bool = False) -> None:
+def say(text: str) -> None:
     """A message for the person at the terminal: stderr, and only where a person is."""
-    if not quiet and sys.stderr.isatty():
+    if sys.stderr.isatty():
         click.echo(text, err=True)
 
 
 @contextmanager
-def progress(
-    label: str, quiet: bool = False, unit: str = ""
-) -> Iterator[Callable[[int, int], None]]:
+def progress(label: str, unit: str = "") -> Iterator[Callable[[int, int], None]]:
     """A callable (done, total) that shows on stderr how far a long job is, at what rate, and the
     time that remains.
 
     It shows nothing off a terminal or before `PATIENCE` seconds. A total of 0 is not known yet;
     fewer done than before is a new round.
     """
-    silent = quiet or not sys.stderr.isatty()
+    silent = not sys.stderr.isatty()
     start = began = last = time.monotonic()
     bar = click.progressbar(
         length=1,
@@ -285,7 +473,23 @@ def width() -> int:
     )
 
 
-def write(text: str, filename: str | None, quiet: bool = False) -> None:
+class Target(NamedTuple):
+    """Where a document goes, and in which format; None is stdout."""
+
+    format: str
+    filename: str | None
+
+
+def give(made: Any, to: Target) -> None:
+    """Write a document, or hand it to whoever called the command for it."""
+    taken = click.get_current_context().meta.get(TAKEN)
+    if taken is None:
+        write(made.render(to.format, width()), to.filename)
+    else:
+        taken.append(made)
+
+
+def write(text: str, filename: str | None) -> None:
     """Put the data on stdout, or into a file at once and whole (a reader never sees half of it)."""
     if filename in (None, "-"):
         if sys.stdout is None:
@@ -300,7 +504,7 @@ def write(text: str, filename: str | None, quiet: bool = False) -> None:
             ) from error
         return
     write_all([(filename, [text])])
-    say(f"wrote {filename}", quiet)
+    say(f"wrote {filename}")
 
 
 def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
@@ -17,15 +16,16 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     Command,
     Option,
+    Target,
     arguments,
     as_option,
     flags,
+    give,
     in_options,
+    leaves,
     progress,
     provenance,
     say,
-    width,
-    write,
 )
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, UnclearError
 from mlflow_mleval.selection import Choices, Selection
@@ -107,6 +107,7 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
 
 @click.command(
     cls=Command,
+    common=["--method", "--dataset", "--truth", "--hierarchy", "--run"],
     params=[
         Option(
             "Evaluation",
@@ -273,16 +274,14 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
             ),
         ),
         opt.timeout,
-        *opt.output,
+        opt.output,
     ],
 )
 @click.argument("file", type=_Predictions(), required=False)
 def evaluate(
     file: str | None,
     runs: tuple[str, ...],
-    format: str | None,
-    filename: str | None,
-    quiet: bool,
+    output: str | None,
     **choices: Any,
 ) -> None:
     """Evaluate predictions made elsewhere, and log them as a run.
@@ -320,15 +319,15 @@ def evaluate(
     are evaluated as label sets. Each evaluation becomes a child of its run; the same again takes
     its place.
     """
-    chosen = opt.chosen_format(format, filename)
+    to = opt.target(output)
     _check_usage(file, runs, choices)
     given = {name: choices[name] for name in _EVALUATION if choices[name] not in (None, ())}
     document = (
-        _evaluated_runs(runs, choices, given, quiet)
+        _evaluated_runs(runs, choices, given)
         if file is None
-        else _evaluated_file(file, choices, given, quiet)
+        else _evaluated_file(file, choices, given)
     )
-    write(document.render(chosen, width()), filename, quiet)
+    give(document, to)
 
 
 #: How predictions are evaluated, whatever holds them.
@@ -367,7 +366,7 @@ def _check_file_usage(choices: Choices, typed: dict[str, str]) -> None:
         raise click.UsageError(f"{apart[0]} must be left out with --engine spark, which lacks it.")
 
 
-def _evaluated_file(file: str, choices: Choices, given: Choices, quiet: bool) -> Document:
+def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     """Evaluate a file, log what came out, and say it."""
     from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
     from mlflow_mleval.files.predictions import evaluate_file, open_predictions
@@ -376,17 +375,17 @@ def _evaluated_file(file: str, choices: Choices, given: Choices, quiet: bool) ->
 
     notes: list[str] = []
     if choices["engine"] == "spark":
-        shown = sys.stderr.isatty() and not quiet
+        shown = sys.stderr.isatty()
         ev, ignored = evaluate_with_spark(file, master=choices["master"], progress=shown, **given)
     else:
-        with progress("evaluating", quiet) as step:
+        with progress("evaluating") as step:
             ev = evaluate_file(file, **given, progress=step, say=notes.append)
         ignored = () if "truth" in given else open_predictions(file).ignored
     if "threshold" in given and ev.threshold is None:
         raise click.UsageError(
             f"--threshold: {file!r} has predictions, which need none. Leave it out."
         )
-    say("logging …", quiet)
+    say("logging …")
     about = {name: choices[name] for name in ("method", "dataset")}
     into = {name: choices[name] for name in ("run_id", "experiment_name")}
     run = log_evaluation(ev, **about, **into)
@@ -398,9 +397,7 @@ def _evaluated_file(file: str, choices: Choices, given: Choices, quiet: bool) ->
     return evaluation_document(ev, {**about, "run_id": run}, notes)
 
 
-def _evaluated_runs(
-    runs: tuple[str, ...], choices: Choices, given: Choices, quiet: bool
-) -> Document:
+def _evaluated_runs(runs: tuple[str, ...], choices: Choices, given: Choices) -> Document:
     """Evaluate the answers of runs as label sets, log each beside its run, and say what came
     out.
     """
@@ -417,7 +414,7 @@ def _evaluated_runs(
         given = {**given, "hierarchy": read_hierarchy(given["hierarchy"])}
     names = ("table", "instance_by", "method", "dataset", "experiment_name")
     where = {name: choices[name] for name in names}
-    with progress("reading answers", quiet, unit="runs") as step:
+    with progress("reading answers", unit="runs") as step:
         predicted, expected = labels
         made = evaluate_answers(runs, predicted, expected, progress=step, **where, **given)
     evaluations = [
@@ -446,7 +443,7 @@ def holds_answers(selection: Selection, choices: Choices) -> bool:
     """Whether the selection holds runs of other evaluators, or a table of theirs is named."""
     from mlflow_mleval.store.read_answers import any_answers
 
-    named = arguments(choices, *opt.answers)
+    named = arguments(choices, *opt.answers, opt.shared)
     return any(named.values()) or any_answers(selection)
 
 
@@ -455,7 +452,8 @@ def holds_answers(selection: Selection, choices: Choices) -> bool:
 # the latter three.
 
 #: What all tests heed, and what those over each do beside.
-ALWAYS = (*opt.selection, opt.folds_by, *opt.measures, opt.level)
+ALWAYS = (*opt.selection, *opt.reading, opt.level)
+_OF_ANSWERS = (*opt.answers, opt.shared, opt.over.parts["difference"])
 HEEDED = {
     "datasets": (
         opt.missing,
@@ -464,12 +462,11 @@ HEEDED = {
         *opt.protocol,
         opt.pairing,
         opt.rope,
-        opt.next_dataset,
         opt.seed,
     ),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
-    "instances": (*opt.answers, opt.difference, opt.cluster, opt.swaps, opt.seed),
-    "repeats": (opt.by_seed,),
+    "instances": (*_OF_ANSWERS, opt.cluster, opt.swaps, opt.seed),
+    "repeats": (opt.over.parts["paired"],),
 }
 
 
@@ -478,7 +475,8 @@ def heeded(over: str, choices: Choices) -> Choices:
     unheeded.
     """
     typed = flags(click.get_current_context(), typed=True)
-    heed = {name: [at for at, o in HEEDED.items() if name in {x.name for x in o}] for name in typed}
+    heeds = {over: {o.name for o in leaves(options)} for over, options in HEEDED.items()}
+    heed = {name: [at for at, names in heeds.items() if name in names] for name in typed}
     unfit = grouped(
         (_either(at), typed[name]) for name, at in heed.items() if at and over not in at
     )
@@ -494,7 +492,8 @@ def heeded(over: str, choices: Choices) -> Choices:
         raise click.UsageError(f"{where}. Leave out what does not fit, or change --over.{folds}")
     if "dependent" in typed and choices["dependent"] == "error" and not choices["measures"]:
         raise click.UsageError(
-            "--dependent error: only for measures that --measure names. Leave it out, or name some."
+            "--protocol :dependent=error: only for measures that --measure names. Leave it out, or "
+            "name some."
         )
     return arguments(choices, *ALWAYS, *HEEDED[over])
 
@@ -527,37 +526,37 @@ class Tested(NamedTuple):
         return " ".join([*shown, *rest])
 
 
-def run_over(over: str, choices: Choices, format: str, filename: str | None, quiet: bool) -> None:
+def run_over(over: str, choices: Choices, to: Target) -> None:
     """Test over the folds, instances or repeats of each dataset, and write."""
     from mlflow_mleval.report.content.units import document
 
-    say("reading runs …", quiet)
+    say("reading runs …")
     selection = Selection.of(choices)
     if over == "instances" and selection.results is not None:
         raise click.UsageError(
             "--over instances: answers are compared in a store. Import the file first: mleval "
             "import FILE."
         )
-    selection, notes = _taken(selection, quiet)
+    selection, notes = _taken(selection)
     wanted = _wanted(selection)
     selection = replace(selection, measures=None)
     tested: Tested | None = None
     unanswered: MlevalError | None = None
     if over == "instances" and holds_answers(selection, choices):
         try:
-            tested = _answers(selection, choices, wanted, quiet)
+            tested = _answers(selection, choices, wanted)
         except MissingResultsError as error:  # runs that only claim to hold answers hide no others
-            if any(arguments(choices, *opt.answers).values()):
+            if any(arguments(choices, *opt.answers, opt.shared).values()):
                 raise
             unanswered = error
             notes = [*notes, f"Answers were not compared: {error}"]
     try:
-        tested = tested or _over_units(over, selection, choices, wanted, quiet)
+        tested = tested or _over_units(over, selection, choices, wanted)
     except MlevalError as error:
         raise unanswered or error from None
     origin = provenance(tested.source, tested.run_ids, choices)
     made = document(tested.tests, origin, tested.absent, [*tested.notes, *notes])
-    write(made.render(format, width()), filename, quiet)
+    give(made, to)
 
 
 def _wanted(selection: Selection) -> list[str] | None:
@@ -572,16 +571,17 @@ def _wanted(selection: Selection) -> list[str] | None:
 
 
 def _over_units(
-    over: str, selection: Selection, choices: Choices, wanted: list[str] | None, quiet: bool
+    over: str, selection: Selection, choices: Choices, wanted: list[str] | None
 ) -> Tested:
     """The tests over folds, instances or repeats; an error where there is nothing to test."""
     if choices.get("difference") is not None:
         raise click.UsageError(
-            "--difference: only for answers, such as those of mlflow.genai.evaluate. Leave it out."
+            "--over :difference: only for answers, such as those of mlflow.genai.evaluate. Leave "
+            "it out."
         )
-    heeds = (o for o in HEEDED[over] if o not in (*opt.answers, opt.difference))
+    heeds = (o for o in HEEDED[over] if o not in _OF_ANSWERS)
     test = {"folds": _folds, "instances": _instances, "repeats": _repeats}[over]
-    tested = test(selection, wanted, arguments(choices, opt.level, *heeds), quiet)
+    tested = test(selection, wanted, arguments(choices, opt.level, *heeds))
     if not tested.tests:
         raise _without_units(tested.reasons, selection)
     return tested
@@ -598,7 +598,7 @@ def _without_units(text: str, selection: Selection) -> MlevalError:
     return UnclearError(text, [Way("the same over datasets", "compare", selection)])
 
 
-def _taken(selection: Selection, quiet: bool) -> tuple[Selection, list[str]]:
+def _taken(selection: Selection) -> tuple[Selection, list[str]]:
     """The selection, or where nobody made one what `mleval runs` finds, and a note of that."""
     from mlflow_mleval.store.survey import taken_for_units
 
@@ -606,21 +606,21 @@ def _taken(selection: Selection, quiet: bool) -> tuple[Selection, list[str]]:
     if not line:
         return selection, []
     note = f"Taken as `mleval runs` finds it: {line}"
-    say(note, quiet)
+    say(note)
     return selection, [note]
 
 
-def _answers(
-    selection: Selection, choices: Choices, wanted: list[str] | None, quiet: bool
-) -> Tested:
+def _answers(selection: Selection, choices: Choices, wanted: list[str] | None) -> Tested:
     """The tests over answers; MissingResultsError where there is nothing to compare."""
     from mlflow_mleval.analysis.answer_comparison import compare_all_answers
     from mlflow_mleval.store.read_answers import load_answers
 
-    with progress("reading", quiet, unit="runs") as step:
+    with progress("reading", unit="runs") as step:
         how = asked_answers(choices)
         asked = load_answers(selection, **how, measures=wanted, progress=step)
-    options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
+    options = arguments(
+        choices, opt.level, opt.cluster, opt.over.parts["difference"], opt.swaps, opt.seed
+    )
     why: dict[str, Any] = dict(asked.absent)
     sides: dict[str, Any] = {"minimize": selection.minimize, "maximize": selection.maximize}
     named = wanted is not None  # what was named has to have a direction
@@ -652,7 +652,7 @@ def _of_study(
     return Tested(tests, why, notes, study.source, list(study.runs.get("run_id", ())))
 
 
-def _folds(selection: Selection, wanted: list[str] | None, options: Choices, quiet: bool) -> Tested:
+def _folds(selection: Selection, wanted: list[str] | None, options: Choices) -> Tested:
     from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
     from mlflow_mleval.store.study_artifacts import selected_folds
 
@@ -665,16 +665,14 @@ def _folds(selection: Selection, wanted: list[str] | None, options: Choices, qui
     return _of_study(study, tests, {key.removeprefix("folds."): why for key, why in absent.items()})
 
 
-def _instances(
-    selection: Selection, wanted: list[str] | None, options: Choices, quiet: bool
-) -> Tested:
+def _instances(selection: Selection, wanted: list[str] | None, options: Choices) -> Tested:
     from mlflow_mleval.store.query import selected_study
 
     study = selected_study(selection)
     tested = tested_instances(
         study,
         wanted,
-        partial(say, quiet=quiet),
+        say,
         minimize=selection.minimize,
         maximize=selection.maximize,
         **options,
@@ -682,9 +680,7 @@ def _instances(
     return _of_study(study, *tested, besides="measure")
 
 
-def _repeats(
-    selection: Selection, wanted: list[str] | None, options: Choices, quiet: bool
-) -> Tested:
+def _repeats(selection: Selection, wanted: list[str] | None, options: Choices) -> Tested:
     from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
     from mlflow_mleval.store.query import selected_study
 
@@ -726,13 +722,21 @@ _PROFILES = (
 
 @click.command(
     cls=Command,
-    params=[*opt.selection, *_PROFILES, *opt.protocol, opt.seed, opt.timeout, *opt.output],
+    params=[
+        *opt.of_sides,
+        opt.run_ids,
+        opt.methods,
+        opt.read(*opt.reading),
+        *_PROFILES,
+        opt.folds(),
+        opt.seed,
+        opt.timeout,
+        opt.output,
+    ],
 )
 def profile(
     kind: Literal["hard", "soft"],
-    format: str | None,
-    filename: str | None,
-    quiet: bool,
+    output: str | None,
     **choices: Any,
 ) -> None:
     """Compare loss profiles from Hamming to subset 0/1 loss.
@@ -752,10 +756,10 @@ def profile(
     from mlflow_mleval.report.content.profiles import document
     from mlflow_mleval.store.study_artifacts import HOW, any_profiles, selected_profiles
 
-    chosen = opt.chosen_format(format, filename)
-    say("reading runs …", quiet)
+    to = opt.target(output)
+    say("reading runs …")
     try:
-        selection, taken = _taken(Selection.of(choices), quiet)
+        selection, taken = _taken(Selection.of(choices))
     except UnclearError:
         if any_profiles():
             raise
@@ -763,20 +767,14 @@ def profile(
     profiles = selected_profiles(selection, kind)
     profiles = replace(profiles, notes=(*map(in_options, profiles.notes), *taken))
     n_methods, n_datasets = len(profiles.methods), len(profiles.datasets)
-    say(f"comparing {count(n_methods, 'method')} on {count(n_datasets, 'dataset')} …", quiet)
+    say(f"comparing {count(n_methods, 'method')} on {count(n_datasets, 'dataset')} …")
     compared = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
     ids = [
         run.run_id
         for run in profiles.runs.itertuples()
         if (run.dataset, run.method) in profiles.errors
     ]
-    write(
-        document(compared, provenance(profiles.source, ids, compared.options)).render(
-            chosen, width()
-        ),
-        filename,
-        quiet,
-    )
+    give(document(compared, provenance(profiles.source, ids, compared.options)), to)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -784,7 +782,6 @@ def profile(
 
 #: Exit codes beside 0 for SHIP; 1 is a failure and 2 wrong usage, as of every command.
 _EXITS = {"ship": 0, "block": 3, "run more": 4}
-_READ_BY = opt.answers[:3]  # a gate counts what is missing, and needs no leave to go on
 
 
 def _by_measure(
@@ -803,22 +800,20 @@ def _by_measure(
 
 @click.command(
     cls=Command,
+    common=["--champion", "--margin", "--improve", "--slice", "--cluster"],
     params=[
-        *opt.selection,
-        opt.folds_by,
-        *opt.measures,
+        *opt.of_sides,
+        opt.read(*opt.reading, *opt.answers),
         *opt.gate,
         opt.cluster,
-        *_READ_BY,
-        *opt.protocol,
+        opt.folds(),
         opt.level,
         opt.anytime,
-        opt.swaps,
-        opt.seed,
+        opt.seeds(opt.swaps),
         Option("Ledger", "--history", is_flag=True, help="Show the gates of the ledger."),
         Option("Output", "--all", "whole", is_flag=True, help="JSON of all rows and settings."),
         opt.timeout,
-        *opt.output,
+        opt.output,
     ],
 )
 @click.argument("candidate", required=False)
@@ -827,9 +822,7 @@ def gate(
     champion: str | None,
     margins: tuple[Any, ...],
     bounds: tuple[Any, ...],
-    format: str | None,
-    filename: str | None,
-    quiet: bool,
+    output: str | None,
     whole: bool,
     history: bool,
     **choices: Any,
@@ -859,16 +852,16 @@ def gate(
     from mlflow_mleval.gates import gate as judge
     from mlflow_mleval.report.content.gate import document
 
-    chosen = opt.chosen_format(format, filename)
+    to = opt.target(output)
     if history:
-        return _history(choices["ledger"], chosen, filename, quiet)
+        return _history(choices["ledger"], to)
     named = _given(candidate, "CANDIDATE"), _given(champion, "--champion")
     candidate, champion = pinned(*named)
     # What was judged is written before anything is moved, which may be refused.
     alias, logged = choices.pop("promote"), choices.pop("log")
     move = None if alias is None else Promotion.of(candidate, champion, alias)
-    say("reading runs …", quiet)
-    selection, notes = _of_methods(Selection.of(choices), quiet)
+    say("reading runs …")
+    selection, notes = _of_methods(Selection.of(choices))
     asked = {**selection.arguments(), **_read_by(choices)}
     measures = asked.pop("measures", None)
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
@@ -892,9 +885,9 @@ def gate(
     made = document(verdict, provenance(verdict.source, run_ids, choices))
     if whole:
         made = replace(made, data=lambda: verdict.to_dict(whole=True))
-    write(made.render(chosen, width()), filename, quiet)
+    give(made, to)
     if logged:
-        say(f"logged with run {log_verdict(verdict)}", quiet)
+        say(f"logged with run {log_verdict(verdict)}")
     if move is not None and verdict.ship:
         click.echo(move.make(), err=True)
     raise SystemExit(_EXITS[verdict.decision])
@@ -906,21 +899,21 @@ def _given(side: str | None, called: str) -> str:
     return side
 
 
-def _of_methods(selection: Selection, quiet: bool) -> tuple[Selection, list[str]]:
+def _of_methods(selection: Selection) -> tuple[Selection, list[str]]:
     """The selection; of experiments, whose methods are the two sides, as `mleval runs` finds it."""
     if selection.experiment_names or selection.experiment_ids:
-        return _taken(selection, quiet)
+        return _taken(selection)
     return selection, []
 
 
-def _history(ledger: str | None, format: str, filename: str | None, quiet: bool) -> None:
+def _history(ledger: str | None, to: Target) -> None:
     """Write the gates of a ledger."""
     from mlflow_mleval.gates import history
     from mlflow_mleval.report.content.gate import history_document
 
     if ledger is None:
         raise click.UsageError("--history must go with --ledger NAME.")
-    write(history_document(ledger, history(ledger)).render(format, width()), filename, quiet)
+    give(history_document(ledger, history(ledger)), to)
 
 
 def _read_by(choices: Choices) -> Choices:

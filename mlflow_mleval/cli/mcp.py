@@ -11,18 +11,16 @@ import ctypes
 import json
 import shlex
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_mleval.cli.command import live_address
+from mlflow_mleval.cli.command import TAKEN, leaves, live_address
 from mlflow_mleval.package import __version__
 from mlflow_mleval.report.data import MOST, cleaned, in_quotes, to_json
 from mlflow_mleval.secrets import redacted
@@ -209,8 +207,8 @@ def answer(
 
 def _options(tool: _Tool, command: click.Command) -> dict[str, click.Option]:
     """The options that the tool takes by the names of their long flags."""
-    options = (p for p in command.params if isinstance(p, click.Option) and p.name in tool.takes)
-    return {max(p.opts, key=len).removeprefix("--").replace("-", "_"): p for p in options}
+    options = (o for o in leaves(command.params) if o.name in tool.takes)
+    return {option.field.replace("-", "_"): option for option in options}
 
 
 def _object(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
@@ -241,7 +239,7 @@ def _property(option: click.Option) -> dict[str, Any]:
 
 def _typed(tool: _Tool, command: click.Command, given: Mapping[str, Any]) -> list[str]:
     """What a person would type for the same; a name cannot become a flag."""
-    options, words = _options(tool, command), ["--output", tool.output]
+    options, words = _options(tool, command), list[str]()
     if unknown := [name for name in given if name not in (*options, tool.argument)]:
         taken = ", ".join(filter(None, [tool.argument, *options]))
         text = f"{some(map(repr, unknown))} can not be given here. There are: {taken}."
@@ -250,7 +248,7 @@ def _typed(tool: _Tool, command: click.Command, given: Mapping[str, Any]) -> lis
         value = given.get(name)
         values = value if isinstance(value, list) else [] if value is None else [value]
         _check_size(name, values)
-        words += [f"{max(option.opts, key=len)}={text}" for text in values]
+        words += ["=".join(filter(None, option.typed(str(text)))) for text in values]
     if tool.argument:
         _check_size(tool.argument, [given.get(tool.argument, "")])
         words += ["--", str(given.get(tool.argument, ""))]
@@ -273,14 +271,13 @@ def _run(
     tool = TOOLS[name]
     command = commands[tool.command]
     root = click.Context(click.Group(commands=dict(commands)), info_name="mleval")
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder, "answer.json")
-        typed = [f"--filename={written}", *_typed(tool, command, given)]
-        with command.make_context(tool.command, typed, parent=root) as ctx:
-            with suppress(SystemExit):  # the exit code of a gate: its decision is an answer
-                command.invoke(ctx)
-            held = json.loads(written.read_text(encoding="utf-8"))
-            page = _page(name, ctx)
+    with command.make_context(tool.command, _typed(tool, command, given), parent=root) as ctx:
+        ctx.meta[TAKEN] = []
+        with suppress(SystemExit):  # the exit code of a gate: its decision is an answer
+            command.invoke(ctx)
+        (document,) = ctx.meta[TAKEN]
+        held = json.loads(document.render(tool.output, 100))
+        page = _page(name, ctx)
     proposed: dict[str, Any] = {}
     if name == "survey":
         held = _survey(held)
@@ -300,7 +297,7 @@ def _page(name: str, context: click.Context) -> str:
     from mlflow_mleval.store.runs import page_of
     from mlflow_mleval.store.store import asked, connect, find_experiments, server_address
 
-    chosen = asked(context.params["experiment_ids"], context.params["experiment_names"])
+    chosen = asked((), context.params["experiment_names"])
     if server_address() is None:
         return ""
     ids = [one.experiment_id for one in find_experiments(connect(), *chosen)] if any(chosen) else []

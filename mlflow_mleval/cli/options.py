@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 from click import Choice, FloatRange, IntRange
+from click.shell_completion import CompletionItem
 
 from mlflow_mleval.analysis.posthoc import asked_names
-from mlflow_mleval.cli.command import Option, is_stream
-from mlflow_mleval.report import FORMATS, SUFFIXES, has_suffix
+from mlflow_mleval.cli.command import Joined, Option, Target, is_stream
+from mlflow_mleval.report import FORMATS, SUFFIXES
 
 PREFERENCES = ("usual", "u_shape", "v_shape", "level", "linear", "gaussian")
 PROBABILITY = FloatRange(0, 1, min_open=True, max_open=True)
@@ -69,80 +70,12 @@ class Preference(click.ParamType):
         return chosen if "=" in value else value
 
 
-selection = (
-    _many(
-        "Selection",
-        "-x",
-        "--experiment-id",
-        "experiment_ids",
-        metavar="ID",
-        help="Experiment to read, by id.",
-    ),
-    _many(
-        "Selection",
-        "-n",
-        "--experiment-name",
-        "experiment_names",
-        help="Experiment to read, by name.",
-    ),
-    _many(
-        "Selection",
-        "--run-id",
-        "run_ids",
-        metavar="ID",
-        help="Read only this run; models:/NAME@ALIAS and models:/NAME/VERSION mean the model's.",
-    ),
-    Option(
-        "Selection",
-        "--filter",
-        "filter_string",
-        default="",
-        metavar="EXPR",
-        help=(
-            "Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and "
-            "tags.mlflow.user = "
-            '\'alice\'", "attributes.status = \'FINISHED\'", "metrics.f1 > 0.5", '
-            '"attributes.start_time > 1700000000000" (milliseconds).'
-        ),
-    ),
-    _many(
-        "Selection",
-        "--method-by",
-        metavar="RULE",
-        help=(
-            "What names a run's method: tag:NAME, param:NAME, run_name, run_id, experiment, model "
-            "(its registered version, tagger/2, else name and id of its LoggedModel) or prompt "
-            '(the versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".'
-        ),
-    ),
-    Option(
-        "Selection",
-        "--dataset-by",
-        metavar="RULE",
-        help=(
-            "What names its dataset: one of the same, or input (the run's dataset input); shape "
-            "makes a dataset of each number of features, digest one of each digest of the data."
-        ),
-    ),
-    _many("Selection", "--method", "methods", help="Keep only this method."),
-    _many("Selection", "--exclude-method", "exclude_methods", help="Leave this method out."),
-    _many("Selection", "--dataset", "datasets", help="Keep only this dataset."),
-    _many("Selection", "--exclude-dataset", "exclude_datasets", help="Leave this dataset out."),
-    _many(
-        "Selection",
-        "--repeats-by",
-        metavar="RULE",
-        help=(
-            "Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
-            "tag:NAME; digest, where each is on another split of the same data."
-        ),
-    ),
-    Option(
-        "Selection",
-        "--name-as",
-        metavar="PATTERN",
-        help="What the names of runs say: '{method}_{dataset}_s{seed}'. Others are left out.",
-    ),
+def _best(name: str, help: str) -> Option:
+    return Option("Selection", name, metavar="best:METRIC", help=help)
+
+
+#: How runs are read where they do not say it, each by a key of `--read`.
+reading = (
     Option(
         "Selection",
         "--duplicates",
@@ -154,35 +87,152 @@ selection = (
             "Runs that differ in their seed only are repeats: their mean counts."
         ),
     ),
-    Option(
+    _many(
         "Selection",
-        "--children",
-        metavar="best:METRIC",
+        "--repeats-by",
+        metavar="RULE",
         help=(
-            "Take the best child run of each parent, by this metric. Default: children are no "
-            "results."
+            "Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
+            "tag:NAME; digest, where each is on another split of the same data."
         ),
     ),
     Option(
         "Selection",
-        "--step",
-        metavar="best:METRIC",
+        "--folds-by",
+        metavar="RULE",
         help=(
-            "Of metrics that others logged by epoch or step, take the values where this metric is "
-            "best. Default: the last ones."
+            "Where runs that mleval did not log hold values by fold: children, steps, or "
+            "key:PATTERN of their metrics, such as key:fold{fold}_{measure}."
         ),
+    ),
+    Option(
+        "Selection",
+        "--name-as",
+        metavar="PATTERN",
+        help="What the names of runs say: {method}_{dataset}_s{seed}. Others are left out.",
+    ),
+    _best(
+        "--children",
+        "The best child run of each parent, by this metric. Default: children are no results.",
+    ),
+    _best(
+        "--step",
+        "Of metrics by epoch or step, the values where this metric is best. Default: the last.",
+    ),
+    _many(
+        "Selection",
+        "--percent",
+        help="A metric that some runs hold as a percentage: divide what is above 1.5 by 100.",
     ),
 )
-folds_by = Option(
+#: How answers are read, over which instances are compared.
+answers = (
+    Option(
+        "Instances",
+        "--table",
+        metavar="PATH",
+        help="Of answers: this table of each run, as mlflow.log_table made it.",
+    ),
+    Option(
+        "Instances",
+        "--instance-by",
+        metavar="NAME",
+        help=(
+            "The input, tag or column that says which question an answer is to. Default: all "
+            "that was asked."
+        ),
+    ),
+    _many(
+        "Instances",
+        "--grades",
+        help="Categories of a measure, from worst to best.",
+        metavar="MEASURE=WORST,…,BEST",
+    ),
+)
+shared = Option(
+    "Instances",
+    "--shared",
+    is_flag=True,
+    help="Compare on the instances that all runs hold, even where many are missing.",
+)
+_READ = "How runs are read where they do not say it. Repeatable."
+
+
+def read(*parts: Option) -> Joined:
+    """`--read` with these keys."""
+    return Joined("Selection", "--read", parts={part.field: part for part in parts}, help=_READ)
+
+
+#: As the page names experiments.
+experiment_ids = _many(
+    "Selection", "--experiment-id", "experiment_ids", metavar="ID", help="By id."
+)
+experiments = _many(
     "Selection",
-    "--folds-by",
+    "-n",
+    "--experiment-name",
+    "experiment_names",
+    metavar="NAME|ID",
+    help="Experiment to read, by name or id.",
+)
+methods = _many("Selection", "--method", "methods", help="Keep only this method.")
+run_ids = _many(
+    "Selection",
+    "--run-id",
+    "run_ids",
+    metavar="ID",
+    help="Read only this run; models:/NAME@ALIAS and models:/NAME/VERSION mean the model's.",
+)
+since = Option(
+    "Selection",
+    "--since",
+    metavar="SPAN|DATE",
+    help="Read only runs that started since: 7d, 12h, 2w, 2026-11-16 or 2026-11-16T08:30.",
+)
+_filter = Option(
+    "Selection",
+    "--filter",
+    "filter_string",
+    default="",
+    metavar="EXPR",
+    help=(
+        "Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and "
+        'tags.mlflow.user = \'alice\'", "metrics.f1 > 0.5".'
+    ),
+)
+_method_by = _many(
+    "Selection",
+    "--method-by",
     metavar="RULE",
     help=(
-        "Where runs that mleval did not log hold values by fold: children, steps, or key:PATTERN "
-        "of their metrics, such as key:fold{fold}_{measure}."
+        "What names a run's method: tag:NAME, param:NAME, run_name, run_id, experiment, model "
+        "(its registered version, tagger/2, else name and id of its LoggedModel) or prompt "
+        '(the versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".'
     ),
 )
-measures = (
+_dataset_by = Option(
+    "Selection",
+    "--dataset-by",
+    metavar="RULE",
+    help=(
+        "What names its dataset: one of the same, or input (the run's dataset input); shape "
+        "makes a dataset of each number of features, digest one of each digest of the data."
+    ),
+)
+datasets = _many("Selection", "--dataset", "datasets", help="Keep only this dataset.")
+excluding = {
+    "run": _many("Selection", "--exclude-run", "exclude_runs", metavar="ID", help="By its id."),
+    "method": _many("Selection", "--exclude-method", "exclude_methods", help="Of this name."),
+    "dataset": _many("Selection", "--exclude-dataset", "exclude_datasets", help="Of this name."),
+    "measure": _many(
+        "Selection", "--exclude-measure", "exclude_measures", help="A measure or a set of them."
+    ),
+}
+exclude = Joined(
+    "Selection", "--exclude", parts=excluding, help="Leave out what is named. Repeatable."
+)
+_shown = (experiments, since, _filter, _method_by, _dataset_by, datasets, exclude)
+_declared = (
     _many(
         "Measures",
         "-m",
@@ -195,18 +245,10 @@ measures = (
         ),
     ),
     _many(
-        "Measures", "--exclude-measure", "exclude_measures", help="Leave this measure or set out."
-    ),
-    _many(
         "Measures", "--min", "minimize", help="Declare a metric of which smaller values are better."
     ),
     _many(
         "Measures", "--max", "maximize", help="Declare a metric of which larger values are better."
-    ),
-    _many(
-        "Measures",
-        "--percent",
-        help="A metric that some runs hold as a percentage: divide what is above 1.5 by 100.",
     ),
     Option(
         "Measures",
@@ -219,79 +261,119 @@ measures = (
         ),
     ),
 )
-missing = Option(
+#: What is read, and how, without `--read`; of a gate also without the runs and methods to keep.
+selection = (*_shown, run_ids, methods, *_declared)
+of_sides = (*_shown, *_declared)
+missing = Joined(
     "Measures",
     "--missing",
-    type=Choice(["error", "worst", "drop-datasets", "drop-methods"]),
-    default="error",
-    help=(
-        "If a method has no result on a dataset: stop, give it the dataset's worst value, or "
-        "drop the datasets or methods that have gaps."
-    ),
+    parts={
+        "": Option(
+            "Measures",
+            "--missing",
+            type=Choice(["error", "worst", "drop-datasets", "drop-methods"]),
+            default="error",
+            help=(
+                "If a method has no result on a dataset: stop, give it the dataset's worst value, "
+                "or drop the datasets or methods that have gaps."
+            ),
+        ),
+        "failure": Option(
+            "Measures",
+            "--missing-is-failure",
+            is_flag=True,
+            help=(
+                "The worst value counts in tests of pairs, too: a method that did not finish "
+                "failed. Otherwise a pair goes by the datasets that both finished."
+            ),
+        ),
+    },
 )
-redundancy = Option(
-    "Measures",
-    "--correlated",
-    "max_correlation",
-    type=FloatRange(0, 1),
-    default=0.9,
-    help="Absolute correlation above which a measure counts as redundant.",
-)
+_thresholds = {
+    "p": "Preference threshold.",
+    "q": "Indifference threshold.",
+    "s": "Width of the Gaussian.",
+}
 fusion = (
-    Option(
+    Joined(
         "Fusion",
         "--preference",
-        type=Preference(),
-        default="v_shape",
-        help="Preference function: "
-        + ", ".join(PREFERENCES)
-        + ". For measures that are not named: v_shape.",
+        parts={
+            "": Option(
+                "Fusion",
+                "--preference",
+                type=Preference(),
+                default="v_shape",
+                help="Preference function: "
+                + ", ".join(PREFERENCES)
+                + ". For measures that are not named: v_shape.",
+            )
+        }
+        | {
+            key: Option(
+                "Fusion",
+                f"--{key}",
+                type=PerMeasure(),
+                help=f"{text} Default: from the data of each dataset.",
+            )
+            for key, text in _thresholds.items()
+        },
     ),
-    Option(
+    Joined(
         "Fusion",
         "--weights",
-        type=PerMeasure("entropy", "equal"),
-        metavar="entropy|equal|NAME=NUMBER,…",
-        default="entropy",
-        help=(
-            "Weights of the measures; they are scaled to sum to 1. For measures that are not "
-            "named: 1."
-        ),
-    ),
-    Option(
-        "Fusion",
-        "--p",
-        type=PerMeasure(),
-        help="Preference threshold. Default: from the data of each dataset.",
-    ),
-    Option(
-        "Fusion",
-        "--q",
-        type=PerMeasure(),
-        help="Indifference threshold. Default: from the data of each dataset.",
-    ),
-    Option(
-        "Fusion",
-        "--s",
-        type=PerMeasure(),
-        help="Width of the Gaussian. Default: from the data of each dataset.",
-    ),
-    Option(
-        "Fusion",
-        "--drop-constant",
-        is_flag=True,
-        help="Give no weight to a measure on which all methods are equal.",
+        parts={
+            "": Option(
+                "Fusion",
+                "--weights",
+                type=PerMeasure("entropy", "equal"),
+                metavar="entropy|equal|NAME=NUMBER,…",
+                default="entropy",
+                help=(
+                    "Weights of the measures; they are scaled to sum to 1. For measures that are "
+                    "not named: 1."
+                ),
+            ),
+            "drop-constant": Option(
+                "Fusion",
+                "--drop-constant",
+                is_flag=True,
+                help="No weight for a measure on which all methods are equal.",
+            ),
+        },
     ),
 )
-over = Option(
+over = Joined(
     "Tests",
     "--over",
-    type=Choice(["datasets", "folds", "instances", "repeats"]),
-    default="datasets",
-    help=(
-        "What the tests count: datasets, the folds of each dataset, test instances, or repeats "
-        "(runs with other seeds)."
-    ),
+    parts={
+        "": Option(
+            "Tests",
+            "--over",
+            type=Choice(["datasets", "folds", "instances", "repeats"]),
+            default="datasets",
+            help=(
+                "What the tests count: datasets, the folds of each dataset, test instances, or "
+                "repeats (runs with other seeds)."
+            ),
+        ),
+        "paired": Option(
+            "Tests",
+            "--paired",
+            "by_seed",
+            is_flag=True,
+            help="Pair repeats of the same seed, such as seeds that split the data, too.",
+        ),
+        "difference": Option(
+            "Tests",
+            "--difference",
+            type=PerMeasure(),
+            help=(
+                "Of answers: the difference that matters, of which is told how many questions it "
+                "takes to find it. Default: the one seen."
+            ),
+        ),
+    },
 )
 tests = (
     Option(
@@ -303,15 +385,6 @@ tests = (
     ),
     Option(
         "Tests",
-        "--order",
-        type=Choice(["mean-value", "mean-rank"]),
-        help=(
-            "Order methods by the mean of what is compared, or by mean rank as older papers do. "
-            "Default: by what the deciding test compares."
-        ),
-    ),
-    Option(
-        "Tests",
         "--test",
         type=Choice(asked_names()),
         default="max-t",
@@ -319,22 +392,11 @@ tests = (
     ),
     Option(
         "Tests",
-        "--ties",
-        type=Choice(["correct", "ignore"]),
-        default="correct",
-        help="Correct Friedman's test for ties, or ignore them as older papers do.",
+        "--as-in-papers",
+        is_flag=True,
+        help="As older papers do: methods by their mean rank, Friedman's test without ties.",
     ),
     Option("Tests", "--control", metavar="METHOD", help="Compare every method with this one only."),
-    Option(
-        "Tests",
-        "--missing-is-failure",
-        is_flag=True,
-        help=(
-            "With --missing worst, let the worst value count in tests of pairs, too: a method "
-            "that did not finish failed. Otherwise a pair goes by the datasets that both "
-            "finished."
-        ),
-    ),
 )
 pair = Option(
     "Output",
@@ -418,24 +480,31 @@ gate = (
         is_flag=True,
         help="Store the verdict with the candidate's run, too.",
     ),
-    Option(
+    Joined(
         "Ledger",
         "--ledger",
-        metavar="NAME",
-        help=(
-            "Enter the gate into this ledger of a stream of candidates, which is made if there "
-            "is none. A gate ships at the level that is left at its place: of all that is "
-            "shipped on average at most --alpha is wrong."
-        ),
-    ),
-    Option(
-        "Ledger",
-        "--ledger-error",
-        type=Choice(["fdr", "family"]),
-        default="fdr",
-        help="What the ledger keeps: that share, or the chance of any wrong ship.",
+        parts={
+            "": Option(
+                "Ledger",
+                "--ledger",
+                metavar="NAME",
+                help=(
+                    "Enter the gate into this ledger of a stream of candidates, which is made if "
+                    "there is none. A gate ships at the level that is left at its place: of all "
+                    "that is shipped on average at most --alpha is wrong."
+                ),
+            ),
+            "error": Option(
+                "Ledger",
+                "--ledger-error",
+                type=Choice(["fdr", "family"]),
+                default="fdr",
+                help="What the ledger keeps: that share, or the chance of any wrong ship.",
+            ),
+        },
     ),
 )
+#: How folds came about.
 protocol = (
     Option(
         "Folds",
@@ -471,29 +540,35 @@ dependent = Option(
         "out and say so."
     ),
 )
-rope = Option(
+
+
+def folds(*further: Option) -> Joined:
+    """`--protocol` with what is said of folds beside."""
+    parts = {"" if part.field == "protocol" else part.field: part for part in protocol}
+    return Joined("Folds", "--protocol", parts=parts | {part.field: part for part in further})
+
+
+rope = Joined(
     "Beyond p-values",
     "--rope",
-    type=FloatRange(0),
-    help="Largest difference that does not matter. Adds probabilities and planning.",
-)
-next_dataset = Option(
-    "Beyond p-values",
-    "--next",
-    "next_dataset",
-    is_flag=True,
-    help=(
-        "Say how probable it is that a method is better on the next dataset, of every pair, from "
-        "folds or repeats, and how many datasets it would take to tell."
-    ),
-)
-weightings = Option(
-    "Random numbers",
-    "--draws",
-    "n_resamples",
-    type=IntRange(1),
-    default=10_000,
-    help="Random weightings that say how often each method gets each rank.",
+    parts={
+        "": Option(
+            "Beyond p-values",
+            "--rope",
+            type=FloatRange(0),
+            help="Largest difference that does not matter. Adds probabilities and planning.",
+        ),
+        "next": Option(
+            "Beyond p-values",
+            "--next",
+            "next_dataset",
+            is_flag=True,
+            help=(
+                "Say how probable it is that a method is better on the next dataset, of every "
+                "pair, from folds or repeats, and how many datasets it would take to tell."
+            ),
+        ),
+    },
 )
 cluster = Option(
     "Instances",
@@ -501,65 +576,24 @@ cluster = Option(
     metavar="COLUMN",
     help=(
         "Over instances: the column of their tables that says which belong together, such as "
-        "questions on one "
-        "passage; fold for those of one fold."
+        "questions on one passage; fold for those of one fold."
     ),
 )
-difference = Option(
-    "Instances",
-    "--difference",
-    type=PerMeasure(),
-    help=(
-        "Over instances: the difference that matters, of which is then told how many questions "
-        "it takes to find "
-        "it. Default: the one seen."
-    ),
-)
-answers = (
-    Option(
-        "Instances",
-        "--table",
-        metavar="PATH",
-        help="Read this table of each run, as mlflow.log_table made it.",
-    ),
-    Option(
-        "Instances",
-        "--instance-by",
-        metavar="NAME",
-        help=(
-            "The input, tag or column that says which question an answer is to. Default: all "
-            "that was asked."
-        ),
-    ),
-    _many(
-        "Instances",
-        "--grades",
-        help="Categories of a measure, from worst to best.",
-        metavar="MEASURE=WORST,…,BEST",
-    ),
-    Option(
-        "Instances",
-        "--shared",
-        is_flag=True,
-        help="Compare on the instances that all runs hold, even where many are missing.",
-    ),
-)
-swaps = Option(
-    "Random numbers",
-    "--draws",
-    "n_resamples",
-    type=IntRange(1),
-    default=9_999,
-    help="Over instances: draws of the permutation test.",
-)
-by_seed = Option(
-    "Repeats",
-    "--paired",
-    "by_seed",
-    is_flag=True,
-    help="Over repeats: pair those of the same seed, such as seeds that split the data, too.",
-)
+
+
+def _draws(default: int, help: str) -> Option:
+    names = ("--draws", "n_resamples")
+    return Option("Random numbers", *names, type=IntRange(1), default=default, help=help)
+
+
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")
+weightings = _draws(10_000, "Random weightings that say how often each method gets each rank.")
+swaps = _draws(9_999, "Over instances: draws of the permutation test.")
+
+
+def seeds(draws: Option) -> Joined:
+    """`--seed` with the number of draws."""
+    return Joined("Random numbers", "--seed", parts={"": seed, "draws": draws})
 
 
 def _allow(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
@@ -598,50 +632,34 @@ verbose = Option(
     is_flag=True,
     help="On a terminal, after decision, doubts and ranking: why, pairs, measures, provenance.",
 )
-quiet, quiet_alone = (
-    Option(heading, "-q", "--quiet", is_flag=True, help="Write no messages to stderr.")
-    for heading in ("Output", "Options")
-)
-output = (
-    Option(
-        "Output",
-        "--output",
-        "format",
-        type=Choice(FORMATS),
-        help="Format. Default: as the suffix of -o says, otherwise table.",
+output = Option(
+    "Output",
+    "-o",
+    "--output",
+    metavar="FORMAT|PATH",
+    shell_complete=lambda context, option, typed: [
+        *map(CompletionItem, [name for name in FORMATS if name.startswith(typed)]),
+        CompletionItem(typed, type="file"),
+    ],
+    help=(
+        "Write in this format, or to this file, whose suffix decides the format. Formats: "
+        f"{', '.join(FORMATS)}. Default: table."
     ),
-    Option(
-        "Output",
-        "-o",
-        "--filename",
-        type=click.Path(readable=False),
-        metavar="PATH",
-        help="Write to this file; its suffix decides the format; - is stdout.",
-    ),
-    quiet,
 )
 
 
-def chosen_format(format: str | None, filename: str | None) -> str:
-    """The format that --output or the suffix of --filename names; a contradiction is a usage
-    error.
-    """
-    if filename in (None, "-"):
-        return format or "table"
-    if not Path(filename).parent.is_dir():
+def target(output: str | None) -> Target:
+    """The format that is asked for, and the file; None for stdout."""
+    if output in (None, "-"):
+        return Target("table", None)
+    if output in FORMATS:
+        return Target(output, None)
+    if not Path(output).parent.is_dir():
+        raise click.UsageError(f"there is no folder {str(Path(output).parent)!r}. Create it first.")
+    suffix = output.rpartition(".")[2].lower() if "." in output else ""
+    if suffix not in SUFFIXES and not is_stream(output):
         raise click.UsageError(
-            f"there is no folder {str(Path(filename).parent)!r}. Create it first."
+            f"--output {output!r} is no format ({', '.join(FORMATS)}), and no file with the "
+            f"suffix of one: .{', .'.join(SUFFIXES)}."
         )
-    named = SUFFIXES.get(filename.rpartition(".")[2].lower()) if "." in filename else None
-    if named is None and is_stream(filename):
-        return format or "table"
-    if named is None and format is None:
-        raise click.UsageError(
-            f"the suffix of {filename!r} names no format. Use one of .{', .'.join(SUFFIXES)}, "
-            "or --output."
-        )
-    if named and format and not has_suffix(format, filename.rpartition(".")[2].lower()):
-        raise click.UsageError(
-            f"--output {format} and the suffix of {filename!r} disagree. Drop one of them."
-        )
-    return format or named or "table"
+    return Target(SUFFIXES.get(suffix, "table"), output)

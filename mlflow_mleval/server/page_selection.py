@@ -16,7 +16,8 @@ import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlflow_mleval.cli import main
-from mlflow_mleval.cli.command import Option
+from mlflow_mleval.cli.command import Option, leaves
+from mlflow_mleval.cli.options import experiment_ids
 from mlflow_mleval.package import __version__
 from mlflow_mleval.selection import (
     DIGEST,
@@ -36,19 +37,16 @@ _ELSEWHERE = {
     "run_ids",
     "n_resamples",
     "log",
-    "log_to",
-    "format",
-    "filename",
-    "quiet",
+    "output",
     "verbose",
     "timeout",
 }
 #: Options that the form sets by controls of their own; all others it has in a fold, as they are
 #: declared.
 _SHAPED = {
-    *({*FLAGS} - {"percent"}),
-    *("max_correlation", "preference", "weights", "p", "q", "s"),
-    *("on", "order", "test", "control", "alpha", "rope", "seed", "pair"),
+    *({*FLAGS} - {"percent", "since", "exclude_runs"}),
+    *("preference", "weights", "p", "q", "s"),
+    *("on", "test", "control", "alpha", "rope", "seed", "pair"),
 }
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
@@ -73,28 +71,24 @@ class SelectionError(ValueError):
 
 
 @cache
-def options() -> dict[str, click.Option]:
+def options() -> dict[str, Option]:
     """The options of `mleval report` that a selection may hold, by their names in the address, in
     the order of the help.
     """
-    taken = [
-        p
-        for p in main.commands["report"].params
-        if isinstance(p, click.Option) and p.name not in _ELSEWHERE
-    ]
-    return {max(option.opts, key=len).removeprefix("--"): option for option in taken}
+    declared = [experiment_ids, *leaves(main.commands["report"].params)]
+    return {o.field: o for o in declared if o.name not in _ELSEWHERE}
 
 
 #: Options, by their names in the address, by which runs are compared and not read; measures can be
 #: left out of what was read.
 COMPARING = {
+    "as-in-papers",
     "control",
     "drop-constant",
     "exclude-measure",
     "missing-is-failure",
     "next",
     "on",
-    "order",
     "p",
     "pair",
     "preference",
@@ -102,7 +96,6 @@ COMPARING = {
     "rope",
     "s",
     "test",
-    "ties",
     "weights",
 }
 
@@ -136,14 +129,16 @@ class PageSelection:
         """The command that reports the same."""
         return command_line(["mleval", "report"], self.flags(options()))
 
-    def flags(self, taken: Mapping[str, click.Option]) -> list[tuple[str, str | None]]:
+    def flags(self, taken: Mapping[str, Option]) -> list[tuple[str, str | None]]:
         """What was chosen by these options, as it is typed."""
         typed: list[tuple[str, str | None]] = []
         for name, values in self.given:
-            if taken[name].nargs == PAIR:
+            if name == experiment_ids.field:
+                typed += [("-n", value) for value in values]
+            elif taken[name].nargs == PAIR:
                 typed += [(f"--{name}", values[0]), (values[1], None)]
             else:
-                typed += [(f"--{name}", None if taken[name].is_flag else v) for v in values]
+                typed += [taken[name].typed(None if taken[name].is_flag else v) for v in values]
         return typed
 
     @property
@@ -203,9 +198,7 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
     return selection
 
 
-def _parsed(
-    values: Mapping[str, Iterable[str]], taken: Mapping[str, click.Option]
-) -> PageSelection:
+def _parsed(values: Mapping[str, Iterable[str]], taken: Mapping[str, Option]) -> PageSelection:
     """What these values make of these options."""
     given: list[tuple[str, tuple[str, ...]]] = []
     choices: dict[str, Any] = {}
@@ -269,8 +262,12 @@ def field_of(argument: str) -> str | None:
 
 def as_option(argument: Argument) -> str:
     """An argument of Python as an option of `mleval report`, as the stored report has it."""
-    name = field_of(argument.name)
-    return f"--{name} {argument.plain}".rstrip() if name else str(argument)
+    option = options().get(field_of(argument.name) or "")
+    return (
+        str(argument)
+        if option is None
+        else " ".join(filter(None, option.typed(argument.plain or None)))
+    )
 
 
 #: What the page calls its fields, by the argument of Python of which sentences speak.
@@ -426,13 +423,8 @@ _OF_GATES = ("over", "margins", "bounds", "improve", "slices", "cluster", "alpha
 @cache
 def gate_options() -> dict[str, Option]:
     """The options of a gate that the page has, by their names in the address."""
-    declared = {option.name: option for option in main.commands["gate"].params}
-    chosen = [declared[name] for name in _OF_GATES]
-    return {
-        max(option.opts, key=len).removeprefix("--"): option
-        for option in chosen
-        if isinstance(option, Option)
-    }
+    declared = {option.name: option for option in leaves(main.commands["gate"].params)}
+    return {declared[name].field: declared[name] for name in _OF_GATES}
 
 
 def parsed_gate(values: Mapping[str, Iterable[str]]) -> PageSelection:

@@ -51,9 +51,7 @@ EXAMPLES = (
 
 
 #: What chooses experiments.
-EXPERIMENTS = Message(
-    Argument("experiment_names", ("NAME",)), " or ", Argument("experiment_ids", ("ID",))
-)
+EXPERIMENTS = Message(Argument("experiment_names", ("NAME",)))
 
 
 def advice(filter_string: str) -> str:

@@ -103,6 +103,8 @@ def load_study(
     experiment_ids: Sequence[str] | None = None,
     experiment_names: Sequence[str] | None = None,
     run_ids: Sequence[str] | None = None,
+    exclude_runs: Iterable[str] = (),
+    since: str | None = None,
     filter_string: str = "",
     method_by: str | Sequence[str] | None = None,
     dataset_by: str | None = None,
@@ -148,6 +150,10 @@ def load_study(
     run_ids : sequence of str, optional
         Only these runs; ``models:/NAME/VERSION``, ``models:/NAME@ALIAS`` and ``models:/ID`` stand
         for the run that made the model.
+    exclude_runs : iterable of str
+        Ids of runs to leave out.
+    since : str, optional
+        Only runs that started since: ``"7d"``, ``"12h"``, ``"2026-11-16"``.
     filter_string : str
         MLflow's search syntax, for example ``"params.lr = '0.1' and tags.model = 'rf'"``.
     method_by, dataset_by : str, optional

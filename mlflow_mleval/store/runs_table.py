@@ -27,7 +27,7 @@ from mlflow_mleval.files.results import (
     tidy,
     unreadable,
 )
-from mlflow_mleval.selection import Selection
+from mlflow_mleval.selection import Selection, started
 from mlflow_mleval.sentences import Argument, Message, count, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import bounded_json, computable
@@ -351,7 +351,14 @@ def select(
         for text in filters_of(selection)
         for run in store.search(client, [*names], text, doubts, progress)
     ]
-    if lost := set(selection.run_ids) - {r.info.run_id for r in runs}:
+    found, dropped = {run.info.run_id for run in runs}, {*selection.exclude_runs}
+    if unknown := sorted(dropped - found):
+        raise NoRunsError(
+            f"the selection has no run {some(unknown)} to leave out; it has "
+            f"{count(len(found), 'run')}."
+        )
+    runs = [run for run in runs if run.info.run_id not in dropped]
+    if lost := set(selection.run_ids) - found:
         raise NoRunsError(
             f"there is no run {some(sorted(lost))} in the selection. Is it deleted, in another "
             "experiment, or not yours to read?"
@@ -362,6 +369,9 @@ def select(
 def filters_of(selection: Selection) -> list[str]:
     """The filters to search with; one, unless there are very many run ids."""
     own, ids = selection.filter_string, list(dict.fromkeys(selection.run_ids))
+    if selection.since is not None:
+        begun = f"attributes.start_time >= {started(selection.since)}"
+        own = f"{own} and {begun}" if own.strip() else begun
     if not ids:
         return [own]
     if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:

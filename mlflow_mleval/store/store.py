@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 import random
+import re
 import sqlite3
 import stat
 import sys
@@ -308,6 +309,8 @@ def find_experiments(
         for name in wanted:
             with quick(), store_errors("read"):
                 experiment = _or_none(lookup, str(name))
+                if experiment is None and not label and re.fullmatch(r"\d{1,20}", str(name)):
+                    experiment = _or_none(client.get_experiment, str(name))
             if experiment is None:
                 raise NoRunsError(
                     f"there is no experiment {label}{name!r}. {_existing(client, str(name))}"

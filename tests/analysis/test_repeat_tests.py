@@ -162,10 +162,10 @@ def test_what_is_wrong_is_said_once_and_clearly(plain):
         assert result.exit_code == code, result.output
         return result.output
 
-    assert "have the same seeds" in stopped("--paired") and "Leave out --paired" in stopped(
-        "--paired"
-    )
-    assert "no method has several runs on wine" in stopped("--duplicates", "latest")
+    assert "have the same seeds" in stopped(
+        "--over", ":paired"
+    ) and "Leave out --over :paired" in stopped("--over", ":paired")
+    assert "no method has several runs on wine" in stopped("--read", "duplicates=latest")
     assert "--rope: only for tests over datasets" in stopped("--rope", "0.1", code=2)
-    result = CliRunner().invoke(main, ["compare", "--over", "folds", *SEEDS, "--paired"])
-    assert result.exit_code == 2 and "--paired: only for tests over repeats" in result.output
+    result = CliRunner().invoke(main, ["compare", "--over", "folds", *SEEDS, "--over", ":paired"])
+    assert result.exit_code == 2 and "--over :paired: only for tests over repeats" in result.output

@@ -134,15 +134,15 @@ import json, sys
 from pathlib import Path
 from click.testing import CliRunner
 from mlflow_mleval.cli import main
-measure, folds = ["-m", "f1"], ["--folds-by", "steps"]
+measure, folds = ["-m", "f1"], ["--read", "folds-by=steps"]
 commands = [
     ["rank", "--missing", "worst"], ["compare", "--missing", "worst"], ["runs"], ["profile"],
-    ["report", "--missing", "worst", "--draws", "20", "-o", "r.html"], ["compare", "--over", "instances", *measure],
+    ["report", "--missing", "worst", "--seed", ":draws=20", "-o", "r.html"], ["compare", "--over", "instances", *measure],
     ["compare", "--over", "folds", "-m", "tp"],
-    ["rank", "--missing", "worst", "--duplicates", "mean", *folds],
+    ["rank", "--missing", "worst", "--read", "duplicates=mean", *folds],
 ]
 for command in commands:
-    done = CliRunner().invoke(main, [*command, "-n", "x", "--quiet"])
+    done = CliRunner().invoke(main, [*command, "-n", "x"])
     sound = done.exception is None or isinstance(done.exception, SystemExit)
     print(json.dumps([command, done.exit_code, sound, done.output[-2000:], repr(done.exception)]))
 # not `ru_maxrss`, which begins with that of the parent

@@ -44,7 +44,7 @@ def test_two_copies_of_a_folder_make_one_run_of_each_result(client, tmp_path, mo
 def test_four_reports_are_one_run(client, tmp_path):
     values = [(d, m, i * j / 8) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
     import_results(pd.DataFrame(values, columns=["dataset", "method", "f1"]), experiment_name="x")
-    command = ["report", "-n", "x", "--draws", "10", "--log"]
+    command = ["report", "-n", "x", "--seed", ":draws=10", "--log"]
     ids = said([mleval(*command, "-o", str(tmp_path / f"{i}.html")) for i in range(4)])
     experiment_id = client.get_experiment_by_name("x").experiment_id
     (report,) = client.search_runs([experiment_id], "tags.`mleval.kind` = 'report'")

@@ -202,7 +202,7 @@ def assert_imported_once(db, monkeypatch, results):
         f"{results} results written, 0 already there",
         f"0 results written, {results} already there",
     ):
-        found = CliRunner().invoke(main, ["import", str(folder), "--quiet"])
+        found = CliRunner().invoke(main, ["import", str(folder)])
         assert found.exit_code == 0 and said in found.output, found.output
         assert not list(folder.glob("*.json"))
         runs = mlflow.search_runs(experiment_names=["Default"], output_format="list")

@@ -183,7 +183,7 @@ def test_poisoned_tags_are_named_and_the_others_are_read(client, good, log):
     for run_id in poisoned:
         (said,) = said_of(study, run_id)
         assert 0 < len(said.reason) < 500, said
-    done = mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html")
+    done = mleval_cli("report", "--missing", "worst", "--seed", ":draws=20", "-o", "r.html")
     assert done.exit_code == 0, done.output
     named = [
         entry["name"] for entry in json.loads(Path("r_data/report.json").read_text())["excluded"]
@@ -198,7 +198,7 @@ def test_poisoned_profiles_are_named_and_the_others_are_read(good, log):
     found = mleval.load_profiles("hard", experiment_names=["x"])
     assert found.on("e") == good
     assert all(any(run_id in why for why in found.absent.values()) for run_id in poisoned)
-    done = mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html")
+    done = mleval_cli("report", "--missing", "worst", "--seed", ":draws=20", "-o", "r.html")
     assert done.exit_code == 0, done.output
 
 
@@ -253,7 +253,8 @@ def test_garbage_folds_are_named_and_the_others_are_read(client, good, log):
     assert len(study.folds) == 12
     assert all([e.kind for e in said_of(study, run_id)] == ["artifact"] for run_id in bad.values())
     assert (
-        mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html").exit_code == 0
+        mleval_cli("report", "--missing", "worst", "--seed", ":draws=20", "-o", "r.html").exit_code
+        == 0
     )
 
 
@@ -605,7 +606,7 @@ for folder in sys.argv[1:]:
     os.chdir(folder)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(folder.rpartition(" ")[2]), resource.RLIM_INFINITY))
     try:
-        main(["report", "-n", "x", "--missing", "worst", "--draws", "20", "-o", "r.html"])
+        main(["report", "-n", "x", "--missing", "worst", "--seed", ":draws=20", "-o", "r.html"])
     except SystemExit as end:
         print("exit code", end.code, file=sys.stderr)
 """  # noqa: E501

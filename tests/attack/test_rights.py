@@ -70,7 +70,7 @@ def test_without_rights_there_is_no_verdict_and_nothing_is_told_of_the_runs(team
         ["runs", "-n", SECRET],
         ["rank", "-n", SECRET],
         ["compare", "--run-id", hidden, "--run-id", mine],
-        ["report", "-n", "mine", "--log", "-q"],
+        ["report", "-n", "mine", "--log"],
     ):
         code, text = mleval(team, *args)
         typed = SECRET in " ".join(args)

@@ -199,7 +199,7 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
         and page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
     )
     assert page.execute_script(SAID)["option"] == " \\\n".join(
-        [f"--weights d={weights['d']}", *(f"--exclude-measure {m}" for m in "abc")]
+        [f"--weights d={weights['d']}", *(f"--exclude measure {m}" for m in "abc")]
     )
     page.find_element("css selector", ".weights .moved button").click()
     assert page.execute_script(SAID) == {
@@ -301,7 +301,7 @@ def test_they_work_in_the_sandbox_of_mlflow(show):
         chrome.find_element("css selector", ".weights input[type=checkbox]").click()
         assert (
             chrome.execute_script(READ) != before
-            and "--exclude-measure a" in chrome.execute_script(SAID)["option"]
+            and "--exclude measure a" in chrome.execute_script(SAID)["option"]
         )
     finally:
         chrome.switch_to.default_content()

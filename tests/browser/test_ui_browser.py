@@ -200,7 +200,8 @@ def test_the_run_page_shows_its_report(chrome, runs):
 
 def test_the_logged_comparison_opens_in_its_run(chrome, runs, server, tmp_path):
     done = CliRunner().invoke(
-        main, ["report", "-n", "digits in the UI", "--draws", "200", "--log", "-o", "report.html"]
+        main,
+        ["report", "-n", "digits in the UI", "--seed", ":draws=200", "--log", "-o", "report.html"],
     )
     assert done.exit_code == 0, done.output
     (report,) = runs.client.search_runs([runs.experiment_id], "tags.`mleval.kind` = 'report'")

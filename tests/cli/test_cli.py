@@ -21,6 +21,7 @@ from places import GOLDEN, ROOT, STUDY
 
 import mlflow_mleval
 from mlflow_mleval.cli import main
+from mlflow_mleval.cli.command import Option
 
 MLEVAL = Path(sys.executable).with_name("mleval")
 ALL = ["-n", "madjarov2012"]
@@ -128,8 +129,7 @@ def test_usage_errors_exit_with_2(store):
         ["--preference", "wild"],
         ["--weights", "heavy"],
         ["-o", "report.xyz"],
-        ["-o", "a.json", "--output", "csv"],
-        ["--p", "f1=x"],
+        ["--preference", ":p=f1=x"],
     ):
         mleval("rank", *WORST, *args, code=2)
 
@@ -139,9 +139,9 @@ def test_usage_errors_exit_with_2(store):
     [
         ("--method-by", "bogus", "rank"),
         ("--dataset-by", "tag:", "runs"),
-        ("--p", "-1", "rank"),
-        ("--q", "f1=-2", "rank"),
-        ("--s", "0", "report"),
+        ("--preference", ":p=-1", "rank"),
+        ("--preference", ":q=f1=-2", "rank"),
+        ("--preference", ":s=0", "report"),
         ("--weights", "f1=0", "rank"),
         ("--weights", "nothing=1", "compare"),
     ],
@@ -149,19 +149,20 @@ def test_usage_errors_exit_with_2(store):
 def test_values_that_no_analysis_takes_are_wrong_usage_of_the_option_that_was_typed(
     store, option, value, command
 ):
-    function = ["--preference", {"--s": "gaussian", "--q": "linear"}.get(option, "v_shape")]
+    function = ["--preference", {":s": "gaussian", ":q": "linear"}.get(value[:2], "v_shape")]
     said = mleval(
         command, *([*WORST, *function] if command != "runs" else ALL), option, value, code=2
     ).stderr
-    assert f"Error: {option} must " in said and "Usage: " in said and "Traceback" not in said
+    typed = f"{option} {value[:2]}" if value[0] == ":" else option
+    assert f"Error: {typed} must " in said and "Usage: " in said and "Traceback" not in said
     assert value != "f1=0" or "got 0 for 'f1'. Leave" in said
 
 
 def test_a_default_is_never_the_users_mistake(store):
-    said = mleval("rank", *WORST, "--preference", "usual", "--p", "1", code=2).stderr
-    assert "Error: --p is not a threshold of 'usual'" in said
+    said = mleval("rank", *WORST, "--preference", "usual:p=1", code=2).stderr
+    assert "Error: --preference :p is not a threshold of 'usual'" in said
     assert (
-        "Usage" not in mleval("rank", *WORST, "-m", "f1", "--exclude-measure", "f1", code=1).stderr
+        "Usage" not in mleval("rank", *WORST, "-m", "f1", "--exclude", "measure=f1", code=1).stderr
     )
 
 
@@ -198,7 +199,7 @@ IN_SHORT = [
 )
 def test_every_command_speaks_every_format(store, command, format):
     args = {"measures": [], "runs": [*ALL, *SOME]}.get(command, [*WORST, *SOME])
-    extra = ["--draws", "20"] if command == "report" else []
+    extra = ["--seed", ":draws=20"] if command == "report" else []
     result = mleval(command, *args, *extra, "--output", format)
     assert len(result.stdout) > 200 and result.stderr == ""
     if command != "measures":
@@ -207,7 +208,7 @@ def test_every_command_speaks_every_format(store, command, format):
 
 def test_report_writes_the_page_and_its_data_whole(store, tmp_path):
     page = tmp_path / "study.html"
-    mleval("report", *WORST, *SOME, "--draws", "20", "-o", str(page))
+    mleval("report", *WORST, *SOME, "--seed", ":draws=20", "-o", str(page))
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
     data = tmp_path / "study_data"
     assert (
@@ -220,7 +221,7 @@ def test_report_writes_the_page_and_its_data_whole(store, tmp_path):
 def test_logged_report_is_a_run_that_later_selections_ignore(store, tmp_path):
     from mlflow import MlflowClient
 
-    mleval("report", *WORST, *SOME, "--draws", "20", "--log", "-o", str(tmp_path / "r.html"))
+    mleval("report", *WORST, *SOME, "--seed", ":draws=20", "--log", "-o", str(tmp_path / "r.html"))
     client = MlflowClient()
     experiment = client.get_experiment_by_name("madjarov2012")
     (run,) = client.search_runs([experiment.experiment_id], "tags.`mleval.kind` = 'report'")
@@ -279,6 +280,50 @@ def test_help_fits_the_terminal_and_cuts_no_sentence(command, columns):
     )
     assert max(map(len, text.splitlines())) <= columns
     assert "..." not in text.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize("command", main.commands)
+def test_a_command_has_at_most_thirty_options_and_a_short_help_with_two_examples(command):
+    options = [p for p in main.commands[command].params if isinstance(p, Option) and p.flag != "-h"]
+    assert len(options) <= 30
+    short, whole = (mleval(command, flag).stdout for flag in ("-h", "--help"))
+    if len(options) > 15:
+        assert len(short.splitlines()) <= 32 and short.count("\n  mleval ") == 2
+        assert "--help " in short and len(whole.splitlines()) > 2 * len(short.splitlines())
+
+
+def test_runs_are_chosen_by_when_they_started_and_left_out_by_id(store):
+    ids = as_json("rank", *WORST)["provenance"]["run_ids"]
+    some = ["--method", "PCT", "--method", "BR", "-m", "f1", "--missing", "drop-datasets"]
+    found = as_json("rank", *ALL, *some, "--since", "1d")["provenance"]["run_ids"]
+    fewer = as_json("rank", *ALL, *some, "--exclude", f"run={found[0]}")["provenance"]["run_ids"]
+    assert {*found} < {*ids} and found[0] not in fewer and len(fewer) == len(found) - 1
+    by_id = as_json("rank", "-n", "1", "--missing", "worst")["provenance"]
+    assert by_id["run_ids"] == ids and by_id["experiments"] == ["madjarov2012"]
+    assert "holds no run" in mleval("rank", *WORST, "--since", "2999-01-01", code=1).stderr
+    assert "--since must be a span" in mleval("rank", *ALL, "--since", "soon", code=2).stderr
+    assert (
+        "no run nothing to leave out"
+        in mleval("rank", *ALL, "--exclude=run=nothing", code=1).stderr
+    )
+    wrong = mleval("rank", *ALL, "--read", "nonsense=1", code=2).stderr
+    assert "'nonsense=1' is none of duplicates=" in " ".join(wrong.split())
+
+
+def test_joined_options_are_those_that_they_join(store):
+    some = ["-m", "f1", "-m", "recall"]
+    found = as_json("rank", *WORST, *some, "--preference", "gaussian:s=f1=0.1,recall=0.2")
+    again = as_json(
+        "rank", *WORST, *some, "--preference=:s=f1=0.1,recall=0.2", "--preference=gaussian"
+    )
+    assert (
+        found["options"]["s"] == {"f1": 0.1, "recall": 0.2} and found["ranking"] == again["ranking"]
+    )
+    papers = as_json("rank", *WORST, "--as-in-papers", "--weights", "equal:drop-constant")[
+        "options"
+    ]
+    assert (papers["order"], papers["ties"]) == ("mean-rank", "ignore")
+    assert papers["weights"] == "equal" and papers["drop_constant"]
 
 
 def headings(text):

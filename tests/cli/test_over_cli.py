@@ -111,7 +111,15 @@ def test_measures_that_depend_are_left_out_by_name_on_request(store):
     counts = [part for name in ("tp", "fp", "tn", "fn") for part in ("-m", name)]
     found = json.loads(
         mleval_(
-            "-n", "counts", "--over", "folds", *counts, "--dependent", "drop", "--output", "json"
+            "-n",
+            "counts",
+            "--over",
+            "folds",
+            *counts,
+            "--protocol",
+            ":dependent=drop",
+            "--output",
+            "json",
         ).stdout
     )
     rates = json.loads(
@@ -132,22 +140,25 @@ def test_every_format_names_the_methods(store, format):
 
 def test_options_say_how_folds_came_about(store):
     args = ["-n", "made", "--over", "folds", "-m", "f1", "--output", "json"]
-    found = json.loads(mleval_(*args, "--protocol", "resampled", "--ratio", "0.5").stdout)[
-        "datasets"
-    ]["made"]
+    found = json.loads(mleval_(*args, "--protocol", "resampled:ratio=0.5").stdout)["datasets"][
+        "made"
+    ]
     assert (
         found["protocol"]["kind"] == "resampled"
         and found["protocol"]["ratio"] == 0.5
         and "naive" in found["refusals"]
     )
-    assert json.loads(mleval_(*args, "--unpaired").stdout)["datasets"]["made"]["paired"] is False
+    assert (
+        json.loads(mleval_(*args, "--protocol", ":unpaired").stdout)["datasets"]["made"]["paired"]
+        is False
+    )
 
 
 def test_options_that_do_not_fit_are_wrong_usage(store):
     for args in (
         ["--on", "f1"],
         ["--control", "good"],
-        ["--draws", "99"],
+        ["--seed :draws", "--seed=:draws=99"],
         ["--weights", "equal"],
         ["--missing", "worst"],
         ["--seed", "1"],
@@ -155,23 +166,26 @@ def test_options_that_do_not_fit_are_wrong_usage(store):
     ):
         assert (
             f"{args[0]}: only for tests over "
-            in mleval_("-n", "made", "--over", "folds", *args, code=2).output
+            in mleval_("-n", "made", "--over", "folds", *args[" " in args[0] :], code=2).output
         )
     for args in (
-        ["--unpaired"],
-        ["--ratio", "1"],
-        ["--dependent", "drop"],
+        ["--protocol :unpaired", "--protocol=:unpaired"],
+        ["--protocol :ratio", "--protocol=:ratio=1"],
+        ["--protocol :dependent", "--protocol=:dependent=drop"],
         ["--missing", "drop-methods"],
-        ["--ties", "ignore"],
+        ["--as-in-papers"],
     ):
         assert (
             f"{args[0]}: only for tests over "
-            in mleval_("-n", "made", "--over", "instances", *args, code=2).output
+            in mleval_("-n", "made", "--over", "instances", *args[" " in args[0] :], code=2).output
         )
-    assert "--draws" in mleval_("-n", "made", "--over", "instances", "--draws", "0", code=2).output
     assert (
-        "--dependent: only for tests over folds"
-        in mleval_("-n", "made", "--dependent", "drop", code=2).output
+        "'--seed :draws'"
+        in mleval_("-n", "made", "--over", "instances", "--seed", ":draws=0", code=2).output
+    )
+    assert (
+        "--protocol :dependent: only for tests over folds"
+        in mleval_("-n", "made", "--protocol", ":dependent=drop", code=2).output
     )
     said = mleval_(
         "-n", "made", "--over", "folds", "--missing", "worst", "--seed", "1", "--on", "f1", code=2
@@ -180,18 +194,18 @@ def test_options_that_do_not_fit_are_wrong_usage(store):
         "--missing, --on: only for tests over datasets; --seed: only for tests over datasets "
         "or instances. Leave out what does not fit, or change --over." in " ".join(said.split())
     )
-    said = mleval_("-n", "made", "--over", "folds", "--dependent", "error", code=2).output
-    assert "--dependent error: only for measures that --measure names" in said
+    said = mleval_("-n", "made", "--over", "folds", "--protocol", ":dependent=error", code=2).output
+    assert "--protocol :dependent=error: only for measures that --measure names" in said
 
 
 @pytest.mark.parametrize("over", ["folds", "instances"])
 def test_measures_that_are_excluded_are_not_tested(store, over):
     args = ["-n", "made", "--over", over, "-m", "f1", "-m", "accuracy", "--output", "json"]
-    found = json.loads(mleval_(*args, "--exclude-measure", "accuracy").stdout)["datasets"]["made"]
+    found = json.loads(mleval_(*args, "--exclude", "measure=accuracy").stdout)["datasets"]["made"]
     assert found["measures"] == ["f1"]
     assert (
         "no measure is left"
-        in mleval_(*args, "--exclude-measure", "accuracy", "--exclude-measure", "f1", code=1).output
+        in mleval_(*args, "--exclude", "measure=accuracy", "--exclude", "measure=f1", code=1).output
     )
 
 
@@ -209,7 +223,18 @@ def test_instances_are_tested_from_the_artifacts_of_runs(store):
 
 
 def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_column_says(store):
-    args = ["-n", "made", "--over", "instances", "-m", "f1", "--draws", "199", "--output", "json"]
+    args = [
+        "-n",
+        "made",
+        "--over",
+        "instances",
+        "-m",
+        "f1",
+        "--seed",
+        ":draws=199",
+        "--output",
+        "json",
+    ]
     plain = json.loads(mleval_(*args).stdout)
     assert (
         plain["n_instances"] == N
@@ -242,9 +267,9 @@ def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_colu
 
 
 def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
-    args = ["-n", "made", "--over", "instances", "-m", "f1", "--exclude-method", "bad"]
+    args = ["-n", "made", "--over", "instances", "-m", "f1", "--exclude", "method=bad"]
     found = [
-        json.loads(mleval_(*args, "--draws", n, "--seed", seed, "--output", "json").stdout)
+        json.loads(mleval_(*args, "--seed", f"{seed}:draws={n}", "--output", "json").stdout)
         for n, seed in (("99", "1"), ("99", "1"), ("99", "2"))
     ]
     tests = [record["datasets"]["made"] for record in found]
@@ -252,7 +277,7 @@ def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
     assert found[0]["provenance"]["seed"] == 1
     assert tests[0]["table"] == tests[1]["table"] != tests[2]["table"]
     assert "(99 draws, seed 1)" in " ".join(
-        mleval_(*args, "--draws", "99", "--seed", "1").stdout.split()
+        mleval_(*args, "--seed", ":draws=99", "--seed", "1").stdout.split()
     )
     assert "(9,999 draws, seed 0)" in " ".join(mleval_(*args, "--output", "latex").stdout.split())
 

@@ -58,7 +58,7 @@ def test_the_table_says_who_is_ahead_where(run):
 def test_runs_that_a_later_one_replaces_and_repeats_are_named(run):
     for rows in ([[5, 1]], [[4, 2]]):
         mleval.log_profile(rows, method="BR", dataset="d", experiment_name="twice")
-    done = run("profile", "-n", "twice", "--duplicates", "latest", "--output", "json")
+    done = run("profile", "-n", "twice", "--read", "duplicates=latest", "--output", "json")
     (said,) = [
         text for text in json.loads(done.stdout)["profiles"]["warnings"] if "a later one" in text
     ]
@@ -111,7 +111,7 @@ def test_what_cannot_be_done_is_one_line(run):
             "carries no",
         ),
         (["-n", "x", "--kind", "soft"], 1, "its run carries a profile of label sets only"),
-        (["-n", "x", "--protocol", "repeated", "--ratio", "-1"], 2, "--ratio"),
+        (["-n", "x", "--protocol", "repeated:ratio=-1"], 2, "--protocol :ratio"),
     ):
         done = run("profile", *args)
         assert done.exit_code == code and text in " ".join(done.output.split()), done.output

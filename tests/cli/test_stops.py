@@ -114,7 +114,7 @@ def _starts():
     yield "mleval rank -n failres"
     yield "mleval rank -n gaps --method-by param:modle"
     yield "mleval rank -n gaps --method-by param:model -m f1_scroe"
-    yield "mleval rank -n searches --step best:val_auc"
+    yield "mleval rank -n searches --read step=best:val_auc"
 
 
 def test_a_stop_prints_the_command_that_was_typed(log):
@@ -152,7 +152,7 @@ def test_a_gate_of_splits_pairs_them(log):
         for model, value in (("a", 0.7), ("b", 0.8)):
             metrics = {"test_auc": value + seed / 100}
             log("splits", metrics, {"model": model, "seed": seed}, digest=f"split {seed}")
-    rules = "--method-by param:model --repeats-by digest"
+    rules = "--method-by param:model --read repeats-by=digest"
     args = f"gate a --champion b -n splits {rules} --output json".split()
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 4 and json.loads(done.stdout)["over"] == "repeats", done.output

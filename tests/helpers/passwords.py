@@ -46,8 +46,8 @@ COMMANDS = [
     ["rank", *NAMED, "--missing", "worst", "--output", "json"],
     ["compare", *NAMED, "--missing", "worst", "--output", "json"],
     ["profile", *NAMED, "--dataset", "y"],
-    ["report", *NAMED, "--missing", "worst", "--draws", "20", "-o", "report.html"],
-    ["report", *NAMED, "--missing", "worst", "--draws", "20", "--output", "json", "--log"],
+    ["report", *NAMED, "--missing", "worst", "--seed", ":draws=20", "-o", "report.html"],
+    ["report", *NAMED, "--missing", "worst", "--seed", ":draws=20", "--output", "json", "--log"],
 ]
 
 

@@ -79,7 +79,7 @@ def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
     assert (
         "--method=-x" in found.command
         and "--filter 'tags.a = '" in found.command
-        and "--unpaired" in found.command.split()
+        and "--protocol :unpaired" in found.command
     )
     assert (
         parsed({**given, "alpha": ["0.1"]}).key("answer")
@@ -540,7 +540,9 @@ def test_what_is_read_is_the_same_whatever_the_comparison_heeds():
     from mlflow_mleval.analysis.comparison import compare
     from mlflow_mleval.analysis.fusion import fuse
 
-    heeded = {options()[name].name for name in COMPARING - {"exclude-measure", "pair"}}
+    heeded = {
+        options()[name].name for name in COMPARING - {"exclude-measure", "as-in-papers", "pair"}
+    }
     assert heeded <= {*signature(compare).parameters, *signature(fuse).parameters}
     assert heeded.isdisjoint(field.name for field in fields(Selection))
     one, other = parsed({"filter": ["x"]}), parsed({"filter": ["x"], "weights": ["f1=2"]})

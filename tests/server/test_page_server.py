@@ -135,7 +135,7 @@ def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
         answer["experiments"] == [{"id": team.ids["mine"], "name": "mine"}]
         and answer["selection"] == selection
     )
-    assert answer["command"] == f"mleval report --experiment-id {team.ids['mine']}"
+    assert answer["command"] == f"mleval report -n {team.ids['mine']}"
     assert [s["key"] for s in answer["sections"][:3]] == ["decision", "doubts", "ranking"]
     assert "next_dataset" in [s["key"] for s in answer["sections"]]  # which is made when asked for
     for part in answer["sections"]:

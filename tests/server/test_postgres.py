@@ -149,7 +149,7 @@ def test_import_rank_report_and_read_it_back(login):
         ].tolist()
     assert len(found["datasets"]) == 3 and len(set(found["provenance"]["run_ids"])) == 36
 
-    mleval("report", *WORST, "--draws", "50", "--log", "-o", "report.html")
+    mleval("report", *WORST, "--seed", ":draws=50", "--log", "-o", "report.html")
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name("madjarov2012")
     (run,) = client.search_runs([experiment.experiment_id], "tags.`mleval.kind` = 'report'")

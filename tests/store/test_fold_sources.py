@@ -153,8 +153,8 @@ def test_on_the_command_line(run):
         "compare",
         "-n",
         "x",
-        "--folds-by",
-        "children",
+        "--read",
+        "folds-by=children",
         "--over",
         "folds",
         "-m",
@@ -167,5 +167,5 @@ def test_on_the_command_line(run):
     assert result.exit_code == 0 and pairs[
         ["dataset", "method_a", "method_b"]
     ].to_numpy().tolist() == [["x", "a", "b"]]
-    result = CliRunner().invoke(main, ["runs", "-n", "x", "--folds-by", "key:f1"])
-    assert result.exit_code == 2 and "--folds-by" in result.output
+    result = CliRunner().invoke(main, ["runs", "-n", "x", "--read", "folds-by=key:f1"])
+    assert result.exit_code == 2 and "--read folds-by" in result.output

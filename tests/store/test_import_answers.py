@@ -53,8 +53,8 @@ def test_a_wide_table_comes_back_as_it_was(db, tmp_path):
         "answers",
         "--max",
         "score",
-        "--draws",
-        "199",
+        "--seed",
+        ":draws=199",
         "--output",
         "json",
     ]
@@ -101,7 +101,7 @@ def test_an_instance_that_occurs_again_is_another_answer(tmp_path):
 
 def test_logs_of_other_tools_are_imported_and_compared(db):
     for name in ("p2", "p3"):
-        assert "1 runs created" in run("import", str(LOGS / f"qa_{name}.eval"), "-n", "logs", "-q")
+        assert "1 runs created" in run("import", str(LOGS / f"qa_{name}.eval"), "-n", "logs")
         folder = Path(name)
         folder.mkdir()
         path = shutil.copy(
@@ -136,15 +136,14 @@ def test_grades_reach_the_metrics_of_imported_logs(db):
         "instances",
         "-n",
         "logs",
-        "-q",
-        "--draws",
-        "99",
+        "--seed",
+        ":draws=99",
         "--output",
         "json",
     ]
     directions = ["--max", "quality", "--max", "parts/length"]
     found = json.loads(
-        run(*args, *directions, "--grades", "quality=poor,fair,good", "--cluster", "passage")
+        run(*args, *directions, "--read", "grades=quality=poor,fair,good", "--cluster", "passage")
     )
     rows = {row["measure"]: row for row in found["datasets"]["graded"]["table"]}
     assert rows["quality"]["difference"] == pytest.approx(7 / 6 - 8 / 6)
@@ -179,8 +178,8 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
         "answers",
         "--max",
         "score",
-        "--draws",
-        "99",
+        "--seed",
+        ":draws=99",
         "--output",
         "json",
     ]

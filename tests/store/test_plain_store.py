@@ -100,7 +100,7 @@ def test_spread_and_number_of_repeats_stand_in_every_format(plain):
             and "Each value is the mean over 3 to 5 runs that differ in their seed only (55 runs)."
             in text
         )
-    assert as_json(*command, "--duplicates", "latest")["repeats"] == {}
+    assert as_json(*command, "--read", "duplicates=latest")["repeats"] == {}
     mleval("report", *command[1:], "-o", "study.html")
     assert "test_auc,wine,mlp," in Path("study_data/repeats.csv").read_text(encoding="utf-8")
 
@@ -114,7 +114,12 @@ def test_candidates_stop_and_each_way_on_is_a_command_that_works(plain):
     commands = [
         shlex.split(line) for line in stopped.splitlines() if line.startswith("  mleval rank ")
     ]
-    assert [c[-1] for c in commands] == ["best:val_auc", "param:max_depth", "mean", "latest"]
+    assert [c[-1].split("=")[-1] for c in commands] == [
+        "best:val_auc",
+        "param:max_depth",
+        "mean",
+        "latest",
+    ]
     for command in commands:
         assert command[: len(ALL) + 2] == ["mleval", "rank", *ALL]
         ranked = as_json(*command[1:])

@@ -120,7 +120,7 @@ def study(db):
 
 def mleval(*args):
     done = CliRunner().invoke(
-        main, ["report", "-n", "x", "--draws", "10", *args], catch_exceptions=False
+        main, ["report", "-n", "x", "--seed", ":draws=10", *args], catch_exceptions=False
     )
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -131,11 +131,11 @@ def test_the_command_writes_the_id_and_keeps_one_run_a_report(study, client):
     run = client.get_run(run_id)
     newest, *others = client.search_runs([run.info.experiment_id])
     assert newest.info.run_id == run_id and len(others) == 15 and not run.data.metrics
-    assert mleval("--log", "-o", "other.html", "-q").strip() == run_id
+    assert mleval("--log", "-o", "other.html").strip() == run_id
     assert mleval("--log", "--alpha", "0.1").strip() != run_id
-    elsewhere = client.get_run(mleval("--log-to", "reports").strip())
+    elsewhere = client.get_run(mleval("--log=reports").strip())
     assert client.get_experiment(elsewhere.info.experiment_id).name == "reports"
-    assert mleval("--log-to", "reports").strip() == elsewhere.info.run_id
+    assert mleval("--log=reports").strip() == elsewhere.info.run_id
     assert run_id not in mleval("--log", "--output", "json")
     found = client.search_runs([run.info.experiment_id], "tags.`mleval.kind` = 'report'")
     assert len(found) == 2 and address(run_id) is None

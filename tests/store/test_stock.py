@@ -142,7 +142,7 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     assert each["what"] == "if each experiment is of its own data"
     # candidates are not chosen by what is compared where a metric has a counterpart on validation
     # data
-    assert way["command"].endswith("--children best:val_auc --duplicates best:val_auc")
+    assert way["command"].endswith("--read children=best:val_auc --read duplicates=best:val_auc")
     ranked = json.loads(copied(way["command"], "--output", "json").stdout)
     assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8
     assert [*ranked["weights"]["wine"]] == ["test_auc"]
@@ -166,8 +166,8 @@ def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(p
     declared = (
         "--method-by",
         "param:model",
-        "--duplicates",
-        "mean",
+        "--read",
+        "duplicates=mean",
         "--max",
         "test_auc",
         "--min",
@@ -212,8 +212,11 @@ def test_steps_are_told_as_what_may_be_folds_and_not_taken(log, client):
         False,
     ) and "2 runs logged metrics by step, the last is 4: right if" in reason
     (way,) = data["commands"]
-    assert "--folds-by" not in way["command"]
-    assert found("-n", "stepped", "--method-by", "param:model", "--folds-by", "steps")["folds"] == 5
+    assert "folds-by" not in way["command"]
+    assert (
+        found("-n", "stepped", "--method-by", "param:model", "--read", "folds-by=steps")["folds"]
+        == 5
+    )
 
 
 def test_values_of_the_best_epoch_count_where_that_is_asked_for(log, client):

@@ -209,11 +209,11 @@ def test_what_only_a_store_has_is_refused(nowhere):
 
 def test_the_commands_take_a_file_and_write_what_is_asked_for(nowhere):
     BOARD.rename_axis("method").to_csv("board.csv")
-    ranked = as_json("rank", "board.csv", "--max", "value", "-q")
+    ranked = as_json("rank", "board.csv", "--max", "value")
     assert [row["method"] for row in ranked["ranking"]] == [*BOARD.index]
     assert ranked["provenance"]["results"] == "board.csv" and ranked["provenance"]["sha256"]
     assert "svm" in run("compare", "board.csv", "--max", "value").output
-    run("report", "board.csv", "--max", "value", "-o", "report.html", "-q")
+    run("report", "board.csv", "--max", "value", "-o", "report.html")
     assert {p.name for p in Path().iterdir()} == {"board.csv", "report.html", "report_data"}
     assert "--max value or --min value" in run("rank", "board.csv", code=1).output
     assert "Import the file first" in run("report", "board.csv", "--log", code=2).output
@@ -231,5 +231,5 @@ def test_tests_over_folds_and_repeats_take_a_file(nowhere):
     ]
     pd.DataFrame(rows).to_csv("runs.csv", index=False)
     for over in ("folds", "repeats"):
-        found = as_json("compare", "runs.csv", "--over", over, "-m", "f1", "-q")
+        found = as_json("compare", "runs.csv", "--over", over, "-m", "f1")
         assert [row["n"] for row in found["pairs"]]

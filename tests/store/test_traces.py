@@ -360,7 +360,7 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
     left_out = re.search(r"Left out, for no direction is known: ([^.]*)", compare(*ids))
     assert {*left_out[1].split(", ")} == {"length", "fails"}
     assert "no direction is known for 'length'" in compare(*ids, "-m", "length", code=1)
-    args = [*ids, "-m", "exact", "-m", "length", "--max", "length", "--draws", "199"]
+    args = [*ids, "-m", "exact", "-m", "length", "--max", "length", "--seed", ":draws=199"]
     found = json.loads(compare(*args, "--output", "json"))
     assert found["n_instances"] == N and len(found["pairs"]) == 2
     data = found["datasets"]["qa"]
@@ -381,22 +381,22 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
         text = compare(*args, "--output", format)
         assert "\x1b" not in text and "<script>" not in text.replace("\\<script", "")
     lost = ["-n", "qa", "--method", "prompt2", "--method", "lost"]
-    assert "compare on the shared instances (--shared)." in compare(*lost, code=1)
+    assert "compare on the shared instances (--read shared)." in compare(*lost, code=1)
     clusters = json.loads(compare(*args, "--cluster", "passage", "--output", "json"))["datasets"][
         "qa"
     ]
     assert clusters["n_clusters"] == N // 4 and clusters["cluster"] == "passage"
-    wanted = json.loads(compare(*args, "--difference", "exact=0.05", "--output", "json"))[
+    wanted = json.loads(compare(*args, "--over", ":difference=exact=0.05", "--output", "json"))[
         "datasets"
     ]["qa"]["needed"]
     assert {row["measure"]: row["difference"] for row in wanted}["exact"] == 0.05 and len(
         wanted
     ) == 2
     assert "`difference` must be of the measures exact, length" in compare(
-        *args, "--difference", "x=1", code=1
+        *args, "--over", ":difference=x=1", code=1
     )
     assert "no answer tells 'chapter'" in compare(*args, "--cluster", "chapter", code=1)
-    assert "not MEASURE=WORST" in compare(*ids, "--grades", "graded", code=2)
+    assert "not MEASURE=WORST" in compare(*ids, "--read", "grades=graded", code=2)
     graded = json.loads(
         compare(
             *ids,
@@ -404,8 +404,8 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
             "graded",
             "--max",
             "graded",
-            "--grades",
-            "graded=poor,good",
+            "--read",
+            "grades=graded=poor,good",
             "--output",
             "json",
         )
@@ -470,10 +470,10 @@ def test_answers_of_a_selection_with_a_table_of_its_own(runs_with_a_table):
     args = [
         "-n",
         "qa",
-        "--table",
-        "scored.json",
-        "--instance-by",
-        "id",
+        "--read",
+        "table=scored.json",
+        "--read",
+        "instance-by=id",
         "-m",
         "score",
         "--min",
@@ -669,7 +669,7 @@ def test_the_command_that_is_suggested_works_on_a_store_of_custom_scorers(tries)
     """Scorers without a direction are left out with a doubt, tries are repeats, and the questions
     are shown with what was answered.
     """
-    command = ["compare", "--over", "instances", "-n", "tries", "-o", "answers.md", "-q"]
+    command = ["compare", "--over", "instances", "-n", "tries", "-o", "answers.md"]
     done = CliRunner().invoke(main, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     text = Path("answers.md").read_text(encoding="utf-8")

@@ -198,7 +198,7 @@ def readers_store(db):
     table = table[table["dataset"].isin(["emotions", "scene", "yeast", "bibtex"])]
     table.to_csv("mystudy.csv", index=False)
     table[table["dataset"] != "bibtex"].to_csv("results.csv", index=False)
-    mleval("import", "mystudy.csv", "-n", "mystudy", "-q")
+    mleval("import", "mystudy.csv", "-n", "mystudy")
     for experiment in ("exp-yeast", "exp-scene"):
         mlflow.set_experiment(experiment)
         for model, loss in (("tree", 0.5), ("forest", 0.4)):

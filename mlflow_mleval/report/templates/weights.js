@@ -207,7 +207,7 @@
     const quoted = text => /^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
     function tell() {
       about.hidden = !changed();
-      const options = excluded().map(name => `--exclude-measure ${quoted(name)}`);
+      const options = excluded().map(name => `--exclude measure=${quoted(name)}`);
       if (given()) options.unshift(`--weights ${quoted(chosen().map(pair => pair.join("=")).join(","))}`);
       again.nextElementSibling.textContent = options.join(" \\\n");
       again.hidden = again.nextElementSibling.hidden = !data.writable;
