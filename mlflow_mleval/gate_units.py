@@ -430,17 +430,11 @@ def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
 
 
 def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _Part:
-    from mlflow_mleval.analysis.answer_comparison import (
-        answer_directions,
-        confirmed,
-        directed,
-    )
+    from mlflow_mleval.analysis.answer_comparison import directed
 
-    selection = asked.selection
-    stated = {"minimize": selection.minimize, "maximize": selection.maximize}
-    answers, declared = confirmed(answers, stated, selection.directions)
-    answers = directed(answers, **declared)
-    directions = answer_directions(answers, **declared)
+    chosen = asked.selection
+    stated = chosen.minimize, chosen.maximize
+    answers, directions, _ = directed(answers, *stated, ways=chosen.directions)
     grades = asked.of_answers.get("grades") or {}
     tables = answers.tables[sides.candidate], answers.tables[sides.champion]
     seen = pd.concat(tables)[[*directions]]

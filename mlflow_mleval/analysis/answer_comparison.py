@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from itertools import chain
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -391,6 +390,8 @@ def compare_answers(
     *,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
+    ways: str = "declared",
+    named: bool = True,
     cluster: str | None = None,
     difference: float | Mapping[str, float] | None = None,
     alpha: float = 0.05,
@@ -407,6 +408,8 @@ def compare_answers(
     minimize, maximize : iterable of str
         Directions of measures that the registry does not know; pass or fail is to be maximized
         unless said otherwise.
+    ways, named
+        See `directed`.
     cluster : str, optional
         What the answers hold that says which questions belong together. All methods are heeded; a
         question of which none says it is a cluster of its own. A measure of this name is none then.
@@ -428,7 +431,7 @@ def compare_answers(
     groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
         answered = _without(answered, cluster)
-    better = answer_directions(answered, minimize, maximize)
+    answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
     sides: dict[str, Any] = {
         way: [m for m in answered.measures if better[m] == way[:3]]
         for way in ("minimize", "maximize")
@@ -444,33 +447,10 @@ def compare_answers(
     )
     flows = answer_ranking(answered, better)
     first, second = (list(answered.tables) if flows is None else list(flows.index))[:2]
-    notes = list(answered.notes)
-    assumed = sorted(
-        {*answered.passing} - {*minimize, *maximize, *MEASURES}, key=answered.passing.index
-    )
-    if assumed:
-        notes.append(
-            Message(
-                f"Passing is taken for better on {some(assumed)}: declare it (",
-                Argument("minimize"),
-                ", ",
-                Argument("maximize"),
-                ") if that is wrong.",
-            )
-        )
-    open_ones = {*answered.measures} - {*minimize, *maximize, *MEASURES, *answered.passing}
-    if takes := sorted(filter(_COST.search, open_ones)):
-        notes.append(
-            Message(
-                f"Less is taken for better on {some(takes)}, by their names: declare it (",
-                Argument("maximize"),
-                ") if that is wrong.",
-            )
-        )
     needed = questions_needed(answered, better, difference=difference, clusters=groups, alpha=alpha)
     return AnswerComparison(
         **{part.name: getattr(tests, part.name) for part in fields(tests) if part.name != "notes"},
-        notes=(*notes, *tests.notes),
+        notes=(*answered.notes, *granted, *tests.notes),
         flows=flows,
         directions=better,
         differing=most_different(answered, first, second, better),
@@ -490,7 +470,6 @@ def compare_all_answers(
     maximize: Iterable[str] = (),
     directions: str = "declared",
     named: bool = False,
-    cluster: str | None = None,
     **options: Any,
 ) -> dict[str, AnswerComparison]:
     """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors of
@@ -500,15 +479,11 @@ def compare_all_answers(
     without one are left out, unless they were `named`.
     """
     tests = {}
-    stated = {"minimize": [*minimize, *filter(None, [cluster])], "maximize": [*maximize]}
+    sides: dict[str, Any] = {"minimize": [*minimize], "maximize": [*maximize]}
     for dataset, answers in found.items():
         try:
-            answers, sides = confirmed(answers, stated, directions)
-            if not named:
-                answers = directed(answers, **sides)
-            smaller = [m for m in sides.pop("minimize") if m != cluster]
             tests[dataset] = compare_answers(
-                answers, minimize=smaller, cluster=cluster, **sides, **options
+                answers, **sides, ways=directions, named=named, **options
             )
         except (MlevalError, ValueError) as error:
             absent[dataset] = error
@@ -561,79 +536,66 @@ _COST = re.compile(
 )
 
 
-def answer_directions(
-    answered: Units,
-    minimize: Iterable[str] = (),
-    maximize: Iterable[str] = (),
-) -> dict[str, Direction]:
-    """By measure "min" or "max": as declared, as the registry knows it, "max" for pass or fail, and
-    "min" for what an answer takes.
-    """
-    minimize = list(minimize)
-    maximize = list(maximize)
-    open_ones = {*answered.measures} - {*minimize, *maximize, *MEASURES}
-    passing = open_ones.intersection(answered.passing)
-    takes = filter(_COST.search, open_ones - passing)
-    return directions(answered.measures, [*minimize, *takes], [*maximize, *passing])
-
-
-def confirmed(
-    answered: Units, sides: Mapping[str, Iterable[str]], ways: str
-) -> tuple[Units, dict[str, Any]]:
-    """The sides that are declared, "minimize" and "maximize", and where `ways` is "proposed" those
-    that the names of other measures suggest, else larger ones of what scorers said, as MLflow
-    assumes; a note tells of them.
-    """
-    declared = {side: [*names] for side, names in sides.items()}
-    if ways != "proposed":
-        return answered, declared
-    has_direction = {*chain(*declared.values()), *MEASURES, *answered.passing}
-    has_direction |= {*filter(_COST.search, answered.measures)}
-    suggested: dict[str, str | None] = {
-        m: proposed_direction(m) for m in answered.measures if m not in has_direction
-    }
-    scorers = {name for answers in answered.answers.values() for name in answers.scorers}
-    for measure in [m for m, way in suggested.items() if way is None]:
-        if measure.partition("/")[0] not in scorers:
-            del suggested[measure]
-    texts = []
-    for side, way, text in (
-        ("maximize", "max", "larger values of {} are better, by the name"),
-        ("minimize", "min", "smaller values of {} are better, by the name"),
-        ("maximize", None, "larger values of {} are better, as MLflow assumes of a scorer"),
-    ):
-        if taken := [m for m in suggested if suggested[m] == way]:
-            declared[side] += taken
-            texts.append(text.format(some(taken)))
-    note = f"Directions taken as proposed: {'; '.join(texts)}."
-    return replace(answered, notes=(*answered.notes, *([note] if texts else []))), declared
-
-
 def directed(
     answered: Units,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
-) -> Units:
-    """Only the measures of which it is known whether larger or smaller values are better; a note
-    names the others.
+    *,
+    ways: str = "declared",
+    named: bool = False,
+) -> tuple[Units, dict[str, Direction], list[Message]]:
+    """The measures of which it is known whether larger or smaller values are better, which it is,
+    and notes on what was taken for granted.
+
+    As declared, as the registry knows it, "max" for pass or fail, "min" for what an answer takes,
+    and where `ways` is "proposed" as names suggest. Others are left out, of which a note tells;
+    measures that were `named` must have a direction.
 
     Raises
     ------
     MissingResultsError
-        There is none.
+        No direction is known for any measure.
+    ValueError
+        One is not known for a measure that was named.
     """
-    takes = filter(_COST.search, answered.measures)
-    directed_ones = {*minimize, *maximize, *MEASURES, *answered.passing, *takes}
-    chosen, others = (
-        [m for m in answered.measures if (m in directed_ones) is has_direction]
-        for has_direction in (True, False)
-    )
-    either = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize")
-    declare = (*either, ", or take what is proposed: ", PROPOSED, ".")
-    if not chosen:
-        raise MissingResultsError(Message(f"no direction is known for {some(others)}", *declare))
-    note = Message(f"Left out, for no direction is known: {some(others)}", *declare)
-    return replace(answered, measures=chosen, notes=(*answered.notes, *([note] if others else [])))
+    sides = {"max": [*maximize], "min": [*minimize]}
+    stated = {*sides["max"], *sides["min"], *MEASURES}
+    open_ones = [m for m in answered.measures if m not in stated]
+    passing = [m for m in answered.passing if m in open_ones]
+    takes = sorted(m for m in open_ones if m not in passing and _COST.search(m))
+    rest = [m for m in open_ones if m not in {*passing, *takes}]
+    suggested = {m: proposed_direction(m) for m in rest if ways == "proposed"}
+    notes: list[Any] = []
+    texts = []
+    for way, word in (("max", "larger"), ("min", "smaller")):
+        if taken := [m for m in suggested if suggested[m] == way]:
+            sides[way] += taken
+            texts.append(f"{word} values of {some(taken)} are better")
+    if texts:
+        notes.append(f"Taken from their names, as confirmed: {', '.join(texts)}.")
+    measures = answered.measures
+    unknown = [m for m in rest if m not in {*sides["max"], *sides["min"]}]
+    if unknown and not named:
+        either = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize")
+        declare = (*either, ", or take what the names suggest: ", PROPOSED, ".")
+        measures = [m for m in measures if m not in unknown]
+        if not measures:
+            raise MissingResultsError(
+                Message(f"no direction is known for {some(unknown)}", *declare)
+            )
+        left_out = f"Left out, for no direction is known: {some(unknown)}"
+        notes.append(Message(left_out, *declare))
+    granted = []
+    if passing:
+        text = f"Passing is taken for better on {some(passing)}: declare it ("
+        other = (Argument("minimize"), ", ", Argument("maximize"))
+        granted.append(Message(text, *other, ") if that is wrong."))
+    if takes:
+        text = f"Less is taken for better on {some(takes)}, by their names: declare it ("
+        granted.append(Message(text, Argument("maximize"), ") if that is wrong."))
+    better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
+    notes = [*answered.notes, *notes]
+    return replace(answered, measures=measures, notes=tuple(notes)), better, granted
 
 
 def most_different(

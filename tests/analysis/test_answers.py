@@ -13,9 +13,7 @@ from mlflow_mleval.analysis.answer_comparison import (
     Answers,
     agreement,
     aligned,
-    answer_directions,
     compare_answers,
-    confirmed,
     directed,
     most_different,
     questions_needed,
@@ -132,31 +130,29 @@ def test_the_ranking_is_that_of_the_means_with_the_ranks_that_separations_leave(
 
 
 def test_directions_are_declared_known_of_pass_and_cost_or_confirmed(found):
-    with pytest.raises(Exception, match="length"):
-        answer_directions(found)
-    declared = answer_directions(found, ["length", "judge"])
+    with pytest.raises(ValueError, match="length"):
+        directed(found, named=True)
+    declared = directed(found, ["length", "judge"], named=True)[1]
     assert declared == {"exact": "max", "length": "min", "judge": "min"}
     columns = {"hamming_loss": [0, 1], "latency_s": [1, 2], "size": [3, 4], "correctness": [0, 1]}
     answers = made(columns, passing=("hamming_loss",))
     pair = aligned({"a": answers, "b": answers})
-    kept = directed(pair)  # what the registry knows keeps its direction, passing or not
-    assert answer_directions(kept) == {"hamming_loss": "min", "latency_s": "min"}
+    kept, better, granted = directed(pair)
+    # what the registry knows keeps its direction, passing or not
+    assert better == {"hamming_loss": "min", "latency_s": "min"}
     assert "no direction is known: size, correctness" in kept.notes[-1]
-    assert answer_directions(kept, [], ["latency_s"])["latency_s"] == "max"
+    assert "Less is taken for better on latency_s" in granted[0] and len(granted) == 1
+    assert directed(kept, [], ["latency_s"])[1]["latency_s"] == "max"
     with pytest.raises(MissingResultsError, match="no direction is known for size"):
         directed(replace(pair, measures=["size"]))
-    stated = {"minimize": ["size"], "maximize": ()}
-    same, sides = confirmed(pair, stated, "declared")
-    assert same == pair and sides == {"minimize": ["size"], "maximize": []}
-    told, sides = confirmed(pair, stated, "proposed")
-    assert sides == {"minimize": ["size"], "maximize": ["correctness"]}
+    told, better, _ = directed(pair, ["size"], ways="proposed")
+    assert better["size"] == "min" and better["correctness"] == "max"
     assert "larger values of correctness are better" in told.notes[-1]
-    stated["minimize"] += ["correctness"]
-    assert confirmed(pair, stated, "proposed")[0] == pair
+    assert directed(pair, ["size", "correctness"], ways="proposed")[0] == pair
 
 
 def test_most_different_instances_come_with_links(found):
-    table = most_different(found, "a", "b", answer_directions(found, ["length"]), most=5)
+    table = most_different(found, "a", "b", directed(found, ["length"])[1], most=5)
     assert len(table) == 5 and table["difference"].abs().is_monotonic_decreasing
     key = table.index[0]
     assert (

@@ -536,15 +536,10 @@ class SharedFolds:
                 hows[key] = _part_of(single, key[0], how)
             notes += [text for text in texts if hows[key] is how or text != how.caution]
         if len({how.ratio for how in hows.values()}) > 1:
-            guessed = tuple({how.reason for how in hows.values() if not how.known})
-            what = "folds came about in different ways"
-            if len(guessed) > 1:
-                notes = [text for text in notes if not text.startswith(guessed)]
-                what = (
-                    "sizes of the folds are not recorded: those of each method are taken as one "
-                    "cross-validation"
-                )
-            notes.append(f"The {what}. Each pair takes the wider of its two corrections.")
+            notes.append(
+                "The folds came about in different ways. Each pair takes the wider of its two "
+                "corrections."
+            )
         return [hows[key] for key in keys], list(dict.fromkeys(notes))
 
     def sharings(self, hows: Sequence[Protocol]) -> list[Sharing]:
