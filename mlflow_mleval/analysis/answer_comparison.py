@@ -21,7 +21,7 @@ from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions, proposed_direction
 from mlflow_mleval.measures.registry import MEASURES, Direction
-from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, quoted, some
+from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
 from mlflow_mleval.study import Units
 from mlflow_mleval.validation import Places, probability
 
@@ -82,27 +82,6 @@ class Answers:
     words: tuple[str, ...] = ()
 
 
-def _shared_measures(answers: Mapping[str, Answers]) -> list[str]:
-    """The measures that the answers of all methods have."""
-    first, *_ = answers.values()
-    measures = [m for m in first.values if all(m in a.values for a in answers.values())]
-    if not measures:
-        had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
-        raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
-    return measures
-
-
-def _lost(answers: Mapping[str, Answers]) -> dict[str, float]:
-    """By method, the share of all questions, or of its own answers if more, that has no value."""
-    every = len(_union(a.values.index.unique() for a in answers.values()))
-    lost = {}
-    for method, a in answers.items():
-        answered = a.values.index.nunique()
-        valued = len(a.values)
-        lost[method] = max(1 - answered / every, 1 - valued / (a.counted or valued))
-    return lost
-
-
 def aligned(
     answers: Mapping[str, Answers], *, shared: bool = False, asked_of: str | None = None
 ) -> Units:
@@ -137,78 +116,119 @@ def aligned(
         raise MissingResultsError(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
         )
-    common, notes = _common(answers, shared, asked_of if asked_of in answers else None)
+    first, *_ = answers.values()
+    measures = [m for m in first.values if all(m in a.values for a in answers.values())]
+    common, lost, notes = _common(answers, shared, asked_of)
+    if not measures:
+        had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
+        raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
+    alike = {}
+    for method, a in answers.items():
+        rows = a.values.index.isin(common)
+        alike[method] = replace(a, values=a.values.loc[rows, measures], about=a.about.loc[rows])
     own = [note for a in answers.values() for note in a.notes]
-    notes = [*own, *notes, *_other_data(answers), *_other_scorers(answers)]
-    measures = _shared_measures(answers)
-    if apart := sorted({m for a in answers.values() for m in a.values} - set(measures)):
-        notes.append(f"Not known for all methods and left out: {some(apart)}.")
-    tables = {
-        method: a.values[measures].groupby(level=0).mean().reindex(common)
-        for method, a in answers.items()
-    }
-    alike = {method: _only(a, common, measures) for method, a in answers.items()}
-    missing = alike if asked_of is None else {m: alike[m] for m in alike if m == asked_of}
-    notes += _without_value(missing, measures) + _repeated(alike, len(common))
-    passing = [m for m in measures if all(m in a.passing for a in answers.values())]
+    of = {m: a for m, a in alike.items() if asked_of in (None, m)}
+    notes = [*own, *notes, *_differing(answers, measures), *_lacking(alike, of, len(common))]
     return Units(
         "answers",
-        tables,
+        {m: a.values[measures].groupby(level=0).mean().reindex(common) for m, a in answers.items()},
         measures,
         column=partial(_column, alike, common),
         answers=alike,
-        passing=passing,
-        lost=_lost(answers),
+        passing=[m for m in measures if all(m in a.passing for a in answers.values())],
+        lost=lost,
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
 def _common(
     answers: Mapping[str, Answers], shared: bool, asked_of: str | None
-) -> tuple[pd.Index, list[str]]:
-    """The questions that all methods answered, or one of them, and notes on answers that lack."""
+) -> tuple[pd.Index, dict[str, float], list[str]]:
+    """The questions that all methods answered, or one of them; by method the share of all
+    questions, or of its own answers if more, that has no value; and notes on answers that lack.
+    """
     questions = {method: a.values.index.unique() for method, a in answers.items()}
-    every = _union(questions.values())
+    first, *others = questions.values()
+    every = first.append(others).unique().sort_values()
     common = every[np.logical_and.reduce([every.isin(keys) for keys in questions.values()])]
     if not len(common):
         raise IncomparableRunsError(
             f"{some(answers)} share none of their {len(every):,} instances. Choose runs on the "
             "same data, or say what identifies an instance (`instance_by`)."
         )
-    there = pd.Series({method: len(a.values) for method, a in answers.items()})
-    counted = pd.Series({method: a.counted or len(a.values) for method, a in answers.items()})
-    gaps = (counted - there)[lambda n: n > 0]
-    lost = [f"{method}: {n:,} of {counted[method]:,} answers" for method, n in gaps.items()]
-    absent = {method: len(every) - len(keys) for method, keys in questions.items()}
-    gone = [f"{method}: {n:,} of {len(every):,}" for method, n in absent.items() if n]
-    shares = 1 - there / counted
+    gone, gaps, share, short = [], [], {}, 0.0
+    for method, a in answers.items():
+        n, counted = len(a.values), max(a.counted or len(a.values), 1)
+        absent = len(every) - len(questions[method])
+        gaps += [f"{method}: {counted - n:,} of {counted:,} answers"] * (counted > n)
+        gone += [f"{method}: {absent:,} of {len(every):,}"] * (absent > 0)
+        share[method] = max(absent / len(every), 1 - n / counted)
+        short = max(short, 1 - n / counted)
     of = f"{len(common):,} of {len(every):,} instances"
-    if asked_of is not None:
+    if asked_of in questions:
         common, gone = questions[asked_of], []
-    elif max(1 - len(common) / len(every), *shares) > MOST_LOST and not shared:
-        raise MissingResultsError(_too_many_lost(of, gone, lost))
+    elif max(1 - len(common) / len(every), short) > MOST_LOST and not shared:
+        raise MissingResultsError(
+            Message(
+                f"{of} are known for all methods",
+                f"; missing in {some(gone)}" if gone else "",
+                f"; the store has lost answers of {some(gaps)}" if gaps else "",
+                ". What is left may differ from what is lost. Evaluate again, or compare on the "
+                "shared instances (",
+                Argument("shared", True),
+                ").",
+            )
+        )
     notes = []
-    if lost:
+    if gaps:
         notes.append(
-            f"The store holds fewer answers than the runs counted ({some(lost)}): the verdict is "
+            f"The store holds fewer answers than the runs counted ({some(gaps)}): the verdict is "
             "about the rest."
         )
     if gone:
         notes.append(f"{of} are compared, those of all methods; missing in {some(gone)}.")
-    return common, notes
+    return common, share, notes
 
 
-def _too_many_lost(of: str, gone: Sequence[str], lost: Sequence[str]) -> Message:
-    """That the rest says little of the whole, and the ways on."""
-    return Message(
-        f"{of} are known for all methods",
-        f"; missing in {some(gone)}" if gone else "",
-        f"; the store has lost answers of {some(lost)}" if lost else "",
-        ". What is left may differ from what is lost. Evaluate again, or compare on the "
-        "shared instances (",
-        Argument("shared", True),
-        ").",
-    )
+def _differing(answers: Mapping[str, Answers], measures: Sequence[str]) -> list[str]:
+    """What to tell where methods answered other data, or were scored in other ways."""
+    notes = []
+    digests = grouped((a.digest, method) for method, a in answers.items() if a.digest)
+    if len(digests) > 1:
+        by_digest = "; ".join(f"{digest}: {some(of, 5)}" for digest, of in digests.items())
+        notes.append(
+            f"The digests of the data differ ({by_digest}): the questions compared are the same, "
+            "what was expected may not be."
+        )
+    versions = grouped(pair for a in answers.values() for pair in a.scorers.items() if pair[1])
+    if changed := [measure for measure, given in versions.items() if len({*given}) > 1]:
+        notes.append(
+            f"The methods were scored by other versions of the scorer on {some(changed)}: a "
+            "difference may be the scorer's."
+        )
+    if apart := sorted({m for a in answers.values() for m in a.values} - {*measures}):
+        notes.append(f"Not known for all methods and left out: {some(apart)}.")
+    return notes
+
+
+def _lacking(alike: Mapping[str, Answers], of: Mapping[str, Answers], n: int) -> list[str]:
+    """What to tell of answers without a value (of some methods), and of repeated ones."""
+    notes = []
+    lacking = [
+        f"{measure} of {method}: {gaps:,} of {len(a.values):,}"
+        for method, a in of.items()
+        for measure, gaps in a.values.isna().sum().items()
+        if gaps
+    ]
+    if lacking:
+        notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
+    if any(a.values.index.has_duplicates for a in alike.values()):
+        numbers = some(f"{method}: {len(a.values):,} answers" for method, a in alike.items())
+        notes.append(
+            f"Some of the {n:,} questions were answered more than once ({numbers}); a question "
+            "counts once, with its mean."
+        )
+    return notes
 
 
 def unclear(measure: str, words: Sequence[object]) -> str:
@@ -245,71 +265,6 @@ def graded(answers: Answers, grades: Mapping[str, Sequence[str]]) -> Answers:
         values[measure] = cells.map(order)
         passing = tuple(m for m in passing if m != measure)
     return replace(answers, values=values, notes=tuple(notes), passing=passing, words=())
-
-
-def _union(indexes: Iterable[pd.Index]) -> pd.Index:
-    first, *others = indexes
-    for other in others:
-        first = first.union(other)
-    return first.sort_values()
-
-
-def _only(answers: Answers, keys: pd.Index, measures: list[str]) -> Answers:
-    rows = answers.values.index.isin(keys)
-    values, about = answers.values.loc[rows, measures], answers.about.loc[rows]
-    return replace(answers, values=values, about=about)
-
-
-def _other_data(answers: Mapping[str, Answers]) -> list[str]:
-    digests: dict[str, list[str]] = {}
-    for method, a in answers.items():
-        digests.setdefault(a.digest, []).append(method)
-    digests.pop("", None)
-    if len(digests) < 2:
-        return []
-    by_digest = "; ".join(f"{digest}: {some(methods, 5)}" for digest, methods in digests.items())
-    return [
-        f"The digests of the data differ ({by_digest}): the questions compared are the same, what "
-        "was expected may not be."
-    ]
-
-
-def _other_scorers(answers: Mapping[str, Answers]) -> list[str]:
-    versions: dict[str, set[str]] = {}
-    for a in answers.values():
-        for measure, version in a.scorers.items():
-            versions.setdefault(measure, set()).add(version)
-    changed = [measure for measure, given in versions.items() if len(given - {""}) > 1]
-    note = (
-        f"The methods were scored by other versions of the scorer on {some(changed)}: a "
-        "difference may be the scorer's."
-    )
-    return [note] if changed else []
-
-
-def _without_value(answers: Mapping[str, Answers], measures: list[str]) -> list[str]:
-    lacking = [
-        f"{measure} of {method}: {n:,} of {len(a.values):,}"
-        for method, a in answers.items()
-        for measure in measures
-        if (n := int(a.values[measure].isna().sum()))
-    ]
-    return (
-        [f"Without a value, for its scorer failed or gave none: {some(lacking)}."]
-        if lacking
-        else []
-    )
-
-
-def _repeated(answers: Mapping[str, Answers], n: int) -> list[str]:
-    again = {method: int(a.values.index.duplicated().sum()) for method, a in answers.items()}
-    if not any(again.values()):
-        return []
-    numbers = some(f"{method}: {len(a.values):,} answers" for method, a in answers.items())
-    return [
-        f"Some of the {n:,} questions were answered more than once ({numbers}); a question counts "
-        "once, with its mean."
-    ]
 
 
 # --------------------------------------------------------------------------------------------------
