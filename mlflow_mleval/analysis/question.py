@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -44,11 +44,13 @@ class Verdict:
     unit : "answers", "instances", "folds", "repeats" or "datasets"; empty where nothing was tested.
     rows : What decides: measure ("fused" of all together, in net flows), dataset (empty of all), difference (positive: A is better), low, high (as the test has them: corrected), separated, n.
     alpha : Level of the test.
+    by_dataset : The same by dataset where what decides is about all together; empty else.
     """  # noqa: E501
 
     unit: str
     rows: pd.DataFrame
     alpha: float
+    by_dataset: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def of(self) -> str:
@@ -59,13 +61,17 @@ class Verdict:
         """Whether A is better by more than a margin.
 
         YES where some difference is certainly larger and none certainly as far the other way; NO
-        where the opposite is certain, or all are certainly not larger; else TOO CLOSE.
+        where the opposite is certain, or all are certainly not larger; else TOO CLOSE. Without a
+        margin the test alone says what is certain: intervals may end at 0, or be of one pair alone.
         """
         rows = self.rows
-        known = rows["low"].notna()
-        sure = rows["separated"] & ~known
-        better = (rows["low"] > margin) | (sure & (rows["difference"] > 0))
-        worse = (rows["high"] < -margin) | (sure & (rows["difference"] < 0))
+        beyond = {"low": 1.0, "high": -1.0}
+        better, worse = (
+            rows["separated"]
+            & (sign * rows["difference"] > 0)
+            & ((margin == 0) | rows[end].isna() | (sign * rows[end] > margin))
+            for end, sign in beyond.items()
+        )
         if better.any() and not worse.any():
             return YES
         within = len(rows) > 0 and margin > 0 and bool((rows["high"] <= margin).all())
@@ -76,7 +82,8 @@ class Verdict:
         """The datasets on which A is certainly better, and those on which B is; empty unless there
         are both.
         """
-        apart = self.rows[self.rows["separated"] & (self.rows["dataset"] != "")]
+        rows = self.rows if self.by_dataset.empty else self.by_dataset
+        apart = rows[rows["separated"] & (rows["dataset"] != "")]
         sides = {
             side: list(dict.fromkeys(apart.loc[apart["difference"] * sign > 0, "dataset"]))
             for side, sign in (("a", 1), ("b", -1))
@@ -161,14 +168,17 @@ def _verdicts(c: Comparison, a: str, b: str) -> Iterator[Verdict]:
     alpha = c.options["alpha"]
     over = "" if c.deciding is None else c.deciding.test.over
     for unit in ("answers", "instances", "folds", "repeats", "datasets"):
+        by_dataset = pd.DataFrame()
         if unit == over and unit == c.decides_over and unit != "folds":
             rows = _decided(c, a, b)
+            if unit == "repeats":
+                by_dataset = _tested(_tests(c, unit), a, b)
         elif unit == "datasets":
             continue
         else:
             rows = _tested(_tests(c, unit), a, b)
         if len(rows):
-            yield Verdict(unit, rows, alpha)
+            yield Verdict(unit, rows, alpha, by_dataset)
 
 
 def _tests(c: Comparison, unit: str) -> Mapping[str, PairTests]:

@@ -233,7 +233,7 @@ class _Process:
 PROCESSES, LANES = 5, {"answer": 2, "survey": 1, "part": 5}
 #: Seconds: how long a job is kept that nobody asks for, a process that nobody needs, a failure for
 #: whoever asks again; and a computation, unless MLEVAL_PAGE_SECONDS says otherwise.
-ABSENT, HOLD, REMEMBER, LIMIT = 5.0, 300.0, 5.0, 300.0
+ABSENT, HOLD, REMEMBER, LIMIT = 3.0, 300.0, 5.0, 300.0
 #: Megabytes of answers, packed, unless MLEVAL_PAGE_CACHE_MB says otherwise.
 ROOM = 100.0
 _STARTING = {"step": "starting", "done": 0, "total": 0}

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from report_cases import published
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.question import CLOSE, NO, YES, Verdict, question
@@ -22,9 +23,13 @@ def rows(methods, datasets="abcdefgh", seeds=(0,), noise=0.01):
     )
 
 
+def repeated_rows(methods, dataset="a", seeds=6):
+    frame = rows(methods, [dataset], range(seeds))
+    return frame.assign(repeat=frame.groupby("method").cumcount())
+
+
 def repeated(methods, seeds):
-    frame = rows(methods, "a", range(seeds))
-    frame["repeat"] = frame.groupby("method").cumcount()
+    frame = repeated_rows(methods, seeds=seeds)
     index = ["dataset", "method"]
     values = frame.groupby(index)[["auc"]].mean()
     repeats = frame.set_index([*index, "repeat"])[["auc"]]
@@ -42,7 +47,7 @@ def test_over_datasets_it_says_what_the_deciding_test_says(on):
             asked = YES if (a, b) in found.separated else NO if (b, a) in found.separated else CLOSE
             row = verdict.main
             assert (verdict.unit, verdict.word()) == ("datasets", asked)
-            assert row["separated"] == (not row["low"] <= 0 <= row["high"])
+            assert row["separated"] == (not row["low"] < 0 < row["high"])
             mirrored = question(found, b, a).verdict.main
             assert row["low"] == pytest.approx(-mirrored["high"])
     assert question(found).a == found.leader and question(found, b="x").b == "x"
@@ -65,9 +70,38 @@ def test_one_dataset_trained_again_says_what_compare_over_repeats_says():
     assert abs(row["difference"]) == pytest.approx(abs(expected["difference"]))
     assert row["high"] - row["low"] == pytest.approx(expected["high"] - expected["low"])
     text = plain(sentence(close, question(close)).text)
-    assert "φ" not in text and "net flow" not in text and "TOO CLOSE" in text and "5 runs" in text
+    assert (
+        "φ" not in text
+        and "net flow" not in text
+        and "TOO CLOSE" in text
+        and "5 runs of each" in text
+    )
     assert needed(close, verdict).endswith(
         "more runs of each, with other seeds, if the difference stays what it is."
+    )
+
+
+def test_where_the_step_down_separates_an_interval_that_ends_at_zero_is_no_doubt():
+    found = published()
+    apart = [question(found, a, b).verdict for a, b in found.separated]
+    assert {one.word() for one in apart} == {YES}
+    assert any(one.main["low"] == 0 for one in apart)
+    assert question(found, *found.separated[0][::-1]).verdict.word() == NO
+
+
+def test_crossing_is_told_before_the_average():
+    frame = pd.concat(
+        repeated_rows({"A": 0.85 if web else 0.8, "B": 0.8 if web else 0.85}, name)
+        for name, web in (("web", True), ("phone", False))
+    )
+    index = ["dataset", "method"]
+    values = frame.groupby(index)[["auc"]].mean()
+    study = Study(values, {"auc": "max"}, repeats=frame.set_index([*index, "repeat"])[["auc"]])
+    found = compare(study)
+    text = plain(sentence(found, question(found, "A", "B")).text)
+    assert text == (
+        "Is A better than B? TOO CLOSE: it depends. Certainly better are A on web and B on phone. "
+        "That is about this data trained again, 12 runs of each."
     )
 
 

@@ -587,3 +587,48 @@ def test_mlflows_own_pages_lead_here(reader, site):
     reader.until("document.getElementById('mleval-side') !== null")
     reader.js("document.querySelectorAll('aside, [data-testid]').forEach(e => e.remove())")
     reader.until("document.getElementById('mleval-corner')?.href === arguments[0]", of_study)
+
+
+def test_the_question_moves_and_its_numbers_are_those_of_the_command(reader, site):
+    reader.login("ann", width=800)
+    reader.of("close")
+    reader.answered()
+    sides = "[...document.querySelectorAll('h1 select')].map(side => side.value)"
+
+    def rows():
+        code = "[...document.querySelectorAll('.said:not([hidden]) [data-row]')]"
+        return [json.loads(text) for text in reader.js(f"{code}.map(row => row.dataset.row)")]
+
+    def agrees():
+        a, b = reader.js(sides)
+        assert reader.text("h1").startswith("Is ")
+        asked = f"{urlsplit(reader.chrome.current_url).query}&file=report.json"
+        told = requests.get(
+            f"{site.url}/mleval/download?{asked}", auth=("ann", PASSWORD), timeout=PATIENCE
+        ).json()["question"]
+        assert (told["a"], told["b"]) == (a, b)
+        verdict, measures = told["verdicts"][0], told["measures"]
+        assert reader.text(".asked .verdict b") == verdict["verdict"]
+        decides, *beside = rows()
+        for row, expected in [(decides, verdict["rows"][0]), *zip(beside, measures, strict=True)]:
+            keys = {"size": "difference", "low": "low", "high": "high"}
+            assert {k: row[k] for k in keys} == pytest.approx(
+                {k: expected[v] for k, v in keys.items()}
+            )
+        return a, b
+
+    first = agrees()
+    reader.js("document.querySelectorAll('h1 select')[0].focus()")
+    third = next(m for m in ("RF", "BR", "CC", "LP") if m not in first)
+    row = f"#ranking tbody tr:has([data-method={third}]) td:last-child"
+    reader.click(row)
+    reader.until(f"{sides}[0] === arguments[0]", third)
+    reader.answered()
+    assert agrees()[0] == third == reader.chosen()["pair"][0]
+    slider = reader.find(".said:not([hidden]) .margins input")
+    slider.send_keys(Keys.END)  # no difference is as large
+    assert reader.text(".asked .verdict b") == "NO"
+    assert float(reader.text(".margins output")) == pytest.approx(rows()[0]["reach"], rel=0.05)
+    slider.send_keys(Keys.HOME)
+    agrees()
+    assert grumbles(reader.chrome) == []

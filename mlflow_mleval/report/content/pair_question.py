@@ -45,7 +45,7 @@ def _told(c: Comparison, q: Question, v: Verdict) -> str:
         where = " and ".join(
             f"{name(m)} on {listed(sides[side])}" for m, side in ((q.a, "a"), (q.b, "b"))
         )
-        return f"it depends. Certainly better are {where}."
+        return f"it depends. Certainly better are {where}. {_of(c, v)}"
     one = v.main
     assert one is not None
     size, ends = float(one["difference"]), [float(one["low"]), float(one["high"])]
@@ -83,7 +83,7 @@ def _of(c: Comparison, v: Verdict) -> str:
         units = int(v.main["n"]) if v.main else 0
         of = {
             "datasets": v.of,
-            "repeats": f"{v.of}, {units} runs each",
+            "repeats": f"{v.of}, {units} runs of each",
             "folds": f"{v.of}, {units} folds",
         }
         return f"That is about {of.get(v.unit, f'these {units:,} {v.unit}')}."
@@ -157,6 +157,7 @@ def _row(row: dict[str, object]) -> Data:
             "apart": bool(row["separated"]),
             "decides": bool(row["decides"]),
             "reach": reach,
+            "own": row["measure"] != FUSED,
         },
     }
 

@@ -376,7 +376,7 @@ def section(c: Comparison) -> Section:
 
 def weights_section(c: Comparison) -> Section | None:
     """Weights that a reader may move; nothing where there is nothing to weigh."""
-    if c.on != FUSED or len(c.study.measures) < 2:
+    if c.on != FUSED or len(c.study.measures) < 2 or len(c.ranks) == 1:
         return None
     title = "What if the measures had other weights?"
     return Section("what-if", title, Late(lambda: [sliders(c)]), open=False)
@@ -518,26 +518,37 @@ def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         ranks = shown.set_index("method")["mean_rank"]
         number = doc.decimals(f"{mean}rank", ranks, 2, keep=3, marks={"key": "mean-rank"})
         return [_picture(c, ranks, f"{mean}rank, 1 is best"), number]
+    if c.on == FUSED and not several:
+        return [column for m in c.fusion.by_weight[:2] for column in _values(c, shown, m)]
     if c.on == FUSED:
         phi = shown.set_index("method")["phi"]
         note = "φ: how far it is preferred to the others, less how far they are to it."
         number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
         return [_picture(c, phi, f"{mean}net flow φ"), number]
-    values = c.study.cells(c.on)[shown["method"]]
-    gaps = [any((d, m, c.on) in c.study.imputed for d in values.index) for m in values]
-    head = f"{mean}{doc.heading(c.study.directions, c.on)}"
+    return _values(c, shown, c.on)
+
+
+def _values(c: Comparison, shown: pd.DataFrame, measure: str) -> list[Column]:
+    """The means of a measure in its own units, as a picture and in numbers."""
+    mean = "mean " if len(c.ranks) > 1 else ""
+    values = c.study.cells(measure)[shown["method"]]
+    gaps = [any((d, m, measure) in c.study.imputed for d in values.index) for m in values]
+    head = f"{mean}{doc.heading(c.study.directions, measure)}"
     cells = starred(aligned(values.mean()), gaps)
     number = Column(head, cells, keep=3, note=IMPUTED if any(gaps) else "")
-    return [_picture(c, values.mean(), plain(head)), number]
+    return [_picture(c, values.mean(), plain(head), measure), number]
 
 
-def _picture(c: Comparison, means: pd.Series, title: str) -> Column:
+def _picture(c: Comparison, means: pd.Series, title: str, measure: str = "") -> Column:
     """A dot a method with the interval of the deciding test, on one axis that runs through the
     rows.
     """
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
     note = ""
-    if (found := c.comparison_intervals) is not None:
+    if len(c.ranks) == 1 and measure and c.study.repeats is not None:
+        table = _with_repeats(c, means, measure)
+        note = "Lines: the least to the largest of its runs."
+    elif (found := c.comparison_intervals) is not None:
         table, title = _as_shown(c, found.loc[means.index], means, title)
         note = "Where two lines lie apart, the deciding test tells the methods apart, or nearly so."
     if c.letters_apply or c.told_apart:
@@ -546,6 +557,13 @@ def _picture(c: Comparison, means: pd.Series, title: str) -> Column:
     ends = {"low": str(scale.low), "high": str(scale.high)}
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi", **ends}
     return Column(axis, cells, "<", tip=title, note=note, marks=marks)
+
+
+def _with_repeats(c: Comparison, means: pd.Series, measure: str) -> pd.DataFrame:
+    """The means of the only dataset, with the range of the repeats of each."""
+    by_method = c.study.repeats[measure].groupby(level=1)
+    ends = {"low": by_method.min(), "high": by_method.max()}
+    return pd.DataFrame({"mean": means, **{end: x.reindex(means.index) for end, x in ends.items()}})
 
 
 def _as_shown(

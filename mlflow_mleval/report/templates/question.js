@@ -4,8 +4,8 @@
 (() => {
   const short = x => String(+x.toPrecision(2));
   function word(rows, margin) {
-    const better = rows.some(r => r.low === null ? r.apart && r.size > 0 : r.low > margin);
-    const worse = rows.some(r => r.low === null ? r.apart && r.size < 0 : r.high < -margin);
+    const certain = (sign, end) => rows.some(r => r.apart && sign * r.size > 0 && (!margin || r[end] === null || sign * r[end] > margin));
+    const better = certain(1, "low"), worse = certain(-1, "high");
     if (better && !worse) return "YES";
     const within = margin > 0 && rows.every(r => r.high !== null && r.high <= margin);
     return !better && (worse || within) ? "NO" : "TOO CLOSE";
@@ -21,7 +21,7 @@
     verdict.dataset.word = verdict.querySelector("b").textContent = word(rows, margin);
     verdict.querySelector(".beyond").textContent = margin ? ` (by more than ${short(margin)})` : "";
     slider.closest("p").querySelector("output").textContent = margin ? short(margin) : "0";
-    if (released) said.dispatchEvent(new CustomEvent("mleval:margin", {bubbles: true, detail: {margin}}));
+    if (released) said.dispatchEvent(new CustomEvent("mleval:margin", {bubbles: true, detail: {margin, own: rows.every(r => r.own)}}));
   }
   function start(root) {
     for (const asked of root.querySelectorAll(".asked")) {

@@ -10,9 +10,11 @@
   // The experiments that the address names, and the runs that are ticked.
   function chosen() {
     const [path, query = ""] = location.hash.slice(1).split("?"), one = /^\/experiments\/(\w+)/.exec(path);
-    let ids = one ? [one[1]] : [];
-    try { ids = JSON.parse(new URLSearchParams(query).get("experiments")) ?? ids; } catch { /* none that could be read */ }
-    const ticked = [...document.querySelectorAll(".ag-row-selected a[href*='/runs/']")].map(a => /\/runs\/(\w+)/.exec(a.href)[1]);
+    const listed = name => {
+      try { return JSON.parse(new URLSearchParams(query).get(name)) ?? []; } catch { return []; }  // none that could be read
+    };
+    const named = listed("experiments"), ids = one && !named.length ? [one[1]] : named;
+    const ticked = path === "/compare-runs" ? listed("runs") : [...document.querySelectorAll(".ag-row-selected a[href*='/runs/']")].map(a => /\/runs\/(\w+)/.exec(a.href)[1]);
     return {ids: [...new Set(ids.map(String))], runs: [...new Set(ticked)]};
   }
   function address({ids, runs}) {
@@ -47,17 +49,17 @@
     if (!like) return false;
     const row = document.createElement("li"), alone = like.offsetWidth < 60;  // folded, all links there are icons
     row.id = "mleval-row";
-    row.append(link("mleval-side", "Compare", href, {like, alone, style: alone ? "justify-content:center" : ""}));
+    row.append(link("mleval-side", "Which is better?", href, {like, alone, style: alone ? "justify-content:center" : ""}));
     return stand(row, list);
   }
   function aboveRuns(href, {runs}) {
     const place = document.querySelector("[data-testid=runs-compare-button], [data-testid=sort-select-dropdown]")?.parentElement;
-    return Boolean(place) && stand(link("mleval-runs", runs.length > 1 ? `Compare ${runs.length} runs` : "Compare all", href, {style: NEAR}), place);
+    return Boolean(place) && stand(link("mleval-runs", runs.length > 1 ? `Which of ${runs.length} runs is better?` : "Which is better?", href, {style: NEAR}), place);
   }
   function draw() {
     const wanted = chosen(), href = address(wanted);
     if ([inSideBar(href), aboveRuns(href, wanted)].some(Boolean)) document.getElementById("mleval-corner")?.remove();
-    else stand(link("mleval-corner", "Compare", href, {style: EDGE}), document.body);
+    else stand(link("mleval-corner", "Which is better?", href, {style: EDGE}), document.body);
   }
 
   let soon = 0;

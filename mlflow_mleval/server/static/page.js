@@ -150,7 +150,7 @@ function ago(time) {
   time.title = new Date(time.dateTime).toLocaleString();
   if (-seconds < 90 * 86400) time.textContent = new Intl.RelativeTimeFormat("en", {numeric: "auto"}).format(Math.round(seconds / size), unit);
 }
-async function copy(text, what) {
+async function copy(text, what, at) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {  // without TLS browsers keep the clipboard to themselves
@@ -162,7 +162,12 @@ async function copy(text, what) {
     area.remove();
   }
   tell(`${what} copied.`);
+  if (!at || at.dataset.said) return;
+  at.dataset.said = at.textContent;
+  at.textContent = "Copied ✓";
+  setTimeout(() => { at.textContent = at.dataset.said; delete at.dataset.said; }, 2000);
 }
+document.addEventListener("click", ({target}) => { if (target.matches("button.copy")) copy(target.dataset.text, "The command is", target); });
 
 // ---- Choosing experiments
 
@@ -415,6 +420,27 @@ function askAbout(a, b) {
   made.append("pair", b);
   go(made);
 }
+// A click on a row of the ranking makes it the first of the question, with the shift key the second.
+answer.addEventListener("click", event => {
+  const row = event.target.closest("#ranking [data-key=ranking] tbody tr"), method = row?.querySelector("[data-method]")?.dataset.method;
+  if (method === undefined || event.target.closest("button, a")) return;
+  const [a, b] = shown.pair;
+  if (event.shiftKey) askAbout(method === a ? b : a, method); else askAbout(method, method === b ? a : b);
+});
+// The margin was let go: what the gate says with it, of what has units of its own.
+document.addEventListener("mleval:margin", async ({target, detail}) => {
+  if (!shown || !detail.own) return;
+  const asked = new URLSearchParams([...selection].filter(([name]) => !name.startsWith(GATE))), [a, b] = shown.pair;
+  for (const [name, value] of Object.entries({candidate: a, champion: b, margin: detail.margin})) asked.set(name, value);
+  const place = target.querySelector(".gated") ?? element("p", {class: "gated", role: "status"}), made = element("div");
+  target.querySelector(".margins").after(place);
+  try {
+    made.innerHTML = await (await ask(`gate?${asked}`, {slot: "margin", told: working(place)})).text();
+    place.textContent = `May ${a} replace ${b}, worse by ${detail.margin.toPrecision(2)} at most? ${made.querySelector("[data-decision]").dataset.decision.toUpperCase()}.`;
+  } catch (error) {
+    if (!stopped(error)) place.textContent = `The gate does not say: ${error.message}`;
+  }
+});
 // What has changed since this browser showed an answer to the same selection: it alone remembers.
 function sinceLastVisit(made) {
   const asked = made.selection;
@@ -486,11 +512,11 @@ async function load(key) {
 // ---- What can be done with it
 
 function actions(made) {
-  const address = new URL(`?${shown.query}`, location.href).href, link = button("Copy link", () => copy(address, "The link is"));
+  const address = new URL(`?${shown.query}`, location.href).href, link = button("Copy link", event => copy(address, "The link is", event.target));
   const bar = element("div", {class: "actions"},
     button("Copy as text", copyText), link, button("Store as run", store, {id: "store"}), downloads(),
     made.command ? menu("Command", element("div", {}, element("pre", {tabindex: 0}, made.command),
-      button("Copy command", () => copy(made.command, "The command is")))) : null,
+      button("Copy command", event => copy(made.command, "The command is", event.target)))) : null,
     button("Print", print, {class: "phone-not"}), selection.has("weights") ? button("Weights by entropy again", () => {
       const made = new URLSearchParams(selection);
       made.delete("weights");
@@ -499,9 +525,9 @@ function actions(made) {
   bar.querySelector("#news").addEventListener("click", () => compare(shown.made));
   return bar;
 }
-async function copyText() {
+async function copyText({target}) {
   try {
-    copy(await (await ask(`text?${shown.query}`, {slot: "text"})).text(), "The answer is");
+    copy(await (await ask(`text?${shown.query}`, {slot: "text"})).text(), "The answer is", target);
   } catch (error) {
     if (!stopped(error)) $("state").replaceChildren(failed(error));
   }
