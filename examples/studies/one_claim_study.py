@@ -1,6 +1,7 @@
 """How often pages claim what is not so, and what tests on few datasets find.
 
 python examples/studies/one_claim_study.py null-pages [--pages 200]
+python examples/studies/one_claim_study.py power [--studies 120]
 python examples/studies/one_claim_study.py few-datasets [--draws 400]
 python examples/studies/one_claim_study.py contradictions [--studies 150]
 python examples/studies/one_claim_study.py companions [--choices 6]
@@ -44,10 +45,15 @@ Page = Callable[[np.random.Generator, Path], bool]
 
 
 def results(
-    rng: np.random.Generator, methods: int, datasets: int, units: int = 1, unit: str = "fold"
+    rng: np.random.Generator,
+    methods: int,
+    datasets: int,
+    units: int = 1,
+    unit: str = "fold",
+    design: str = "normal",
 ) -> pd.DataFrame:
     """Values of equal methods, as `mleval rank FILE` reads them: one row a dataset, method and fold
-    or seed; datasets and folds are easy or hard for all methods.
+    or seed; datasets and folds are easy or hard for all methods. See `DESIGNS`.
     """
     index = pd.MultiIndex.from_product(
         [
@@ -61,16 +67,57 @@ def results(
     shared = 0.05 * rng.standard_normal((datasets, 1, 1, 1))
     folds = 0.02 * rng.standard_normal((datasets, 1, units, 1))
     both = 0.02 * rng.standard_normal((*shape[:3], 1))  # measures of a model go together
-    values = 0.6 + shared + folds + both + 0.01 * rng.standard_normal(shape)
+    values = 0.6 + shared + folds + DESIGNS[design](rng, both + 0.01 * rng.standard_normal(shape))
+    values = values.round(2 if design == "ties" else 12)
     table = pd.DataFrame(values.reshape(-1, len(MEASURES)), index, MEASURES)
     table["hamming_loss"] = 1 - table["hamming_loss"]
     return table.reset_index() if units > 1 else table.droplevel(2).reset_index()
 
 
+def _families(rng: np.random.Generator, own: np.ndarray) -> np.ndarray:
+    """Methods in threes that are nearly one."""
+    first = np.arange(own.shape[1]) // 3 * 3
+    return own[:, first] + 0.1 * own
+
+
+def _unequal(rng: np.random.Generator, own: np.ndarray) -> np.ndarray:
+    """The first method varies three times as much, and some datasets much more than others."""
+    own = own * np.exp(rng.standard_normal((len(own), 1, 1, 1)))
+    own[:, 0] *= 3
+    return own
+
+
+def _crashes(rng: np.random.Generator, own: np.ndarray) -> np.ndarray:
+    """Eight of 100 results fail."""
+    return own - 0.5 * (rng.random((*own.shape[:3], 1)) < 0.08)
+
+
+def _interactions(rng: np.random.Generator, own: np.ndarray) -> np.ndarray:
+    """Equal over all datasets that there are, but each suits some methods more than others."""
+    return own + 0.02 * rng.standard_normal((*own.shape[:2], 1, 1))
+
+
+#: How equal methods vary by themselves; ties are values of two decimals.
+DESIGNS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
+    "normal": lambda rng, own: own,
+    "ties": lambda rng, own: own,
+    "families": _families,
+    "unequal spread": _unequal,
+    "crashes": _crashes,
+    "interactions": _interactions,
+}
+
+
 def claims(record: dict[str, Any]) -> bool:
-    """Whether the JSON of a page says of any two methods that they differ."""
+    """Whether the JSON of a page says of any two methods that they differ, or an interval of a pair
+    excludes 0.
+    """
     said = [*record.get("answer", {}).get("sentences", ()), *_sentences(record)]
-    return bool(record["separated"]) or any(sentence["differ"] for sentence in said)
+    if record["separated"] or any(sentence["differ"] for sentence in said):
+        return True
+    rows = (record.get("pairwise") or {}).get("pairs", ())
+    limits = [(row["flow_low"], row["flow_high"]) for row in rows if row["flow_low"] is not None]
+    return any(low > 0 or high < 0 for low, high in limits)
 
 
 def _sentences(record: dict[str, Any]) -> list[Any]:
@@ -78,12 +125,19 @@ def _sentences(record: dict[str, Any]) -> list[Any]:
     return verdict if isinstance(verdict, list) else []
 
 
-def command(*args: str, methods: int, datasets: int, units: int = 1, unit: str = "fold") -> Page:
+def command(
+    *args: str,
+    methods: int,
+    datasets: int,
+    units: int = 1,
+    unit: str = "fold",
+    design: str = "normal",
+) -> Page:
     """A page that a command makes from a file."""
 
     def page(rng: np.random.Generator, folder: Path) -> bool:
         file = folder / "results.csv"
-        results(rng, methods, datasets, units, unit).to_csv(file, index=False)
+        results(rng, methods, datasets, units, unit, design).to_csv(file, index=False)
         called = [args[0], str(file), *args[1:], "--output", "json"]
         done = CliRunner().invoke(mleval, called, catch_exceptions=False)
         if done.exit_code:
@@ -142,6 +196,8 @@ def over_profiles(rng: np.random.Generator, folder: Path) -> bool:
     return bool(len(found.claims) or across)
 
 
+#: Methods that differ on these datasets and not over all: what is said of these is true of them.
+INTERACT = "report, 3 datasets x 3 repeats, interactions"
 PAGES: dict[str, Page] = {
     "rank": command("rank", methods=5, datasets=10),
     "compare": command("compare", methods=5, datasets=10),
@@ -150,6 +206,17 @@ PAGES: dict[str, Page] = {
     "report, 3 datasets x 3 repeats": command(
         "report", methods=4, datasets=3, units=3, unit="seed"
     ),
+    "rank, 20 x 10": command("rank", methods=20, datasets=10),
+    "rank, 6 x 5 datasets": command("rank", methods=6, datasets=5),
+    "rank, near-equal families": command("rank", methods=9, datasets=12, design="families"),
+    "rank, ties": command("rank", methods=5, datasets=12, design="ties"),
+    "rank, unequal spread": command("rank", methods=5, datasets=15, design="unequal spread"),
+    "rank -m f1, crashes": command(*("rank", "-m", "f1"), methods=5, datasets=20, design="crashes"),
+    "compare, interactions": command("compare", methods=5, datasets=8, design="interactions"),
+    "report, 3 datasets x 3 repeats, unequal": command(
+        "report", methods=4, datasets=3, units=3, unit="seed", design="unequal spread"
+    ),
+    INTERACT: command("report", methods=4, datasets=3, units=3, unit="seed", design="interactions"),
     "compare --over folds": command("compare", "--over", "folds", methods=4, datasets=5, units=10),
     "compare --over repeats": command(
         "compare", "--over", "repeats", methods=4, datasets=3, units=5, unit="seed"
@@ -177,7 +244,7 @@ def null_pages(pages: int, seed: int = 0, names: Sequence[str] = ()) -> pd.DataF
             n = max(1, pages // (3 if name in SLOW else 1))
             share = float(np.mean([page(rng, Path(folder)) for _ in range(n)]))
             error = np.sqrt(MOST * (1 - MOST) / n)
-            rows[name] = n, share, share > MOST + ERRORS * error
+            rows[name] = n, share, name != INTERACT and share > MOST + ERRORS * error
     return pd.DataFrame.from_dict(rows, orient="index", columns=["pages", "share", "too many"])
 
 
@@ -217,6 +284,37 @@ def separated(rng: np.random.Generator, effects: np.ndarray, repeats: int) -> li
     fusion = fuse(Study(means, {"a": "max", "b": "max"}, repeats=table))
     flows = flows_of_repeats(fusion)
     return [] if flows is None else list(max_t(flows).significant_pairs)
+
+
+def power(studies: int, seed: int = 0) -> Iterator[tuple[str, float, float, float, float]]:
+    """By design, of one measure: the share of pairs of methods from two groups that max-T, Nemenyi
+    and Wilcoxon's test with Holm's correction find, and how often max-T separates equal ones.
+    """
+    rng = np.random.default_rng(seed)
+    tails = {"t with 2 degrees": lambda shape: rng.standard_t(2, shape)}
+    for methods, datasets, gap in ((5, 30, 1.0), (10, 20, 1.0)):
+        good = np.arange(methods) < methods // 2
+        for design in ("normal", "unequal spread", "8% crashes", "t with 2 degrees"):
+            found = {test: list[float]() for test in ("max-t", "nemenyi", "wilcoxon")}
+            wrong = []
+            shape = datasets, methods
+            for _ in range(studies):
+                values = tails.get(design, rng.standard_normal)(shape) + gap * good
+                if design == "unequal spread":
+                    values *= np.exp(1.5 * rng.standard_normal((datasets, 1)))
+                if design == "8% crashes":
+                    values -= 20 * (rng.random(shape) < 0.08)
+                frame = pd.DataFrame(values, [f"d{k}" for k in range(datasets)])
+                long = frame.rename_axis("dataset").stack().rename_axis(["dataset", "method"])
+                study = Study.from_frame(long.rename("f1").reset_index())
+                for test, shares in found.items():
+                    pairs = compare(study, test=test).separated
+                    true = [good[a] and not good[b] for a, b in pairs]
+                    shares.append(sum(true) / (good.sum() * (~good).sum()))
+                    if test == "max-t":
+                        wrong.append(any(good[a] == good[b] for a, b in pairs))
+            shares = (float(np.mean(x)) for x in (*found.values(), wrong))
+            yield f"{methods} x {datasets}, {design}", *shares
 
 
 FORBIDDEN = re.compile(r"V-shape|entropy|Λ|separated|possible|weighs")
@@ -311,6 +409,13 @@ def _null_pages(pages: int) -> None:
     click.echo(found.round(3).to_string())
     if found["too many"].any():
         raise click.ClickException("some pages claim too often")
+
+
+@main.command("power")
+@click.option("--studies", default=120, show_default=True)
+def _power(studies: int) -> None:
+    for design, ours, nemenyi, wilcoxon, wrong in power(studies):
+        click.echo(f"| {design} | {ours:.2f} | {nemenyi:.2f} | {wilcoxon:.2f} | {wrong:.3f} |")
 
 
 @main.command("few-datasets")
