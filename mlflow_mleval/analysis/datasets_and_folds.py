@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, shared_folds, widest
@@ -130,10 +131,39 @@ def next_dataset(
         )
     except ValueError:
         return None
+    far = {m: _far_from_t(found) for m, found in pairs.items()}
+    for measure, which in far.items():
+        table = pairs[measure].table.copy()
+        table.loc[which, [name for name in table if name.startswith(("p_", "share_"))]] = np.nan
+        pairs = {**pairs, measure: replace(pairs[measure], table=table)}
+        if which.any():
+            unlike = some(f"{r.method_a} and {r.method_b}" for r in table[which].itertuples())
+            notes.append(
+                f"Of {unlike} by {measure}, the differences by dataset are far from the t "
+                "distribution that the model takes: it cannot tell."
+            )
     if len(order) > MOST:
         notes.append(f"Only the best {MOST} of {len(order)} methods are compared.")
     notes = [*dict.fromkeys(notes)]
     return NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
+
+
+def _far_from_t(found: HierarchicalT) -> pd.Series:
+    """By pair, whether fewer datasets lie beyond the rope, as they were found, than the model says
+    of the next one, or more as they are drawn together: at .05, on either side.
+    """
+    far = []
+    for row in found.table.itertuples():
+        same = _of_pair(found.shrunken, row.method_a, row.method_b)
+        least = 1.0
+        for sign, share in ((1, row.p_better), (-1, row.p_worse)):
+            raw, shrunken = (
+                int((sign * same[key] > found.rope).sum()) for key in ("mean", "shrunken")
+            )
+            n = len(same)
+            least = min(least, binom.cdf(raw, n, share), binom.sf(shrunken - 1, n, share))
+        far.append(least < 0.05)
+    return pd.Series(far, found.table.index, dtype=bool)
 
 
 def _by_dataset(

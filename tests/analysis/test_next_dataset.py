@@ -86,6 +86,24 @@ def test_the_rope_is_a_share_of_the_range_or_in_units_of_the_measure_that_is_tes
     }
 
 
+@pytest.mark.parametrize(("rare", "tells"), [(-0.08, False), (0.005, True)])
+def test_it_cannot_tell_where_differences_are_far_from_a_t_distribution(rare, tells):
+    """85% of 40 datasets gain .005, and 15% lose .08: it said better .26, alike .42, worse .32."""
+    rng = np.random.default_rng(0)
+    names, runs = [f"d{k}" for k in range(40)], range(5)
+    index = pd.MultiIndex.from_product([names, ["a", "b"], runs], names=["dataset", "method", "r"])
+    gain = np.repeat(np.where(np.arange(40) < 34, 0.005, rare), 5)
+    values = 0.6 + rng.normal(0, 0.003, len(index))
+    values[index.get_level_values(1) == "a"] += gain
+    repeats = pd.DataFrame({"f1": values}, index)
+    study = Study(repeats.groupby(level=[0, 1]).mean(), {"f1": "max"}, repeats=repeats)
+    found = compare(study, next_dataset=True)
+    row = found.next_dataset.pair("f1", "a", "b")
+    text = render(found, "md")
+    assert np.isfinite(row.p_better) == tells == ("this cannot tell" not in text)
+    assert tells or any("far from the t" in doubt for doubt in found.next_dataset.doubts)
+
+
 def test_what_is_left_out_is_told():
     study = fold_study(
         {"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS, **KNOWN

@@ -228,6 +228,13 @@ def next_dataset_sentences(c: Comparison) -> list[Sentence]:
     said = []
     for measure, pairs in found.pairs.items():
         row = found.table(measure, c.order).iloc[0]
+        if np.isnan(row.p_better):
+            said.append(
+                f"Whether {name(row.method_a)} would be better than {name(row.method_b)} by "
+                f"{name(measure)} on the next dataset, this cannot tell: their differences by "
+                "dataset are far from the t distribution that it takes."
+            )
+            continue
         said.append(
             f"On the next dataset {name(row.method_a)} would be better than {name(row.method_b)} "
             f"by {name(measure)} with probability {probability(row.p_better)}, within "
@@ -250,9 +257,10 @@ def _table(c: Comparison, depth: int) -> Table:
     )
     pairs = next(iter(found.pairs.values()))
     shares = table[list(LIKELIEST)]
-    likeliest = shares.idxmax(axis=1).map(LIKELIEST)
+    likeliest = shares.fillna(-1).idxmax(axis=1).map(LIKELIEST)
     share = [
-        f"{word} {probability(x)}" for word, x in zip(likeliest, shares.max(axis=1), strict=True)
+        NONE if np.isnan(x) else f"{word} {probability(x)}"
+        for word, x in zip(likeliest, shares.max(axis=1), strict=True)
     ]
     columns = [
         *doc.pair(table),

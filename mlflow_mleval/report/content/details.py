@@ -481,7 +481,7 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
             f"{probability(row.p_better)}, within {number(c.next_dataset.ropes[m])} with "
             f"{probability(row.p_equivalent)}, and worse with {probability(row.p_worse)}."
             for m, row in rows.items()
-            if row is not None
+            if row is not None and np.isfinite(row.p_better)
         ]
     return texts
 
