@@ -50,7 +50,7 @@ def compared(
     Parameters
     ----------
     choices : mapping
-        Arguments of `load_study`, `fuse` and `compare` by name, and `protocol`, `ratio`,
+        Arguments of `load_study`, `fuse` and `compare` by name, `cost`, and `protocol`, `ratio`,
         `paired`. Others are not heeded, nor is what is empty.
     whole : bool
         Whether all that a report tells is computed: stability, loss profiles and, of few runs,
@@ -151,6 +151,8 @@ def comparison_of(
     from mlflow_mleval.analysis.fusion import fuse
 
     study = material.study
+    if choices.get("cost"):
+        study = study.by_cost(choices["cost"])
     options = _options(choices)
     say(
         f"comparing {count(len(study.methods), 'method')} on "

@@ -154,6 +154,8 @@ class Study(Reported):
         Cells of which a run failed and none finished.
     factors : tuple of Factor
         What tells methods, datasets and repeats apart; empty where they have names in a table.
+    costs : pandas.DataFrame
+        What methods cost, as `values`: metrics of time, money, tokens or size beside the measures.
     source : mapping
         How it came about (tracking URI, experiments, filter …), for the report's provenance.
     """
@@ -172,6 +174,7 @@ class Study(Reported):
     repeats: pd.DataFrame | None = None
     failed: frozenset[Cell] = frozenset()
     factors: tuple[Factor, ...] = ()
+    costs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
@@ -356,6 +359,20 @@ class Study(Reported):
         value.
         """
         return self.cells(measure).rank(axis=1, ascending=self.directions[measure] == "min")
+
+    def by_cost(self, name: str) -> Study:
+        """The study with this cost alone.
+
+        Raises
+        ------
+        MeasureError
+            It holds none of this name.
+        """
+        if name not in self.costs:
+            held = f"it has {some(self.costs)}" if len(self.costs.columns) else "it has none"
+            guess = did_you_mean([name], list(self.costs))
+            raise MeasureError(f"the study has no cost {name!r}; {held}.{guess}")
+        return replace(self, costs=self.costs[[name]])
 
     def finished(self) -> pd.DataFrame:
         """Datasets x methods: whether every measure has a value there."""

@@ -15,6 +15,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare
 from mlflow_mleval.analysis.fusion import mean_ranking
 from mlflow_mleval.analysis.pairs import NOISE, better_first, mean_intervals
+from mlflow_mleval.analysis.posthoc.max_t import half_widths, max_t
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.stability import first_ranked
 from mlflow_mleval.errors import MlevalError
@@ -154,6 +155,59 @@ def _equal_weights(c: Comparison) -> dict[str, Any] | None:
 def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any] | None:
     """That a choice puts others first; None where the leader is among them."""
     return None if c.leader in first else {"kind": kind, "choice": choice, "methods": first}
+
+
+# --------------------------------------------------------------------------------------------------
+# Cost beside quality.
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Who is worth its cost: nobody is better and cheaper.
+
+    Attributes
+    ----------
+    cost : Its name.
+    table : By method, best first: quality, low, high (net flow, or less the mean rank), cost, cost_low, cost_high, and place: "on" where the tests put every other behind in quality or in cost, "off" where they put one before it in both, else "open".
+    """  # noqa: E501
+
+    cost: str
+    table: pd.DataFrame
+
+
+def frontier(c: Comparison) -> Frontier | None:
+    """Quality and cost of the methods; None where the study holds no cost of them all.
+
+    Costs are compared by their logarithms, or as they are where some are not positive, by the same
+    test as the net flows, at the same level.
+    """
+    tables = {name: c.study.costs[name].unstack() for name in c.study.costs}
+    tables = {n: t.reindex(index=c.table.index, columns=c.order) for n, t in tables.items()}
+    whole = {n: t for n, t in tables.items() if t.notna().any().all() and t.nunique().max()}
+    if not whole or len(c.order) < 2:
+        return None
+    name, values = next(iter(whole.items()))
+    scaled = np.log(values) if (values > 0).where(values.notna(), True).all(axis=None) else values
+    mean, half = scaled.mean(), np.full(len(c.order), np.nan)
+    cheaper: set[tuple[Any, Any]] = set()
+    if len(values) > 1:
+        test = max_t(-scaled, alpha=c.options["alpha"], seed=c.options["seed"])
+        cheaper = {*test.significant_pairs}
+        if 1 / test.n_resamples <= test.alpha:
+            half = half_widths(-scaled, test)
+    ends = pd.DataFrame({"cost": mean, "cost_low": mean - half, "cost_high": mean + half})
+    found = c.comparison_intervals
+    quality = found if found is not None and c.options["order"] == "mean-value" else None
+    if quality is None:
+        quality = pd.DataFrame({"mean": c.scores, "low": np.nan, "high": np.nan})
+    better = {*c.told_apart}
+    others = {a: [b for b in c.order if b != a] for a in c.order}
+    on = {a: all({(a, b)} & (better | cheaper) for b in others[a]) for a in c.order}
+    off = {a: any((b, a) in better & cheaper for b in others[a]) for a in c.order}
+    place = ["on" if on[a] else "off" if off[a] else "open" for a in c.order]
+    ends = np.exp(ends) if scaled is not values else ends
+    table = quality.rename(columns={"mean": "quality"}).join(ends).assign(place=place)
+    return Frontier(name, table)
 
 
 # --------------------------------------------------------------------------------------------------

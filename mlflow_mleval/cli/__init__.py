@@ -271,6 +271,7 @@ def compare(
         opt.read(*opt.reading, *opt.answers, opt.shared),
         opt.missing,
         *_TESTED,
+        opt.cost,
         opt.folds(opt.pairing),
         opt.cluster,
         opt.rope,

@@ -343,6 +343,15 @@ fusion = (
         },
     ),
 )
+cost = Option(
+    "Measures",
+    "--cost",
+    metavar="NAME",
+    help=(
+        "Metric of time, money, tokens or size that is drawn beside the quality. Default: the "
+        "first that all runs hold."
+    ),
+)
 over = Joined(
     "Tests",
     "--over",

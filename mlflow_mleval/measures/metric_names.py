@@ -294,6 +294,23 @@ def proposed_direction(name: str) -> Direction | None:
     return None
 
 
+#: Words of names that mean what a method costs.
+_COSTS = re.compile(
+    "latency|time|duration|seconds|sec|secs|ms|cost|price|usd|tokens|memory|mb|gb|bytes|params|"
+    "parameters|flops"
+)
+
+
+def is_cost(name: str) -> bool:
+    """Whether the words of a name mean time, money, tokens or size.
+
+    >>> [*map(is_cost, ("fit_time", "latency_ms", "totalTokens", "cost_sensitive_accuracy", "f1"))]
+    [True, True, True, False, False]
+    """
+    words = re.findall("[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    return proposed_direction(name) != "max" and any(map(_COSTS.fullmatch, words))
+
+
 #: Words of names that mean a share, or an area, between 0 and 1.
 _SHARES = re.compile(
     "acc|accuracy|auc|auroc|auprc|ap|f1|precision|recall|sensitivity|specificity|iou|dice|jaccard"

@@ -23,6 +23,7 @@ from mlflow_mleval.measures.metric_names import (
     VALIDATION,
     direction_of,
     is_bookkeeping,
+    is_cost,
     is_share,
     of_training,
     proposed_direction,
@@ -339,6 +340,7 @@ class _Loading:
                 *fold_notes,
             ),
             source=self.source(cells, used),
+            costs=cells.values[[m for m in cells.values if is_cost(m) and m not in used]],
         )
 
     def with_folds(self, table: RunsTable) -> RunsTable:

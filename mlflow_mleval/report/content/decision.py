@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.question import Question
 from mlflow_mleval.analysis.question import question as ask
-from mlflow_mleval.analysis.recommendation import Decision, decision
+from mlflow_mleval.analysis.recommendation import Decision, Frontier, decision, frontier
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     PAGE,
@@ -30,8 +30,11 @@ from mlflow_mleval.report.blocks import (
 )
 from mlflow_mleval.report.content import pair_question
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
+from mlflow_mleval.report.figures.weighting import cost_figure
+from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import (
     aligned,
+    confidence,
     fixed,
     level,
     number,
@@ -207,6 +210,59 @@ def _picture(c: Comparison, advice: Decision) -> Figure:
     table = Table(columns, title="The same as a table", folded=True, depth=PAGE)
     svg = means_figure(means, directions, set(advice.ahead))
     return Figure(svg, f"{over}{by}.{best}", table)
+
+
+# --------------------------------------------------------------------------------------------------
+# Cost beside quality: a figure and a sentence, no second ranking.
+
+
+def cost_section(c: Comparison) -> Section | None:
+    """Quality against cost; nothing where the study holds no cost."""
+    found = frontier(c)
+    if found is None:
+        return None
+
+    def blocks() -> list[Any]:
+        return [Text([cost_sentence(c, found)]), _cost_picture(c, found)]
+
+    return Section("cost", "Cost beside quality", Late(blocks), found.cost)
+
+
+def cost_data(c: Comparison) -> Data:
+    found = frontier(c)
+    if found is None:
+        return {"cost": None}
+    table = found.table.rename_axis("method").reset_index()
+    return {"cost": {"name": found.cost, "sentence": cost_sentence(c, found), "methods": table}}
+
+
+def cost_sentence(c: Comparison, found: Frontier) -> str:
+    """Who is on the frontier for sure, and who may be."""
+    where = {place: list(part.index) for place, part in found.table.groupby("place")}
+    on, may, off = (where.get(place, []) for place in ("on", "open", "off"))
+    said = []
+    if on:
+        said.append(f"nobody is both better and cheaper than {listed(on, 3)}")
+    if off:
+        said.append(f"some other method is both, for {listed(off, 3)}")
+    if may:
+        said.append(f"of {listed(may, 3)} that is not sure")
+    return f"By {name(found.cost)}: {'; '.join(said)}."
+
+
+def _cost_picture(c: Comparison, found: Frontier) -> Figure:
+    table = found.table.head(TOP)
+    by_rank = c.options["order"] == "mean-rank"
+    quality = "mean rank, turned" if by_rank else c.compared
+    level = confidence(c.options["alpha"])
+    lines = ""
+    if table[["low", "cost_low"]].notna().any(axis=None):
+        lines = f" Lines: {level} intervals of the tests, those of each side together."
+    caption = (
+        "Full: no other is better and cheaper, for sure. Hollow: that may be so. Grey: not so."
+        f"{lines} Costs are {'geometric ' if (table['cost'] > 0).all() else ''}means over datasets."
+    )
+    return Figure(cost_figure(table, found.cost, quality), caption)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ _TOPICS = (
     Topic(ranking.section, data=ranking.data, frames=ranking.frames),
     Topic(decision.verdict_section, data=decision.verdict_data),
     Topic(decision.units_section),
+    Topic(decision.cost_section, data=decision.cost_data),
     Topic(ranking.weights_section),
     Topic(ranking.spread_section, data=ranking.spread_data, frames=ranking.spread_frames),
     Topic(differences.section, data=differences.data, frames=differences.frames),

@@ -20,6 +20,7 @@ from mlflow_mleval.report.svg import (
     Scale,
     Svg,
     fit,
+    left_ticks,
     missed,
     point_label,
     room_for,
@@ -460,3 +461,58 @@ def gaia(
 def _unit(vectors: np.ndarray) -> np.ndarray:
     """So that the longest has length 1."""
     return vectors / (float(np.hypot(*vectors.T).max(initial=0.0)) or 1.0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Quality against cost.
+
+COST_HEIGHT = 340
+
+
+def _padded(values: pd.DataFrame) -> tuple[float, float]:
+    """The ends of a scale on which all of the values lie."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    room = 0.06 * (high - low) or 0.5
+    return low - room, high + room
+
+
+def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
+    """A dot a method, its quality upwards and its cost to the right, with the intervals of both:
+    full where it is on the frontier for sure, hollow where it may be, grey where it is not.
+
+    `table` has quality, low, high, cost, cost_low, cost_high and place, of at most `TOP` methods.
+    """
+    positive = bool((table["cost"] > 0).all())
+    sides = ["cost", "cost_low", "cost_high"]
+    along = table.assign(**(np.log10(table[sides]) if positive else table[sides]))
+    words = "; ".join(
+        f"{m}: {number(r.quality, 3)} at {number(r.cost, 3)}" for m, r in table.iterrows()
+    )
+    svg = Svg(f"{quality} against {cost}", f"By method: {words}.", COST_HEIGHT)
+    bottom = COST_HEIGHT - 44
+    up = Scale(*_padded(table[["quality", "low", "high"]]), bottom, 26)
+    ticks, wide = left_ticks(up)
+    left = 10 + wide
+    across = Scale(*_padded(along[sides]), left, WIDTH - 12)
+    svg.axis(across, bottom, 26, 5, lambda x: number(10**x if positive else x, 2))
+    svg.side_axis(up, ticks, left, across.stop)
+    svg.text(0, 13, quality, "strong")
+    head = fit(f"{cost} (less is better)", WIDTH - 20)
+    svg.text(across.stop, COST_HEIGHT - 8, head, "strong", "end")
+    places = {m: (across(r.cost), up(r.quality)) for m, r in along.iterrows()}
+    styles = {"on": "faccent", "open": "hollow", "off": "fgrey"}
+    for m, r in along.iterrows():
+        x, y = places[m]
+        if np.isfinite(r.cost_low):
+            svg.level(y, across(r.cost_low), across(r.cost_high), "axis")
+        if np.isfinite(r.low):
+            svg.upright(x, up(r.low), up(r.high), "axis")
+    taken = [(0, bottom, WIDTH, COST_HEIGHT), (0, 0, left, COST_HEIGHT), (0, 0, WIDTH, 22)]
+    for m, (x, y) in places.items():
+        row = table.loc[m]
+        tip = f"{m}: {number(row.quality, 3)} at {number(row.cost, 3)}"
+        svg.dot(x, y, 5, styles[row.place], tip=tip)
+        taken.append((x - 6, y - 6, x + 6, y + 6))
+    labelled = [point_label(svg, m, place, taken, "small") for m, place in places.items()]
+    missed(svg, labelled.count(False), left)
+    return svg
