@@ -120,7 +120,8 @@ def next_dataset(
     if len(rho) < 2 or not measures:
         return None
     tables = {m: {d: f[m].unstack(level=0) for d, f in frames.items()} for m in measures}
-    sizes, reasons = _ropes(measures, study, rope, in_units)
+    ropes = {m: _rope(m, study, rope, in_units) for m in measures}
+    sizes, reasons = ({m: pair[i] for m, pair in ropes.items()} for i in range(2))
     try:
         pairs = hierarchical_pairs(
             tables,
@@ -278,17 +279,6 @@ def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
     if len(several) < 2:
         raise ValueError("fewer than two methods have repeats on it")
     return whole.loc[pd.MultiIndex.from_product([several.index, range(several.min())])]
-
-
-def _ropes(
-    measures: Sequence[str],
-    study: Study,
-    rope: float | None,
-    in_units: bool,
-) -> tuple[dict[str, float], dict[str, str]]:
-    """By measure the rope, and where it comes from."""
-    ropes = {m: _rope(m, study, rope, in_units) for m in measures}
-    return {m: size for m, (size, _) in ropes.items()}, {m: why for m, (_, why) in ropes.items()}
 
 
 def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:

@@ -5,7 +5,7 @@ together, and which ones two methods share.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import MardiaResult, checked_ratio, mardia
+from mlflow_mleval.analysis.folds.covariance import checked_ratio
 from mlflow_mleval.analysis.pairs import mean_intervals
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
@@ -333,15 +333,7 @@ def _tail(residual: Array, variance: Array) -> float:
 
 
 # --------------------------------------------------------------------------------------------------
-# What the values of one method by fold say together: means with intervals, covariance, correlation.
-
-#: Measures whose joint distribution is tested: with more of them, or with each other's harmonic
-#: mean, few folds tell nothing.
-_PAIRS = (
-    ("micro_precision", "micro_recall"),
-    ("h_precision", "h_recall"),
-    ("lca_precision", "lca_recall"),
-)
+# What the values of one method by fold say together: means with intervals.
 
 
 @dataclass(frozen=True)
@@ -353,37 +345,30 @@ class FoldStatistics:
     table : One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean at .95,
         and ``corrected_low`` and ``corrected_high``, which allow for training data that the folds
         share; ``low`` and ``high`` do not, and are too narrow for cross-validation.
-    covariance, correlation : Of the measures over folds; the correlation is NaN where a measure is constant.
     n_folds : R.
     test_to_train : Ratio of the sizes of test and training part that the corrected intervals use.
     left_out : Measures without a value in some fold.
     warnings : What a reader of the intervals must know.
-    mardia : Test of multivariate normality of two measures, as many as a few folds can bear; None where `no_mardia` says why.
     """  # noqa: E501
 
     table: pd.DataFrame
-    covariance: pd.DataFrame
-    correlation: pd.DataFrame
     n_folds: int
     test_to_train: float
     left_out: list[str]
     warnings: list[str]
-    mardia: MardiaResult | None = None
-    no_mardia: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The same in lists and numbers for JSON; None where a number is not defined."""
-        mardia = {"not_made": self.no_mardia} if self.mardia is None else asdict(self.mardia)
         return {
             "n_folds": self.n_folds,
             "test_to_train": self.test_to_train,
             "measures": list(self.table.index),
-            **{name: _numbers(self.table[name]) for name in self.table},
-            "covariance": [_numbers(row) for row in self.covariance.to_numpy()],
-            "correlation": [_numbers(row) for row in self.correlation.to_numpy()],
+            **{
+                name: [float(x) if np.isfinite(x) else None for x in column]
+                for name, column in self.table.items()
+            },
             "left_out": self.left_out,
             "warnings": self.warnings,
-            "mardia": mardia,
         }
 
 
@@ -392,8 +377,7 @@ def fold_statistics(
     *,
     test_to_train: float | None = None,
 ) -> FoldStatistics:
-    """Mean vector, covariance, correlation and intervals of the measures of one method over folds
-    (R x measures, R >= 2).
+    """Means and intervals of the measures of one method over folds (R x measures, R >= 2).
 
     The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones
     multiply the variance of the mean by 1 + R * test_to_train (Nadeau & Bengio 2003), because
@@ -418,28 +402,13 @@ def fold_statistics(
     table = mean_intervals(whole)
     table.insert(1, "std", whole.std())
     corrected = mean_intervals(whole, ratio=test_to_train)[["low", "high"]]
-    varying = table["std"] > 0
-    first = next((list(pair) for pair in _PAIRS if {*pair} <= {*whole}), list(whole.columns[:2]))
-    normal, reason = None, ""
-    try:
-        normal = mardia(whole[first].to_numpy(), measures=first)
-    except ValueError as error:
-        reason = str(error)
     return FoldStatistics(
         table.join(corrected.add_prefix("corrected_")),
-        whole.cov(),
-        whole.corr().where(np.outer(varying, varying)),
         n,
         float(test_to_train),
         [str(m) for m in folds.columns if m not in whole],
         warnings,
-        normal,
-        reason,
     )
-
-
-def _numbers(values: Any) -> list[float | None]:
-    return [float(v) if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
 # --------------------------------------------------------------------------------------------------

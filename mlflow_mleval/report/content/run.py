@@ -44,7 +44,7 @@ from mlflow_mleval.report.figures.lines import (
     score_curves,
 )
 from mlflow_mleval.report.svg import TOP, Svg
-from mlflow_mleval.report.text import NONE, aligned, number, pvalue, terminal
+from mlflow_mleval.report.text import NONE, aligned, number, terminal
 from mlflow_mleval.sentences import agree, count, grouped, plural
 from mlflow_mleval.validation import present
 
@@ -268,21 +268,6 @@ _EXPECTED = {
     ONE_LABEL: ("probability", "curve"),
     CLASS_SETS: (),
 }
-#: Of these the correlation over folds is shown.
-_COMMON = (
-    "top1_accuracy",
-    "f1",
-    "micro_f1",
-    "macro_f1",
-    "hamming_loss",
-    "subset_accuracy",
-    "ranking_loss",
-    "soft_subset_loss",
-    "log_loss",
-    "macro_auroc",
-    "h_f1",
-    "lca_f1",
-)
 _AGAIN = (
     "import json\nfrom zipfile import ZipFile\nfrom mlflow_mleval import Evaluation\n"
     'ev = Evaluation.from_dict(json.loads(ZipFile("data.zip").read("evaluation.json")))'
@@ -902,43 +887,7 @@ def _folds(report: RunReport) -> Section | None:
         if drawn is None
         else Figure(drawn, f"A dot is a fold, the line its mean.{left}", table)
     )
-    blocks = [first, *_correlations(report.statistics), doc.note(_normality(report.statistics))]
-    return Section("folds", "Folds", blocks, hint=f"{len(folds)} of them, a dot each")
-
-
-def _correlations(folds: FoldStatistics) -> list[Table]:
-    """How a few measures move together from fold to fold."""
-    varying = folds.correlation.columns[folds.correlation.notna().any()]
-    chosen = [m for m in _COMMON if m in varying]
-    if len(chosen) < 2:
-        return []
-    columns = [
-        doc.names("measure", chosen),
-        *(doc.decimals(name(m), folds.correlation.loc[chosen, m], 2) for m in chosen),
-    ]
-    note = "Of the measures in common use; statistics.json in mleval/data.zip holds all."
-    return [
-        Table(
-            columns,
-            title=f"Correlation over {folds.n_folds} folds",
-            note=note,
-            folded=True,
-            depth=PAGE,
-        )
-    ]
-
-
-def _normality(folds: FoldStatistics) -> str:
-    """Mardia's test of the folds in a sentence."""
-    test = folds.mardia
-    if test is None:
-        return f"Mardia's test of multivariate normality was not made: {folds.no_mardia}"
-    verdict = "do not look" if test.pvalue < 0.05 else "may well be"
-    text = (
-        f"By Mardia's test the folds' {listed(test.measures)} {verdict} multivariate normal "
-        f"({pvalue(test.pvalue)})."
-    )
-    return " ".join([text, *(_sentence(warning.rstrip(".")) for warning in test.warnings)])
+    return Section("folds", "Folds", [first], hint=f"{len(folds)} of them, a dot each")
 
 
 def _provenance(report: RunReport) -> Section:
