@@ -26,7 +26,7 @@ from mlflow_mleval.errors import (
 from mlflow_mleval.report import FILES
 from mlflow_mleval.secrets import redacted
 from mlflow_mleval.selection import Selection, command_line
-from mlflow_mleval.sentences import Argument, argument_of, worded
+from mlflow_mleval.sentences import Argument, argument_of, count, worded
 from mlflow_mleval.server.page_selection import (
     FIELDS,
     SIDES,
@@ -260,6 +260,7 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
         "title": plain(document.title),
         "about": plain(document.about),
         "runs": len(comparison.study.runs),
+        "chips": chips(comparison.study),
         "leader": plain(comparison.order[0]),
         "pair": [*document.pair],
         "methods": [plain(method) for method in comparison.order[:OFFERED]],
@@ -267,6 +268,16 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
         "sections": about,
         "texts": {f"section/{s.key}": fragment(s) for s in first},
     }
+
+
+def chips(study: Any) -> list[dict[str, Any]]:
+    """What counts as method, dataset and repeat, with counts; and how many runs are left out."""
+    counts = [(len(study.methods), "method"), (len(study.datasets), "dataset")]
+    texts = [count(n, what) for n, what in counts] + [repeats_of(study)]
+    texts.append(count(len(study.runs), "run"))
+    out = sum(one.kind in ("run", "child run") for one in study.excluded)
+    found = [{"text": text, "out": False} for text in texts if text]
+    return found + ([{"text": f"{count(out, 'run')} left out", "out": True}] if out else [])
 
 
 def _sections(comparison: Any, chosen: PageSelection) -> tuple[Any, list[Any]]:

@@ -4,7 +4,6 @@ whether a request to write is really theirs.
 
 from __future__ import annotations
 
-import base64
 import hmac
 import json
 import re
@@ -277,72 +276,19 @@ def forged(request: Request, secret: bytes, caller: Caller) -> str:
     return ""
 
 
-# --------------------------------------------------------------------------------------------------
-# The experiments that a member may see: how many runs each has, which MLflow does not count, and
-# when it changed last.
-
-#: Experiments of a page; runs that are counted at most.
-SHOWN, MOST = 20, 100_000
-#: Seconds that counting takes at most for one list, and for which a count is believed.
-PATIENCE, BELIEVED = 1.0, 60.0
+#: Experiments of a page of their list.
+SHOWN = 20
 
 
-class ExperimentList:
-    """Lists experiments, and remembers for a while how many runs they have."""
-
-    def __init__(self, inside: Inside) -> None:
-        self.inside = inside
-        self._counts: dict[Any, Any] = {}
-
-    def rows(self, caller: Caller, experiments: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What the list shows of experiments that MLflow found for the caller, the one that changed
-        last first; those that hold a ledger of gates, and no results, are left out.
-        """
-        end = time.monotonic() + PATIENCE
-        rows = []
-        for each in experiments:
-            if any(tag["key"] == schema.TAG_REGISTER for tag in each.get("tags", ())):
-                continue
-            n, started = self._count(caller, each["experiment_id"], end)
-            last = max(started, int(each.get("last_update_time") or 0))
-            changed = datetime.fromtimestamp(last / 1000, timezone.utc) if last else None
-            about = {"id": each["experiment_id"], "name": each["name"], "last": changed}
-            rows.append(about | {"runs": n, "more": n == MOST})
-        never = datetime.min.replace(tzinfo=timezone.utc)
-        return sorted(rows, key=lambda row: row["last"] or never, reverse=True)
-
-    def _count(self, caller: Caller, experiment_id: str, end: float) -> tuple[int | None, int]:
-        """How many runs there are, by looking whether there is one so far down, and when the last
-        began; None where there was no time to count.
-        """
-        key, now = (caller.workspace, experiment_id), time.monotonic()
-        at, *known = self._counts.get(key, (-BELIEVED, None, 0))
-        if now - at <= BELIEVED or now >= end:
-            return known[0], known[1]
-        if len(self._counts) > 10_000:
-            self._counts.clear()
-        first = self._at(caller, experiment_id, 0)
-        low, high = 1, 2  # there is a run before `low`, and perhaps at it
-        while first and high < MOST and self._at(caller, experiment_id, high - 1):
-            low, high = high, high * 8
-        high = min(high, MOST)
-        while first and low < high:
-            middle = (low + high) // 2
-            if self._at(caller, experiment_id, middle):
-                low = middle + 1
-            else:
-                high = middle
-        started = int(first[0]["info"].get("start_time") or 0) if first else 0
-        n = low if first else None if first is None else 0
-        self._counts[key] = (now, n, started)
-        return n, started
-
-    def _at(self, caller: Caller, experiment_id: str, place: int) -> list[dict[str, Any]] | None:
-        """The run at a place, the last started first; None where MLflow does not tell."""
-        asked: dict[str, Any] = {"experiment_ids": [experiment_id], "max_results": 1}
-        asked["order_by"] = ["attributes.start_time DESC"]
-        if place:  # a token as MLflow makes them
-            token = base64.b64encode(json.dumps({"offset": place}).encode())
-            asked["page_token"] = token.decode()
-        answer = self.inside.post(caller, "runs/search", asked)
-        return answer.json().get("runs", []) if answer.ok else None
+def listed(experiments: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the list shows of experiments that MLflow found for a member; those that hold a ledger
+    of gates, and no results, are left out.
+    """
+    rows = []
+    for each in experiments:
+        if any(tag["key"] == schema.TAG_REGISTER for tag in each.get("tags", ())):
+            continue
+        changed = int(each.get("last_update_time") or 0)
+        last = datetime.fromtimestamp(changed / 1000, timezone.utc) if changed else None
+        rows.append({"id": each["experiment_id"], "name": each["name"], "last": last})
+    return rows

@@ -30,9 +30,9 @@ from mlflow_mleval.server.desk import Desk, Desks, locked, server_folder
 from mlflow_mleval.server.members import (
     SHOWN,
     Caller,
-    ExperimentList,
     Inside,
     forged,
+    listed,
     one_request,
     run_behind,
     sides_offered,
@@ -198,7 +198,7 @@ class Page:
 
     def __init__(self, app: Flask, prefix: str) -> None:
         self.app, self.prefix, self.inside = app, prefix, Inside(app, prefix)
-        self.desks, self.listing = Desks(app, self.inside), ExperimentList(self.inside)
+        self.desks = Desks(app, self.inside)
         self.secret = os.urandom(32)
 
     def routes(self) -> dict[tuple[str, str], Callable[[], BaseResponse]]:
@@ -303,9 +303,9 @@ class Page:
             raise Failure(400, "This list has no such page. Load it again.", field="page-token")
         if not answer.ok:
             raise _refusal(answer, "the list of experiments")
-        listed = answer.json()
-        rows = self.listing.rows(self._caller, listed.get("experiments", []))
-        shown = {"experiments": rows, "next_token": listed.get("next_page_token", "")}
+        found = answer.json()
+        rows = listed(found.get("experiments", []))
+        shown = {"experiments": rows, "next_token": found.get("next_page_token", "")}
         shown |= {"search": wanted, "first": "page-token" not in request.args}
         return _html(rendered("experiments.html.j2", **shown))
 

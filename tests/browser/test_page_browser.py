@@ -200,9 +200,8 @@ def test_choosing_setting_and_comparing(reader, site):
         "dataset-by": ["param:data"],
         "max": ["gain"],
     }
-    assert (
-        "xgb" in reader.text("#decision")
-        and reader.text("#title") == "3 methods compared on 4 datasets by gain"
+    assert "xgb" in reader.text("#decision") and reader.text("#about").startswith(
+        "3 methods compared on 4 datasets by gain"
     )
     assert not reader.js(
         "document.querySelector('#choose').open || document.querySelector('#hold').open"
@@ -359,14 +358,14 @@ def test_share_download_store_and_new_runs(reader, site):
     reader.until("document.querySelector('#news').checkVisibility()")
     assert reader.text("#news").startswith("6 new runs since") and reader.text("#title") == title
     reader.click("#news")
-    reader.until("document.querySelector('#title').textContent.startsWith('5 methods')")
+    reader.until("document.querySelector('#about').textContent.startsWith('5 methods')")
     reader.answered()
     assert "NEW" in reader.text("#decision")
     # a colleague opens the same address, until the right is withdrawn
     reader.login("bob")
     reader.chrome.get(address)
     reader.answered()
-    assert reader.text("#title").startswith("5 methods")
+    assert reader.text("#about").startswith("5 methods")
     revoke(site, "bob", site.ids["study"])
     reader.chrome.get(address)
     reader.until("document.querySelector('#state').textContent.includes('may not see')")
@@ -568,9 +567,10 @@ def test_mlflows_own_pages_lead_here(reader, site):
     reader.until("document.querySelectorAll('.ag-row .ag-checkbox-input').length > 2")
     for box in reader.all(".ag-row .ag-checkbox-input")[:3]:
         box.click()
-    reader.until("document.getElementById('mleval-runs')?.textContent === '⇄ Compare 3 runs'")
+    of_three = "document.getElementById('mleval-runs')?.textContent"
+    reader.until(f"{of_three} === '⇄ Which of 3 runs is better?'")
     # folded, the side bar shows icons; what is drawn once stays while MLflow's page changes
-    assert reader.text("#mleval-side") == "⇄Compare"
+    assert reader.text("#mleval-side") == "⇄Which is better?"
     reader.click("button[aria-label='Toggle sidebar']")
     reader.until("document.getElementById('mleval-side')?.textContent === '⇄'")
     drawn = "document.getElementById('mleval-side')"

@@ -2,7 +2,6 @@
 forged requests meet.
 """
 
-import base64
 import json
 import os
 import re
@@ -26,14 +25,14 @@ from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
 from mlflow_mleval.sentences import PROPOSED, Message
-from mlflow_mleval.server import desk, members
+from mlflow_mleval.server import desk
 from mlflow_mleval.server.answers import failure, files_of, form_of, repeats_of
 from mlflow_mleval.server.desk import MOST_BYTES, Desk, Desks, Door, locked, server_folder
 from mlflow_mleval.server.members import (
     Caller,
-    ExperimentList,
     Inside,
     forged,
+    listed,
     one_request,
     token_of,
     verified_once,
@@ -329,46 +328,13 @@ def test_a_request_to_write_is_believed_from_the_members_page_only():
     )
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 132, 10_000, 99_999, 100_001])
-def test_runs_are_counted_by_their_places(n, monkeypatch):
-    """An application that tells the run at a place, as MLflow does."""
-    asked = []
-
-    def application(environ, start_response):
-        wanted = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
-        place = (
-            json.loads(base64.b64decode(wanted["page_token"]))["offset"]
-            if "page_token" in wanted
-            else 0
-        )
-        asked.append(place)
-        start_response("200 OK", [("Content-Type", "application/json")])
-        return [
-            json.dumps({"runs": [{"info": {"start_time": 1000}}] if place < n else []}).encode()
-        ]
-
-    listing, found = (
-        ExperimentList(Inside(application)),
-        [{"experiment_id": "1", "name": "<e>", "last_update_time": 5000}],
-    )
-    (row,) = listing.rows(MEMBER, found)
-    assert (
-        row["runs"] == min(n, members.MOST)
-        and row["more"] == (n > members.MOST)
-        and len(asked) < 30
-    )
+def test_experiments_are_listed_but_for_ledgers():
+    found = {"experiment_id": "1", "name": "<e>", "last_update_time": 5000}
+    ledger = found | {"tags": [{"key": "mleval.register", "value": "1" * 32}]}
+    (row,) = listed([found, ledger])
     assert row["last"].timestamp() == 5
-    asked.clear()
-    assert listing.rows(MEMBER, found) == [row] and not asked  # it is remembered
-    ledger = found[0] | {"tags": [{"key": "mleval.register", "value": "1" * 32}]}
-    assert listing.rows(MEMBER, [ledger]) == []
-    monkeypatch.setattr(members, "PATIENCE", -1)
-    (unknown,) = ExperimentList(Inside(application)).rows(MEMBER, found)
-    assert unknown["runs"] is None and not asked
-    page = rendered(
-        "experiments.html.j2", experiments=[row, unknown], next_token="", search="", first=True
-    )
-    assert f"{row['runs']:,}" in page and "<td data-uncounted>–</td>" in page and "<e>" not in page
+    page = rendered("experiments.html.j2", experiments=[row], next_token="", search="", first=True)
+    assert "&lt;e&gt;" in page and "<e>" not in page
 
 
 def test_a_rule_that_the_survey_does_not_propose_is_shown_as_chosen():

@@ -129,7 +129,7 @@ def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
     assert (
         answer["state"] == "ready"
         and answer["runs"] == 9
-        and answer["title"].startswith("3 methods compared on 3 datasets")
+        and answer["about"].startswith("3 methods compared on 3 datasets")
     )
     assert (
         answer["experiments"] == [{"id": team.ids["mine"], "name": "mine"}]
@@ -168,7 +168,7 @@ def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
     ):
         found = team.ask(f"detail?{detail}&{selection}", ANN)
         assert found.ok and "<img" not in found.text, found.text
-    assert "RF" not in team.ask(f"answer?{selection}&exclude-method=RF", ANN).json()["title"]
+    assert "RF" not in team.ask(f"answer?{selection}&exclude-method=RF", ANN).json()["methods"]
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ function failed(error, again) {
   if (!error.ways.length && selection.has(field) && field !== "experiment-id" && !$(`${field}-error`)) {
     const without = new URLSearchParams(selection);
     without.delete(field);
-    error.ways = [{what: `go on without “${word(field)}: ${selection.getAll(field).join(", ")}”`, query: without}];
+    error.ways = [{what: `go on without “${field.replaceAll("-", " ")}: ${selection.getAll(field).join(", ")}”`, query: without}];
   }
   if (error.ways.length) box.append(ways(error.ways));
   if (field === "experiment-id" || error.status === 403 || error.status === 409 && !error.ways.length) box.append(button("Choose experiments", chooseAgain, {class: "primary"}));
@@ -100,27 +100,7 @@ function chooseAgain() {
 }
 function ways(list) {
   const items = list.map(way => element("li", {}, element("a", {class: "way", href: `?${way.query}`}, capital(way.what))));
-  return withChanges(element("div", {class: "ways"}, element("p", {class: "title"}, "What you can do"), element("ul", {}, ...items)));
-}
-// Beside each way, what it would change, in the words of the form.
-const WORDS = {
-  "method-by": "method", "dataset-by": "dataset", "repeats-by": "repeats", "folds-by": "folds", children: "child runs", duplicates: "runs that differ",
-  missing: "missing results", min: "smaller is better", max: "larger is better", "exclude-measure": "without", "exclude-method": "without",
-  "exclude-dataset": "without", filter: "only runs that match", measure: "measures", "experiment-id": "experiments", on: "compared by", alpha: "level",
-  rope: "difference that does not matter", p: "preference threshold", q: "indifference threshold", s: "width of the Gaussian",
-};
-const word = field => WORDS[field] || field.replaceAll("-", " ");
-function withChanges(root, from = selection) {
-  const texts = params => [...params].filter(([name]) => name !== "experiment-id").map(([name, value]) => {
-    const option = [...form.elements[name]?.options || []].find(o => o.value === value);
-    return `${word(name)}: ${option?.textContent || value}`;
-  });
-  const now = new Set(texts(from));
-  for (const way of root.querySelectorAll("a.way")) {
-    const more = texts(new URLSearchParams(way.search)).filter(text => !now.has(text));
-    if (more.length) way.after(" ", element("span", {class: "why"}, more.join(" · ")));
-  }
-  return root;
+  return element("div", {class: "ways"}, element("p", {class: "title"}, "What you can do"), element("ul", {}, ...items));
 }
 function working(place) {
   const bar = element("progress", {"aria-label": "Progress"}), text = element("span", {}, "Asking the server …");
@@ -186,22 +166,8 @@ async function listExperiments(token = "") {
       place.append(...more.querySelectorAll(".more"));
     } else put(place, html);
     for (const box of boxes()) box.checked = chosen.has(box.value);
-    await countRuns(asked);
   } catch (error) {
     if (!stopped(error)) place.replaceChildren(failed(error, () => listExperiments(token)));
-  }
-}
-// Counting takes the server a while where the store is slow: what it had no time for is asked for again.
-async function countRuns(asked) {
-  const uncounted = root => root.querySelectorAll("[data-uncounted]");
-  for (let turn = 0; turn < 20 && uncounted($("experiments")).length; turn++) {
-    const again = element("div");
-    again.innerHTML = await (await ask(`experiments?${asked}`, {slot: "experiments"})).text();
-    for (const cell of uncounted($("experiments"))) {
-      const id = cell.closest("tr").querySelector("input").value;
-      const runs = again.querySelector(`input[value="${CSS.escape(id)}"]`)?.closest("tr").querySelector("td");
-      if (runs && !("uncounted" in runs.dataset)) cell.replaceWith(runs);
-    }
   }
 }
 const boxes = () => [...$("experiments").querySelectorAll("input[type=checkbox]")];
@@ -286,7 +252,6 @@ async function readSurvey(wanted = collected()) {
     const told = ({step, done, total}) => { $("hold-hint").textContent = $("go-hint").textContent = total > 1 ? `${capital(step)}: ${done} of ${total}` : `${capital(step || "reading")} …`; };
     const html = await (await ask(`survey?${wanted}`, {slot: "survey", told})).text();
     put(place, html);
-    withChanges(place, collected());
     for (const row of place.querySelectorAll("[data-experiment]")) if (chosen.has(row.dataset.experiment)) chosen.set(row.dataset.experiment, row.dataset.name);
     drawChosen();
     surveyed = collected().toString();
@@ -384,7 +349,7 @@ function show(made, asked) {
   $("choose").open = $("hold").open = false;
   $("go-hint").textContent = "";
   if (surveyed !== asked) forgetSurvey();
-  $("hold-hint").textContent ||= many(made.runs, "run");
+  $("hold-hint").replaceChildren(...made.chips.map(({text, out}) => element("span", {class: out ? "chip out" : "chip"}, text)));
   $("title").replaceChildren("Is ", side(made, 0), " better than ", side(made, 1), "?");
   $("about").textContent = made.about;
   document.title = `${made.title} · mleval`;
