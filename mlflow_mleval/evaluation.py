@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -55,6 +55,7 @@ from mlflow_mleval.validation import (
     Array,
     binary_matrix,
     column_names,
+    from_tensor,
     instance_weights,
     label_threshold,
     one_of,
@@ -65,6 +66,9 @@ from mlflow_mleval.validation import (
     score_matrix,
     unique_names,
 )
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,7 +479,7 @@ def evaluate(
     *,
     threshold: ArrayLike = 0.5,
     label_names: Sequence[Hashable] | None = None,
-    hierarchy: Hierarchy | None = None,
+    hierarchy: Hierarchy | nx.DiGraph | None = None,
     folds: Any = None,
     conventions: Conventions = "sklearn",
     instances: bool = True,
@@ -515,7 +519,7 @@ def evaluate(
         By default the columns of a data frame ``y_true``, else 0..K-1. Of one label: the classes in
         the order of the columns of ``y_score``; by default its columns, else the classes that
         occur, sorted.
-    hierarchy : Hierarchy, optional
+    hierarchy : Hierarchy or networkx.DiGraph, optional
         Adds the hierarchical measures; the label names must be classes of it.
     folds : sequence of length N, or one value, optional
         The fold of each instance, or of all.
@@ -560,6 +564,9 @@ def evaluate(
     """  # noqa: E501
     refuse_keywords(evaluate, hierarchy_options, hierarchical.OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
+    y_true, y_score, y_pred = map(from_tensor, (y_true, y_score, y_pred))
+    if hierarchy is not None and not isinstance(hierarchy, Hierarchy):
+        hierarchy = Hierarchy(hierarchy)
     index = own_index = y_true.index if isinstance(y_true, (pd.DataFrame, pd.Series)) else None
     if are_lists(y_true, y_score):
         own_index = None
@@ -720,7 +727,7 @@ def _propensities(
 def evaluate_hierarchical(
     true_sets: Any,
     pred_sets: Any,
-    h: Hierarchy,
+    h: Hierarchy | nx.DiGraph,
     *,
     folds: Any = None,
     instances: bool = True,
@@ -735,7 +742,7 @@ def evaluate_hierarchical(
     ----------
     true_sets, pred_sets : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
         The columns of a matrix are ``h.nodes``.
-    h : Hierarchy
+    h : Hierarchy or networkx.DiGraph
     folds, instances, fit_time, predict_time, sample_weight
         As for `evaluate`.
     **hierarchy_options
@@ -761,6 +768,7 @@ def evaluate_hierarchical(
     """  # noqa: E501
     refuse_keywords(evaluate_hierarchical, hierarchy_options, hierarchical.OPTIONS)
     same_axes(pred_sets, "pred_sets", true_sets, "true_sets")
+    h = h if isinstance(h, Hierarchy) else Hierarchy(h)
     sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
     if sets[0].shape != sets[1].shape:
         raise ValueError(

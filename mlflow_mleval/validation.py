@@ -4,6 +4,7 @@ says what to do.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from functools import wraps
@@ -83,6 +84,17 @@ def at_least_one(value: int, name: str) -> int:
     if value < 1:
         raise ValueError(f"`{name}` must be at least 1, got {value!r}.")
     return value
+
+
+def from_tensor(value: Any) -> Any:
+    """A tensor of PyTorch as an array, wherever it is and whatever is derived by it, in a precision
+    that numpy knows; anything else as it is.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach().cpu()
+    return (value.float() if value.dtype is torch.bfloat16 else value).numpy()
 
 
 def matrix_shape(value: Any, name: str) -> Any:

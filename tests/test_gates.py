@@ -473,8 +473,16 @@ def test_the_action_by_hand(logged, commands, tmp_path):
     champion["options"] = "--measure=f1\n--improve=f1"
     code, out = act(commands, tmp_path, candidate=logged["alike"], **champion)
     assert code == 0 and "decision=more" in out
+    alike = {"candidate": logged["alike"], **champion}
+    assert act(commands, tmp_path, **alike, **{"fail-on": "block, more"})[0] == 4
+    for unknown in ("", "blocks", "block none"):
+        assert act(commands, tmp_path, **alike, **{"fail-on": unknown}) == (2, "")
     code, out = act(commands, tmp_path, candidate="f" * 32, **champion)
     assert code == 1 and out == ""
+    champion["options"] = "--measure=f1\n--margin=f1=0.02\n"
+    worse = {"candidate": logged["worse"], **champion, "fail-on": "BLOCK"}
+    assert act(commands, tmp_path, **worse)[0] == 3
+    assert act(commands, tmp_path, **worse | {"options": "--help"}) == (1, "")
 
 
 def import_answers(experiment, **methods):

@@ -144,8 +144,22 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions))
 
 
-@main.command(params=[*opt.selection, opt.read(*opt.reading), opt.timeout, opt.output])
-def runs(output: str | None, **choices: Any) -> None:
+@main.command(
+    params=[
+        *opt.selection,
+        opt.read(*opt.reading),
+        click.Option(
+            ["--forget"],
+            is_flag=True,
+            help="Show what mleval has put into these runs; with --yes, take its tags and "
+            "artifacts out of them, and delete runs that it made.",
+        ),
+        click.Option(["--yes"], is_flag=True, help="With --forget: do it."),
+        opt.timeout,
+        opt.output,
+    ]
+)
+def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
     """Show what the store or some runs hold, and how to rank them.
 
     Without a selection it lists the experiments. Of a selection it lists methods, datasets,
@@ -157,7 +171,13 @@ def runs(output: str | None, **choices: Any) -> None:
     Examples:
       mleval runs
       mleval runs -n mystudy
+      mleval runs -n mystudy --forget
     """
+    if yes and not forget:
+        raise click.UsageError("--yes goes with --forget.")
+    if forget:
+        _forget(Selection.of(choices), yes)
+        return
     from mlflow_mleval.report.content.listings import found_document
     from mlflow_mleval.store.survey import take_stock
 
@@ -166,6 +186,17 @@ def runs(output: str | None, **choices: Any) -> None:
         study, survey = take_stock(Selection.of(choices), progress=step)
     study = None if study is None else study.worded(as_option)
     give(found_document(study, survey.worded(as_option)), to)
+
+
+def _forget(selection: Selection, yes: bool) -> None:
+    from mlflow_mleval.store.forget import forget, marks_of, told
+
+    found = marks_of(selection)
+    click.echo(told(found))
+    if yes:
+        forget(found)
+    elif found:
+        click.echo("Nothing was changed; --yes does it.")
 
 
 @main.command(params=[opt.output])

@@ -635,7 +635,8 @@ def _rounded(value: float, digits: int | None) -> float | None:
 # each tag by its name. A run may have such a tag apart: written by hand, by an earlier version, or
 # for want of room in the one. It counts then, and stays apart.
 
-_PREFIX = "mleval."
+#: What the names of all tags begin with.
+TAG_PREFIX = "mleval."
 #: Those that go into `schema.TAG_RUN`. Not by what somebody may have to choose runs: hierarchy,
 #: propensities, among how many.
 PACKED = frozenset(
@@ -723,7 +724,7 @@ def decode(text: str) -> dict[str, str]:
         raise ValueError(
             f"the tag is not in the form this package writes ({quoted(wrong[0])} is no text)."
         )
-    return {_PREFIX + key: value for key, value in content.items() if _PREFIX + key in PACKED}
+    return {TAG_PREFIX + key: value for key, value in content.items() if TAG_PREFIX + key in PACKED}
 
 
 def having(tag: str, value: str = "") -> tuple[str, str]:
@@ -733,7 +734,7 @@ def having(tag: str, value: str = "") -> tuple[str, str]:
     >>> having("mleval.digest", "ab")
     ("tags.`mleval.digest` LIKE 'ab%'", 'tags.`mleval.run` LIKE \\'%"digest":"ab%\\'')
     """
-    inside = f'"{tag.removeprefix(_PREFIX)}":"{value}'
+    inside = f'"{tag.removeprefix(TAG_PREFIX)}":"{value}'
     return f"tags.`{tag}` LIKE '{value}%'", f"tags.`{TAG_RUN}` LIKE '%{inside}%'"
 
 
@@ -745,5 +746,5 @@ def _inside(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(inside: Mapping[str, str]) -> str:
-    content = {key.removeprefix(_PREFIX): value for key, value in inside.items()}
+    content = {key.removeprefix(TAG_PREFIX): value for key, value in inside.items()}
     return json.dumps({"schema": SCHEMA_VERSION, **content}, separators=(",", ":"))

@@ -161,3 +161,14 @@ def test_ends_of_the_profiles_are_hamming_and_subset_loss(problem):
         assert soft.losses[0] == pytest.approx(np.abs(s - y).mean(), abs=1e-12)
         assert soft.subset == pytest.approx(np.abs(s - y).max(axis=1).mean(), abs=1e-12)
         assert (np.diff(hard.losses) >= 0).all() and (np.diff(soft.losses) >= 0).all()
+
+
+def test_tensors_are_taken_with_their_gradients_wherever_they_are():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    truth, scores = rng.integers(0, 2, (30, 4)), rng.random((30, 4))
+    tensor = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
+    found = mleval.evaluate(torch.tensor(truth, dtype=torch.int8), tensor)
+    assert found.measures == mleval.evaluate(truth, scores).measures
+    half = torch.tensor(scores, dtype=torch.bfloat16, requires_grad=True)
+    assert abs(mleval.evaluate(truth, half).measures["hamming_loss"] - 0.5) < 0.2

@@ -5,6 +5,7 @@ what must hold always.
 import itertools
 import json
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -460,3 +461,17 @@ def test_bad_options(options, text):
 def test_bad_input(true, pred, text):
     with pytest.raises((ValueError, TypeError), match=text):
         instance_measures(true, pred, Hierarchy([("a", "b")]))
+
+
+def test_a_graph_of_networkx_is_taken_as_it_is():
+    edges = [("animal", "cat"), ("animal", "dog")]
+    graph = nx.DiGraph(edges)
+    sets = [["cat"], ["dog"]], [["dog"], ["dog"]]
+    of_graph = mleval.evaluate_hierarchical(*sets, graph)
+    assert (
+        of_graph.measures == mleval.evaluate_hierarchical(*sets, mleval.Hierarchy(edges)).measures
+    )
+    found = mleval.evaluate(
+        [[1, 0], [0, 1]], y_pred=[[0, 1], [0, 1]], label_names=["cat", "dog"], hierarchy=graph
+    )
+    assert found.measures["h_f1"] == of_graph.measures["h_f1"]

@@ -114,6 +114,26 @@ def test_every_guide_is_in_both_indexes():
         assert f"(guides/{name}.md)" in PAGES[EXAMPLES / "README.md"], name
 
 
+@pytest.mark.parametrize(
+    ("sought", "found"),
+    [
+        ("leave a run out", "--exclude-run"),
+        ("Databricks", "DATABRICKS_TOKEN"),
+        ("token", "MLFLOW_TRACKING_TOKEN"),
+        ("PyTorch tensors", "on a device"),
+        ("networkx graph", "hierarchy=graph"),
+        ("LaTeX", "report.tex"),
+        ("remove our tags", "--forget"),
+        ("upgrade from 0.1", "changelog"),
+        ("pull requests", "copy [the action]"),
+    ],
+)
+def test_what_people_look_for_is_found_by_its_words(sought, found):
+    page = PAGES[EXAMPLES / "README.md"]
+    assert "examples/README.md#by-question" in README
+    assert any(sought in line and found in line for line in page.splitlines())
+
+
 def data() -> dict:
     """What the blocks take as given."""
     import numpy as np

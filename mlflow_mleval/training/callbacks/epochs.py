@@ -21,7 +21,7 @@ from mlflow_mleval.training.delivery import Delivery, same_randomness, warn
 from mlflow_mleval.training.estimators import as_matrix, column
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.training.run_content import EpochMetrics, say
-from mlflow_mleval.validation import AnyArray, one_of, present, refuse_keywords
+from mlflow_mleval.validation import one_of, present, refuse_keywords
 
 #: The options of `evaluate` that need no hierarchy.
 _FLAT: dict[str, Any] = {
@@ -295,17 +295,3 @@ def _evaluated(predicted: Evaluation | tuple[Any, Any], **options: Any) -> Evalu
     if len(truth.shape) == 2:
         return evaluate(truth, as_matrix(scores, truth.shape[1]), **options)
     return evaluate(truth, column(scores), **options)
-
-
-# --------------------------------------------------------------------------------------------------
-# Tensors of PyTorch as arrays.
-
-
-def array(value: Any) -> AnyArray:
-    """The values, in a precision that numpy knows."""
-    import torch  # only the callbacks of frameworks that bring it come here
-
-    if not isinstance(value, torch.Tensor):
-        return np.asarray(value)
-    value = value.detach().cpu()
-    return (value.float() if value.is_floating_point() else value).numpy()

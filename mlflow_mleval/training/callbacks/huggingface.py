@@ -17,9 +17,10 @@ from transformers import (
 )
 
 from mlflow_mleval.evaluation import Evaluation, merge
-from mlflow_mleval.training.callbacks.epochs import EpochLog, array
+from mlflow_mleval.training.callbacks.epochs import EpochLog
 from mlflow_mleval.training.delivery import same_randomness
 from mlflow_mleval.training.run_content import chosen
+from mlflow_mleval.validation import from_tensor
 
 
 class HuggingFaceCallback(TrainerCallback):
@@ -86,7 +87,7 @@ class HuggingFaceCallback(TrainerCallback):
         try:
             with same_randomness():
                 truth, scores = self.extract(prediction.predictions, prediction.label_ids)
-                part = self.epochs.evaluate(array(truth), array(scores))
+                part = self.epochs.evaluate(from_tensor(truth), from_tensor(scores))
                 self._part = part if self._part is None else merge([self._part, part])
         except Exception as error:
             self.epochs.fail("nothing of this training is logged", error)
@@ -138,7 +139,9 @@ class HuggingFaceCallback(TrainerCallback):
 
 
 def _from_logits(predictions: Any, label_ids: Any) -> tuple[Any, Any]:
-    truth, logits = (array(v[0] if isinstance(v, tuple) else v) for v in (label_ids, predictions))
+    truth, logits = (
+        from_tensor(v[0] if isinstance(v, tuple) else v) for v in (label_ids, predictions)
+    )
     logits = logits.astype(float)
     return truth, expit(logits) if truth.ndim == 2 else softmax(logits, axis=1)
 

@@ -12,8 +12,9 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import DistributedSampler
 
 from mlflow_mleval.evaluation import Evaluation, merge
-from mlflow_mleval.training.callbacks.epochs import EpochLog, array
+from mlflow_mleval.training.callbacks.epochs import EpochLog
 from mlflow_mleval.training.delivery import same_randomness
+from mlflow_mleval.validation import from_tensor
 
 
 class LightningCallback(Callback):
@@ -97,7 +98,7 @@ class LightningCallback(Callback):
     ) -> None:
         if dataloader_idx == self.dataloader and _counts(trainer) and self._trouble is None:
             try:
-                truth, scores = map(array, self.extract(outputs, batch))
+                truth, scores = map(from_tensor, self.extract(outputs, batch))
                 self._batches.append((truth, scores))
             except Exception as error:
                 self._trouble = error
