@@ -18,12 +18,13 @@ from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
 from mlflow_mleval.analysis.pair_tests import cluster_numbers, jointly, one_table
 from mlflow_mleval.analysis.pairs import named_pairs, possible_ranks
 from mlflow_mleval.analysis.promethee import promethee
+from mlflow_mleval.analysis.resampling import cluster_sums
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions, proposed_direction
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
 from mlflow_mleval.study import Units
-from mlflow_mleval.validation import Places, probability
+from mlflow_mleval.validation import probability
 
 # --------------------------------------------------------------------------------------------------
 # Answers that several methods gave to the same questions, put side by side: question by question,
@@ -385,7 +386,13 @@ def compare_answers(
     """
     groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
-        answered = _without(answered, cluster)
+        measures = [m for m in answered.measures if m != cluster]
+        about = f"{cluster} says which instances belong together"
+        if not measures:
+            raise MissingResultsError(f"{about}, and there is no other measure.")
+        passing = [m for m in answered.passing if m != cluster]
+        notes = (*answered.notes, f"{about}, and is no measure here.")
+        answered = replace(answered, measures=measures, passing=passing, notes=notes)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
     sides: dict[str, Any] = {
         way: [m for m in answered.measures if better[m] == way[:3]]
@@ -459,17 +466,6 @@ def _column(answers: Mapping[str, Answers], keys: pd.Index, column: str) -> pd.S
     return one_table(parts, column).reindex(keys)
 
 
-def _without(answered: Units, column: str) -> Units:
-    """Without the measure that says which questions belong together."""
-    if not (measures := [m for m in answered.measures if m != column]):
-        raise MissingResultsError(
-            f"{column} says which instances belong together, and there is no other measure."
-        )
-    note = f"{column} says which instances belong together, and is no measure here."
-    passing = [m for m in answered.passing if m != column]
-    return replace(answered, measures=measures, passing=passing, notes=(*answered.notes, note))
-
-
 def answer_ranking(answered: Units, better: Mapping[str, str]) -> pd.DataFrame | None:
     """By method, best first: rank and phi of PROMETHEE on the means (V-shape, equal weights); None
     where a measure has no value for some method.
@@ -540,17 +536,23 @@ def directed(
             )
         left_out = f"Left out, for no direction is known: {some(unknown)}"
         notes.append(Message(left_out, *declare))
-    granted = []
+    better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
+    notes = [*answered.notes, *notes]
+    answered = replace(answered, measures=measures, notes=tuple(notes))
+    return answered, better, _granted(passing, takes)
+
+
+def _granted(passing: Sequence[str], takes: Sequence[str]) -> list[Message]:
+    """What to tell of measures whose better side was taken for granted."""
+    told = []
     if passing:
         text = f"Passing is taken for better on {some(passing)}: declare it ("
         other = (Argument("minimize"), ", ", Argument("maximize"))
-        granted.append(Message(text, *other, ") if that is wrong."))
+        told.append(Message(text, *other, ") if that is wrong."))
     if takes:
         text = f"Less is taken for better on {some(takes)}, by their names: declare it ("
-        granted.append(Message(text, Argument("maximize"), ") if that is wrong."))
-    better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
-    notes = [*answered.notes, *notes]
-    return replace(answered, measures=measures, notes=tuple(notes)), better, granted
+        told.append(Message(text, Argument("maximize"), ") if that is wrong."))
+    return told
 
 
 def most_different(
@@ -584,7 +586,9 @@ def most_different(
         of_order = about.loc[about.index.isin(order)]
         told[f"output_{side}"] = ""
         if "output" in about:  # of a question that was answered more than once, all that differ
-            told[f"output_{side}"] = of_order.groupby(level=0)["output"].agg(_differing_texts)
+            told[f"output_{side}"] = of_order.groupby(level=0)["output"].agg(
+                lambda texts: " / ".join(dict.fromkeys(texts.astype(str)))
+            )
     values = {
         f"{m}:{side}": table.loc[order, m]
         for m in answered.measures
@@ -600,10 +604,6 @@ def most_different(
         },
         index=pd.Index(order, name="instance"),
     )
-
-
-def _differing_texts(texts: pd.Series) -> str:
-    return " / ".join(dict.fromkeys(texts.astype(str)))
 
 
 def agreement(answered: Units) -> pd.DataFrame:
@@ -702,48 +702,33 @@ def questions_needed(
     """
     probability(alpha, "alpha")
     wanted = _wanted(answered, difference)
-    methods = list(answered.tables)
-    first, second = np.triu_indices(len(methods), 1)
-    unit = _units(answered, clusters)
-    n_rows = len(first) * len(answered.measures)
-    reach = NormalDist().inv_cdf(1 - alpha / n_rows / 2) + NormalDist().inv_cdf(POWER)
-    parts = []
+    methods = tuple(answered.tables)
+    pairs = np.triu_indices(len(methods), 1)
+    unit = None
+    if clusters is not None:
+        keys = answered.tables[methods[0]].index
+        unit = cluster_numbers(clusters.reindex(keys), len(keys))
+    rows = []
     for measure in answered.measures:
-        sign = -1.0 if better[measure] == "min" else 1.0
-        for a, b in zip(first, second, strict=True):
-            d = (
-                sign
-                * (
-                    answered.tables[methods[a]][measure] - answered.tables[methods[b]][measure]
-                ).to_numpy()
-            )
-            has = ~np.isnan(d)
-            sums = np.bincount(unit[has], d[has])
-            counts = np.bincount(unit[has])
-            there = counts > 0
-            n = int(there.sum())
-            mean = float(d[has].mean()) if has.any() else np.nan
-            squares = ((sums - counts * mean)[there] ** 2).sum()
-            deviation = (
-                float(np.sqrt(squares / (n - 1)) / counts[there].mean()) if n > 1 else np.nan
-            )
-            matters = wanted.get(measure)
-            target = abs(mean) if matters is None else matters
-            needed = np.ceil((reach * deviation / target) ** 2) if target else np.inf
-            parts.append(
-                {
-                    "measure": measure,
-                    "pair": (a, b),
-                    "n": n,
-                    "difference": mean if matters is None else matters,
-                    "standard_deviation": deviation,
-                    "needed": max(needed, 2),
-                    "more": max(needed - n, 0),
-                }
-            )
-    table = pd.DataFrame(parts)
-    pairs = np.array(table.pop("pair").tolist())
-    return pd.DataFrame({**named_pairs(tuple(methods), pairs[:, 0], pairs[:, 1]), **table})
+        values = answered.values(measure).to_numpy() * (-1.0 if better[measure] == "min" else 1.0)
+        for a, b in zip(*pairs, strict=True):
+            sums, counts = (x[:, 0] for x in cluster_sums(values[:, [a]] - values[:, [b]], unit))
+            sums, counts = sums[counts > 0], counts[counts > 0]
+            n = len(counts)
+            mean = sums.sum() / counts.sum() if n else np.nan
+            squares = ((sums - counts * mean) ** 2).sum()
+            deviation = np.sqrt(squares / (n - 1)) / counts.mean() if n > 1 else np.nan
+            rows.append((measure, n, mean, deviation))
+    table = pd.DataFrame(rows, columns=["measure", "n", "difference", "standard_deviation"])
+    matters = table["measure"].map(wanted).astype(float)
+    table["difference"] = matters.fillna(table["difference"])
+    reach = NormalDist().inv_cdf(1 - alpha / len(rows) / 2) + NormalDist().inv_cdf(POWER)
+    target = table["difference"].abs()
+    needed = np.ceil((reach * table["standard_deviation"] / target) ** 2).mask(target == 0, np.inf)
+    table["needed"] = np.maximum(needed, 2)
+    table["more"] = np.maximum(needed - table["n"], 0)
+    sides = (np.tile(side, len(answered.measures)) for side in pairs)
+    return pd.DataFrame({**named_pairs(methods, *sides), **table})
 
 
 def _wanted(
@@ -764,11 +749,3 @@ def _wanted(
     if wrong := [d for d in wanted.values() if d is not None and not 0 < d < np.inf]:
         raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
     return wanted
-
-
-def _units(answered: Units, clusters: pd.Series | None) -> Places:
-    """By instance, the number of its cluster, or its own."""
-    keys = next(iter(answered.tables.values())).index
-    if clusters is None:
-        return np.arange(len(keys))
-    return cluster_numbers(clusters.reindex(keys), len(keys))

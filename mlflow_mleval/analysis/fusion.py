@@ -157,7 +157,8 @@ def _fused(
             concerned.setdefault(text, []).append(dataset)
     by_dataset = pd.DataFrame(flows.weights, ranks.index, study.values.columns)
     warnings = tuple(
-        f"On {_where(names, len(datasets))}: {text}" for text, names in concerned.items()
+        f"On {'every dataset' if 1 < len(datasets) == len(names) else some(names)}: {text}"
+        for text, names in concerned.items()
     )
     return Fusion(ranking, ranks, phi, by_dataset, study, options, warnings, flows, given)
 
@@ -217,10 +218,6 @@ class _Results(Mapping[str, PrometheeResult]):
 
     def __len__(self) -> int:
         return len(self.places)
-
-
-def _where(names: list[str], total: int) -> str:
-    return "every dataset" if 1 < total == len(names) else some(names)
 
 
 # --------------------------------------------------------------------------------------------------

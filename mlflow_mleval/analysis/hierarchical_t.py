@@ -425,17 +425,14 @@ def posterior(data: Data) -> Posterior:
         mass = prior.ravel() + local.sum(axis=0)
         mass = np.exp(mass - mass.max())
         mass /= mass.sum()
-        for axis, along in enumerate(_margins(mass.reshape(cells))):
+        for axis in range(3):
+            along = mass.reshape(cells).sum(axis=tuple({0, 1, 2} - {axis}))
             full = np.flatnonzero(along > EMPTY)
             start = box[axis, 0]
             ends = start + (full[0] - 1) * step[axis], start + (full[-1] + 2) * step[axis]
             box[axis] = np.clip(ends, *limits[axis])
     centre, among, freedom = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
     return Posterior(centre, among, freedom, mass, data, local)
-
-
-def _margins(mass: Array) -> list[Array]:
-    return [mass.sum(axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
 
 
 def _local(data: Data, centre: Array, among: Array, freedom: Array) -> Array:
