@@ -155,10 +155,11 @@ def question(c: Comparison, a: str = "", b: str = "") -> Question:
     b = b or next(m for m in [c.options["control"], *c.order] if m not in (None, a))
     verdicts = list(_verdicts(c, a, b))
     verdicts.sort(key=lambda one: one.unit != c.decides_over)
-    measures = measures_of_pair(c, a, b)[["difference", "low", "high", "n"]]
+    measures = measures_of_pair(c, a, b).loc[c.fusion.by_weight]
+    measures = measures[["difference", "low", "high", "n"]]
     if not verdicts:
         rows = measures.assign(dataset="", separated=False, low=np.nan, high=np.nan)
-        rows = rows.loc[c.fusion.by_weight] if c.on == FUSED else rows.loc[[c.on]]
+        rows = rows if c.on == FUSED else rows.loc[[c.on]]
         verdicts = [Verdict("", rows.rename_axis("measure").reset_index(), c.options["alpha"])]
     return Question(a, b, verdicts, measures)
 

@@ -295,7 +295,8 @@ def _sections(comparison: Any, chosen: PageSelection) -> tuple[Any, list[Any]]:
     runs = list(study.runs["run_id"])
     made_by = provenance(chosen.command, study.source, runs, comparison.options)
     address = f"{study.source['tracking_uri']}/mleval/?{chosen.query}"
-    pair = chosen.choices["pair"]
+    asked = chosen.choices["pair"]
+    pair = asked if {*asked} <= {*comparison.order} else ()  # who was asked about may be left out
     report = document(comparison, {**made_by, "address": address}, pair=pair)
     sections = [*report.sections]
     if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:

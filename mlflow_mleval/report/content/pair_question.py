@@ -125,6 +125,8 @@ def _said(c: Comparison, q: Question, v: Verdict) -> Said:
     if fused or (v.unit == "datasets" and len(alone) > 1):
         other = alone[~alone["measure"].isin(rows["measure"])]
         rows = pd.concat([rows, other.assign(decides=False)], ignore_index=True)
+    if not v.by_dataset.empty:
+        rows = pd.concat([rows, v.by_dataset.assign(decides=False)], ignore_index=True)
     told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
     return Said(
         v.of or "what is there",

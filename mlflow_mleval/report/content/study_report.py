@@ -176,8 +176,8 @@ def _shortened(c: Comparison, made_by: Provenance, asked: Question) -> Brief:
     advice = decide(c)
     units = ("datasets", "folds", "repeats", "instances", "answers")
     certain = most_certain(next(filter(None, map(c.tests_over, units)), {}))
-    if certain is not None and certain["measure"] == FUSED:
-        certain["measure"] = c.compared
+    if certain is not None and (certain["measure"] == FUSED or c.decides_over == "repeats"):
+        certain["measure"] = "net flow φ"
     return Brief(
         " ".join(sentence.text for sentence in decision.sentences(c, asked, advice)),
         advice.best_set,
