@@ -9,7 +9,7 @@ table of every instance, method and measure never is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -163,11 +163,10 @@ class InstanceTests(PairTests):
     ----------
     table : One row a pair and measure: the columns of `pairs` (n are instances; low to high is the
         interval of differences that the permutation test does not reject, all rows and datasets together, endless where it can
-        reject none; pvalue is that of the test that decides), then
-        statistic (|mean difference| in standard errors about zero); sign_statistic (Z) and sign_pvalue (exact); wilcoxon_statistic
-        (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is); permutation_pvalue; each with its
-        *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the permutation test the maximum over
-        all rows (step-down max-T).
+        reject none; p-values are those of the permutation test, which decides, corrected by the maximum over all rows, step-down
+        max-T), then statistic (|mean difference| in standard errors about zero); sign_statistic (Z), sign_pvalue (exact) and
+        sign_corrected; wilcoxon_statistic (sum of the ranks where a is better), wilcoxon_pvalue, wilcoxon_corrected and exact
+        (whether it is): these corrected by Holm over all rows.
     n_instances : Before instances without a value were left out.
     n_clusters : Of instances that belong together; None where each counts by itself.
     n_resamples, seed : Of the permutation test.
@@ -290,7 +289,8 @@ def instance_tests(
             f"{len(names)}."
         )
     better = directions(names, minimize, maximize)
-    columns = _Columns(methods)
+    n: int | None = None
+    index: pd.Index | None = None
     first, second = np.triu_indices(len(methods), 1)
     unit = None
     rows: list[dict[str, Any]] = []
@@ -298,9 +298,10 @@ def instance_tests(
     waiting: list[Array] = []  # signs are drawn for several measures at once
     missing = {}
     for measure in names:
-        values = columns.read(measure)
+        values, index = _read(methods, measure, n, index)
+        n = len(values)
         if clusters is not None and unit is None:
-            unit = cluster_numbers(clusters, len(values), columns.index)
+            unit = cluster_numbers(clusters, n, index)
         if better[measure] == "min":
             np.negative(values, out=values)
         empty = np.isnan(values).any(axis=1)
@@ -394,12 +395,8 @@ def _tested(
         place = table.columns.get_loc(f"{test}_pvalue") + 1
         table.insert(place, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
     table = table.assign(
-        permutation_pvalue=counts.own / changes,
-        permutation_corrected=counts.joint / changes,
-        statistic=statistic,
+        pvalue=counts.own / changes, pvalue_corrected=counts.joint / changes, statistic=statistic
     )
-    table["pvalue"] = table["permutation_pvalue"]
-    table["pvalue_corrected"] = table["permutation_corrected"]
     return table, np.asarray(counts.largest, dtype=float)
 
 
@@ -424,20 +421,14 @@ def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
     )
 
 
-class _Columns:
-    """Reads one measure of all methods at a time, and sees that all have the same instances."""
-
-    def __init__(self, methods: Mapping[Any, Source]) -> None:
-        self.methods = methods
-        self.n: int | None = None
-        self.index: pd.Index | None = None
-
-    def read(self, measure: str) -> Array:
-        """The measure as instances x methods."""
-        return np.column_stack([self._column(name, measure) for name in self.methods])
-
-    def _column(self, name: Hashable, measure: str) -> Array:
-        source = self.methods[name]
+def _read(
+    methods: Mapping[Any, Source], measure: str, n: int | None, index: pd.Index | None
+) -> tuple[Array, pd.Index | None]:
+    """One measure of all methods, instances x methods, and the index of the instances where they
+    have one; both must be those of the measures before.
+    """
+    columns = []
+    for name, source in methods.items():
         try:
             column = source(measure) if callable(source) else source[measure]
         except KeyError:
@@ -446,28 +437,29 @@ class _Columns:
                 "two out."
             ) from None
         values = np.asarray(column, dtype=float)
-        if self.n is None and values.ndim == 1:
-            self.n = len(values)
-        if values.shape != (self.n,) or not len(values):
+        if n is None and values.ndim == 1:
+            n = len(values)
+        if values.shape != (n,) or not len(values):
             raise ValueError(
                 "`methods` must give one value an instance, the same instances for all, got "
-                f"shape {values.shape} for {measure!r} of {name!r} and {self.n} instances before. "
+                f"shape {values.shape} for {measure!r} of {name!r} and {n} instances before. "
                 "Evaluate all methods on the same test set."
             )
         if isinstance(column, pd.Series):
-            if self.index is not None and not column.index.equals(self.index):
+            if index is not None and not column.index.equals(index):
                 raise ValueError(
                     "`methods` must have the same instances in the same order, got another index "
                     f"for {measure!r} of {name!r}. Reorder it, or pass arrays if the order is "
                     "right."
                 )
-            self.index = column.index
+            index = column.index
         if bad := int(np.isinf(values).sum()):
             raise ValueError(
                 f"`methods` must have finite values, got {bad} infinite ones of {measure!r} for "
                 f"{name!r}."
             )
-        return values
+        columns.append(values)
+    return np.column_stack(columns), index
 
 
 def _pair(d: Array, unit: Places | None, noise: float) -> dict[str, Any]:

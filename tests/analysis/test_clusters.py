@@ -45,7 +45,7 @@ def test_an_interval_excludes_zero_where_the_test_rejects_and_nowhere_else(seed)
         d = rng.integers(-1, 2, 90) + rng.integers(-1, 3, n_clusters)[of]  # many sums are equal
         found = compared(d, of, n_resamples=199, seed=seed)
         row = found.table.iloc[0]
-        assert (row.low <= 0 <= row.high) == (row.permutation_pvalue > 0.05)
+        assert (row.low <= 0 <= row.high) == (row.pvalue > 0.05)
         assert row.low <= row.difference <= row.high
 
 
