@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings as python_warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,9 +53,11 @@ from mlflow_mleval.analysis.pairs import (
     NOISE,
     behind,
     better_first,
+    cliques,
     decided,
     grouped,
     holm,
+    letters,
     named_pairs,
     pair_matrix,
     places,
@@ -116,14 +118,8 @@ class Ordering:
     means: pd.Series
     pvalues: pd.DataFrame
     alpha: float
-    groups: list[list[str]] = field(default_factory=list)
-    letters: Mapping[str, str] = field(default_factory=dict)
-
-    def where(self, apart: pd.DataFrame) -> Ordering:
-        """With the groups that these separations of all measures together leave."""
-        both = (self.pvalues <= self.alpha) & apart.loc[self.order, self.order].astype(bool)
-        groups, shown = grouped(both)
-        return replace(self, groups=groups, letters=shown)
+    groups: list[list[str]]
+    letters: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +144,8 @@ class FoldComparison(PairTests):
         of what is left of fold and method, so that measures in other units compare.
     manova, naive_manova : Of all methods together; None where `refusals` says why.
     mardia : Whether the residuals look normal.
-    cliques : Maximal groups of methods that the headline test does not separate; they may overlap.
-    letters : The same as letters, by method, the best mean rank over the measures first.
-    orderings : By measure.
+    order : The methods by their mean rank over the tested measures, best first.
+    ways : By measure "max" or "min".
     refusals : Tests that were not made (naive, manova, mardia, pairs), with the reason.
     """  # noqa: E501
 
@@ -171,9 +166,8 @@ class FoldComparison(PairTests):
     manova: ManovaResult | None = None
     naive_manova: ManovaResult | None = None
     mardia: MardiaResult | None = None
-    cliques: list[list[str]] = field(default_factory=list)
-    letters: Mapping[str, str]
-    orderings: Mapping[str, Ordering]
+    order: list[str]
+    ways: Mapping[str, str]
     excluded: tuple[Excluded, ...]
     refusals: Mapping[str, str]
 
@@ -226,20 +220,39 @@ class FoldComparison(PairTests):
         return {"posthoc": self.posthoc, "means": self.means.reset_index(), "values": values}
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
-        """The same with the corrected table, and the groups that follow from it, by each measure,
-        too.
-        """
+        """The same with the corrected table."""
         table = table.assign(carried_by=table["carried_by"].where(table["separated"], ""))
-        apart = pair_matrix(self.order, table["method_a"], table["method_b"], table["separated"])
-        cliques, shown = grouped(apart)
-        orderings = {m: ordering.where(apart) for m, ordering in self.orderings.items()}
-        made = super().corrected(table, n_datasets, n_comparisons)
-        return replace(made, cliques=cliques, letters=shown, orderings=orderings)
+        return super().corrected(table, n_datasets, n_comparisons)
 
     @property
-    def order(self) -> list[str]:
-        """The methods by their mean rank over the tested measures, best first."""
-        return list(self.letters)
+    def _apart(self) -> pd.DataFrame:
+        """Whether pairs are separated, methods x methods in their order."""
+        rows = self.table
+        return pair_matrix(self.order, rows["method_a"], rows["method_b"], rows["separated"])
+
+    @cached_property
+    def cliques(self) -> list[list[str]]:
+        """Maximal groups of methods that the headline test does not separate; they may overlap."""
+        return cliques(self._apart)
+
+    @property
+    def letters(self) -> dict[Hashable, str]:
+        """The same as letters, by method."""
+        return letters(self.cliques, self.order)
+
+    @cached_property
+    def orderings(self) -> dict[str, Ordering]:
+        """The methods by each measure, and which of them its own tests separate."""
+        made = {}
+        for k, (name, way) in enumerate(self.ways.items()):
+            mean = self.means["mean"].xs(name, level="measure").rename(name)
+            mean = mean.sort_values(ascending=way == "min", kind="stable")
+            order = mean.index.tolist()
+            sides = (self.table[side] for side in PAIR)
+            pvalues = pair_matrix(order, *sides, holm(self.tests.single[:, k]), own=1.0)
+            both = (pvalues <= self.alpha) & self._apart.loc[order, order].astype(bool)
+            made[name] = Ordering(name, way, order, mean, pvalues, self.alpha, *grouped(both))
+        return made
 
     @property
     def is_five_by_two(self) -> bool:
@@ -314,7 +327,7 @@ class FoldComparison(PairTests):
     @property
     def _ahead(self) -> Array:
         """Pairs x measures: by how much the first is better, over the folds that both have."""
-        minimised = [self.orderings[m].direction == "min" for m in self.measures]
+        minimised = [self.ways[m] == "min" for m in self.measures]
         return self.tests.difference * np.where(minimised, -1, 1)
 
     @property
@@ -537,8 +550,8 @@ def compare_folds(
         table=table,
         tests=tests,
         directions=pd.DataFrame(directions / np.where(length > 0, length, np.nan), columns=names),
-        letters=dict.fromkeys((of[i] for i in np.argsort(ranks, kind="stable")), ""),
-        orderings=_orderings(means["mean"], ways, of, tests, alpha),
+        order=[of[i] for i in np.argsort(ranks, kind="stable")],
+        ways=ways,
         excluded=shared.excluded,
         refusals=refusals,
         **together,
@@ -546,6 +559,7 @@ def compare_folds(
     with python_warnings.catch_warnings(record=True) as caught:
         python_warnings.simplefilter("always")
         comparison = jointly({dataset: comparison})[dataset]
+        _ = comparison.cliques  # of very many it warns
     notes += [f"Left out: {e.name} {e.reason}." for e in shared.excluded]
     notes += [*getattr(comparison.manova, "warnings", ()), *left_out(dropped), *doubts]
     notes += [str(w.message) for w in caught]
@@ -739,25 +753,6 @@ def _in_words(
             return f"{word} on {'both' if len(on) == 2 else 'all'}"
         said += [f"{word} on {named(on)}"] if on else []
     return ", ".join(said)
-
-
-def _orderings(
-    means: Array,
-    ways: Mapping[str, str],
-    methods: Sequence[str],
-    tests: PairNumbers,
-    alpha: float,
-) -> dict[str, Ordering]:
-    """The methods by each measure, and which of them its own tests separate."""
-    made = {}
-    a, b = named_pairs(methods, *np.triu_indices(len(methods), 1)).values()
-    for k, (name, way) in enumerate(ways.items()):
-        mean = pd.Series(means[:, k], methods, name=name)
-        mean = mean.sort_values(ascending=way == "min", kind="stable")
-        order = mean.index.tolist()
-        pvalues = pair_matrix(order, a, b, holm(tests.single[:, k]), own=1.0)
-        made[name] = Ordering(name, way, order, mean, pvalues, alpha)
-    return made
 
 
 def _means(values: Array, hows: Sequence[Protocol], alpha: float) -> dict[str, Array]:

@@ -310,7 +310,7 @@ def record(comparison: FoldComparison) -> Data:
     learned = comparison.learned
     return {
         "sentences": sentences(comparison),
-        "directions": comparison.directions,
+        **doc.named(comparison, "cliques", "letters", "directions"),
         "manova": _manova(comparison.manova),
         "naive_manova": _manova(comparison.naive_manova),
         "orderings": {
