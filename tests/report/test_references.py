@@ -2,6 +2,8 @@
 
 import re
 
+from places import GUIDES
+
 from mlflow_mleval.analysis.posthoc import tests as every_test
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.content.provenance import _FIRST, _METHODS, _THEN, REFERENCES
@@ -30,3 +32,18 @@ def test_citations_are_author_and_year_in_letters_that_readers_see():
             and reference.bibtex.startswith("@")
             and reference.bibtex.endswith("}")
         )
+
+
+def test_what_the_guides_cite_stands_among_the_sources():
+    text = (GUIDES / "statistics.md").read_text("utf-8")
+    sources = " ".join(text.partition("## Sources")[2].split())
+    name = r"[A-Z][^\W\d_]+(?:-[A-Z][^\W\d_]+)?"
+    found = set()
+    for guide in ("statistics.md", "gate.md", "answers.md", "reading_a_report.md"):
+        flat = " ".join((GUIDES / guide).read_text("utf-8").partition("## Sources")[0].split())
+        found |= set(
+            re.findall(rf"({name})(?: & {name}| et al\.)?(?:,| \()? ?((?:19|20)\d\d)\b", flat)
+        )
+    entries = re.split(r" - (?=[A-Z]\.)", f" {sources}")
+    lacking = [pair for pair in found if not any(pair[0] in e and pair[1] in e for e in entries)]
+    assert len(found) > 20 and lacking == []
