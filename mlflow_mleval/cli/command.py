@@ -117,11 +117,9 @@ class Joined(Option):
             part = self.parts[key] = copy(part)
             part.into = self, key
 
-    def handle_parse_result(
-        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
-    ) -> tuple[Any, list[str]]:
-        held: dict[str, Any] = {}
-        for text in opts.get(self.name or "", ()):
+    def pieces(self, typed: Iterable[str]) -> Iterator[tuple[Option, str]]:
+        """The parts that were typed, each with its value."""
+        for text in typed:
             for at, piece in enumerate(self._ends.split(text) if self.leads else [text]):
                 key, equals, value = piece.partition("=")
                 if self.leads and at == 0:
@@ -131,11 +129,16 @@ class Joined(Option):
                 part = self.parts.get(key)
                 if part is None or bool(equals) == part.is_flag:
                     keys = ", ".join(part.shown for name, part in self.parts.items() if name)
-                    raise click.BadParameter(f"{piece!r} is none of {keys}.", ctx, self)
-                name = str(part.name)
-                held[name] = (
-                    [*held.get(name, ()), value] if part.multiple else part.is_flag or value
-                )
+                    raise click.BadParameter(f"{piece!r} is none of {keys}.", param=self)
+                yield part, value
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        held: dict[str, Any] = {}
+        for part, value in self.pieces(opts.get(self.name or "", ())):
+            name = str(part.name)
+            held[name] = [*held.get(name, ()), value] if part.multiple else part.is_flag or value
         for part in self.parts.values():
             part.handle_parse_result(ctx, held, args)
         return None, args

@@ -12,10 +12,10 @@ import click
 import mlflow
 import numpy as np
 import pytest
-from command_line import mleval
+from command_line import every_next, mleval
 
 from mlflow_mleval.cli import main
-from mlflow_mleval.cli.mcp import DATA, TOOLS, _proposed, answer, server
+from mlflow_mleval.cli.mcp import DATA, TOOLS, _calls, answer, explained, server
 from mlflow_mleval.report.data import MOST, cleaned, in_quotes
 from mlflow_mleval.report.text import terminal
 
@@ -86,34 +86,97 @@ def test_an_agent_goes_from_question_to_question(ask):
     assert made["answer"]["methods"] == ["old", "new", "twin"]
     path = []
     while made["next"]:
-        path.append(made["next"]["tool"])
-        made = ask(path[-1], **made["next"]["arguments"])
+        path.append(made["next"][0]["tool"])
+        made = ask(path[-1], **made["next"][0]["arguments"])
         if path[-1] == "rank":
             assert sorted(made["answer"]["best_set"]) == ["new", "twin"]
         if path[-1] == "compare":
             assert not made["answer"]["most_certain"]["separated"]
         if path[-1] == "gate":
             assert made["answer"]["decision"] == "run more" and made["answer"]["rows"]
-        made.setdefault("next", None)
+        made.setdefault("next", [])
     assert path == ["rank", "compare", "gate", "explain"]
     assert made["answer"]["better"] == "larger" and made["answer"]["meaning"]
 
 
 def test_the_ranking_that_a_survey_proposes_is_the_next_question(ask):
-    asked = ask("survey", experiment_name=[f"{SAYS} now"])["next"]
+    asked = ask("survey", experiment_name=[f"{SAYS} now"])["next"][0]
     assert asked["tool"] == "rank" and asked["arguments"]["method_by"] == ["param:model"]
-    rank = main.commands["rank"]
-    line = "mleval rank -n a -n 'b c' --method-by param:m --dataset-by=digest"
+    line = "mleval rank -n a -n 'b c' --method-by param:m --dataset-by=digest --read step=best:f1"
     names = {"experiment_name": ["a", "b c"], "method_by": ["param:m"], "dataset_by": "digest"}
-    assert _proposed(rank, [line, "mleval compare -n a"]) == names
-    assert not _proposed(rank, [line, line]) and not _proposed(rank, [])
-    assert not _proposed(rank, ["mleval rank -n a --directions proposed"])
+    assert [*_calls(main.commands, f"So:\n  {line}")] == [("rank", {**names, "step": "best:f1"})]
+    assert not [*_calls(main.commands, "mleval report -n a\nmleval rank -o x.html\nmleval rank '")]
+    (call,) = _calls(main.commands, "mleval rank -n a --missing worst:failure")
+    assert call[1]["missing_is_failure"] is True and call[1]["missing"] == "worst"
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"experiment_name": ["study"]}, {"experiment_name": [f"{SAYS} now"]}]
+)
+def test_every_next_is_a_call_that_works(store, asked):
+    text, failed = answer(main.commands, "survey", asked)
+    assert not failed and len(every_next(json.loads(text))) >= 2
+
+
+def test_tools_take_what_commands_take_and_doubts_are_told_in_full(ask):
+    asked = {"experiment_name": ["study"], "weights": "f1=2", "exclude_method": ["twin"]}
+    made = ask("rank", **asked, as_in_papers=True, since="1d")["answer"]
+    assert made["best_set"] == ["new"] or "new" in made["best_set"]
+    doubts = json.loads(mleval("rank", "-n", "study", "--output", "json").stdout)["doubts"]
+    told = ask("rank", experiment_name=["study"])["answer"]
+    assert told["n_doubts"] == len(doubts) and [*map(cleaned, doubts)] == told["doubts"]
+    page = ask("rank", experiment_name=["study"], doubts_from=len(doubts))["answer"]
+    assert page == {"doubts": told["doubts"][-1:], "n_doubts": len(doubts)}
+    assert "must be the number" in ask("rank", experiment_name=["study"], doubts_from=0)["error"]
+    gated = ask("gate", experiment_name=["study"], candidate="new", champion="old", margin=["0.01"])
+    assert gated["answer"]["n_doubts"] == len(gated["answer"]["doubts"])
+
+
+def test_explain_knows_keys_words_arguments_and_the_metrics_of_an_experiment(ask):
+    for asked in ({"experiment_name": ["study"]}, {}):
+        for key in (*ask("rank", experiment_name=["study"])["answer"], "open", "since", "weights"):
+            assert "error" not in ask("explain", name=key, **asked)
+    other = ask("explain", name=METRIC, experiment_name=[f"{SAYS} now"])["answer"]
+    assert other["metric"] == METRIC and "in_the_store" in other
+    same = ask("explain", name="f1", experiment_name=[f"{SAYS} now"])["answer"]
+    assert same["measure"] == "f1" and same["in_the_store"]
+    assert "weights" in ask("explain")["answer"]["arguments"]
+    assert explained("run more")["meaning"].startswith("neither")
+
+
+def test_an_answer_says_what_it_lacks(store):
+    text, failed = answer(main.commands, "explain", {})
+    assert not failed and "cut" not in json.loads(text)
+    asked = {"experiment_name": [f"{SAYS} now"], **READ_BY, "max": [METRIC, "f1"]}
+    long, failed = answer(main.commands, "rank", asked)
+    made = json.loads(long)
+    assert not failed and len(long.encode()) < MOST
+    shown, left = len(made["answer"]["doubts"]), made.get("cut", {}).get("doubts", 0)
+    assert shown + left == made["answer"]["n_doubts"]
+
+
+def test_tools_and_skill_are_short():
+    """Four characters are about a token."""
+    skill = mleval("mcp", "--skill").stdout
+    assert (len(skill) + len(json.dumps(listed()))) / 4 < 2_500
+
+
+def listed():
+    """The list of tools, as a client gets it."""
+    client = pytest.importorskip("mcp").Client
+    import anyio
+
+    async def call():
+        async with client(server(main.commands)) as connected:
+            return (await connected.list_tools()).model_dump(mode="json")
+
+    return anyio.run(call)
 
 
 def test_answers_are_those_of_the_commands(ask):
     brief = json.loads(mleval("rank", "-n", "study", "--output", "brief").stdout)
     made = ask("rank", experiment_name="study")["answer"]
-    for key in ("decision", "best_set", "order", "most_certain", "doubts"):
+    for key in ("decision", "best_set", "order", "most_certain"):
         assert made[key] == brief[key], key
     asked = {"experiment_name": ["study"], "candidate": "new", "champion": "old"}
     gated = ask("gate", **asked)["answer"]
@@ -130,7 +193,6 @@ def test_answers_are_those_of_the_commands(ask):
         ("gate", {"experiment_name": ["study"], "candidate": "-x", "champion": "old"}, "'new'"),
         ("gate", {"candidate": "new", "promote": "prod"}, "can not be given here"),
         ("explain", {"name": "ndgc_at_5"}, "Did you mean"),
-        ("explain", {}, "Keys are"),
         ("drop", {}, "survey, rank, compare, gate, explain"),
     ],
 )
@@ -158,8 +220,8 @@ def test_a_call_that_takes_too_long_or_is_cancelled_ends_and_the_next_is_answere
 
     began, ended = threading.Event(), []
 
-    @click.command(params=[click.Option(["--output"]), click.Option(["--filename"])])
-    def rank(output, filename):
+    @click.command(params=[click.Option(["--output"])])
+    def rank(output):
         began.set()
         try:
             while True:
@@ -272,8 +334,8 @@ def test_over_stdio_it_lists_tools_that_only_read_and_writes_nothing(store):
 
 
 def test_a_fault_of_ours_is_told_in_one_line(store, capsys):
-    @click.command(params=[click.Option(["--output"]), click.Option(["--filename"])])
-    def rank(output, filename):
+    @click.command(params=[click.Option(["--output"])])
+    def rank(output):
         raise RuntimeError("password=secret-of-the-store")
 
     text, failed = answer({"rank": rank}, "rank", {})

@@ -6,6 +6,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from mlflow_mleval.cli import main
+from mlflow_mleval.cli.mcp import answer
 
 
 def mleval(*args: str, code: int = 0) -> Result:
@@ -16,3 +17,17 @@ def mleval(*args: str, code: int = 0) -> Result:
 
 def as_json(*args: str) -> Any:
     return json.loads(mleval(*args, "--output", "json").stdout)
+
+
+def every_next(made: dict[str, Any], most: int = 12) -> list[Any]:
+    """Calls what an answer proposes, what that proposes, and so on; each has to be answered."""
+    waiting, seen = [*made.get("next", ())], []
+    while waiting and len(seen) < most:
+        call = waiting.pop(0)
+        if call in seen:
+            continue
+        seen.append(call)
+        text, failed = answer(main.commands, call["tool"], call["arguments"])
+        assert not failed, (call, text)
+        waiting += json.loads(text).get("next", ())
+    return seen

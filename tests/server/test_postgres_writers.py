@@ -9,31 +9,37 @@ from import_cases import PROCESSES
 
 import mlflow_mleval as mleval
 
-pytestmark = [pytest.mark.server, pytest.mark.thorough]
+pytestmark = [pytest.mark.server, pytest.mark.thorough, pytest.mark.slow]
+WRITERS, RESULTS = 8, 50
 
 
-def write(process, results, settings):
+def write(process, settings):
     os.environ.update(settings)
     rng = np.random.default_rng(process)
-    for i in range(results):
+    for i in range(RESULTS):
         ev = mleval.evaluate(rng.integers(0, 2, (20, 3)), rng.random((20, 3)))
         mleval.log_evaluation(ev, method=f"m{process}", dataset=f"d{i}", experiment_name="e")
 
 
-@pytest.mark.parametrize("results", [5, pytest.param(50, marks=pytest.mark.slow)])
-def test_every_result_arrives_once(database, tmp_path, monkeypatch, unset, results):
-    uri = f"postgresql+psycopg2://mlflow@127.0.0.1:{database.port}/mlflow"
-    settings = {"MLFLOW_TRACKING_URI": uri, "PGPASSWORD": database.password}
-    settings["MLEVAL_TIMEOUT"] = "240"  # of a busy machine, where a result would be kept instead
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    mlflow.MlflowClient().create_experiment("e")
-    with PROCESSES.Pool(8) as pool:
-        pool.starmap(write, [(i, results, settings) for i in range(8)], chunksize=1)
+def read(settings):
+    """What there is, in a process of its own: an open connection would keep the server from
+    ending.
+    """
+    os.environ.update(settings)
     found = mlflow.search_runs(experiment_names=["e"], output_format="list", max_results=5000)
-    pairs = {(r.data.tags["mleval.method"], r.data.tags["mleval.dataset"]) for r in found}
-    assert len(found) == len(pairs) == 8 * results
-    assert {run.data.tags["mleval.status"] for run in found} == {"complete"}
     study = mleval.load_study(experiment_names=["e"])
-    assert len(study.methods) == 8 and len(study.datasets) == results and not study.excluded
+    cells = [(r.data.tags["mleval.method"], r.data.tags["mleval.dataset"]) for r in found]
+    return cells, {r.data.tags["mleval.status"] for r in found}, study.values.shape[0]
+
+
+def test_every_result_arrives_once(database, tmp_path, monkeypatch, unset):
+    monkeypatch.chdir(tmp_path)
+    settings = {
+        "MLFLOW_TRACKING_URI": f"postgresql+psycopg2://mlflow@127.0.0.1:{database.port}/mlflow",
+        "PGPASSWORD": database.password,
+        "MLEVAL_TIMEOUT": "240",  # of a busy machine, where a result would be kept instead
+    }
+    with PROCESSES.Pool(WRITERS) as pool:
+        pool.starmap(write, [(i, settings) for i in range(WRITERS)], chunksize=1)
+        cells, status, compared = pool.apply(read, [settings])
+    assert len(cells) == len({*cells}) == compared == WRITERS * RESULTS and status == {"complete"}

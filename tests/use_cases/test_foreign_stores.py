@@ -16,8 +16,10 @@ import foreign_stores
 import mlflow
 import numpy as np
 import pytest
-from command_line import mleval
+from command_line import every_next, mleval
 
+from mlflow_mleval.cli import main
+from mlflow_mleval.cli.mcp import answer
 from mlflow_mleval.measures.metric_names import of_training
 
 GUIDE = Path(__file__).parents[2] / "examples" / "guides" / "foreign_runs.md"
@@ -65,6 +67,8 @@ def test_what_runs_prints_gives_the_right_answer_on_held_out_data(made):
     best = (max if truth["larger"] else min)(flows, key=flows.get)
     assert ranked["ranking"][0]["method"] == best
     _check_row(make, command, measures)
+    said, failed = answer(main.commands, "survey", {})
+    assert not failed and every_next(json.loads(said)), said  # what an assistant is proposed works
 
 
 def _check_row(make, command, measures):
