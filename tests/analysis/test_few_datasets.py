@@ -116,7 +116,7 @@ def test_one_dataset_with_six_repeats_is_enough_and_with_five_cannot_say():
     six, five = (compare(repeated(3, 1, n, shift=0.05)) for n in (6, 5))
     assert six.separated and six.deciding.test.over == "repeats"
     said = " ".join(one.text for one in sentences(six))
-    assert "That is about training again on this dataset." in said
+    assert "That is about this data trained again, 6 runs of each." in said
     six.detail(method="m0", against="m1").to_html()
     assert five.deciding is None and five.decides_over == ""
 

@@ -86,7 +86,7 @@ def sentences(
     """
     asked = asked or ask(c)
     advice = advice or decision(c)
-    doubt = _doubt(advice)
+    doubt = _doubt(c, advice)
     who = [_who(c, advice)] if len(c.order) > 2 else []
     last = [Sentence(doubt, claim("best set"))] if doubt else []
     return [pair_question.sentence(c, asked), *who, *last]
@@ -170,9 +170,11 @@ def _where(c: Comparison, advice: Decision) -> str:
     return f", on average over {count(advice.n_datasets, 'dataset')}"
 
 
-def _doubt(advice: Decision) -> str:
-    """What could turn it."""
+def _doubt(c: Comparison, advice: Decision) -> str:
+    """What could turn it; one dataset has no weights that could."""
     turns = advice.turns
+    if len(c.study.datasets) == 1:
+        return ""
     open_anyway = advice.evidence == "datasets" and not advice.worse and len(advice.best_set) > 2
     if turns is None or (open_anyway and turns["kind"] in ("weights", "function", "weight")):
         return ""

@@ -519,7 +519,8 @@ def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         number = doc.decimals(f"{mean}rank", ranks, 2, keep=3, marks={"key": "mean-rank"})
         return [_picture(c, ranks, f"{mean}rank, 1 is best"), number]
     if c.on == FUSED and not several:
-        return [column for m in c.fusion.by_weight[:2] for column in _values(c, shown, m)]
+        first, *others = (_values(c, shown, m) for m in c.fusion.by_weight[:2])
+        return first + [replace(column, note="") for columns in others for column in columns]
     if c.on == FUSED:
         phi = shown.set_index("method")["phi"]
         note = "φ: how far it is preferred to the others, less how far they are to it."
