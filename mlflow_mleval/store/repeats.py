@@ -162,6 +162,8 @@ class _Gathering:
         known = rows[rows["dataset_digest"] != ""]
         held = known.groupby(self.cell[known.index])["dataset_digest"].unique()
         differ = {int(cell): digests for cell, digests in held.items() if schema.differ(digests)}
+        if not differ:
+            return
         # data of one shape are splits of one dataset
         shapes = self.results.table.frame["shape"].groupby(self.cell).agg(["nunique", "min"])
         alike = [c for c in differ if shapes.at[c, "nunique"] == 1 and shapes.at[c, "min"]]

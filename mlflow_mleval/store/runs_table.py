@@ -8,7 +8,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -268,10 +268,21 @@ def read_store(
     selection: Selection,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> RunsTable:
-    """The runs that a selection names; the same errors as `select`."""
+    """The runs that a selection names; the same errors as `select`. Unless a search is to be
+    remembered, a run is let go as soon as its row is there.
+    """
     doubts: list[str] = []
-    runs, experiments = select(client, selection, doubts, progress)
-    return table_of_runs(runs, experiments, doubts=tuple(doubts))
+    selection = store.with_runs_of_models(client, selection)
+    filters = filters_of(selection)
+    if store.is_remembering() or len(filters) > 1:
+        runs, experiments = select(client, selection, doubts, progress)
+        return table_of_runs(runs, experiments, doubts=tuple(doubts))
+    selection, experiments = _asked(client, selection)
+    made = partial(table_of_runs, experiments=experiments)
+    table = store.search(client, [*experiments], filters[0], doubts, progress, made)
+    ids = table.frame["run_id"]
+    _check_there(selection, {*ids})
+    return replace(table.where(~ids.isin(selection.exclude_runs)), doubts=tuple(doubts))
 
 
 def table_of_runs(runs: Iterable[Run], experiments: Mapping[str, str], **more: Any) -> RunsTable:
@@ -339,31 +350,39 @@ def select(
     StoreError
         The store cannot be reached or does not accept the filter.
     """
+    selection, names = _asked(client, selection)
+    runs = [
+        run
+        for text in filters_of(selection)
+        for run in store.search(client, [*names], text, doubts, progress)
+    ]
+    _check_there(selection, {run.info.run_id for run in runs})
+    return [run for run in runs if run.info.run_id not in selection.exclude_runs], names
+
+
+def _asked(client: MlflowClient, selection: Selection) -> tuple[Selection, dict[str, str]]:
+    """The selection with the runs of its models, and the names of its experiments by their ids."""
     selection = store.with_runs_of_models(client, selection)
     named = selection.experiment_ids, selection.experiment_names
     if selection.run_ids and not any(named):
         experiments = store.all_experiments(client)
     else:
         experiments = store.find_experiments(client, *named)
-    names = {e.experiment_id: e.name for e in experiments}
-    runs = [
-        run
-        for text in filters_of(selection)
-        for run in store.search(client, [*names], text, doubts, progress)
-    ]
-    found, dropped = {run.info.run_id for run in runs}, {*selection.exclude_runs}
-    if unknown := sorted(dropped - found):
+    return selection, {e.experiment_id: e.name for e in experiments}
+
+
+def _check_there(selection: Selection, found: Collection[str]) -> None:
+    """NoRunsError where a run that was named is not among those that were found."""
+    if unknown := sorted({*selection.exclude_runs} - {*found}):
         raise NoRunsError(
             f"the selection has no run {some(unknown)} to leave out; it has "
             f"{count(len(found), 'run')}."
         )
-    runs = [run for run in runs if run.info.run_id not in dropped]
-    if lost := set(selection.run_ids) - found:
+    if lost := {*selection.run_ids} - {*found}:
         raise NoRunsError(
             f"there is no run {some(sorted(lost))} in the selection. Is it deleted, in another "
             "experiment, or not yours to read?"
         )
-    return runs, names
 
 
 def filters_of(selection: Selection) -> list[str]:

@@ -15,7 +15,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -388,8 +388,10 @@ def search(
     filter_string: str = "",
     doubts: list[str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-) -> list[Run]:
-    """Active runs of the experiments, the first started first, each once.
+    made: Callable[[Iterable[Run]], Any] = list,
+) -> Any:
+    """Active runs of the experiments, the first started first, each once: a list of them, or what
+    else is `made` of them as they come, which is not remembered.
 
     What takes several pages is read in one pass (`pages`), and again where runs were deleted
     meanwhile; `doubts` takes what a reader must know. `progress(done, total)` is called after each
@@ -397,17 +399,17 @@ def search(
     """
     known, key = _known.get(), (tuple(experiment_ids), filter_string)
     if known is not None and key in known:
-        return known[key]
+        return made(known[key])
     try:
-        found = _all_pages(client, experiment_ids, filter_string, doubts, progress)
+        found = _all_pages(client, experiment_ids, filter_string, doubts, progress, made)
     except StoreError as error:
         if _TIMELESS not in str(error):
             raise
         if doubts is not None:
             doubts.append("Runs without a start time are left out, for MLflow cannot read them.")
         started = _both(filter_string, "attributes.start_time != -1")
-        found = _all_pages(client, experiment_ids, started, doubts, progress)
-    if known is not None:
+        found = _all_pages(client, experiment_ids, started, doubts, progress, made)
+    if known is not None and made is list:
         known[key] = found
     return found
 
@@ -422,33 +424,41 @@ def _all_pages(
     filter_string: str,
     doubts: list[str] | None,
     progress: Callable[[int, int], object],
-) -> list[Run]:
-    """The runs of all pages, read again where some were deleted meanwhile."""
-    runs: list[Run] = []
-    for _ in range(_PASSES):
-        total, n_pages = len(runs), 0
-        runs.clear()  # those of the pass before are let go first: both are too much memory
+    made: Callable[[Iterable[Run]], Any],
+) -> Any:
+    """What is made of the runs of all pages, read again where some were deleted meanwhile."""
+    n, n_pages, last = 0, 0, ""
+
+    def each(total: int) -> Iterator[Run]:
+        nonlocal n, n_pages, last
+        n = n_pages = 0
         for page in pages(client, experiment_ids, filter_string):
-            runs += page
-            n_pages += 1
-            progress(len(runs), total)
-        if n_pages == 1 or _all_there(client, experiment_ids, filter_string, runs):
-            return runs
+            n, n_pages = n + len(page), n_pages + 1
+            last = page[-1].info.run_id if page else last
+            yield from page
+            progress(n, total)
+
+    found = None
+    for _ in range(_PASSES):
+        found = None  # that of the pass before is let go first: both are too much memory
+        found = made(each(n))
+        if n_pages == 1 or _all_there(client, experiment_ids, filter_string, n, last):
+            return found
     if doubts is not None:
         doubts.append(
             "While the runs were read, others were deleted or added all the time: some may be "
             "missing. Read again."
         )
-    return runs
+    return found
 
 
 def _all_there(
-    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str, runs: Sequence[Run]
+    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str, n: int, last: str
 ) -> bool:
-    """Whether the store still counts as many runs up to the last. One without a start time, which
+    """Whether the store still counts `n` runs up to the last. One without a start time, which
     no later page shows, is an error here.
     """
-    place = SearchUtils.create_page_token(len(runs) - 1)
+    place = SearchUtils.create_page_token(n - 1)
     with store_errors("search", filter_string):
         try:
             page = _page(client, experiment_ids, filter_string, 1, place)
@@ -456,7 +466,7 @@ def _all_there(
             if error.error_code == "INVALID_PARAMETER_VALUE":  # a store with tokens of another kind
                 return True
             raise
-    return [run.info.run_id for run in page] == [runs[-1].info.run_id]
+    return [run.info.run_id for run in page] == [last]
 
 
 def having(
@@ -516,6 +526,11 @@ def opened(run: Run) -> Run:
     """The run, its tags by their names wherever it holds them."""
     run.data.tags.update(schema.unpacked(run.data.tags))
     return run
+
+
+def is_remembering() -> bool:
+    """Whether a search that is made now is kept for the next."""
+    return _known.get() is not None
 
 
 @contextmanager

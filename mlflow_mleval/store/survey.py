@@ -38,7 +38,7 @@ from mlflow_mleval.store.identity import MADE_UP, pattern_of
 from mlflow_mleval.store.read_answers import hold_answers
 from mlflow_mleval.store.reader import measured
 from mlflow_mleval.store.rules import DATASET, Rule, estimators, is_seed
-from mlflow_mleval.store.runs_table import RunsTable, read_store
+from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
 from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, Searches
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 
@@ -92,11 +92,14 @@ def take_stock(
     StoreError, ValueError
         As `load_study`.
     """
-    client = store.connect()
-    selection = store.with_runs_of_models(client, selection)
-    with store.remembered():
-        chosen = store.asked(selection.experiment_ids, selection.experiment_names)
-        named = any(chosen) or bool(selection.run_ids)
+    if selection.results is not None:
+        table, groups, named = read_results_table(selection), [], True
+        source = dict(table.source)
+    else:
+        client = store.connect()
+        selection = store.with_runs_of_models(client, selection)
+        named = any(store.asked(selection.experiment_ids, selection.experiment_names))
+        named = named or bool(selection.run_ids)
         where = selection
         if not named:
             every = store.all_experiments(client)
@@ -104,44 +107,44 @@ def take_stock(
             where = replace(selection, experiment_ids=ids)
         table = read_store(client, where, progress)
         groups = [] if named else _groups(table, selection)
-        problem = _nothing(table, selection)
-        study = None
-        if len(groups) > 1:
-            ways = tuple(_ways_to_choose(groups, table, selection))
-            taken = replace(survey(table, selection), ways=ways, problem=problem)
-        else:
-            if groups:
-                selection = replace(selection, experiment_names=groups[0])
-                table = _in_experiments(table, groups[0])
-            if named or groups:
-                try:
-                    study = query.selected_study(selection, table=table)
-                except StoreError:
-                    raise
-                except MlevalError as error:
-                    said = error.text if isinstance(error, CandidatesError) else str(error)
-                    problem = problem or said
-            taken = replace(survey(table, selection), problem=problem)
-            taken = _with_ways(taken, table, selection)
-            if study is not None and not taken.foreign:
-                taken = replace(taken, factors=study.factors)
-            if hold_answers(table).sum() > 1:
-                proposed = any(way.selection.directions == "proposed" for way in taken.ways)
-                by_answer = Selection(
-                    experiment_ids=selection.experiment_ids,
-                    experiment_names=selection.experiment_names,
-                    run_ids=selection.run_ids,
-                    filter_string=selection.filter_string,
-                    directions="proposed" if proposed else "declared",
-                )
-                what = "who answers better, answer by answer"
-                ways = (*taken.ways, Way(what, "compare", by_answer, "instances"))
-                taken = replace(taken, ways=ways)
         source = {
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
         }
-        return study, replace(taken, source=source)
+    study, problem = None, _nothing(table, selection)
+    with store.remembered():
+        if len(groups) > 1:
+            ways = tuple(_ways_to_choose(groups, table, selection))
+            taken = replace(survey(table, selection), ways=ways, problem=problem)
+            return None, replace(taken, source=source)
+        if groups:
+            selection = replace(selection, experiment_names=groups[0])
+            table = _in_experiments(table, groups[0])
+        held = replace(survey(table, selection), problem=problem)
+        taken, study = _with_ways(held, table, selection)
+        if (study is None or selection.is_ruled) and (named or groups):
+            study = None
+            try:
+                study = query.selected_study(selection, table=table)
+            except StoreError:
+                raise
+            except MlevalError as error:
+                said = error.text if isinstance(error, CandidatesError) else str(error)
+                if not len(held.metrics):
+                    taken = replace(taken, problem=problem or said)
+    if hold_answers(table).sum() > 1:
+        proposed = any(way.selection.directions == "proposed" for way in taken.ways)
+        by_answer = Selection(
+            experiment_ids=selection.experiment_ids,
+            experiment_names=selection.experiment_names,
+            run_ids=selection.run_ids,
+            filter_string=selection.filter_string,
+            directions="proposed" if proposed else "declared",
+        )
+        what = "who answers better, answer by answer"
+        ways = (*taken.ways, Way(what, "compare", by_answer, "instances"))
+        taken = replace(taken, ways=ways)
+    return study, replace(taken, source=source)
 
 
 def _in_experiments(table: RunsTable, names: Collection[str]) -> RunsTable:
@@ -681,7 +684,7 @@ def _ways_to_choose(
         there = _in_experiments(table, group)
         if not _finished(there.where(~there.is_record)).any():
             continue
-        held = _with_ways(survey(there, here), there, here)
+        held, _ = _with_ways(survey(there, here), there, here)
         what = f"{some(group, 4)}: the same measures and methods on other data"
         if len(group) == 1:
             what = f"{group[0]} alone"
@@ -691,12 +694,12 @@ def _ways_to_choose(
             yield Way(f"what {some(group, 4)} holds, and how to rank it", "runs", here)
 
 
-def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> Survey:
-    """With the command that ranks these runs, tried out, and what it chooses; with several where it
-    takes someone who knows.
+def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Survey, Study | None]:
+    """With the command that ranks these runs, tried out, and what it chooses, and the study that it
+    ranks, if it changes no direction; with several commands where it takes someone who knows.
     """
     if not len(held.metrics):
-        return held
+        return held, None
     base = _with_candidates(held, selection)
     open_ = selection.measures is None and not (selection.minimize or selection.maximize)
     compared = _compared(held, selection)
@@ -727,7 +730,7 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> Survey:
     factors = trial.study.factors if trial.study is not None else ()
     to_settle = tuple(_to_settle(trial, table, base))
     ways = to_settle if to_settle and problem else (*ways, *to_settle)
-    return replace(
+    survey_of_all = replace(
         held,
         ways=ways,
         problem=problem,
@@ -735,6 +738,8 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> Survey:
         candidates=(*held.candidates, *taken),
         factors=factors,
     )
+    clear = len(survey_of_all.rankings) == 1 and base.directions == selection.directions
+    return survey_of_all, trial.whole if clear and not problem else None
 
 
 def _to_settle(trial: _Trial, table: RunsTable, base: Selection) -> Iterator[Way]:
@@ -804,6 +809,7 @@ class _Trial:
         self.added: dict[str, Any] = {}
         self.notes: list[str] = []
         self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
+        self.whole: Study | None = None
         self.study: Study | None = None
         self.reason = self._completed(replace(base, **variants[0][1]))
 
@@ -821,7 +827,7 @@ class _Trial:
         for _ in range(_TRIES):
             try:
                 study = query.selected_study(replace(selection, **self.added), table=self.table)
-                self.study = study.complete()
+                self.whole, self.study = study, study.complete()
             except (CandidatesError, MissingResultsError) as error:
                 sure = not isinstance(error, CandidatesError) or error.sure
                 if not error.ways or not sure:
