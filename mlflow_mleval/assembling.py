@@ -188,8 +188,8 @@ def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> 
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.survey import taken_unasked
 
-    ruled = selection.is_ruled or selection.results is not None
-    asked_for = _as_asked(selection, ruled, stage)
+    ruled = selection.is_ruled
+    asked_for = _as_asked(selection, ruled or selection.results is not None, stage)
     if isinstance(asked_for, MlevalError):
         if ruled:
             return _no_runs(asked_for)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
@@ -706,7 +707,10 @@ class Way:
     def line(self) -> str:
         """As it is typed, with every part quoted that needs it."""
         over = [("--over", self.over)] * bool(self.over)
-        return command_line(["mleval", self.command], [*self.selection.options(), *over])
+        results = self.selection.results
+        file = [str(results)] if isinstance(results, str | Path) else []
+        typed = ["mleval", self.command, *file]
+        return command_line(typed, [*self.selection.options(), *over])
 
 
 @dataclass(frozen=True)

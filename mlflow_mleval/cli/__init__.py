@@ -159,8 +159,9 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
         opt.output,
     ]
 )
+@opt.results
 def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
-    """Show what the store or some runs hold, and how to rank them.
+    """Show what the store, a file or some runs hold, and how to rank them.
 
     Without a selection it lists the experiments. Of a selection it lists methods, datasets,
     measures, folds and conventions, the gaps among the results, and which runs are left out and
@@ -171,6 +172,7 @@ def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
     Examples:
       mleval runs
       mleval runs -n mystudy
+      mleval runs wandb_export.csv
       mleval runs -n mystudy --forget
     """
     if yes and not forget:

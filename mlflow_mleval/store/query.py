@@ -468,6 +468,8 @@ class _Loading:
         if self.tabled:
             rules = ("method_by", "dataset_by", "folds_by", "repeats_by", "duplicates")
             given = {name: rule for name, rule in chosen.arguments().items() if name in rules}
+            if not _ours(cells).all():
+                given = {"method_by": _rules(cells, "method"), **given}
             return {**self.table.source, **given, **measured}
         experiments = {*cells.rows["experiment_id"]}
         return {

@@ -339,3 +339,22 @@ def test_the_survey_needs_rows_only():
         and not nothing.foreign
     )
     assert "Put results into the store" in nothing.report().to_text()
+
+
+def test_a_file_of_runs_is_told_and_ranked_as_a_store_is(tmp_path):
+    path = tmp_path / "export.csv"
+    rows = [
+        f"{m}-{d}-{s},finished,{m},{d},{s},{len(m) / 10 + s / 100 + ord(d) / 1000}"
+        for m in ("svm", "bert")
+        for d in "abc"
+        for s in range(3)
+    ]
+    path.write_text("\n".join(["Name,State,model,data,seed,val_auc", *rows]))
+    (way,) = found(str(path))["commands"]
+    assert way["command"].endswith("export.csv --method-by param:model --dataset-by param:data")
+    copy = json.loads(copied(way["command"], "--output", "json").stdout)
+    bare = json.loads(mleval("rank", str(path), "--output", "json").stdout)
+    assert copy["ranking"] == bare["ranking"] and [*bare["datasets"]] == [*"abc"]
+    assert bare["provenance"]["taken_as"] == way["command"]
+    text = said(str(path))
+    assert all(line in text for line in ("2, by param:model", "3, by param:data", "3, by param:s"))
