@@ -177,6 +177,8 @@ def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
     """
     if yes and not forget:
         raise click.UsageError("--yes goes with --forget.")
+    if forget and choices["results"]:
+        raise click.UsageError("--forget is for runs of a store, not for FILE.")
     if forget:
         _forget(Selection.of(choices), yes)
         return

@@ -358,3 +358,4 @@ def test_a_file_of_runs_is_told_and_ranked_as_a_store_is(tmp_path):
     assert bare["provenance"]["taken_as"] == way["command"]
     text = said(str(path))
     assert all(line in text for line in ("2, by param:model", "3, by param:data", "3, by param:s"))
+    assert "not for FILE" in mleval("runs", str(path), "--forget", "--yes", code=2).stderr
