@@ -619,7 +619,11 @@ results = click.argument("results", required=False, metavar="[FILE]", type=_FILE
 
 def file_among(named: Sequence[str]) -> str | None:
     """The file among what may be a file or ids of runs; None where these are ids."""
-    files = [text for text in named if text.lower().endswith((".csv", ".parquet", ".pq"))]
+    files = [
+        text
+        for text in named
+        if text.lower().endswith((".csv", ".parquet", ".pq", ".json", ".jsonl"))
+    ]
     if files and len(named) > 1:
         raise click.UsageError(f"one FILE stands alone, got {', '.join(named)}. Leave out others.")
     return str(_FILE.convert(files[0], None, None)) if files else None

@@ -28,6 +28,7 @@ from mlflow_mleval.files.results import (
     reason,
     unreadable,
 )
+from mlflow_mleval.files.tool_results import tool_results
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_problem
 
@@ -308,13 +309,21 @@ _LONG = ("measure", "value")
 def holds_instances(path: str | Path) -> bool:
     """Whether the file holds a result an answer: a log, or a table with a column `instance`."""
     if is_answer_log(path):
-        return True
+        return Path(path).suffix != ".json" or not _is_of_tool(Path(path))
     try:
         if str(path).endswith((".parquet", ".pq")):
             return INSTANCE in pq.read_schema(path).names
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             return INSTANCE in [cell.strip() for cell in next(csv.reader(file), [])]
     except (OSError, ValueError, csv.Error):  # whoever reads it in full says what is wrong
+        return False
+
+
+def _is_of_tool(path: Path) -> bool:
+    """Whether the file holds no answers, but results of another tool."""
+    try:
+        return tool_results(path.read_text("utf-8"), path.name) is not None
+    except (OSError, ValueError):
         return False
 
 

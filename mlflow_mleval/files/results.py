@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.tool_results import TOOLS, tool_results
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_problem
 from mlflow_mleval.validation import in_pandas
@@ -95,7 +96,7 @@ _WRITTEN = re.compile(
     re.ASCII,
 )
 #: What a column or row of a leaderboard is called that is the mean of the others.
-_MEANS = re.compile(r"(the )?(avg|average|mean|overall|macro[ -]avg)\.?( score)?", re.IGNORECASE)
+_MEANS = re.compile(r"(the )?(avg|average|mean|overall|macro[ -]avg)\.?( score)?\W*", re.IGNORECASE)
 
 
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
@@ -147,6 +148,8 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
                 f"{name} is not a parquet file that can be read: {reason(error)}."
             ) from error
         return _from_frame(frame, name)
+    if path.suffix.lower() in (".json", ".jsonl"):
+        return _from_tool(content, name)
     return _from_csv(content, name)
 
 
@@ -170,6 +173,36 @@ class Cells:
                 f" (and {more} more problem{'s' if more > 1 else ''} in this file)" if more else ""
             )
             raise ImportFileError(self.problems[0] + tail)
+
+
+def _from_tool(content: bytes, name: str) -> Cells:
+    rows = tool_results(_decoded(content, name), name)
+    if rows is None:
+        known = some([tool.name for tool in TOOLS], len(TOOLS))
+        raise ImportFileError(
+            f"{name} is JSON of none of the tools whose results are read: {known}."
+        )
+    named: list[tuple[str, Sequence[object]]] = [(f"result {i}", r) for i, r in enumerate(rows, 1)]
+    return Cells(name, [*LONG_COLUMNS], named)
+
+
+#: By what columns a benchmark is known, and what they are called here.
+_BENCHMARKS = (  # AutoML benchmark, TabArena
+    {"metric": "measure", "task": "dataset", "framework": "method", "result": "value"},
+    {"dataset": "dataset", "method": "method", "metric_error": "metric_error"},
+    {"dataset": "dataset", "framework": "method", "metric_error": "metric_error"},
+)
+
+
+def _of_benchmark(table: Cells) -> Cells:
+    """The table with the columns that hold results, where a benchmark wrote it."""
+    for columns in _BENCHMARKS:
+        kept = {**columns, "fold": "fold"}
+        if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:
+            at = [table.header.index(column) for column in kept]
+            rows = [(row, [cells[i] for i in at]) for row, cells in table.rows]
+            return replace(table, header=[*kept.values()], rows=rows)
+    return table
 
 
 def _from_csv(content: bytes, name: str) -> Cells:
@@ -249,6 +282,7 @@ def _from_frame(frame: pd.DataFrame, name: str) -> Cells:
 
 def tidy(table: Cells) -> pd.DataFrame:
     """The results of a table, as `read_results` gives them."""
+    table = _of_benchmark(table)
     header = table.header
     _check_header(table)
     table.stop_if_problems()
@@ -656,7 +690,10 @@ def _exporter(header: Sequence[str]) -> str | None:
 def _sorted_of_neptune(name: str) -> tuple[str, str] | None:
     if name.startswith(_OF_NEPTUNE):
         return None
-    return ("params" if name.startswith(_SET) else "either"), name.removeprefix("metrics/")
+    for setting in _SET:
+        if name.startswith(setting):
+            return "params", name.removeprefix(setting)
+    return "either", name.removeprefix("metrics/")
 
 
 def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str] | None:

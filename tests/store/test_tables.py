@@ -172,7 +172,7 @@ def test_an_export_of_neptune_is_read_by_rules(nowhere):
     )
     frame.to_csv("neptune.csv", index=False)
     for table in (frame, "neptune.csv"):
-        study = mleval.load_study(table, method_by="param:parameters/model")
+        study = mleval.load_study(table, method_by="param:model")
         assert study.values["f1"].tolist() == [0.9, 0.7] and study.methods == ["svm", "rf"]
 
 
