@@ -103,4 +103,5 @@ def test_tables_of_benchmarks_are_read_by_their_columns(tmp_path):
     arena = tmp_path / "arena.csv"
     rows = [f"{d},{m},{f},0.{f + 1},rmse,regression" for d in "de" for m in "ab" for f in (0, 1)]
     arena.write_text("\n".join(["dataset,method,fold,metric_error,metric,problem_type", *rows]))
-    assert load_study(arena, minimize=["metric_error"]).values["metric_error"].tolist()[0] == 0.15
+    values = load_study(arena, minimize=["metric_error"]).values["metric_error"]
+    assert values.tolist() == pytest.approx([0.15] * 4)
