@@ -515,22 +515,16 @@ class Separations:
         return int(np.nansum(stays)), int(np.count_nonzero(~np.isnan(stays)))
 
 
+@dataclass(frozen=True)
 class Retest:
     """The deciding test, which separated these `pairs`, made again on other flows of the same
     study, with the same options; gaps are left out as before.
     """
 
-    def __init__(
-        self,
-        test: Posthoc,
-        pairs: list[tuple[str, str]],
-        tested: Tested,
-        finished: pd.DataFrame,
-    ) -> None:
-        self.test = test
-        self.pairs = pairs
-        self.tested = tested
-        self.finished = finished
+    test: Posthoc
+    pairs: list[tuple[str, str]]
+    tested: Tested
+    finished: pd.DataFrame
 
     def __call__(self, study: Study, flows: WeighedFlows) -> list[tuple[str, str]]:
         """The separated pairs (better, worse)."""
