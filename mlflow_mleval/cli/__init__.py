@@ -303,10 +303,9 @@ def compare(
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading, *opt.answers, opt.shared),
+        opt.read(*opt.reading, *opt.answers, opt.shared, opt.cost),
         opt.missing,
         *_TESTED,
-        opt.cost,
         opt.folds(opt.pairing),
         opt.cluster,
         opt.rope,

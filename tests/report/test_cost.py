@@ -59,6 +59,6 @@ def test_few_datasets_leave_the_frontier_open_and_no_cost_leaves_it_out():
 def test_the_command_draws_the_cost_that_was_named(tmp_path):
     file = tmp_path / "results.csv"
     results().assign(tokens=5.0, price=np.arange(48.0) + 1).to_csv(file, index=False)
-    told = ["report", str(file), "--output", "json", "--cost"]
-    assert '"name": "price"' in mleval(*told, "price").stdout
-    assert "it has fit_time, tokens, price." in mleval(*told, "prices", code=1).output
+    told = ["report", str(file), "--output", "json", "--read"]
+    assert '"name": "price"' in mleval(*told, "cost=price").stdout
+    assert "it has fit_time, tokens, price." in mleval(*told, "cost=prices", code=1).output

@@ -21,6 +21,11 @@ def write(process, settings):
         mleval.log_evaluation(ev, method=f"m{process}", dataset=f"d{i}", experiment_name="e")
 
 
+def make(settings):
+    os.environ.update(settings)
+    mlflow.MlflowClient().create_experiment("e")
+
+
 def read(settings):
     """What there is, in a process of its own: an open connection would keep the server from
     ending.
@@ -40,6 +45,7 @@ def test_every_result_arrives_once(database, tmp_path, monkeypatch, unset):
         "MLEVAL_TIMEOUT": "240",  # of a busy machine, where a result would be kept instead
     }
     with PROCESSES.Pool(WRITERS) as pool:
+        pool.apply(make, [settings])  # MLflow's tables are made by one
         pool.starmap(write, [(i, settings) for i in range(WRITERS)], chunksize=1)
         cells, status, compared = pool.apply(read, [settings])
     assert len(cells) == len({*cells}) == compared == WRITERS * RESULTS and status == {"complete"}
