@@ -60,20 +60,44 @@ def pytest_xdist_auto_num_workers(config) -> int:
     return 0 if named else min(os.cpu_count() or 1, 8)
 
 
+#: Files that touch every room and take a minute together: most mistakes fail here first.
+SMOKE = {
+    *("test_evaluation", "test_layers", "test_house_map", "test_public_names", "test_selection"),
+    *("test_flat", "test_hierarchical", "test_one_label", "test_registry", "test_dependence"),
+    *("test_pair_tests", "test_ranks", "test_promethee", "test_comparison", "test_resampling"),
+    *("test_predictions", "test_tag_packing", "test_counts", "test_unsent", "test_filters"),
+    *("test_brief", "test_displays", "test_escape", "test_decision", "test_set_scorers"),
+}
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is thorough
 def pytest_collection_modifyitems(items) -> None:
-    """What drives a browser is thorough.
+    """What drives a browser is thorough, and quick tests of `SMOKE` are a lane of their own.
 
     What needs the server or the browser first: one worker starts them, and no other.
     """
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker("thorough")
+        if item.path.stem in SMOKE and not (
+            item.get_closest_marker("thorough") or item.get_closest_marker("slow")
+        ):
+            item.add_marker("smoke")
     items.sort(
         key=lambda item: (
             not {"server_url", "chrome", "team"} & set(getattr(item, "fixturenames", ()))
         )
     )
+
+
+def pytest_collection_finish(session) -> None:
+    """Tests run in a folder of this process: what they leave, such as `mlruns`, is not left in the
+    checkout.
+    """
+    folder = tempfile.mkdtemp(prefix="mleval-tests-")
+    session.config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    session.config.add_cleanup(lambda: os.chdir(session.config.invocation_params.dir))
+    os.chdir(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -40,9 +40,7 @@ _NAMING = (
     "score_CLASS or both."
 )
 _LISTS = ("true", "pred", "scored", "score")
-_BLOCK = (
-    1 << 18
-)  # bytes of CSV that are parsed together, of which a line is part; 32 are read ahead
+_BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _LONGEST = 1 << 26  # bytes of one line; more is no table
@@ -317,7 +315,7 @@ def _open_as_text(
     return arrow_csv.open_csv(
         file,
         arrow_csv.ReadOptions(
-            use_threads=False,  # which parse ahead, a block a core
+            use_threads=False,  # they parse ahead, a block a core
             block_size=max(_BLOCK, width << 6),
             column_names=names,
             skip_rows=header_line - 1,

@@ -17,6 +17,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -349,9 +350,24 @@ def create(
     tags: Mapping[str, str],
     start: int | None = None,
 ) -> Run:
-    """A new run, which starts at this time, in milliseconds; by default now."""
-    name, tags = name[: schema.MAX_RUN_NAME], packed(tags)
-    return store.opened(_request(lambda: client.create_run(experiment_id, start, tags, name)))
+    """A new run, which starts at this time, in milliseconds; by default now.
+
+    MLflow repeats no request that creates where the server answers 503, for the run may be there
+    all the same. One whose tags claim a result is looked for then, and asked for once more.
+    """
+    name, written, claim = name[: schema.MAX_RUN_NAME], packed(tags), tags.get(schema.TAG_CLAIM)
+
+    def made() -> Run:
+        return _request(lambda: client.create_run(experiment_id, start, written, name))
+
+    try:
+        run = made()
+    except MlflowException as error:
+        if claim is None or error.get_http_status_code() != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        there = store.having(client, [experiment_id], schema.TAG_CLAIM, claim)
+        run = there[0] if there else made()
+    return store.opened(run)
 
 
 def log(
