@@ -25,6 +25,8 @@ from mlflow_mleval.validation import present
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
+#: Text that is the same in HTML, as nearly all cells of tables are.
+_BARE = re.compile(r"[\w .,:;()%+/-]*", re.ASCII)
 _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 
@@ -111,7 +113,9 @@ def _visible(value: Any) -> Any:
     """
     if hasattr(value, "__html__"):
         return value
-    pieces = _MARKED.split(str(value).replace(" = ", "\u00a0=\u00a0"))
+    if _BARE.fullmatch(text := str(value)):
+        return Markup(text)
+    pieces = _MARKED.split(text.replace(" = ", "\u00a0=\u00a0"))
     return Markup("").join(
         _name(piece) if i % 2 else escape(terminal(piece)) for i, piece in enumerate(pieces)
     )

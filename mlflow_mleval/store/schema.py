@@ -49,6 +49,9 @@ TAG_CONVENTIONS = "mleval.conventions"
 TAG_FOLDS = "mleval.folds"
 #: JSON: the instances of each fold in the test and, where known, the training part.
 TAG_FOLD_SIZES = "mleval.fold_sizes"
+#: JSON: true and false positives and negatives of each fold, summed over the labels of
+#: `ARTIFACT_COUNTS`.
+TAG_COUNTS = "mleval.counts"
 #: Among how many candidates a search chose this method on these very folds: its values are
 #: optimistic.
 TAG_SELECTED = "mleval.selected_among"
@@ -383,6 +386,44 @@ def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
         return {name: tuple(whole_numbers(content[name], 0)) for name in ("n_train", "n_test")}
 
 
+#: What `TAG_COUNTS` and `ARTIFACT_COUNTS` count.
+CELLS = ("tp", "fp", "fn", "tn")
+
+
+def encode_counts(folds: Sequence[int], counts: Mapping[str, Sequence[float]]) -> str:
+    """The tag `TAG_COUNTS`.
+
+    >>> encode_counts([0, 1], {"tp": [3, 4], "fp": [1, 0], "fn": [0, 0], "tn": [6, 6]})
+    '{"folds":[0,1],"tp":[3,4],"fp":[1,0],"fn":[0,0],"tn":[6,6]}'
+    """
+    whole = {
+        cell: [int(v) if float(v).is_integer() else float(v) for v in counts[cell]]
+        for cell in CELLS
+    }
+    return json.dumps({"folds": list(map(int, folds)), **whole}, separators=(",", ":"))
+
+
+def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
+    """The folds, and what `encode_counts` wrote of each.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_counts` writes.
+
+    >>> decode_counts('{"folds":[7],"tp":[3],"fp":[1],"fn":[0],"tn":[6]}')
+    ([7], {'tp': [3.0], 'fp': [1.0], 'fn': [0.0], 'tn': [6.0]})
+    """
+    with _form("tag of the counts"):
+        content = bounded_json(text)
+        folds = whole_numbers(content["folds"])
+        counts = {cell: [_number(v) for v in content[cell]] for cell in CELLS}
+        lengths = {len(set(folds)), *map(len, counts.values())}
+        if lengths != {len(folds)} or any(v < 0 for row in counts.values() for v in row):
+            raise ValueError("counts that are none")
+        return folds, counts
+
+
 @dataclass(frozen=True)
 class ProfileTag:
     """What loss profiles of every family follow from, as a tag carries it.
@@ -643,6 +684,7 @@ PACKED = frozenset(
     (
         TAG_ANSWERS,
         TAG_CLAIM,
+        TAG_COUNTS,
         TAG_DIGEST,
         TAG_EPOCH,
         TAG_FOLD_SIZES,

@@ -487,17 +487,23 @@ def having(
     ]
 
 
-#: Where the artifacts of runs that were read lie, by store and run, and of how many this is kept.
-_places: dict[tuple[str, str], str] = {}
-_MOST_PLACES = 100_000
+#: What is noted of runs that were read, by store and run, and of how many this is kept: where
+#: their artifacts lie, and the tag of their counts.
+_noted: dict[tuple[str, str], tuple[str, str]] = {}
+_MOST_NOTED = 100_000
 
 
 def place_of(client: MlflowClient, run_id: str) -> str:
     """Where the artifacts of a run are said to lie; empty where it has none of ours, for it was
     imported from a table. Asks nothing of a run that a search has read.
     """
-    place = _places.get((mlflow.get_tracking_uri(), run_id))
-    return _place(client.get_run(run_id)) if place is None else place
+    note = _noted.get((mlflow.get_tracking_uri(), run_id))
+    return _place(client.get_run(run_id)) if note is None else note[0]
+
+
+def counts_tag_of(run_id: str) -> str:
+    """The tag `TAG_COUNTS` of a run that a search has read; empty where it has none."""
+    return _noted.get((mlflow.get_tracking_uri(), run_id), ("", ""))[1]
 
 
 def _place(run: Run) -> str:
@@ -506,17 +512,18 @@ def _place(run: Run) -> str:
 
 
 def _taken(run: Run) -> Run:
-    """A run of a page, opened. Where its artifacts lie is noted; of runs of ours, what MLflow keeps
+    """A run of a page, opened. Something of it is noted; of runs of ours, what MLflow keeps
     of each metric beside its value is dropped, for it is most of the memory. Runs share the text
     of their keys.
     """
-    if len(_places) > _MOST_PLACES:
-        _places.clear()
+    if len(_noted) > _MOST_NOTED:
+        _noted.clear()
     data = run.data
     data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
     data._tags = {sys.intern(key): text for key, text in data.tags.items()}
     run = opened(run)
-    _places[mlflow.get_tracking_uri(), run.info.run_id] = _place(run)
+    note = _place(run), run.data.tags.get(schema.TAG_COUNTS, "")
+    _noted[mlflow.get_tracking_uri(), run.info.run_id] = note
     if schema.TAG_METHOD in run.data.tags:
         run.data._metric_objs = []
     return run

@@ -330,7 +330,7 @@ def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.
 # --------------------------------------------------------------------------------------------------
 # Counts of right and wrong label cells by fold, from the artifacts of the runs of a study.
 
-CELLS = ("tp", "fp", "fn", "tn")
+CELLS = schema.CELLS
 
 
 def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study:
@@ -356,12 +356,20 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     wanted = None if labels is None else [str(label) for label in labels]
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
     client = store.connect()
-    tables = at_once(
-        lambda run_id: artifact(
-            client, run_id, schema.ARTIFACT_COUNTS, lambda path: _sums(path, wanted)
-        ),
-        runs["run_id"],
-    )
+
+    def sums_of(run_id: str) -> pd.DataFrame | str | None:
+        """From the tag that came with the search; by label from the artifact."""
+        text = store.counts_tag_of(run_id)
+        if wanted is not None or not text:
+            read = partial(_sums, labels=wanted)
+            return artifact(client, run_id, schema.ARTIFACT_COUNTS, read)
+        try:
+            folds, counts = schema.decode_counts(text)
+        except ValueError as error:
+            return str(error).rstrip(".")
+        return pd.DataFrame(counts, folds)
+
+    tables = at_once(sums_of, runs["run_id"])
     parts, without, broken = [], [], []
     for run, sums in zip(runs.itertuples(), tables, strict=True):
         if isinstance(sums, str):

@@ -51,48 +51,62 @@ def evaluate_output(
         Truth or predictions are missing or have a shape that cannot be used; the text says what
         can.
     """
-    hierarchy = config.get("hierarchy")
-    if isinstance(hierarchy, (str, Path)):
-        hierarchy = read_hierarchy(hierarchy)
-    elif hierarchy is not None and not isinstance(hierarchy, Hierarchy):
-        hierarchy = Hierarchy(hierarchy)
     one_label = model_type == "one_label"
     truth, names = _truth(dataset, config, one_label)
-    estimator = _estimator(model)
-    options = {name: config[name] for name in HIERARCHICAL if name in config}
-    options["sample_weight"] = _weights(dataset, config)
-    asked = [m for m in expand(config.get("measures") or ()) if m in MEASURES and MEASURES[m].asked]
-    if asked:
-        options["measures"] = asked
+    estimator, options = _estimator(model), _options(dataset, config)
     if model_type == "hierarchical" and names is None and truth.ndim == 1:
-        if wrong := [name for name in _OF_SCORES if name in config]:
-            raise ValueError(
-                f"`evaluator_config[{wrong[0]!r}]` must be left out for sets of classes. They need "
-                "it for nothing."
-            )
-        raw, options["predict_time"] = _output(dataset, model, config)
-        predicted = list(_one_column(raw["predictions"]))
-        ev = evaluate_hierarchical(list(truth), predicted, present(hierarchy), **options)
-        return ev, estimator
+        return _of_sets(dataset, model, config, truth, options), estimator
     options |= {name: config[name] for name in ("threshold", "conventions") if name in config}
-    options["hierarchy"] = hierarchy
+    options["hierarchy"] = _hierarchy(config)
     if not one_label:
         truth = _matrix(truth, "the targets")
         names = list(range(truth.shape[1])) if names is None else list(names)
     predictions = _of_estimator(dataset, model, estimator, config, names, one_label)
-    if one_label and predictions is not None:
+    if predictions is None:
+        raw, options["predict_time"] = _output(dataset, model, config)
+    elif one_label:
         known = np.asarray(estimator.classes_).tolist() if names is None else list(names)
         return predictions.evaluated(truth, label_names=known, **options), estimator
-    if predictions is not None:
+    else:
         options["predict_time"] = predictions.predict_time
         both = {"predictions": predictions.y_pred, "scores": predictions.y_score}
         raw = {name: side for name, side in both.items() if side is not None}
-    else:
-        raw, options["predict_time"] = _output(dataset, model, config)
-    sides = _classes(raw) if one_label else _labels(raw, list(names or ()))
-    if not one_label and "threshold" in config and "y_score" in sides:
+    if one_label:
+        return evaluate(truth, **_classes(raw), label_names=names, **options), estimator
+    sides = _labels(raw, names or [])
+    if "threshold" in config and "y_score" in sides:
         sides.pop("y_pred", None)
     return evaluate(truth, **sides, label_names=names, **options), estimator
+
+
+def _options(dataset: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of every evaluation; measures that are only computed when they are asked for."""
+    options = {name: config[name] for name in HIERARCHICAL if name in config}
+    options["sample_weight"] = _weights(dataset, config)
+    asked = [m for m in expand(config.get("measures") or ()) if m in MEASURES and MEASURES[m].asked]
+    return options | ({"measures": asked} if asked else {})
+
+
+def _hierarchy(config: Mapping[str, Any]) -> Hierarchy | None:
+    given = config.get("hierarchy")
+    if isinstance(given, (str, Path)):
+        return read_hierarchy(given)
+    return given if given is None or isinstance(given, Hierarchy) else Hierarchy(given)
+
+
+def _of_sets(
+    dataset: Any, model: Any, config: Mapping[str, Any], truth: AnyArray, options: dict[str, Any]
+) -> Evaluation:
+    """The evaluation of lists of classes."""
+    if wrong := [name for name in _OF_SCORES if name in config]:
+        raise ValueError(
+            f"`evaluator_config[{wrong[0]!r}]` must be left out for sets of classes. They need "
+            "it for nothing."
+        )
+    raw, options["predict_time"] = _output(dataset, model, config)
+    predicted = list(_one_column(raw["predictions"]))
+    h = present(_hierarchy(config))
+    return evaluate_hierarchical(list(truth), predicted, h, **options)
 
 
 def _truth(

@@ -165,6 +165,9 @@ class RunContent:
         if self.has_folds:
             text = schema.encode_fold_sizes(ev.fold_sizes, list(self.n_train.values()))
             tags[schema.TAG_FOLD_SIZES] = text if len(text) <= MAX_TAG else None
+            sums = self.counts.groupby("fold", sort=False)[[*schema.CELLS]].sum()
+            text = schema.encode_counts(sums.index, sums.to_dict("list"))
+            tags[schema.TAG_COUNTS] = text if len(text) <= MAX_TAG else None
         return {tag: text for tag, text in tags.items() if text is not None} | self._profile_tags()
 
     def _profile_tags(self) -> dict[str, str]:
@@ -198,7 +201,7 @@ class RunContent:
         """What programs read of the result, and the figures, by file name."""
         measures = self.measure_table(report.intervals)
         data: dict[str, str | bytes] = {"measures.json": _log_table(measures)}
-        data["counts.parquet"] = _parquet(self.counts())
+        data["counts.parquet"] = _parquet(self.counts)
         if self.portable:
             whole = replace(self.ev, instances=None).to_dict()
             data["evaluation.json"] = _json(_plain(whole))
@@ -315,6 +318,7 @@ class RunContent:
         parquet.write_table(rows, buffer)
         return buffer.getvalue()
 
+    @cached_property
     def counts(self) -> pd.DataFrame:
         """tp, fp, fn and tn of each label in each fold; of many thousand labels only those that
         occur there.

@@ -48,6 +48,18 @@ def test_counts_come_back_and_are_tested(client):
     np.testing.assert_array_equal(counted.folds[study.folds.columns], study.folds)
 
 
+def test_sums_over_labels_travel_in_a_tag(client, tmp_path):
+    """Tables by fold need one search; what stands in the tag is what the artifact says."""
+    evs = log(KFold(5, shuffle=True, random_state=0))
+    asked = {"experiment_names": ["x"], "measures": ["tpr", "fpr", "tp", "fn"]}
+    by_tag = mleval.load_folds(**asked).folds
+    whole = mleval.with_counts(mleval.load_study(experiment_names=["x"]), evs["tree"].label_names)
+    np.testing.assert_array_equal(by_tag[["tp", "fn"]], whole.folds[["tp", "fn"]])
+    for packed in tmp_path.rglob("data.zip"):
+        packed.unlink()
+    np.testing.assert_array_equal(mleval.load_folds(**asked).folds, by_tag)
+
+
 def test_counts_of_one_label(client):
     evs = log(KFold(5, shuffle=True, random_state=0), {"knn": KNeighborsClassifier()})
     study = mleval.load_study(experiment_names=["x"])

@@ -92,6 +92,7 @@ def test_a_page_shows_a_handful_of_tags(db):
     }
     inside = json.loads(tags["mleval.run"])
     assert inside.pop("schema") == 1 and inside.keys() == {
+        "counts",
         "claim",
         "digest",
         "own_run",
