@@ -20,7 +20,6 @@ from mlflow_mleval.analysis.loss_profiles import Profiles as Profiles
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
 from mlflow_mleval.analysis.planning import equivalence as equivalence
 from mlflow_mleval.analysis.planning import power_curve as power_curve
-from mlflow_mleval.analysis.posthoc.betting import betting as betting
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
 from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn as bonferroni_dunn
 from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi as nemenyi

@@ -11,7 +11,6 @@ from mlflow_mleval.analysis.instance_tests import sign_test as sign_test
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
 from mlflow_mleval.analysis.planning import equivalence as equivalence
 from mlflow_mleval.analysis.planning import power_curve as power_curve
-from mlflow_mleval.analysis.posthoc.betting import betting as betting
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
 from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn as bonferroni_dunn
 from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi as nemenyi
@@ -22,7 +21,6 @@ from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests
 
 __all__ = [
     "bayesian_t",
-    "betting",
     "bonferroni_dunn",
     "equivalence",
     "five_by_two",

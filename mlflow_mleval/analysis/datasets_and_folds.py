@@ -121,7 +121,8 @@ def next_dataset(
         return None
     tables = {m: {d: f[m].unstack(level=0) for d, f in frames.items()} for m in measures}
     ropes = {m: _rope(m, study, rope, in_units) for m in measures}
-    sizes, reasons = ({m: pair[i] for m, pair in ropes.items()} for i in range(2))
+    sizes = {m: size for m, (size, _) in ropes.items()}
+    reasons = {m: reason for m, (_, reason) in ropes.items()}
     try:
         pairs = hierarchical_pairs(
             tables,

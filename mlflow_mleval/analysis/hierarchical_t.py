@@ -188,7 +188,8 @@ def _found(
     level: float,
 ) -> HierarchicalT:
     """The test of every pair, by its differences on each dataset."""
-    table, shrunken, frozen = [], [], {}
+    table, shrunken = [], []
+    frozen: dict[Any, None] = {}
     for (a, b), gaps in pairs.items():
         correlations = np.array([rho[d] for d in gaps])
         row, by_dataset, constant = _test([*gaps.values()], correlations, [*gaps], rope, level)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ OF = {
 #: Of more methods repeats are not tested here: `mleval compare --over repeats` does.
 MOST_METHODS = 12
 #: A number of units that nobody would collect is none.
-FAR = 1_000_000
+FAR = 10_000
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Verdict:
         return sides if all(sides.values()) else {}
 
     @cached_property
-    def main(self) -> Mapping[str, object] | None:
+    def main(self) -> Mapping[str, Any] | None:
         """The row that is told: the first that is separated, else the first."""
         rows = self.rows.sort_values("separated", ascending=False, kind="stable")
         return None if rows.empty else rows.iloc[0].to_dict()

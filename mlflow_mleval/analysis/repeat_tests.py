@@ -185,7 +185,7 @@ def repeat_tests(
     for of, (name, rows) in zip(values, methods.items(), strict=True):
         of[: len(rows)] = sign * _values(name, rows, names)
     pairs = np.triu_indices(len(methods), 1)
-    found = _tested(*(values[side] for side in pairs), sign, by_seed, alpha)
+    found = _tested(values[pairs[0]], values[pairs[1]], sign, by_seed, alpha)
     shape = len(pairs[0]), len(names)
     columns = {name: np.ravel(np.broadcast_to(numbers, shape)) for name, numbers in found.items()}
     if np.isnan(columns["pvalue"]).all():

@@ -110,13 +110,13 @@ class Signs:
                 kept = rng.binomial(times, 0.5, (self.changes, len(times)))
                 kept[0] = times
                 return np.asarray((2.0 * kept - times) @ rows)
-        positive = np.zeros((self.changes, values.shape[1]))
+        positive: AnyArray = np.zeros((self.changes, values.shape[1]))
         for units, part in self._drawn():
-            for rows, columns in _parts(values[units]):
-                block, signs = values[units][rows][:, columns], part[:, rows]
+            for rows, at_columns in _parts(values[units]):
+                block, signs = values[units][rows][:, at_columns], part[:, rows]
                 for start in range(0, self.changes, TILE):
-                    at = slice(start, start + TILE)
-                    positive[at, columns] += signs[at].astype(float) @ block
+                    at: Any = slice(start, start + TILE), at_columns
+                    positive[at] += signs[at[0]].astype(float) @ block
         return 2 * positive - values.sum(axis=0)
 
     def _drawn(self) -> Iterator[tuple[slice, AnyArray]]:

@@ -424,7 +424,8 @@ def sensitivity(
         again = None if separates is None else partial(separates, by, flows)
         columns = ranking[["rank", "phi", "mean_rank"]]
         n = len(by.datasets)
-        tried.append(Scenario(varies, *how, by.missing, n, asked, columns, again))
+        function, weighed = how
+        tried.append(Scenario(varies, function, weighed, by.missing, n, asked, columns, again))
 
     examine(complete, fuse(complete, **chosen).flows, "function", names, True)
     impossible: dict[str, str] = {}

@@ -13,7 +13,7 @@ import shlex
 import sys
 import threading
 import traceback
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -336,15 +336,16 @@ def _run(
     document, whole, page = _document(commands, name, given)
     if name == "survey":
         held = _survey(whole)
-        doubts, names = whole.get("notes", []), [*held.get("methods", ()), *held["datasets"]]
+        doubts = whole.get("notes", [])
+        names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
         calls = [*_calls(commands, "\n".join(held.pop("commands")))]
         asked = [_question(_ASKED[tool], tool, taken) for tool, taken in calls]
         asked = asked or _after_survey(given, held)
     elif name == "gate":
         held = {key: whole[key] for key in _GATED if key in whole}
         held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in whole["rows"]]
-        names = [held["candidate"], held["champion"]]
-        names += [row[key] for row in held["rows"] for key in ("measure", "slice") if key in row]
+        rows = [row[key] for row in held["rows"] for key in ("measure", "slice") if key in row]
+        names = [held["candidate"], held["champion"], *rows]
         held["text"], doubts = in_quotes(held["text"], names), whole.get("notes", [])
         asked = _next(commands, name, given, held)
     else:
@@ -479,7 +480,9 @@ def _explained(commands: Mapping[str, click.Command], given: Mapping[str, Any]) 
             ),
             {},
         )
-        held = next((one for one in whole.get("measures", ()) if one["name"] == name), {})
+        held: dict[str, Any] = next(
+            (one for one in whole.get("measures", ()) if one["name"] == name), {}
+        )
         about = [text for text in whole.get("notes", ()) if name in text]
         about += [one["reason"] for one in whole.get("excluded", ()) if one["name"] == name]
         told = {**told, **held} | ({"doubts": about} if about else {})

@@ -200,7 +200,9 @@ def _of_benchmark(table: Cells) -> Cells:
         kept = {**columns, "fold": "fold"}
         if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:
             at = [table.header.index(column) for column in kept]
-            rows = [(row, [cells[i] for i in at]) for row, cells in table.rows]
+            rows: list[tuple[str, Sequence[object]]] = [
+                (row, [cells[i] for i in at]) for row, cells in table.rows
+            ]
             return replace(table, header=[*kept.values()], rows=rows)
     return table
 

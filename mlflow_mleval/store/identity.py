@@ -62,7 +62,7 @@ def told_by(rules: pd.Series) -> str:
     return ", ".join(
         f"{_IN_WORDS.get(rule, rule)} ({count(n, 'run')})"
         if len(counts) > 1
-        else _IN_WORDS.get(rule, rule)
+        else str(_IN_WORDS.get(rule, rule))
         for rule, n in counts.most_common()
     )
 

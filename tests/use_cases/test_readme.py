@@ -117,7 +117,7 @@ def test_every_guide_is_in_both_indexes():
 @pytest.mark.parametrize(
     ("sought", "found"),
     [
-        ("leave a run out", "--exclude-run"),
+        ("leave a run out", "--exclude run=ID"),
         ("Databricks", "DATABRICKS_TOKEN"),
         ("token", "MLFLOW_TRACKING_TOKEN"),
         ("PyTorch tensors", "on a device"),

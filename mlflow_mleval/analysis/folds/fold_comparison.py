@@ -248,8 +248,8 @@ class FoldComparison(PairTests):
             mean = self.means["mean"].xs(name, level="measure").rename(name)
             mean = mean.sort_values(ascending=way == "min", kind="stable")
             order = mean.index.tolist()
-            sides = (self.table[side] for side in PAIR)
-            pvalues = pair_matrix(order, *sides, holm(self.tests.single[:, k]), own=1.0)
+            a, b = (self.table[side] for side in PAIR)
+            pvalues = pair_matrix(order, a, b, holm(self.tests.single[:, k]), own=1.0)
             both = (pvalues <= self.alpha) & self._apart.loc[order, order].astype(bool)
             made[name] = Ordering(name, way, order, mean, pvalues, self.alpha, *grouped(both))
         return made

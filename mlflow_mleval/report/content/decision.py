@@ -490,8 +490,8 @@ def _stable(c: Comparison) -> list[Sentence]:
     draws = c.stability.acceptability
     found = present(c.survivals())
     lost, tried = len(found.lost), found.tried
-    kept = f"{tried - lost or 'none'} of" if lost else "all"
-    texts = [f"under {kept} {tried} other choices of function, weights or policy"] * (tried > 0)
+    which = f"{tried - lost or 'none'} of" if lost else "all"
+    texts = [f"under {which} {tried} other choices of function, weights or policy"] * (tried > 0)
     texts.append(f"in {percent(draws.acceptability.loc[lead, 1])} of random weightings")
     if found.methods:
         kept = found.methods - len(found.lost_methods)

@@ -5,6 +5,7 @@ and what would settle it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -114,7 +115,12 @@ def needed(c: Comparison, v: Verdict) -> str:
 def block(c: Comparison, q: Question, texts: Sequence[str], command: str) -> Asked:
     """The verdicts with their forest plots, and the sentences of the decision."""
     said = [_said(c, q, v) for v in q.verdicts]
-    about = {"question": title(q), "said": said, "pair": {"a": q.a, "b": q.b}, "command": command}
+    about: dict[str, Any] = {
+        "question": title(q),
+        "said": said,
+        "pair": {"a": q.a, "b": q.b},
+        "command": command,
+    }
     return Asked(texts, "answer", depth=doc.ALWAYS, **about)
 
 
@@ -137,7 +143,7 @@ def _said(c: Comparison, q: Question, v: Verdict) -> Said:
     )
 
 
-def _row(row: dict[str, object]) -> Data:
+def _row(row: dict[str, Any]) -> Data:
     """A row of the forest plot: places in percent of a scale of its own, and what is written."""
     low, size, high = (float(row[key]) for key in ("low", "difference", "high"))
     reach = 1.12 * max([abs(x) for x in (low, size, high) if np.isfinite(x)] + [1e-12])

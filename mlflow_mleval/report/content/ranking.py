@@ -50,6 +50,7 @@ from mlflow_mleval.report.text import (
 from mlflow_mleval.selection import DIGEST
 from mlflow_mleval.sentences import count, span
 from mlflow_mleval.study import Study
+from mlflow_mleval.validation import present
 
 # --------------------------------------------------------------------------------------------------
 # Repeats: how many runs each value is the mean of, and how they scatter.
@@ -562,7 +563,7 @@ def _picture(c: Comparison, means: pd.Series, title: str, measure: str = "") -> 
 
 def _with_repeats(c: Comparison, means: pd.Series, measure: str) -> pd.DataFrame:
     """The means of the only dataset, with the range of the repeats of each."""
-    by_method = c.study.repeats[measure].groupby(level=1)
+    by_method = present(c.study.repeats)[measure].groupby(level=1)
     ends = {"low": by_method.min(), "high": by_method.max()}
     return pd.DataFrame({"mean": means, **{end: x.reindex(means.index) for end, x in ends.items()}})
 

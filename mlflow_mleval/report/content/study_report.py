@@ -135,7 +135,7 @@ def document(
         sections = _sections_of_pairs(c, made_by)
     else:
         chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
-        made = [decision.section(c, asked, str(made_by.get("command", "")))]
+        made: list[Section | None] = [decision.section(c, asked, str(made_by.get("command", "")))]
         made += [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
         sections = [section and replace(section, open=bool(section.open)) for section in made]
 

@@ -507,7 +507,11 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
             svg.level(y, across(r.cost_low), across(r.cost_high), "axis")
         if np.isfinite(r.low):
             svg.upright(x, up(r.low), up(r.high), "axis")
-    taken = [(0, bottom, WIDTH, COST_HEIGHT), (0, 0, left, COST_HEIGHT), (0, 0, WIDTH, 22)]
+    taken: list[Box] = [
+        (0, bottom, WIDTH, COST_HEIGHT),
+        (0, 0, left, COST_HEIGHT),
+        (0, 0, WIDTH, 22),
+    ]
     for m, (x, y) in places.items():
         row = table.loc[m]
         tip = f"{m}: {number(row.quality, 3)} at {number(row.cost, 3)}"
