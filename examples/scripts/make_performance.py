@@ -1,4 +1,4 @@
-"""Write the guide performance.md: what work costs beside the best peer, as measured here.
+"""Write the page performance.md: what work costs beside the best peer, as measured here.
 
     python examples/scripts/make_performance.py
     python examples/scripts/make_performance.py --only bench_curves bench_spark
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "tests" / "benchmarks"
 MEASURED = BENCHMARKS / "measured.json"
-GUIDE = ROOT / "examples" / "guides" / "performance.md"
+GUIDE = ROOT / "examples" / "studies" / "performance.md"
 sys.path.insert(0, str(BENCHMARKS))
 
 from timing import Row  # noqa: E402

@@ -835,8 +835,8 @@ def gate(
     chance of at most --alpha, however many measures and slices there are. Failures exit with 1 and
     wrong usage with 2, so that a store that is down is never a verdict.
 
-    CANDIDATE and --champion are ids of runs, models:/NAME@ALIAS or models:/NAME/VERSION; with -n or
-    -x they are methods of these experiments.
+    CANDIDATE and --champion are ids of runs, models:/NAME@ALIAS or models:/NAME/VERSION; with -n
+    they are methods of these experiments.
 
     \b
     Examples:

@@ -431,7 +431,7 @@ gate = (
         metavar="RUN|MODEL|METHOD",
         help=(
             "What may be replaced: a run's id, models:/NAME@ALIAS or models:/NAME/VERSION; with "
-            "-n or -x a method."
+            "-n a method."
         ),
     ),
     Option(

@@ -4,7 +4,7 @@ import importlib.util
 import json
 
 import pytest
-from places import GUIDES, SCRIPTS
+from places import SCRIPTS, STUDIES
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def script():
 
 def test_the_page_is_up_to_date(script):
     measured = json.loads(script.MEASURED.read_text("utf-8"))
-    assert script.page(measured) == (GUIDES / "performance.md").read_text("utf-8"), (
+    assert script.page(measured) == (STUDIES / "performance.md").read_text("utf-8"), (
         "run python examples/scripts/make_performance.py --only"
     )
 

@@ -21,16 +21,12 @@ NAMES = (
     "reading_a_report",
     "training",
     "foreign_runs",
-    "hierarchical_data",
-    "mlflow_pages",
     "page",
     "statistics",
-    "beyond_one_machine",
     "json_keys",
     "agents",
     "answers",
     "gate",
-    "performance",
 )
 #: Pages by their path, and the guides among the examples; the pages that scripts write from runs
 #: are tested with these.
@@ -241,7 +237,7 @@ def test_the_commands_run(path, readers_store):
 @pytest.mark.parametrize("engine", ["concurrent.futures", "dask"])
 def test_the_blocks_of_other_engines_run_as_scripts(tmp_path, engine):
     pytest.importorskip(engine)
-    guide = PAGES[GUIDES / "beyond_one_machine.md"]
+    guide = PAGES[GUIDES / "training.md"].partition("## Beyond one machine")[2]
     (parts,) = re.findall(r"```python\n(.*?)```", guide, re.S)
     (block,) = [text for text in re.findall(r"```py\n(.*?)```", guide, re.S) if engine in text]
     script = tmp_path / "script.py"
