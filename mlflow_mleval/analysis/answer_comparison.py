@@ -499,8 +499,9 @@ def directed(
     and notes on what was taken for granted.
 
     As declared, as the registry knows it, "max" for pass or fail, "min" for what an answer takes,
-    and where `ways` is "proposed" as names suggest. Others are left out, of which a note tells;
-    measures that were `named` must have a direction.
+    and where `ways` is "proposed" as names suggest, else larger ones of what scorers said, as
+    MLflow assumes. Others are left out, of which a note tells; measures that were `named` must
+    have a direction.
 
     Raises
     ------
@@ -515,20 +516,15 @@ def directed(
     passing = [m for m in answered.passing if m in open_ones]
     takes = sorted(m for m in open_ones if m not in passing and _COST.search(m))
     rest = [m for m in open_ones if m not in {*passing, *takes}]
-    suggested = {m: proposed_direction(m) for m in rest if ways == "proposed"}
     notes: list[Any] = []
-    texts = []
-    for way, word in (("max", "larger"), ("min", "smaller")):
-        if taken := [m for m in suggested if suggested[m] == way]:
-            sides[way] += taken
-            texts.append(f"{word} values of {some(taken)} are better")
-    if texts:
-        notes.append(f"Taken from their names, as confirmed: {', '.join(texts)}.")
+    if ways == "proposed":
+        proposed, notes = _proposed(answered, rest)
+        sides = {way: [*names, *proposed[way]] for way, names in sides.items()}
     measures = answered.measures
     unknown = [m for m in rest if m not in {*sides["max"], *sides["min"]}]
     if unknown and not named:
         either = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize")
-        declare = (*either, ", or take what the names suggest: ", PROPOSED, ".")
+        declare = (*either, ", or take what is proposed: ", PROPOSED, ".")
         measures = [m for m in measures if m not in unknown]
         if not measures:
             raise MissingResultsError(
@@ -540,6 +536,26 @@ def directed(
     notes = [*answered.notes, *notes]
     answered = replace(answered, measures=measures, notes=tuple(notes))
     return answered, better, _granted(passing, takes)
+
+
+def _proposed(answered: Units, measures: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Sides of measures of which nobody said which way is better, and a note on them."""
+    scorers = {name for answers in answered.answers.values() for name in answers.scorers}
+    sides: dict[str, list[str]] = {"max": [], "min": []}
+    assumed = []
+    for measure in measures:
+        if way := proposed_direction(measure):
+            sides[way].append(measure)
+        elif measure.partition("/")[0] in scorers:
+            assumed.append(measure)
+    texts = (
+        ("larger values of {} are better, by the name", sides["max"]),
+        ("smaller values of {} are better, by the name", sides["min"]),
+        ("larger values of {} are better, as MLflow assumes of a scorer", assumed),
+    )
+    told = [text.format(some(taken)) for text, taken in texts if taken]
+    sides["max"] += assumed
+    return sides, [f"Directions taken as proposed: {'; '.join(told)}."] if told else []
 
 
 def _granted(passing: Sequence[str], takes: Sequence[str]) -> list[Message]:

@@ -208,11 +208,7 @@ def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:
 
 
 def _decided(c: Comparison, a: str, b: str) -> pd.DataFrame:
-    """The row of the test that decides, in the units of the measure where it is one.
-
-    By one measure, a difference of net flows is a difference of values over the dataset's range:
-    the mean range, by which each dataset counts alike, brings it back.
-    """
+    """The row of the test that decides, in net flows, by one measure, too."""
     assert c.deciding is not None
     rows = _tested(c.tests_over("datasets"), a, b)
     table = getattr(c.deciding.result, "table", pd.DataFrame())
@@ -220,10 +216,5 @@ def _decided(c: Comparison, a: str, b: str) -> pd.DataFrame:
         return rows.assign(low=np.nan, high=np.nan)
     row = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
     row = better_first(row, row["method_a"] == b)
-    scale = 1.0
-    if c.on != FUSED:
-        n = len(c.order)
-        scale = float((c.table.max(axis=1) - c.table.min(axis=1)).mean()) * (n - 1) / n
-    told = row[["mean_difference", "low", "high"]].to_numpy() * scale
-    rows[["difference", "low", "high"]] = told
-    return rows
+    rows[["difference", "low", "high"]] = row[["mean_difference", "low", "high"]].to_numpy()
+    return rows.assign(measure=FUSED)

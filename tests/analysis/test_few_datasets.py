@@ -109,14 +109,14 @@ def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_
     assert rows.pairs["n"].eq(6).all() and "training again" in rows.verdict()
     assert c.possible.to_numpy().tolist() == [[1, 1], [2, 2], [3, 3]]
     for format in ("table", "html", "md", "json"):
-        assert "these 2 datasets" in " ".join(c.report().render(format).split())
+        assert "these two datasets" in " ".join(c.report().render(format).split())
 
 
 def test_one_dataset_with_six_repeats_is_enough_and_with_five_cannot_say():
     six, five = (compare(repeated(3, 1, n, shift=0.05)) for n in (6, 5))
     assert six.separated and six.deciding.test.over == "repeats"
     said = " ".join(one.text for one in sentences(six))
-    assert "That is about this data trained again, 6 runs of each." in said
+    assert "For this data trained again, 6 runs of each." in said
     six.detail(method="m0", against="m1").to_html()
     assert five.deciding is None and five.decides_over == ""
 

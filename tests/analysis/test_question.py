@@ -52,9 +52,9 @@ def test_over_datasets_it_says_what_the_deciding_test_says(on):
             assert row["low"] == pytest.approx(-mirrored["high"])
     assert question(found).a == found.leader and question(found, b="x").b == "x"
     own = compare(Study.from_frame(frame), on="auc")
-    size = question(own, "x", "z").verdict.main["difference"]
-    means = own.table.mean()
-    assert size == pytest.approx(means["x"] - means["z"], rel=0.05)
+    asked, means = question(own, "x", "z"), own.table.mean()
+    assert asked.measures.loc["auc", "difference"] == pytest.approx(means["x"] - means["z"])
+    assert (asked.verdict.main["measure"], asked.verdict.word()) == ("fused", YES)
 
 
 def test_one_dataset_trained_again_says_what_compare_over_repeats_says():
@@ -101,7 +101,7 @@ def test_crossing_is_told_before_the_average():
     text = plain(sentence(found, question(found, "A", "B")).text)
     assert text == (
         "Is A better than B? TOO CLOSE: it depends. Certainly better are A on web and B on phone. "
-        "That is about this data trained again, 12 runs of each."
+        "For these two datasets trained again, 12 runs of each."
     )
 
 

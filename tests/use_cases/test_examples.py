@@ -161,7 +161,7 @@ def test_two_lines_make_a_script_into_a_comparison(db):
     assert [line.split()[0] for line in shown.splitlines()[:10]] == ["digits"] * 5 + ["4"] * 5
     for said in (
         "$ mleval rank",
-        "That is about this data trained again, ",
+        "trained again, ",
         "$ mleval compare",
         "$ mleval report",
     ):

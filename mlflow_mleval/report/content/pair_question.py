@@ -53,25 +53,27 @@ def _told(c: Comparison, q: Question, v: Verdict) -> str:
     better, worse = (q.a, q.b) if size >= 0 else (q.b, q.a)
     if size < 0:
         size, ends = -size, [-ends[1], -ends[0]]
-    what = "all measures together" if one["measure"] == FUSED else name(one["measure"])
+    what = f"in {name(c.on if one['measure'] == FUSED else one['measure'])}"
+    if one["measure"] == c.on == FUSED:
+        what = "overall"
     by = f"net flow {number(size, 2)}" if one["measure"] == FUSED else number(size, 2)
     if np.isfinite(ends).all():
         level = confidence(c.options["alpha"])
         by += f", {level} interval {number(ends[0], 2)} to {number(ends[1], 2)}"
     on = f" on {name(one['dataset'])}" if one["dataset"] else ""
-    lead = f"{name(better)} is better than {name(worse)} in {what}{on} ({by})"
+    lead = f"{name(better)} is better than {name(worse)} {what}{on} ({by})"
     if v.word() == CLOSE:
-        lead = f"{name(better)} is ahead in {what}{on} ({by})"
+        lead = f"{name(better)} is ahead {what}{on} ({by})"
         if not size:
-            lead = f"they are level in {what}{on}"
-    own = f", {_own(c, q, better)}" if one["measure"] == FUSED else ""
+            lead = f"they are level {what}{on}"
+    own = f", {_own(c, q, better)}" if size and one["measure"] == FUSED else ""
     return f"{lead}{own}. {_of(c, v)}"
 
 
 def _own(c: Comparison, q: Question, better: str) -> str:
     """The difference by the measures of most weight, in their own units."""
     parts = []
-    for m in c.fusion.by_weight[:TOLD]:
+    for m in c.fusion.by_weight[:TOLD] if c.on == FUSED else [c.on]:
         size = float(q.measures.loc[m, "difference"]) * (1 if better == q.a else -1)
         parts.append(f"{number(abs(size), 2)} {'better' if size >= 0 else 'worse'} in {name(m)}")
     return joined(parts)
@@ -82,12 +84,13 @@ def _of(c: Comparison, v: Verdict) -> str:
     n = len(c.study.datasets)
     if v.unit:
         units = int(v.main["n"]) if v.main else 0
+        again = f"these {in_words(n)} datasets trained again" if n > 1 else v.of
         of = {
             "datasets": v.of,
-            "repeats": f"{v.of}, {units} runs of each",
+            "repeats": f"{again}, {units} runs of each",
             "folds": f"{v.of}, {units} folds",
         }
-        return f"That is about {of.get(v.unit, f'these {units:,} {v.unit}')}."
+        return f"For {of.get(v.unit, f'these {units:,} {v.unit}')}."
     if n > 1:
         return f"{in_words(n).capitalize()} datasets cannot tell methods apart."
     if c.study.repeats is None:
@@ -139,15 +142,17 @@ def _said(c: Comparison, q: Question, v: Verdict) -> Said:
         v.word(),
         _told(c, q, v),
         needed(c, v),
-        list(map(_row, told.to_dict("records"))),
+        [_row(row, c.on) for row in told.to_dict("records")],
     )
 
 
-def _row(row: dict[str, Any]) -> Data:
+def _row(row: dict[str, Any], on: str) -> Data:
     """A row of the forest plot: places in percent of a scale of its own, and what is written."""
     low, size, high = (float(row[key]) for key in ("low", "difference", "high"))
     reach = 1.12 * max([abs(x) for x in (low, size, high) if np.isfinite(x)] + [1e-12])
-    measure = "all together, net flow" if row["measure"] == FUSED else name(row["measure"])
+    measure = name(row["measure"])
+    if row["measure"] == FUSED:
+        measure = "all together, net flow" if on == FUSED else f"{name(on)}, net flow"
     label = f"{measure} on {name(row['dataset'])}" if row["dataset"] else measure
     ends = [x if np.isfinite(x) else None for x in (low, high)]
     places = [None if x is None else round(50 + 50 * x / reach, 3) for x in (*ends, size)]
