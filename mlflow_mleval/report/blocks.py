@@ -417,13 +417,15 @@ class Sliders:
 @dataclass(frozen=True)
 class Said:
     """A verdict on a pair as a page shows it: of what it is a claim, its word (YES, NO, TOO CLOSE),
-    a sentence, what would settle it, and the rows of its forest plot.
+    a sentence, what would settle it with the command that then looks again, and the rows of its
+    forest plot.
     """
 
     of: str
     word: str
     text: str
     needed: str
+    command: str
     rows: Sequence[Mapping[str, Any]]
 
 
@@ -436,7 +438,6 @@ class Asked(Text):
     question: str = ""
     said: Sequence[Said] = ()
     pair: Mapping[str, str] = field(default_factory=dict)
-    command: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,14 @@ from markupsafe import Markup, escape
 from mlflow_mleval.package import __version__
 from mlflow_mleval.report.blocks import PAGE, Column, Link, Section, Sliders, plain
 from mlflow_mleval.report.svg import Svg
-from mlflow_mleval.report.text import CLOSE, OPEN, terminal
+from mlflow_mleval.report.text import CLOSE, OPEN, shortened, terminal
 from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
+#: Characters of a name above a plot.
+ROOM = 24
 #: Text that is the same in HTML, as nearly all cells of tables are.
 _BARE = re.compile(r"[\w .,:;()%+/-]*", re.ASCII)
 _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
@@ -103,7 +105,11 @@ def _environment() -> Environment:
         "kind": lambda block: type(block).__name__.lower(),
         "classes": classes,
     }
-    made.filters |= {"plain": plain, "shown": terminal, "named": lambda text: _name(terminal(text))}
+    made.filters |= {
+        "plain": plain,
+        "shown": terminal,
+        "named": _named,
+    }
     return made
 
 
@@ -125,6 +131,13 @@ def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyTy
     """A name that never wraps, the whole of it in a tooltip where it is cut."""
     tip = Markup(' title="{}"').format(whole) if whole and whole != shown else ""
     return Markup('<bdi class="name"{}{}>{}</bdi>').format(tip, _marks(marks), shown)
+
+
+def _named(names: Sequence[str]) -> list[Markup]:
+    """The names at the two ends of a plot, cut so that they can be told apart."""
+    wholes = [*map(terminal, names)]
+    short = shortened(wholes, ROOM)
+    return [_name(short[whole], whole) for whole in wholes]
 
 
 def _cell(

@@ -104,7 +104,9 @@ def test_the_ranking_of_the_study_fits_600_pixels(show):
 
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (800, 900), (1400, 900)])
 def test_the_first_screen_holds_decision_doubts_and_ranking(show, width, height):
-    """Two sentences, the number of doubts with the first, and a row a method, without scrolling."""
+    """The verdict, two sentences, the number of doubts with the first, and a row a method, without
+    scrolling; the plot of the pair, too, where the screen is not narrow.
+    """
     chrome = show(study_page(), width)
     places = {
         what: chrome.execute_script(
@@ -113,19 +115,26 @@ def test_the_first_screen_holds_decision_doubts_and_ranking(show, width, height)
             selector,
         )
         for what, selector in {
-            "decision": "#decision p",
+            "verdict": "#decision .verdict",
+            "sentences": "#decision .asked > p",
+            "plot": "#decision .forest",
             "doubts": "#doubts > summary .hint",
             "rows": "#ranking table[data-key=ranking] tbody tr",
             "dots": "#ranking tbody circle[r='4.5']",
         }.items()
     }
     assert {what: len(bottoms) for what, bottoms in places.items()} == {
-        "decision": 2,
+        "verdict": 1,
+        "sentences": 2,
+        "plot": int(width > 700),
         "doubts": 1,
         "rows": 12,
         "dots": 12,
     }
-    assert max(max(bottoms) for bottoms in places.values()) <= height
+    assert max(bottom for bottoms in places.values() for bottom in bottoms) <= height
+    if width <= 700:
+        chrome.find_element("css selector", "#decision .plot > summary").click()
+        assert chrome.find_element("css selector", "#decision .forest").is_displayed()
 
 
 def test_wide_pages_have_the_ranking_beside_the_decision(show):
@@ -145,7 +154,7 @@ def test_the_answer_can_be_copied_as_text(show):
 
     chrome = show(study_page(), 800)
     chrome.find_element("css selector", "button.copy").click()
-    assert chrome.find_element("css selector", "button.copy").text == "Copied"
+    assert chrome.find_element("css selector", "button.copy").text == "Copied ✓"
     area = "const a = document.createElement('textarea'); document.body.append(a); a.focus()"
     chrome.execute_script(area)
     chrome.switch_to.active_element.send_keys(Keys.CONTROL, "v")

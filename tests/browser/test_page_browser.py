@@ -162,10 +162,6 @@ def test_choosing_setting_and_comparing(reader, site):
     reader.find("#experiments input")
     listed = [row.get_attribute("data-name") for row in reader.all("#experiments input")]
     assert sorted(listed) == sorted(["study", "plain", "close", SCRIPT])
-    reader.until(  # where the machine is busy, counts come later than the list
-        "document.querySelector('#experiments input[data-name=plain]').closest('tr').innerText"
-        ".includes('12')"
-    )
     # by keyboard: search, then down to the experiment
     reader.find("#search").send_keys("plai")
     reader.until("document.querySelectorAll('#experiments input').length === 1")

@@ -20,6 +20,7 @@ from mlflow_mleval.sentences import count, in_words
 
 #: Measures in whose units a verdict by all together is told; rows of the forest plot.
 TOLD, ROWS = 2, 24
+NOTHING = "No number that anybody would collect: the two are as good as equal."
 CLAIMS = {YES: "use one", NO: "separated", CLOSE: "best set"}
 _MORE = {
     "answers": "more questions",
@@ -112,22 +113,21 @@ def needed(c: Comparison, v: Verdict) -> str:
         return f"About {v.needed:,} {_MORE[v.unit]}, if the difference stays what it is."
     if v.unit == "folds":
         return "Runs with other seeds, or answers one by one: folds of the same data add little."
-    return "No number that anybody would collect: the two are as good as equal."
+    return NOTHING
 
 
 def block(c: Comparison, q: Question, texts: Sequence[str], command: str) -> Asked:
     """The verdicts with their forest plots, and the sentences of the decision."""
-    said = [_said(c, q, v) for v in q.verdicts]
+    said = [_said(c, q, v, command) for v in q.verdicts]
     about: dict[str, Any] = {
         "question": title(q),
         "said": said,
         "pair": {"a": q.a, "b": q.b},
-        "command": command,
     }
     return Asked(texts, "answer", depth=doc.ALWAYS, **about)
 
 
-def _said(c: Comparison, q: Question, v: Verdict) -> Said:
+def _said(c: Comparison, q: Question, v: Verdict, command: str) -> Said:
     rows = v.rows.assign(decides=True)
     alone = q.measures.rename_axis("measure").reset_index().assign(dataset="", separated=False)
     fused = bool(v.unit) and set(rows["measure"]) == {FUSED}
@@ -137,11 +137,13 @@ def _said(c: Comparison, q: Question, v: Verdict) -> Said:
     if not v.by_dataset.empty:
         rows = pd.concat([rows, v.by_dataset.assign(decides=False)], ignore_index=True)
     told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
+    settles = needed(c, v)
     return Said(
         v.of or "what is there",
         v.word(),
         _told(c, q, v),
-        needed(c, v),
+        settles,
+        command if settles not in ("", NOTHING) else "",
         [_row(row, c.on) for row in told.to_dict("records")],
     )
 

@@ -1,5 +1,5 @@
 // The verdict on a pair: of what it is a claim may be switched, and the margin beyond which a difference matters moved. The words
-// follow from the intervals that are there, by the rule of `Verdict.word`.
+// follow from the intervals that are there, by the rule of `Verdict.word`. Where the screen is narrow, the plot is a click away.
 "use strict";
 (() => {
   const short = x => String(+x.toPrecision(2));
@@ -23,7 +23,12 @@
     slider.closest("p").querySelector("output").textContent = margin ? short(margin) : "0";
     if (released) said.dispatchEvent(new CustomEvent("mleval:margin", {bubbles: true, detail: {margin, own: rows.every(r => r.own)}}));
   }
+  const narrow = matchMedia("screen and (max-width: 700px)");
+  function fold(root) {
+    for (const plot of root.querySelectorAll(".said .plot")) plot.open = !narrow.matches;
+  }
   function start(root) {
+    fold(root);
     for (const asked of root.querySelectorAll(".asked")) {
       const sides = [...asked.querySelectorAll(".said")];
       asked.querySelectorAll("[name=of]").forEach((of, i) => of.addEventListener("change", () => sides.forEach((said, k) => { said.hidden = k !== i; })));
@@ -37,5 +42,6 @@
     }
   }
   start(document);
+  narrow.addEventListener("change", () => fold(document));
   document.addEventListener("mleval:fragment", event => start(event.detail));
 })();
