@@ -700,23 +700,7 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     """
     if not len(held.metrics):
         return held, None
-    base = _with_candidates(held, selection)
-    open_ = selection.measures is None and not (selection.minimize or selection.maximize)
-    compared = _compared(held, selection)
-    undeclared: tuple[str, ...] = ()
-    if open_ and not compared:
-        proposed = held.metrics["proposed"] != ""
-        in_all = held.metrics["runs"] == held.n_runs
-        if (proposed & in_all).any():
-            base = replace(base, directions="proposed")
-            compared = held.metrics.loc[proposed & in_all, "metric"].tolist()
-        else:
-            undeclared = tuple(held.undirected[:1])
-            compared = [*undeclared]
-    by_hand = base.children or base.folds_by
-    if not by_hand and {*compared[: 1 if open_ or len(compared) == 1 else 0]} & {*held.trials}:
-        chooser = _counterpart(compared[0], held) or compared[0]
-        base = replace(base, children=f"best:{chooser}")
+    base, undeclared = _to_try(held, selection)
     trial = _Trial(table, base, _either_way(undeclared))
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
     notes = trial.notes
@@ -740,6 +724,30 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     )
     clear = len(survey_of_all.rankings) == 1 and base.directions == selection.directions
     return survey_of_all, trial.whole if clear and not problem else None
+
+
+def _to_try(held: Survey, selection: Selection) -> tuple[Selection, tuple[str, ...]]:
+    """The selection with what the survey chooses, and the metric that is tried either way, where
+    nobody knows which way any is better.
+    """
+    base = _with_candidates(held, selection)
+    open_ = selection.measures is None and not (selection.minimize or selection.maximize)
+    compared = _compared(held, selection)
+    undeclared: tuple[str, ...] = ()
+    if open_ and not compared:
+        proposed = held.metrics["proposed"] != ""
+        in_all = held.metrics["runs"] == held.n_runs
+        if (proposed & in_all).any():
+            base = replace(base, directions="proposed")
+            compared = held.metrics.loc[proposed & in_all, "metric"].tolist()
+        else:
+            undeclared = tuple(held.undirected[:1])
+            compared = [*undeclared]
+    by_hand = base.children or base.folds_by
+    if not by_hand and {*compared[: 1 if open_ or len(compared) == 1 else 0]} & {*held.trials}:
+        chooser = _counterpart(compared[0], held) or compared[0]
+        base = replace(base, children=f"best:{chooser}")
+    return base, undeclared
 
 
 def _to_settle(trial: _Trial, table: RunsTable, base: Selection) -> Iterator[Way]:
