@@ -29,7 +29,8 @@ SOURCE = HERE / "walkthrough.py"
 GUIDE = HERE.parent / "guides" / "walkthrough.md"
 #: Ids of runs and times, which differ each time.
 VOLATILE = re.compile(
-    r"\b[0-9a-f]{32}\b|\d{4}-\d\d-\d\dT[\d:+]+|\b[0-9a-f]{8}(?=…)|\d{4}-\d\d-\d\d \d\d:\d\d"
+    r"\b[0-9a-f]{32}\b|\bru…[0-9a-f]+|"
+    r"\d{4}-\d\d-\d\dT[\d:+]+|\b[0-9a-f]{8}(?=…)|\d{4}-\d\d-\d\d \d\d:\d\d"
 )
 
 
