@@ -167,7 +167,7 @@ def test_pages_over_http(server, monkeypatch):
     assert load_study(experiment_names=["pages"]).methods == table["method"].tolist()
 
 
-def test_an_artifact_takes_one_request_and_an_imported_run_none(server, requested):
+def test_instances_take_one_request_a_run_counts_and_imported_runs_none(server, requested):
     rng = np.random.default_rng(0)
     y, folds = rng.random((40, 3)) < 0.5, np.arange(40) % 4
     for method in ("a", "b"):
@@ -179,7 +179,7 @@ def test_an_artifact_takes_one_request_and_an_imported_run_none(server, requeste
     study = load_folds(["tpr"], experiment_names=["parts"])
     paths = [path.rpartition("/")[2] for path in requested]
     assert {"tp", "fn"} <= {*study.folds}
-    assert paths.count("search") == 1 and paths[-2:] == ["get-artifact"] * 2
+    assert paths.count("search") == 1 and "get-artifact" not in paths  # counts stand in a tag
     requested.clear()
     with instances_of(study, "d", ["hamming_loss"]) as instances:
         assert [*instances.tables] == ["a", "b"]
