@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import requests
 from page_reader import PASSWORD, Reader
-from page_servers import ADMIN, api, grant, page_server, revoke
+from page_servers import ADMIN, Asking, api, grant, page_server, revoke
 from waiting import MLFLOW_SETTINGS, PATIENCE
 
 from mlflow_mleval.analysis.comparison import compare
@@ -467,7 +467,7 @@ def test_hostile_names_are_text(reader, site):
     with pytest.raises(NoAlertPresentException):
         _ = reader.chrome.switch_to.alert.text
     assert reader.all("img, iframe, object, embed, [onload], [onerror], [style], style") == []
-    assert reader.js("[...document.scripts].filter(s => s.type !== 'application/json').length") == 2
+    assert reader.js("[...document.scripts].filter(s => s.type !== 'application/json').length") == 3
     assert grumbles(reader.chrome) == []
 
 
@@ -599,9 +599,7 @@ def test_the_question_moves_and_its_numbers_are_those_of_the_command(reader, sit
         a, b = reader.js(sides)
         assert reader.text("h1").startswith("Is ")
         asked = f"{urlsplit(reader.chrome.current_url).query}&file=report.json"
-        told = requests.get(
-            f"{site.url}/mleval/download?{asked}", auth=("ann", PASSWORD), timeout=PATIENCE
-        ).json()["question"]
+        told = Asking(site.url).ask(f"download?{asked}", ("ann", PASSWORD)).json()["question"]
         assert (told["a"], told["b"]) == (a, b)
         verdict, measures = told["verdicts"][0], told["measures"]
         assert reader.text(".asked .verdict b") == verdict["verdict"]
