@@ -329,7 +329,7 @@ def study():
 @pytest.mark.thorough
 def test_errors_of_the_command_in_small(study, db):
     tables = ("0/1, 30% changed", "0/1, clusters of 5", "0/1, 3% lost", "rare failures")
-    *_, rates = study.command(np.random.default_rng(0), 6, tables, (10, 60))
+    *_, rates, _ = study.command(np.random.default_rng(0), 6, tables, (10, 60))
     for units in ("10", "60"):
         assert max(map(float, rates[units].split(", "))) <= 0.05 + 3 * np.sqrt(0.05 / 48)
 
