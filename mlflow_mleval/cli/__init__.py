@@ -161,7 +161,7 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
 )
 @opt.results
 def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
-    """Show what the store, a file or some runs hold, and how to rank them.
+    """Show what a store, a file or runs hold, and how to rank them.
 
     Without a selection it lists the experiments. Of a selection it lists methods, datasets,
     measures, folds and conventions, the gaps among the results, and which runs are left out and

@@ -20,7 +20,7 @@ from mlflow_mleval.sentences import count, in_words
 
 #: Measures in whose units a verdict by all together is told; rows of the forest plot.
 TOLD, ROWS = 2, 24
-NOTHING = "No number that anybody would collect: the two are as good as equal."
+NOTHING = "No number that anybody would collect."
 CLAIMS = {YES: "use one", NO: "separated", CLOSE: "best set"}
 _MORE = {
     "answers": "more questions",
