@@ -345,7 +345,7 @@ def report(
     Examples:
       mleval report -n mystudy --missing worst
       mleval report -n mystudy --missing worst --log -o study.html
-      mleval report -n mystudy --pair xgb lgbm
+      mleval report -n mystudy --missing worst --pair BR HOMER
       mleval report -n mystudy --missing worst --output latex
     """
     if choices["results"] and log is not None:
