@@ -24,6 +24,7 @@ from places import ROOT
 
 import mlflow_mleval as mleval
 from mlflow_mleval import gate_units
+from mlflow_mleval.analysis.answer_comparison import Answers, aligned, directed
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.gates import Promotion, pinned
 from mlflow_mleval.store.ledger import Ledger
@@ -608,24 +609,17 @@ def test_a_column_that_groups_questions_is_a_doubt(db):
     assert doubted(cluster="passage") == doubted(slices=["passage"]) == []
 
 
-def test_directions_are_proposed_by_the_name_or_as_mlflow_assumes_of_scorers(db, monkeypatch):
-    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
-    runs = []
-    for _ in range(2):
-        with mlflow.start_run(tags={"mlflow.runType": "genai_evaluate"}) as run:
-            runs.append(run.info.run_id)
-            for i in range(30):
-                with mlflow.start_span("answer") as span:
-                    span.set_inputs({"question": str(i)})
-                for name in ("tone", "error_rate"):
-                    mlflow.log_feedback(trace_id=span.trace_id, name=name, value=3.0)
-    asked = {"bounds": 4, "margins": 1.0}
-    found = mleval.gate(*runs, **asked, directions="proposed")
-    assert found.directions == {"tone": "max", "error_rate": "min"}
-    told = [note for note in found.notes if "proposed" in note]
-    assert len(told) == 1 and "larger values of tone are better, as MLflow assumes" in told[0]
+def test_directions_are_proposed_by_the_name_or_as_mlflow_assumes_of_scorers():
+    index = pd.Index([f"q{i}" for i in range(30)], name="instance")
+    values = pd.DataFrame(3.0, index, ["tone", "error_rate", "turn"])
+    said = {"tone": "a1", "error_rate": "b2"}
+    both = Answers(values, pd.DataFrame({"link": "", "asked": ""}, index), "", 30, said)
+    answered = aligned({"new": both, "base": both})
+    found, better, _ = directed(answered, ways="proposed")
+    assert better == {"tone": "max", "error_rate": "min"}
+    assert "larger values of tone are better, as MLflow assumes" in " ".join(map(str, found.notes))
     with pytest.raises(IncomparableRunsError, match="no direction is known"):
-        mleval.gate(*runs, **asked)
+        directed(answered)
 
 
 # --------------------------------------------------------------------------------------------------
