@@ -40,7 +40,7 @@ def marks_of(selection: Selection) -> list[Marks]:
                 or held.get(schema.TAG_KIND) in schema.RECORDS
             )
             with store.store_errors("read"):
-                written = MlflowClient().get_run(run.info.run_id).data.tags  # several stand in one
+                written = client.get_run(run.info.run_id).data.tags  # several stand in one
             tags = [key for key in written if key.startswith(schema.TAG_PREFIX)]
             found.append(Marks(run, own, tags, [] if own else _files(client, run)))
     return found
