@@ -47,20 +47,8 @@ MOST = 20
 
 @dataclass(frozen=True)
 class BayesResult:
-    """Posterior probabilities of every pair of methods.
-
-    Attributes
-    ----------
-    table : One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its credible
-        interval low, high at `credible_level`, p_a, p_equivalent, p_b (probabilities that a is
-        better by more than the rope, that neither is, that b is; they sum to 1), decision ("a", "b"
-        or "equivalent" where that probability reaches `credible_level`, else "undecided").
-    rope : Differences up to this do not matter, in units of the measure.
-    credible_level : Probability at which a pair is decided.
-    ratio : n_test / n_train of folds.
-    by_chance : How many pairs it would call different on average if the signs of all rows were chance.
-    seed : Of these signs.
-    """  # noqa: E501
+    """Posterior probabilities of every pair; `by_chance` is how many it would call different on
+    average if signs were chance."""
 
     table: pd.DataFrame
     rope: float
@@ -200,16 +188,7 @@ def checked_rope(rope: float, of: str) -> float:
 @dataclass(frozen=True)
 class BeyondPvalues:
     """What `beyond_pvalues` found; parts that could not be computed are None, and `absent` says
-    why.
-
-    Attributes
-    ----------
-    rope : Differences up to this do not matter, in units of what is compared.
-    methods : Whose pairs are compared: the best ones, if there are very many.
-    bayes : Probabilities over datasets.
-    equivalence : Two one-sided tests over datasets; None without a rope, too.
-    curve : Power of step-down max-T to tell the best two methods apart, by number of datasets.
-    """
+    why."""
 
     rope: float
     methods: list[str]
@@ -227,12 +206,8 @@ class BeyondPvalues:
         )
 
     def pair_table(self, order: Sequence[Hashable]) -> pd.DataFrame | None:
-        """The pairs over datasets, the better method by `order` first, the most certain pairs
-        first; None without probabilities.
-
-        The columns of `BayesResult.table`, equivalence_p (corrected; NaN without a rope) and sure
-        (the largest of the three probabilities).
-        """
+        """The pairs over datasets, the better by `order` first, the most certain first; None
+        without probabilities."""
         if self.bayes is None:
             return None
         same = self.equivalence
@@ -252,13 +227,8 @@ def beyond_pvalues(
     order: list[str],
     rope: float = 0.01,
 ) -> BeyondPvalues:
-    """Probabilities of differences that matter, equivalence, and how many datasets it would take.
-
-    `tested` is what is compared over datasets; its flows are what max-T compares (with a control
-    only pairs with it), which the curve is for; `order` has the methods best first. Probabilities
-    need ten datasets and decide at 1 - alpha; the correction is for the number of pairs, in
-    equivalence tests.
-    """
+    """Probabilities of differences that matter, equivalence, and how many datasets it would take;
+    `order` has the best method first."""
     n = len(tested.table)
     shown = order[:MOST]
     parts: dict[str, Callable[[], Any]] = {
@@ -290,9 +260,8 @@ def _bayes_of(tested: Tested, methods: list[str], rope: float) -> BayesResult:
 
 
 def equivalent(tested: Tested, two: list[str], rope: float) -> float | None:
-    """How probable it is that the two differ by no more than the rope; None where too few datasets
-    hold both.
-    """
+    """How probable it is that two differ by no more than the rope; None where datasets are
+    too few."""
     if len(tested.table) < FEW:
         return None
     try:

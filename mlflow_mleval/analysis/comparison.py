@@ -96,15 +96,8 @@ FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 @dataclass(frozen=True)
 class Ground:
-    """What a comparison rests on and no weights change.
-
-    Attributes
-    ----------
-    overlap : How measures correlate; None where there are too few measures or methods to ask.
-    order : By what methods shall be in order, if that was asked for.
-    examined : Whether it is asked how sure the ranking is.
-    folds, profiles, instances, absent : As of a Comparison.
-    """
+    """What a comparison rests on and no weights change: correlations of measures, the order asked
+    for, tests over folds, instances and profiles."""
 
     overlap: Correlation | None
     order: str | None
@@ -117,39 +110,10 @@ class Ground:
 
 @dataclass(frozen=True)
 class Comparison(Detailed):
-    """What `compare` found. Tables of it are made once: copy one before changing it.
-
-    Attributes
-    ----------
-    study : The completed study: no empty cell, the policy's work listed.
-    fusion : Fused ranking: `ranking`, `ranks`, `phi`, `weights`, and per dataset the PROMETHEE results.
-    on : What is compared: "fused" (net flows and their ranks) or the name of one measure.
-    table : Datasets x methods: the values that are compared, larger is better; gaps hold what the policy gave them, but tests of
-        pairs leave them out unless options say that a missing result is a failure of its method.
-    flows : The table as net flows, so that datasets count alike: the table itself, or, of one measure, its V-shape net flows,
-        which are shares of its range on each dataset.
-    ranks : Datasets x methods: their ranks, 1 is best.
-    tested : What the tests over datasets were given.
-    scores : By method, best first: the mean of `flows`, or less the mean rank; larger is better.
-    order : Methods by their scores, best first, but none before one that a separation puts above it.
-    friedman, skillings_mack : Tests of all methods; None where `absent` says why. skillings_mack only for a measure whose table
-        has empty cells.
-    posthoc : The tests of pairs that were made, each with its description and its result.
-    deciding : The one that gives the verdict about pairs, everywhere: letters, bars, possible ranks; None where no test can be
-        made.
-    decision : Why that one, in a sentence.
-    cliques : Maximal groups of methods that it does not separate.
-    letters : The same as letters per method: methods that share one are not separated.
-    redundancy : Correlated measures, the filter, the groups, and the ranking without the redundant ones.
-    stability : Only where asked for.
-    folds : By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
-    profiles : Who is better where along loss profiles; only where these were given.
-    instances : By dataset: tests over its instances, or what its answers say; only where these were given.
-    doubts : What a reader must know before believing the verdict.
-    absent : Parts that could not be computed, with the reason.
-    options : Every choice that was made.
-    ground : What no weights change.
-    """  # noqa: E501
+    """What `compare` found; tables are made once. Tests compare `table` (larger is better) by its
+    net `flows`; `order` and `scores` have the best method first, none before one that a separation
+    puts above it; `deciding` is the test that all verdicts, letters and possible ranks come from,
+    None where no test can be made; `absent` says why a part is missing."""
 
     study: Study
     fusion: Fusion
@@ -199,9 +163,8 @@ class Comparison(Detailed):
 
     @cached_property
     def told_apart(self) -> list[tuple[str, str]]:
-        """The pairs (better, worse) of the one family of tests by which the page decides, whatever
-        its units; where datasets or measures disagree, neither is the worse.
-        """
+        """The pairs (better, worse) of the one family of tests that decides; those that disagree
+        are left out."""
         unit = self.decides_over
         if not unit or (self.deciding is not None and self.deciding.test.over == unit):
             return self.separated
@@ -227,23 +190,18 @@ class Comparison(Detailed):
 
     @property
     def decides(self) -> str:
-        """Which test gives the verdict about pairs: "max-t" or what was asked for; "none" where
-        none can be made.
-        """
+        """Which test gives the verdict about pairs: "max-t" or what was asked for, else "none"."""
         return "none" if self.deciding is None else self.deciding.test.asked
 
     @cached_property
     def separated(self) -> list[tuple[str, str]]:
-        """The pairs (better, worse) that the deciding test separates at `alpha`, before any other
-        doubt.
-        """
+        """The pairs (better, worse) that the deciding test separates at `alpha`."""
         return [] if self.deciding is None else list(self.deciding.result.significant_pairs)
 
     @property
     def decides_over(self) -> str:
-        """Over what the one family of tests is made by which a page decides: "datasets", or where
-        these are too few "repeats", "folds", "answers" or "instances"; empty where nothing can.
-        """
+        """Over what the page decides: "datasets", "repeats", "folds", "answers" or "instances"; or
+        ""."""
         if self.deciding is not None and not self.deciding.test.unable(self.deciding.result):
             return self.deciding.test.over
         kinds = [one.unit for one in self.instances.values()]
@@ -279,16 +237,8 @@ class Comparison(Detailed):
 
     @cached_property
     def comparison_intervals(self) -> pd.DataFrame | None:
-        """By method, best first: mean of what is compared, and low to high around it, so that two
-        intervals lie apart about where the deciding test separates the methods.
-
-        Of a test of mean ranks these are mean ranks and half the critical difference. Of max-T a
-        pair is separated where its difference exceeds c times its standard error; half-widths add
-        up to that for all pairs as nearly as least squares can make them (Hochberg & Tamhane 1987),
-        which is no interval of confidence for one method. Means are over all datasets, tests over
-        those that both finished. None for other tests, with a control, and where nothing can be
-        separated.
-        """
+        """By method, best first: mean, low, high; two lie apart about where the deciding test
+        separates the methods (Hochberg & Tamhane 1987). None where no such thing is."""
         if not self.letters_apply or self.deciding is None:
             return None
         half: Any = None
@@ -304,13 +254,8 @@ class Comparison(Detailed):
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """One row a pair, method_a before method_b in the order: the separated ones first, then by
-        p-value and difference of mean ranks.
-
-        Differences are a minus b: mean_difference of what is compared, in its units, and, where
-        max-T decides, flow_difference of net flows with flow_low and flow_high, which hold for all
-        pairs together. `doubts` says why a pair that is separated is not to be trusted to be.
-        """
+        """One row a pair in the order: the separated first, then by p-value. Differences are a
+        minus b; flow_low and flow_high hold for all pairs together."""
         columns = [
             "method_a",
             "method_b",
@@ -364,9 +309,8 @@ class Comparison(Detailed):
         return pairs.loc[rows, columns].reset_index(drop=True)
 
     def _doubts_of(self, pairs: pd.DataFrame) -> list[str]:
-        """By row: why the verdict that the pair is separated is not to be trusted; empty where it
-        is, or where there is none.
-        """
+        """By row: why a separation is not to be trusted; empty where it is, or where there
+        is none."""
         assert self.deciding is not None  # where there are pairs
         whole = self.friedman if self.deciding.test.over == "datasets" else None
         none = (
@@ -388,9 +332,8 @@ class Comparison(Detailed):
         return doubts
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
-        """By dataset, the tests of pairs over folds, instances or answers; the deciding ones of
-        all datasets under an empty name, if there are any.
-        """
+        """By dataset, the tests of pairs over a unit; those over all datasets have an empty
+        name."""
         if unit == "datasets":
             return {} if self.deciding is None else {"": self._over_datasets(self.deciding)}
         if unit == "folds":
@@ -496,9 +439,7 @@ class Comparison(Detailed):
 
     @property
     def plane(self) -> Gaia | None:
-        """The GAIA plane of the mean flows; None with fewer than three measures or methods, when it
-        shows nothing.
-        """
+        """The GAIA plane of the mean flows; None with fewer than three measures or methods."""
         if len(self.study.measures) < 3 or len(self.order) < 3:
             return None
         any_result = next(iter(self.fusion.results.values()))
@@ -542,9 +483,8 @@ class Comparison(Detailed):
 
     @property
     def correlations(self) -> pd.DataFrame:
-        """One row a pair of measures: their mean absolute correlation, and whether it makes one of
-        them redundant.
-        """
+        """One row a pair of measures: their mean absolute correlation, and whether it is
+        too large."""
         if self.redundancy is None:
             return pd.DataFrame(columns=["measure_a", "measure_b", "correlation", "redundant"])
         matrix = self.redundancy.correlation
@@ -570,17 +510,13 @@ class Comparison(Detailed):
 
     @property
     def tells_of_next_dataset(self) -> bool:
-        """Whether it is worth asking about the next dataset: some cells of two datasets have more
-        than one value.
-        """
+        """Whether cells of two datasets have more than one value."""
         several = self.study.folds is not None or self.study.repeats is not None
         return several and len(self.study.datasets) > 1
 
     @cached_property
     def next_dataset(self) -> NextDataset | None:
-        """The hierarchical correlated t test; None where fewer than two datasets have any, or where
-        it was not asked for.
-        """
+        """The hierarchical correlated t test; None where it was not asked for or cannot be made."""
         if not self.options["next_dataset"] or not self.tells_of_next_dataset:
             return None
         from mlflow_mleval.analysis.datasets_and_folds import next_dataset
@@ -607,9 +543,8 @@ class Comparison(Detailed):
 
     @cached_property
     def equivalent(self) -> float | None:
-        """How probable it is that the first two differ by no more than the rope; None without one,
-        or where too few datasets hold both.
-        """
+        """How probable it is that the first two differ by no more than the rope; None
+        without one."""
         rope = self.options["rope"]
         return (
             None if rope is None else beyond_pvalues.equivalent(self.tested, self.order[:2], rope)
@@ -619,9 +554,7 @@ class Comparison(Detailed):
 
     @cached_property
     def needed_by(self) -> pd.DataFrame | None:
-        """How each separation fares without any one dataset or other method; None where max-T over
-        datasets does not decide.
-        """
+        """How each separation fares without any one dataset or other method; None but for max-T."""
         if self.deciding is None or self.decides != "max-t":
             return None
         fusion = self.fusion if self.on == FUSED else None
@@ -629,16 +562,12 @@ class Comparison(Detailed):
 
     @property
     def scenarios(self) -> list[Scenario]:
-        """The fused ranking as asked for, and under other choices; see `Sensitivity.scenarios`.
-
-        Empty where that was not examined.
-        """
+        """The fused ranking as asked for, and under other choices; empty where that was not
+        examined."""
         return [] if self.stability is None else self.stability.sensitivity.scenarios
 
     def survivals(self) -> Survivals | None:
-        """What the lead of the best method in the fused ranking survives; None where its stability
-        was not examined.
-        """
+        """What the lead in the fused ranking survives; None where that was not examined."""
         if self.stability is None:
             return None
         stability = self.stability
@@ -854,9 +783,7 @@ def _there(study: Study, on: str, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _retest(on: str, made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
-    """The deciding test, to be made again under other choices; None where it separates nothing, is
-    not about the flows of datasets, or the methods are too many.
-    """
+    """The deciding test, to be made again under other choices; None where that says nothing."""
     if on != FUSED or made is None or not made.result.significant_pairs:
         return None
     if made.test.over != "datasets" or len(there.columns) > METHODS:
@@ -947,9 +874,7 @@ def _along_profiles(
 
 
 def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Values (larger is better) and ranks (1 is best) that the tests compare: datasets x
-    methods.
-    """
+    """Values (larger is better) and ranks (1 is best) that tests compare: datasets x methods."""
     if on == FUSED:
         return fusion.phi, fusion.ranks
     study = fusion.study
@@ -963,9 +888,7 @@ def _tests_over_datasets(
     absent: dict[str, str],
     unsure: str,
 ) -> dict[str, Any]:
-    """The fields of `Comparison` that hold tests over datasets; `unsure` says why nobody knows how
-    many there are.
-    """
+    """The fields that hold tests over datasets; `unsure` says why nobody knows their number."""
     n_datasets = len(tested.ranks)
     out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
     if unsure:
@@ -997,9 +920,7 @@ def _where_datasets_are_few(
 
 
 def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str) -> dict[str, Any]:
-    """The fields that hold tests over blocks of repeats, where these can decide and so few datasets
-    cannot; else none.
-    """
+    """The fields that hold tests over blocks of repeats; none where these cannot decide."""
     if fusion.study.repeats is None:
         return {}
     from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
@@ -1025,8 +946,7 @@ def _decided_by_folds(
     beside: tuple[Made, ...],
 ) -> dict[str, Any]:
     """The same of folds, where several datasets have some, tested on what is compared; else
-    none.
-    """
+    none."""
     measures = [list(folds.measures) for folds in by_fold.values()]
     about_this = on == FUSED or all(tested_on == [on] for tested_on in measures)
     if len(by_fold) < MIN_DATASETS or not about_this or tested.control is not None:
@@ -1043,18 +963,14 @@ def _decided_by_folds(
 
 
 def _criterion(order: str | None, decides: Made | None) -> str:
-    """By what the methods are in order: what was asked for, else what the deciding test
-    compares.
-    """
+    """By what methods are in order: as asked for, else as the deciding test compares them."""
     if order is not None:
         return one_of(order, "order", ORDERS)
     return ORDERS[decides is not None and decides.test.by_mean_ranks]
 
 
 def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Who leads by each single measure, its Friedman test, and Kendall's tau between all the
-    rankings.
-    """
+    """Who leads by each measure, its Friedman test, and Kendall's tau between all the rankings."""
     rows = {}
     rankings = {FUSED: fusion.phi.mean()}
     for measure in study.measures:

@@ -36,20 +36,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fusion:
-    """One ranking of methods, from all measures and datasets of a study.
-
-    Attributes
-    ----------
-    ranking : By method, best first: mean_rank (of `ranks` over datasets; 1 is best), rank (by phi, ties averaged),
-        phi_plus, phi_minus, phi (means over datasets).
-    ranks, phi : Datasets x methods: PROMETHEE II rank and net flow.
-    weights : Datasets x measures.
-    study : The study with its policy for missing values applied.
-    given : The same as it was given, before that.
-    options : preference, weights, p, q, s, drop_constant as chosen. Thresholds that are None were set per dataset.
-    warnings : Those of the results, each with the datasets it concerns.
-    flows : The flows of all datasets in arrays, datasets and methods in the order of the study.
-    """  # noqa: E501
+    """One ranking of methods, from all measures and datasets of a study (`given`, and completed by
+    its policy); `ranking` goes by the mean of net flows `phi`."""
 
     ranking: pd.DataFrame
     ranks: pd.DataFrame
@@ -77,11 +65,8 @@ class Fusion:
         return _fused(self.study, self.given, self.flows.by_measure, options)
 
     def refit(self, study: Study) -> Fusion:
-        """The same choices applied to another study, such as this one with fewer measures or
-        methods.
-
-        What was given per measure is restricted to the measures of that study.
-        """
+        """The same choices applied to another study; what was given by measure is cut down to its
+        own."""
         kept = set(study.measures)
         options: dict[str, Any] = {
             key: {name: x for name, x in value.items() if name in kept} or None
@@ -194,9 +179,8 @@ def mean_ranking(flows: WeighedFlows) -> pd.DataFrame:
 
 
 def v_shape(table: pd.DataFrame) -> pd.DataFrame:
-    """Net flows by one measure, larger is better, where the preference is V-shape up to its range
-    on the dataset.
-    """
+    """Net flows by one measure, larger is better: V-shape preference up to its range on a
+    dataset."""
     spread = (table.max(axis=1) - table.min(axis=1)).replace(0, 1)
     return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (
         table.shape[1] / (table.shape[1] - 1)
@@ -230,14 +214,7 @@ NOISE = 1e-12
 
 @dataclass(frozen=True)
 class Correlation:
-    """Pearson correlation of measures over methods, averaged over datasets.
-
-    Attributes
-    ----------
-    matrix : Measures x measures: the absolute value of the mean over all datasets.
-    n_datasets : By measure: datasets on which it varies, so has a correlation.
-    constant : (dataset, measure) with the same value for all methods, so that the correlations there count as 0.
-    """  # noqa: E501
+    """Pearson correlation of measures over methods: absolute value of the mean over datasets."""
 
     matrix: pd.DataFrame
     n_datasets: pd.Series
@@ -246,16 +223,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Redundancy:
-    """Which measures are redundant, and what the fused ranking does without them.
-
-    Attributes
-    ----------
-    fusion : The ranking by all measures.
-    overlap : How they correlate.
-    kept : Measures that survive the filter, in the study's order.
-    dropped : As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
-    groups : The connected components of `graph`, the largest first.
-    """
+    """Which measures are redundant, and what the fused ranking does without them."""
 
     max_correlation: float
     fusion: Fusion
@@ -276,9 +244,7 @@ class Redundancy:
 
     @property
     def ranking(self) -> pd.DataFrame:
-        """As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without,
-        mean_change by method.
-        """
+        """By method: mean rank and rank by all and by the kept measures, mean_change."""
         return self._fewer[0]
 
     @property
@@ -304,21 +270,13 @@ class Redundancy:
 
     @property
     def graph(self) -> nx.Graph:
-        """Measures, joined where their correlation exceeds `max_correlation` (edge attribute
-        ``correlation``).
-        """
+        """Measures, joined where their correlation exceeds `max_correlation`."""
         return correlation_graph(self.correlation, self.max_correlation)
 
 
 def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
-    """Correlate measures over methods on each dataset, average the signed correlations over
-    datasets, then drop the sign.
-
-    A measure that is constant on a dataset has no correlation there. It counts as 0, evidence of
-    redundancy being absent, and is listed; this is what reproduces Figure 3 of Eftimov & Kocev
-    (2019). `matrices` are methods x measures by dataset; ValueError for none, fewer than three
-    methods, empty cells, different measures.
-    """
+    """Correlate measures over methods on each dataset, average, then drop the sign. What is
+    constant counts as 0, as in Figure 3 of Eftimov & Kocev (2019)."""
     if not matrices:
         raise ValueError("`matrices` must hold a dataset, got none.")
     measures = next(iter(matrices.values())).columns
@@ -359,12 +317,7 @@ def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
 
 
 def by_chance(max_correlation: float, n_methods: int) -> float:
-    """How likely two independent normal measures exceed the correlation, in absolute value, over so
-    many methods on a dataset.
-
-    >>> round(by_chance(0.9, 3), 3), round(by_chance(0.9, 12), 6)
-    (0.287, 6.6e-05)
-    """
+    """How likely two independent normal measures exceed the correlation over so many methods."""
     df = n_methods - 2
     if df < 1 or max_correlation >= 1:
         return float(df < 1)
@@ -372,16 +325,9 @@ def by_chance(max_correlation: float, n_methods: int) -> float:
 
 
 def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:
-    """Drop one measure of each correlated pair until no pair is correlated above `max_correlation`;
-    the kept and the dropped.
-
-    Pairs are visited in falling order of the measures' mean correlation. Of a pair above it the
-    first goes if its mean correlation with the measures still there exceeds the mean over the rows
-    of all measures but the second; else the second goes. These are the rules of
-    ``findCorrelation(exact = TRUE)`` of the R package caret (Kuhn 2008), which Eftimov & Kocev
-    (2019) used. The dropped ones are rows in the order of dropping: measure, because_of (the other
-    of the pair), correlation, mean_correlation with those that were still there.
-    """
+    """Drop one measure of each pair correlated above the limit: ``findCorrelation(exact = TRUE)``
+    of the R package caret (Kuhn 2008), as Eftimov & Kocev (2019) did. The kept, and the dropped as
+    rows."""
     _check(corr, max_correlation)
     names = corr.columns
     left = corr.abs().to_numpy(dtype=float)
@@ -407,9 +353,7 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
 
 
 def correlation_graph(corr: pd.DataFrame, max_correlation: float) -> nx.Graph:
-    """Measures as nodes, joined where their correlation exceeds `max_correlation` (edge attribute
-    ``correlation``).
-    """
+    """Measures as nodes, joined where they correlate by more (edge attribute ``correlation``)."""
     import networkx as nx  # takes a tenth of a second, and no ranking needs it
 
     graph = nx.from_pandas_adjacency(corr.abs().where(_joined(corr, max_correlation), 0.0))
@@ -419,9 +363,7 @@ def correlation_graph(corr: pd.DataFrame, max_correlation: float) -> nx.Graph:
 
 
 def groups(corr: pd.DataFrame, max_correlation: float) -> list[list[str]]:
-    """The connected components of the correlation graph, the largest first, members in the order of
-    the measures.
-    """
+    """The connected components of the correlation graph, the largest first."""
     part = components(_joined(corr, max_correlation))
     return sorted(
         (corr.columns[part == i].tolist() for i in np.unique(part)), key=len, reverse=True
@@ -430,12 +372,7 @@ def groups(corr: pd.DataFrame, max_correlation: float) -> list[list[str]]:
 
 def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, Fusion]:
     """How the ranking moves when only the measures `kept` stay (Eftimov & Kocev 2019, Tables 4 to
-    6), and the Fusion of them.
-
-    By method, in the order of the full ranking: mean_rank, rank (by all measures),
-    mean_rank_without, rank_without (by the kept ones), mean_change (mean over datasets of the
-    absolute difference of its two ranks there).
-    """
+    6), and the Fusion of them."""
     without = fusion.refit(fusion.study.select(list(kept)))
     full = fusion.ranking[["mean_rank", "rank"]]
     fewer = without.ranking[["mean_rank", "rank"]]

@@ -56,22 +56,8 @@ BLOCK = 2**19
 
 @dataclass(frozen=True)
 class HierarchicalT:
-    """Posterior of the hierarchical correlated t test, of each pair of methods by itself.
-
-    Attributes
-    ----------
-    table : One row a pair: method_a, method_b; n (datasets); p_better, p_equivalent, p_worse: that on the next dataset the
-        difference is above the rope, within it, below it, the mean of these three masses over the
-        posterior; share_better, share_equivalent, share_worse: in which share of the posterior that
-        mass is the largest, as in the paper and in baycomp, which says how sure it is which of the
-        three is likeliest, not how likely that is; mean_difference, posterior mean of mu_0, the
-        typical difference, with its credible interval low, high; among, freedom: posterior medians
-        of sigma_0 (spread of the datasets) and nu.
-    shrunken : One row a pair and dataset: method_a, method_b, dataset, n (differences), mean (of them: the raw difference),
-        shrunken (its posterior mean, drawn towards the other datasets), low, high (its credible
-        interval).
-    rope, credible_level : As given.
-    """  # noqa: E501
+    """Posterior of each pair by itself. `table`: p_ are the mean masses on the next dataset, share_
+    how often each is the largest (baycomp's); `shrunken`: a row a pair and dataset."""
 
     table: pd.DataFrame
     shrunken: pd.DataFrame
@@ -157,12 +143,8 @@ def hierarchical_pairs(
     directions: Mapping[str, str],
     credible_level: float = 0.95,
 ) -> dict[str, HierarchicalT]:
-    """`hierarchical_t` of every pair of methods on every measure.
-
-    `values` are by measure and dataset: folds or repeats x methods; a method may lack on a dataset,
-    or some folds (NaN). `rho` is by dataset, `ropes` and `directions` ("max" or "min") are by
-    measure. A ValueError as of `hierarchical_t`, or where no two methods share two datasets.
-    """
+    """`hierarchical_t` of every pair on every measure, of tables folds or repeats x methods by
+    measure and dataset."""
     by_measure = {}
     for measure, tables in values.items():
         sign = -1.0 if directions[measure] == "min" else 1.0
@@ -225,9 +207,8 @@ def _test(
     rope: float,
     level: float,
 ) -> tuple[dict[str, float], pd.DataFrame, Bools]:
-    """Of one pair: the posterior in numbers, that of the mean of each dataset, and on which of them
-    the differences do not vary.
-    """
+    """One pair: the posterior in numbers, that of each dataset, and where differences do
+    not vary."""
     probability(level, "credible_level")
     if not 0 <= rope < np.inf:
         raise ValueError(f"`rope` must be zero or positive, in units of the measure, got {rope:g}.")
@@ -267,9 +248,8 @@ def _data(
     datasets: Sequence[Hashable],
     rope: float,
 ) -> tuple[Data, Bools]:
-    """What the model needs, and on which datasets the differences do not vary; a ValueError where
-    nothing can be learned.
-    """
+    """What the model needs, and where differences do not vary; ValueError where nothing can be
+    learned."""
     named = list(zip(datasets, rows, strict=True))
     if len(rows) < 2:
         raise ValueError(
@@ -312,17 +292,7 @@ def _data(
 @dataclass(frozen=True)
 class Data:
     """What the differences of two methods say of the mean of each dataset, and the bounds of the
-    priors.
-
-    Attributes
-    ----------
-    mean, squares : By dataset: mean of the differences, and sum of squares about it.
-    n : By dataset: how many differences.
-    rho : By dataset: their correlation.
-    bound, within, among : mu_0 is uniform between -bound and bound, sigma_i up to `within`, sigma_0 up to `among`.
-    least : The smallest sigma_0, 0 but to check the model where it is known.
-    freedom : Bounds of nu.
-    """  # noqa: E501
+    priors: sigma_i up to `within`, sigma_0 from `least` to `among`."""
 
     mean: Array
     squares: Array
@@ -358,15 +328,8 @@ class Data:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Points of the posterior of one pair, and their masses.
-
-    Attributes
-    ----------
-    centre, among, freedom : mu_0, sigma_0 and nu.
-    mass : They sum to one.
-    data : Which it is of.
-    local : Datasets x points: log of the likelihood of a dataset there.
-    """
+    """Points of the posterior of one pair, their masses, and the log-likelihood of each dataset
+    there."""
 
     centre: Array
     among: Array
@@ -437,13 +400,9 @@ def posterior(data: Data) -> Posterior:
 
 
 def _local(data: Data, centre: Array, among: Array, freedom: Array) -> Array:
-    """Log of the integral over mu_i of likelihood times t density: datasets x points of the grid.
-
-    By nodes about the mean of the dataset and nodes about mu_0, each set spaced evenly in arsinh of
-    its own units. A node counts for the share that its set has of the place: all but nothing where
-    the other set is denser, and smooth in between, so that either sum converges fast. What does not
-    depend on all of mu_0, sigma_0 and nu is computed once.
-    """
+    """Log of the integral over mu_i of likelihood times t density, datasets x points: nodes about
+    the mean of the dataset and about mu_0, a node counting for its share of the place, so that
+    either sum converges fast."""
     n = len(data.mean)
     centre, among = (x.reshape(-1, 1) for x in np.meshgrid(centre, among, indexing="ij"))
     stretch = np.sinh(NODES)
@@ -486,9 +445,7 @@ def _log_t(z: Array, freedom: Array) -> Array:
 
 
 def _quantiles(values: Array, mass: Array, shares: ArrayLike) -> Array:
-    """Where the distribution function has the shares: it is known between the values, and at the
-    first and last; elsewhere it is taken to be normal, which it nearly is in its tails.
-    """
+    """Where the distribution function has the shares; between the values as if normal."""
     points, at = np.unique(values, return_inverse=True)
     masses = np.bincount(at.ravel(), mass)
     places = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
@@ -499,9 +456,7 @@ def _quantiles(values: Array, mass: Array, shares: ArrayLike) -> Array:
 
 @cache
 def _freedom_prior() -> tuple[Array, Array]:
-    """Logarithms of nu - 1 and of its prior density, over which shape and rate of the Gamma
-    distribution are integrated out.
-    """
+    """Logarithms of nu - 1 and of its prior density, shape and rate integrated out."""
     nodes, weights = np.polynomial.legendre.leggauss(40)
     shape, rate = (low + (high - low) * (nodes + 1) / 2 for low, high in (SHAPE, RATE))
     logs = np.linspace(-20, 12, 2001)

@@ -39,15 +39,7 @@ RARE = 5
 
 @dataclass(frozen=True)
 class MeasureIntervals:
-    """Intervals for the measures of an Evaluation.
-
-    Attributes
-    ----------
-    table : By measure: value, standard_error, ci_low, ci_high; NaN where there is none.
-    absent : By measure why it has no interval.
-    n_clusters : Of instances that belong together; None where each counts by itself.
-    warnings : What a reader must know about the clusters.
-    """
+    """Intervals of the measures of one evaluation; `absent` says which have none, and why."""
 
     table: pd.DataFrame
     absent: dict[str, str]
@@ -137,12 +129,8 @@ def measure_intervals(
 
 
 def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
-    """The evaluation with a column ``cluster`` in its instances, by which its intervals, and tests
-    over instances, then go.
-
-    `clusters` has a value for each instance; a Series has their index. A ValueError says what does
-    not fit.
-    """
+    """The evaluation with a column ``cluster`` in its instances, by which intervals and tests then
+    go."""
     given = _given(ev, clusters)
     assert ev.instances is not None  # else it raised
     cluster_numbers(given, ev.total.n, ev.instances.index)
@@ -219,9 +207,7 @@ def _of_mean(values: Array, weights: Array | None) -> Array:
 
 
 def _given(ev: Evaluation, clusters: Any) -> ArrayLike | None:
-    """The clusters of the instances: those given, or of a column, by default ``cluster``; None
-    where there are none.
-    """
+    """The clusters of the instances: given, or of a column, by default ``cluster``; else None."""
     rows = ev.instances
     if clusters is None:
         return rows[CLUSTER] if rows is not None and CLUSTER in rows else None

@@ -35,15 +35,7 @@ MOST = 2**20
 
 @dataclass(frozen=True)
 class EquivalenceResult:
-    """Two one-sided tests of every pair of methods.
-
-    Attributes
-    ----------
-    table : One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its interval
-        low, high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not
-        above -rope, not below rope), pvalue (the larger), pvalue_corrected, equivalent.
-    correction : "holm", "bonferroni" or "none".
-    """  # noqa: E501
+    """Two one-sided tests of every pair of methods."""
 
     table: pd.DataFrame
     rope: float = field(metadata={"key": "margin"})
@@ -162,16 +154,8 @@ def paired_power(
     ratio: float | None = None,
     alpha: float = 0.05,
 ) -> Array:
-    r"""Power of the two-sided paired t test: how often it finds an effect that is there.
-
-    The statistic is noncentral t with n - 1 degrees of freedom and noncentrality :math:`effect /
-    \sqrt{1/n + ratio}`. `effect` is the mean difference in standard deviations of the differences,
-    `n` the number of datasets or folds, at least 2; with a `ratio` power stays below 1 however many
-    folds there are. `alpha` is the level after any correction.
-
-    >>> paired_power(0.5, [10, 34]).round(3).tolist()
-    [0.293, 0.808]
-    """
+    """Power of the two-sided paired t test: noncentral t with noncentrality effect / √(1/n +
+    ratio)."""
     probability(alpha, "alpha")
     n = np.asarray(n, dtype=float)
     if (n < 2).any():
@@ -196,9 +180,7 @@ def required_size(
     ratio: float | None = None,
     alpha: float = 0.05,
 ) -> Array:
-    """The least number of datasets or folds with which the two-sided paired t test has the power;
-    infinite where none has.
-    """
+    """The least n with which the two-sided paired t test has the power; infinite where none has."""
     probability(power, "power")
     effect = np.atleast_1d(np.asarray(effect, dtype=float))
     low = np.full(effect.shape, 1)
@@ -223,20 +205,8 @@ FARTHEST = 1000
 
 @dataclass(frozen=True)
 class PowerCurve:
-    """Power against the number of datasets, were the effect the observed one, and what the datasets
-    leave open.
-
-    Attributes
-    ----------
-    curve : By number of datasets n: power, and low, high: its 95% interval when the datasets are drawn again.
-    method_a, method_b : The better method, by the data or as given, and the other.
-    n : Datasets there are.
-    effect : Mean difference in standard deviations of the differences, positive for a.
-    needed : Datasets for the wanted power; needed_low, needed_high: 95% interval when the datasets are drawn again. Infinite: no
-        number is enough.
-    target, level : Wanted power; level that the test of all pairs leaves for this one.
-    n_resamples, seed : Of the bootstrap.
-    """  # noqa: E501
+    """Power against the number of datasets, were the effect the observed one, with 95% intervals
+    when the datasets are drawn again; `needed` is infinite where no number is enough."""
 
     curve: pd.DataFrame
     method_a: Hashable
@@ -252,9 +222,7 @@ class PowerCurve:
     seed: int
 
     def sentence(self, goal: str = "", named: Callable[[Hashable], str] = str) -> str:
-        """What it takes; `named` writes the names of methods, `goal` says when they count as told
-        apart.
-        """
+        """What it takes; `goal` says when the two count as told apart."""
         better = named(self.method_a)
         other = named(self.method_b)
         if np.isinf(self.needed):

@@ -54,11 +54,8 @@ def preferred(
     p: Array | float,
     s: Array | float,
 ) -> Array:
-    """The preference for a method that is better by d, which is 0 for d <= 0; thresholds broadcast.
-
-    >>> preferred(np.array([-1.0, 0.5, 3.0]), "v_shape", 0.0, 2.0, 0.0).tolist()
-    [0.0, 0.25, 1.0]
-    """
+    """The preference for a method that is better by d, which is 0 for d <= 0; thresholds
+    broadcast."""
     if function == "gaussian":
         return -np.expm1(-((np.maximum(d, 0) / s) ** 2) / 2)
     if function == "level":
@@ -81,12 +78,7 @@ def stacked_flows(
     p: Array,
     s: Array,
 ) -> tuple[Array, Array]:
-    """`unicriterion_flows` of each row; of few methods from a methods x methods table, many rows at
-    once.
-
-    >>> stacked_flows(np.array([[0.1, 0.3, 0.3], [3.0, 2.0, 1.0]]), "usual", *np.zeros((3, 2)))[0].tolist()
-    [[0.0, 0.5, 0.5], [1.0, 0.5, 0.0]]
-    """  # noqa: E501
+    """`unicriterion_flows` of each row; of few methods from tables of pairs, many rows at once."""
     up, down = np.empty((2, *values.shape))
     m = values.shape[1]
     if m > FEW_METHODS:
@@ -111,16 +103,8 @@ def unicriterion_flows(
     p: float = 0.0,
     s: float = 0.0,
 ) -> tuple[Array, Array]:
-    """Positive and negative flow of each method by one measure, larger values being better.
-
-    The mean over b != a of P(values[a] - values[b]), and of P(values[b] - values[a]), where the
-    preference P(d) is 0 for d <= 0 and has the thresholds q, p, s that the function uses. The
-    values, at least two, are finite, and so is their range. Equal values get equal flows.
-
-    >>> plus, minus = unicriterion_flows(np.array([0.1, 0.3, 0.3]), "usual")
-    >>> plus.tolist(), minus.tolist()
-    ([0.0, 0.5, 0.5], [1.0, 0.0, 0.0])
-    """
+    """Positive and negative flow of each method by one measure, larger values being better: the
+    means of P(a - b) and P(b - a) over the others."""
     m = len(values)
     order = np.argsort(values)
     v = values[order]
@@ -135,23 +119,14 @@ def unicriterion_flows(
 
 
 def tied_ranks(values: Array) -> Array:
-    """Ranks along the last axis, 1 for the smallest; values whose sorted gaps are within `TIE`
-    share their mean rank.
-
-    >>> tied_ranks(np.array([0.2, 0.1, 0.2 + 1e-16])).tolist()
-    [2.5, 1.0, 2.5]
-    """
+    """Ranks along the last axis, 1 for the smallest; those with gaps within `TIE` share
+    their mean."""
     first, last = tied_places(values)
     return (first + last) / 2 + 1
 
 
 def tied_places(values: Array) -> tuple[Places, Places]:
-    """First and last of the places, from 0, that each value covers together with those it ties
-    with.
-
-    >>> [place.tolist() for place in tied_places(np.array([0.2, 0.1, 0.2 + 1e-16]))]
-    [[1, 0, 1], [2, 0, 2]]
-    """
+    """First and last of the places, from 0, that each value covers with those it ties with."""
     order = np.argsort(values, axis=-1)
     new = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1) > TIE
     place = np.arange(values.shape[-1])
@@ -168,12 +143,7 @@ def tied_places(values: Array) -> tuple[Places, Places]:
 
 
 def place_shares(best: Places, worst: Places) -> Array:
-    """Methods x places: how often a method covers a place, those that tie sharing; as `tied_places`
-    has draws x methods.
-
-    >>> place_shares(*tied_places(np.array([[0.2, 0.1, 0.2], [0.1, 0.2, 0.3]]))).tolist()
-    [[1.0, 0.5, 0.5], [1.0, 1.0, 0.0], [0.0, 0.5, 1.5]]
-    """
+    """Methods x places: how often a method covers a place, those that tie sharing it."""
     tied = worst - best + 1
     m = best.shape[1]
     shares = np.zeros(m * m)
@@ -206,9 +176,7 @@ def _below(u: Array, threshold: float) -> Places:
 
 
 def _above(below: Places) -> Places:
-    """The same seen from k: the first i with u[i] - u[k] > threshold; they are all from there
-    on.
-    """
+    """The same seen from k: the first i with u[i] - u[k] > threshold; all are from there on."""
     r = len(below)
     return np.cumsum(np.bincount(below, minlength=r))[:r]
 
@@ -227,11 +195,8 @@ def _level(u: Array, n: Places, q: float, p: float) -> tuple[Array, Array]:
 
 
 def _ramp(u: Array, n: Places, p: float, q: float = 0.0) -> tuple[Array, Array]:
-    """Sums of (d - q) / (p - q), held between 0 and 1, over the methods below and above.
-
-    The prefix sums are kept in two parts, integers that add without rounding and small remainders,
-    so that neither a large offset of the values nor a narrow ramp costs digits.
-    """
+    """Sums of (d - q) / (p - q), held between 0 and 1. Prefix sums are kept as integers and small
+    remainders, so that neither offsets nor narrow ramps cost digits."""
     if p == q:
         return _step(u, n, q)
     full = _below(u, p)
@@ -264,14 +229,8 @@ def _gaussian(u: Array, n: Places, s: float) -> tuple[Array, Array]:
 
 
 def _gauss_sums(u: Array, size: Array, s: float) -> Array:
-    """By i, the sum over k < i of size[k] exp(-(u[i] - u[k])² / 2s²), u rising: a one-sided fast
-    Gauss transform (Greengard & Strain 1991), to 1e-15 of the sizes.
-
-    Boxes are one s wide, and a is the place in its box, in units of s from the centre. For a pair
-    j boxes apart the exponential is one of either place times exp(ab); as |ab| is about 1/4 at
-    most, `TERMS` powers hold it, and sums of powers over a box, or over what is below in the own
-    box, serve all pairs. Centres are floats, whose distances are taken as they are.
-    """
+    """By i, the sum over k < i of size[k] exp(-(u[i] - u[k])² / 2s²), u rising, to 1e-15 of the
+    sizes: a one-sided fast Gauss transform (Greengard & Strain 1991) in boxes one s wide."""
     with np.errstate(over="ignore"):
         box = np.floor(np.clip(u / s, -(2.0**60), 2.0**60))
     centre = (box + 0.5) * s
@@ -333,15 +292,8 @@ class Function(NamedTuple):
 
 @dataclass(frozen=True)
 class Gaia:
-    """The GAIA plane: the first two principal components of the flows by measure.
-
-    Attributes
-    ----------
-    methods : Columns x, y: a point a method.
-    measures : Columns x, y: a unit vector a measure, as it shows in the plane; methods in its direction are good by it.
-    axis : x, y of the decision axis: the weights as they show in the plane. It points to the right and never down.
-    shares : Share of the variance of the flows that x and y hold.
-    """  # noqa: E501
+    """The GAIA plane: the first two principal components of the flows by measure. `axis` shows the
+    weights; `shares` is the variance that x and y hold."""
 
     methods: pd.DataFrame
     measures: pd.DataFrame
@@ -356,18 +308,8 @@ class Gaia:
 
 @dataclass(frozen=True)
 class PrometheeResult:
-    """Flows and ranking of the methods of one decision matrix.
-
-    Attributes
-    ----------
-    flows : By method: phi_plus and phi_minus in [0, 1], phi = phi_plus - phi_minus in [-1, 1] (larger is better), and rank (1 is
-        best; methods whose phi lies within 1e-12 of its neighbour in the order share their mean
-        rank).
-    unicriterion : Methods x measures: net flow by each measure alone. Their weighted sum is phi.
-    weights : By measure; they sum to 1.
-    thresholds : By measure: preference, q, p, s; NaN where the function has no such threshold.
-    warnings : What a reader must know: constant measures, a weight above 0.5, preferences that are all almost zero.
-    """  # noqa: E501
+    """Flows (phi_plus, phi_minus, phi, rank) by method, net flows by each measure alone, weights,
+    thresholds, and what a reader must know."""
 
     flows: pd.DataFrame
     unicriterion: pd.DataFrame
@@ -376,11 +318,8 @@ class PrometheeResult:
     warnings: tuple[str, ...]
 
     def partial_order(self) -> pd.DataFrame:
-        """PROMETHEE I: what the row is to the column.
-
-        "P": preferred, no worse in phi_plus and phi_minus and better in one; "-": the column is
-        preferred; "I": equal in both; "R": incomparable, better in one and worse in the other.
-        """
+        """PROMETHEE I, row to column: "P" preferred, "-" the column is, "I" equal in both flows,
+        "R" incomparable."""
         plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
         by_plus = _sign(plus[:, None] - plus)
         by_minus = _sign(minus - minus[:, None])
@@ -389,13 +328,7 @@ class PrometheeResult:
         return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
 
     def incomparable(self) -> tuple[Places, Places]:
-        """Places (a, b) of the pairs that PROMETHEE I leaves open, "R" in `partial_order`, a < b,
-        row by row; no table of pairs.
-
-        >>> table = pd.DataFrame({"f1": [0.9, 0.7, 0.5], "one_error": [0.3, 0.2, 0.1]})
-        >>> [places.tolist() for places in promethee(table, ["one_error"], weights="equal").incomparable()]
-        [[0, 1], [1, 2]]
-        """  # noqa: E501
+        """Places (a, b), a < b, of the pairs that PROMETHEE I leaves open; no table of pairs."""
         plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
         open_pairs = []
         for i in range(len(plus)):
@@ -508,17 +441,8 @@ def promethee(
 
 @dataclass(frozen=True)
 class FlowsByMeasure:
-    """Flows by each measure alone on many datasets at once: what does not depend on weights.
-
-    Attributes
-    ----------
-    methods, measures : Their names.
-    values : Datasets x measures x methods.
-    turned : By measure: whether the smaller value is better.
-    functions : By measure: the preference function, and its thresholds q, p, s where they were given.
-    limits : (q, p, s) x datasets x measures; NaN where the function has no such threshold.
-    up, down : Positive and negative flows, datasets x measures x methods.
-    """  # noqa: E501
+    """Flows by each measure on many datasets at once: what no weights change. Arrays are datasets x
+    measures x methods; `limits` are (q, p, s) x datasets x measures."""
 
     methods: pd.Index
     measures: pd.Index
@@ -546,9 +470,8 @@ class FlowsByMeasure:
         return WeighedFlows(self, share, plus, minus)
 
     def again(self, matrices: Array, datasets: Places) -> FlowsByMeasure:
-        """The flows of other values, such as those of single repeats, methods x measures each: by
-        the thresholds of the datasets at these positions.
-        """
+        """The flows of other values, methods x measures each, by the thresholds of these
+        datasets."""
         values = np.ascontiguousarray(matrices.swapaxes(1, 2))
         limits = self.limits[:, datasets]
         up, down = np.zeros((2, *values.shape))
@@ -557,9 +480,7 @@ class FlowsByMeasure:
         return replace(self, values=values, limits=limits, up=up, down=down)
 
     def without(self, method: int) -> FlowsByMeasure:
-        """The same without a method: thresholds computed again, and the flows where these change;
-        elsewhere it is taken out.
-        """
+        """The same without a method: its part taken out; made again where thresholds change."""
         left = np.delete(self.values, method, axis=2)
         m = len(self.methods)
         limits = _limits(self.functions, np.ptp(left, axis=2))
@@ -591,14 +512,7 @@ class FlowsByMeasure:
 
 @dataclass(frozen=True)
 class WeighedFlows:
-    """Flows fused on many datasets at once.
-
-    Attributes
-    ----------
-    by_measure : What they are made of.
-    weights : Datasets x measures; they sum to 1.
-    plus, minus : Datasets x methods.
-    """
+    """Flows fused on many datasets at once, datasets x methods."""
 
     by_measure: FlowsByMeasure
     weights: Array
@@ -654,9 +568,7 @@ def flows_by_measure(
     q: Threshold = None,
     s: Threshold = None,
 ) -> FlowsByMeasure:
-    """Flows on datasets x methods x measures that `promethee` would take one by one; its
-    options.
-    """
+    """Flows on datasets x methods x measures; options as of `promethee`."""
     values = np.ascontiguousarray(matrices.swapaxes(1, 2))
     smaller = [minimize] if isinstance(minimize, str) else list(minimize)
     _known(smaller, measures, "minimize")
@@ -678,9 +590,7 @@ def _fill(
     limits: Array,
     wanted: Bools,
 ) -> None:
-    """Put the flows of the wanted (dataset, measure) in their places; those of constant measures
-    are 0.
-    """
+    """Put the flows of the wanted (dataset, measure) in place; those of constant measures are 0."""
     constant = np.ptp(values, axis=2) == 0
     up[wanted & constant] = down[wanted & constant] = 0
     for function in dict.fromkeys(f.name for f in functions):
@@ -698,9 +608,7 @@ def weights_of(
     measures: pd.Index,
     drop_constant: bool = False,
 ) -> Array:
-    """Datasets x measures: the weights that `promethee` gives on values datasets x measures x
-    methods.
-    """
+    """Datasets x measures: the weights, by values datasets x measures x methods."""
     shape = values.shape[:2]
     share = (
         _entropy(values, turned)
@@ -840,9 +748,7 @@ def _functions(
     given: dict[str, Threshold],
     measures: pd.Index,
 ) -> tuple[Function, ...]:
-    """The preference functions of the measures, with the thresholds that were given, all
-    checked.
-    """
+    """The preference functions with the thresholds that were given, all checked."""
     if isinstance(preference, str):
         functions = dict.fromkeys(measures, one_of(preference, "preference", PREFERENCES))
     else:
@@ -872,10 +778,7 @@ def _functions(
 
 
 def _limits(functions: Sequence[Function], ranges: Array) -> Array:
-    """(q, p, s) x datasets x measures.
-
-    A constant measure keeps what is given; its flows are 0 whatever that is.
-    """
+    """(q, p, s) x datasets x measures."""
     limits = np.full((len(THRESHOLDS), *ranges.shape), np.nan)
     for j, (name, given) in enumerate(functions):
         for key, part in PREFERENCES[name].items():

@@ -24,20 +24,8 @@ EXACT_DATASETS = {2: 10, 3: 10, 4: 10, 5: 4, 6: 3, 7: 2}
 
 @dataclass(frozen=True)
 class FriedmanResult:
-    """Friedman's test and its refinement by Iman and Davenport.
-
-    Attributes
-    ----------
-    statistic, pvalue, df : Friedman's chi-square.
-    iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df : The less conservative F; infinite where all datasets rank
-        the methods alike.
-    exact_pvalue : By all orders of the methods within datasets, ties kept; of both statistics, for either orders tables like the
-        other. Only for few datasets and methods (`EXACT_DATASETS`), where the approximations are
-        rough.
-    mean_ranks : Mean rank of each method, 1 is best.
-    ties : "correct" or "ignore".
-    warnings : When not to lean on the p-values.
-    """  # noqa: E501
+    """Friedman's chi-square, the F of Iman and Davenport, and for few datasets and methods the
+    exact p-value, by all orders of the methods within datasets."""
 
     statistic: float
     pvalue: float
@@ -60,17 +48,8 @@ class FriedmanResult:
 
 @dataclass(frozen=True)
 class SkillingsMackResult:
-    """Friedman's test for tables with empty cells.
-
-    Attributes
-    ----------
-    statistic, pvalue, df : Chi-square with (methods - connected parts) degrees of freedom.
-    adjusted_sums : Standardised sum of centred ranks per method; negative is better than the average competitor.
-    dropped : Datasets with fewer than two results, which say nothing about differences.
-    parts : Methods that meet, directly or over others, on some dataset. More than one part: the design is not connected.
-    n_datasets, n_methods : Datasets that were used; all methods.
-    ties : "correct" or "ignore".
-    """  # noqa: E501
+    """Friedman's test for tables with empty cells; more than one of `parts` means that the design
+    is not connected."""
 
     statistic: float
     pvalue: float
@@ -122,19 +101,12 @@ def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFram
 
 
 def doubled_ranks(table: pd.DataFrame) -> AnyArray:
-    """Twice the ranks within each row (ties averaged): integers, so that sums and comparisons are
-    exact.
-    """
+    """Twice the ranks within each row (ties averaged): integers, so that sums are exact."""
     return np.rint(2 * table.rank(axis=1).to_numpy()).astype(np.int64)
 
 
 def components(joined: AnyArray) -> AnyArray:
-    """By row, the number of its connected component of the graph `joined` (n x n, symmetric, of
-    booleans), in the order of rows.
-
-    >>> components(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], bool)).tolist()
-    [0, 1, 0]
-    """
+    """By row, the number of its connected component of a symmetric graph of booleans."""
     labels = np.arange(len(joined))
     n = len(joined)
     while (
@@ -228,11 +200,8 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
 
 @lru_cache(maxsize=64)
 def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[AnyArray, AnyArray]:
-    """The spreads that column sums can have when each row is in random order, and their
-    probabilities: row by row.
-
-    Only the sorted sums matter, for the next row is in random order too.
-    """
+    """The spreads that column sums can have when each row is in random order, with their
+    probabilities: row by row, by sorted sums."""
     n = len(rows)
     m = len(rows[0])
     sums: AnyArray = np.array(rows[:1])
@@ -344,10 +313,8 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
 
 
 def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
-    """Kendall's tau-b between every two rankings of the same methods, one a row (Kendall 1945).
-
-    1: same order, -1: reversed; NaN where a ranking ties all methods. ValueError for empty cells.
-    """
+    """Kendall's tau-b between every two rankings, one a row; NaN where a ranking ties all
+    methods."""
     rankings = in_pandas(rankings)
     table = rankings if isinstance(rankings, pd.DataFrame) else pd.DataFrame(np.asarray(rankings))
     values = table.to_numpy(dtype=float)

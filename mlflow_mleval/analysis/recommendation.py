@@ -34,21 +34,8 @@ FAR = 0.25
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer to "which one shall I use?".
-
-    Attributes
-    ----------
-    evidence : Over what the tests are made that tell methods apart, as `Comparison.decides_over`; empty where nothing can.
-    ahead : Who comes first: one, unless they tie.
-    best_set : The methods that no test puts below another; all of them without evidence.
-    worse : The others.
-    next : Who comes after those that are ahead; None where all tie.
-    equivalent : How probable it is that the first two differ by no more than the rope; None without one.
-    measures : Those in whose units it is told: the one that is compared, else those of most weight.
-    means : The best methods x measures: means over the datasets that all of these finished.
-    n_datasets : How many these are.
-    turns : What could turn it: {kind, choice, to, methods}; None where nothing that was tried does.
-    """  # noqa: E501
+    """The answer to "which one shall I use?": who is ahead, the best set (all without evidence),
+    who comes next, means in the measures' own units, and what could turn it."""
 
     evidence: str
     ahead: list[str]
@@ -63,17 +50,14 @@ class Decision:
 
     def better(self, c: Comparison, measure: str) -> float:
         """By how much the first is better than the next by a measure; negative where it is
-        worse.
-        """
+        worse."""
         means = self.means[measure]
         difference = float(means[self.ahead[0]] - means[self.next])
         return difference if c.study.directions[measure] == "max" else -difference
 
 
 def decision(c: Comparison) -> Decision:
-    """The answer that a comparison gives; of several leaders the first is compared with the
-    next.
-    """
+    """The answer that a comparison gives; of several leaders the first stands beside the next."""
     study = c.study
     rest = [m for m in c.order if m not in c.leaders]
     methods = list(dict.fromkeys([*c.order[:METHODS], *rest[:1]]))
@@ -163,24 +147,16 @@ def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str
 
 @dataclass(frozen=True)
 class Frontier:
-    """Who is worth its cost: nobody is better and cheaper.
-
-    Attributes
-    ----------
-    cost : Its name.
-    table : By method, best first: quality, low, high (net flow, or less the mean rank), cost, cost_low, cost_high, and place: "on" where the tests put every other behind in quality or in cost, "off" where they put one before it in both, else "open".
-    """  # noqa: E501
+    """Who is worth its cost. Place is "on" where tests put every other behind in quality or cost,
+    "off" where they put one before it in both, else "open"."""
 
     cost: str
     table: pd.DataFrame
 
 
 def frontier(c: Comparison) -> Frontier | None:
-    """Quality and cost of the methods; None where the study holds no cost of them all.
-
-    Costs are compared by their logarithms, or as they are where some are not positive, by the same
-    test as the net flows, at the same level.
-    """
+    """Quality and cost of the methods by the same test at the same level, costs by their
+    logarithms; None where the study holds no cost of them all."""
     tables = {name: c.study.costs[name].unstack() for name in c.study.costs}
     tables = {n: t.reindex(index=c.table.index, columns=c.order) for n, t in tables.items()}
     whole = {n: t for n, t in tables.items() if t.notna().any().all() and t.nunique().max()}
@@ -216,9 +192,7 @@ def frontier(c: Comparison) -> Frontier | None:
 
 
 def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
-    """One row a run: what is known of it, and its value of each measure; NaN where it did not
-    finish.
-    """
+    """One row a run: what is known of it, and its values; NaN where it did not finish."""
     study = c.study
     if not {"dataset", "method", "run_id"} <= {*study.runs.columns}:
         return pd.DataFrame()
@@ -240,9 +214,8 @@ def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 
 def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
-    """By measure: value; phi (net flow) and rank by it alone on this dataset; sd and standard_error
-    over n repeats; fold_sd.
-    """
+    """By measure: value; phi and rank by it alone; sd and standard_error over n repeats;
+    fold_sd."""
     study = c.study
     cell = (dataset, method)
     place = {m: i for i, m in enumerate(c.study.methods)}
@@ -258,9 +231,7 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 
 def measures_of_method(c: Comparison, method: str) -> pd.DataFrame:
-    """By measure: weight; phi (mean net flow), mean_rank and place by it alone, 1 for the best mean
-    rank.
-    """
+    """By measure: weight; mean net flow, mean rank and place by it alone."""
     means = pd.DataFrame({m: c.study.ranks(m).mean() for m in c.study.measures})
     return pd.DataFrame(
         {
@@ -273,12 +244,8 @@ def measures_of_method(c: Comparison, method: str) -> pd.DataFrame:
 
 
 def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
-    """By measure, over the datasets that both finished: how far a is better than b.
-
-    Columns weight, mean_a, mean_b, n, difference (positive where a is better, whichever way the
-    measure goes), low, high (its interval at 1 - alpha, not corrected), wins, ties, losses. Where a
-    missing result is a failure, filled cells count.
-    """
+    """By measure, over the datasets that both finished: how far a is better than b; its interval is
+    of this measure alone, not corrected."""
     study = c.study
     filled = set() if c.options["missing_is_failure"] else set(c.study.filled)
     shared = [d for d in study.datasets if not {(d, a), (d, b)} & filled]
@@ -323,9 +290,7 @@ MOMENTS = 8
 
 
 def days_of(study: Study) -> list[pd.Timestamp]:
-    """The days on which cells of the table were complete, at most `MOMENTS` of them with the last;
-    none where all came on one day.
-    """
+    """The days on which cells were complete, at most `MOMENTS`; none where all came on one."""
     days = sorted({*_completed(study).dt.floor("D").dropna()})
     if len(days) < 2:
         return []
@@ -334,9 +299,7 @@ def days_of(study: Study) -> list[pd.Timestamp]:
 
 
 def _completed(study: Study) -> pd.Series:
-    """When the last run of each cell began; a cell without a run goes by the last of its
-    dataset.
-    """
+    """When the last run of each cell began; without a run, that of its dataset."""
     if not {"dataset", "method", "start_time"} <= {*study.runs.columns}:
         return pd.Series(dtype="datetime64[ns, UTC]")
     started = study.runs.assign(start_time=pd.to_datetime(study.runs["start_time"], utc=True))
@@ -346,9 +309,8 @@ def _completed(study: Study) -> pd.Series:
 
 
 def _moments(study: Study, each: int) -> list[tuple[str, pd.Series]]:
-    """What each is called, and which cells were complete then: on each day, or when the last run
-    began, that `each` runs before it, and so on.
-    """
+    """What each moment is called, and which cells were complete then: by days, or by `each`
+    runs."""
     done = _completed(study)
     if not each:
         return [(f"{day:%d %b}", done.dt.floor("D") <= day) for day in days_of(study)]
@@ -358,10 +320,8 @@ def _moments(study: Study, each: int) -> list[tuple[str, pd.Series]]:
 
 
 def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
-    """One row a day, or one for `each` so many runs, at most `MOMENTS`: moment, leader, best_set,
-    methods, n_datasets, by the cells that were complete by then, on the datasets that all methods
-    of most datasets had finished.
-    """
+    """One row a day, or for `each` so many runs: who led then, by the cells that were complete, on
+    the datasets that all methods of most datasets had finished."""
     taken = signature(compare).parameters
     options = {k: v for k, v in c.options.items() if k in taken and k != "next_dataset"}
     rows = []

@@ -45,16 +45,7 @@ CHUNK = 1_000_000
 
 @dataclass(frozen=True)
 class Stability:
-    """How sure the fused ranking is: what the functions below find, each when it is asked for.
-
-    Attributes
-    ----------
-    fusion : The ranking.
-    study : What was fused, before its policy for missing values was applied.
-    again : The deciding test, to be made again; None where it cannot be.
-    correlation : Of the measures, as `Correlation.matrix`; None where there is none.
-    n_resamples, seed : Of the random weights.
-    """
+    """How sure the fused ranking is: what the functions below find, each when it is asked for."""
 
     fusion: Fusion
     study: Study
@@ -94,15 +85,8 @@ class Stability:
 
 @dataclass(frozen=True)
 class WeightIntervals:
-    """How far the weight of each measure alone may move.
-
-    Attributes
-    ----------
-    leaders : The methods with the largest mean net flow now; one, unless they tie.
-    table : By measure: weight (mean over datasets); while that lies between weight_low and weight_high, the leaders stay the
-        same; rival_low and rival_high reach the lead there (None where nobody does: 0, or all of
-        the weight). The same with ``order_`` in front for the whole ranking.
-    """  # noqa: E501
+    """How far the weight of each measure alone may move before the leaders (or, with order_ in
+    front, the ranking) change, and who leads beyond."""
 
     leaders: tuple[str, ...]
     table: pd.DataFrame
@@ -111,14 +95,7 @@ class WeightIntervals:
 @dataclass(frozen=True)
 class RankAcceptability:
     """How often each method takes each rank under random weights (SMAA-2, Lahdelma & Salminen
-    2001).
-
-    Attributes
-    ----------
-    acceptability : Methods (in order of the ranking) x ranks 1..m: share of the draws. Methods that tie share the ranks they
-        cover equally, so rows and columns sum to 1.
-    n_resamples, seed : How many weight vectors, from which seed.
-    """  # noqa: E501
+    2001); those that tie share."""
 
     acceptability: pd.DataFrame
     n_resamples: int
@@ -127,15 +104,7 @@ class RankAcceptability:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """The ranking with each method left out in turn, thresholds and weights computed again.
-
-    Attributes
-    ----------
-    ranks : Left-out method x method: overall rank among the others; NaN on the diagonal.
-    reversals : One row a reversal: left_out, ahead, behind. `ahead` is ahead in the full ranking and behind without left_out.
-    winners : By left-out method: who leads then (of several, the first in the study).
-    winner_changes : Left-out method -> new leader, where a method other than the leader is left out and the leader falls behind.
-    """  # noqa: E501
+    """The ranking with each method left out in turn, and the pairs that this turns."""
 
     ranks: pd.DataFrame
     reversals: pd.DataFrame
@@ -145,16 +114,8 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The ranking by one choice of preference function, weights and policy for missing values.
-
-    Attributes
-    ----------
-    varies : "function" (and weights) or "policy".
-    preference, weights, missing : Names; "given" where there is none.
-    chosen : Whether this is what was asked for.
-    ranking : By method: rank, phi, mean_rank; NaN where the policy dropped it.
-    separated : What tells the pairs (better, worse) that are separated; None where nobody asked.
-    """
+    """The ranking by one choice of function, weights and policy; `separated` tells the pairs that
+    the deciding test separates then."""
 
     varies: str
     preference: str
@@ -178,13 +139,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The ranking under other preference functions, weights and policies for missing values.
-
-    Attributes
-    ----------
-    tried : What was asked for, each policy, and each other combination of function and weights.
-    impossible : Policy -> why it gives no ranking.
-    """
+    """The ranking under other functions, weights and policies, and why some give none."""
 
     tried: list[Scenario]
     impossible: dict[str, str]
@@ -196,9 +151,7 @@ class Sensitivity:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a scenario and method: varies, preference, weights, missing, n_datasets, chosen,
-        method, rank, phi, mean_rank.
-        """
+        """One row a scenario and method."""
         names = ("varies", "preference", "weights", "missing", "n_datasets", "chosen")
         tables = [
             one.ranking.reset_index().assign(**{name: getattr(one, name) for name in names})
@@ -208,19 +161,8 @@ class Sensitivity:
 
 
 def weight_intervals(fusion: Fusion) -> WeightIntervals:
-    """How far the weight of each measure may move before the leader, or the order, by mean net flow
-    changes.
-
-    On every dataset the weights move by the same share of the way from where they are to this
-    measure alone, or to the others alone: mean net flows are then lines in that share, so that the
-    intervals are exact. A tie counts: an interval ends at the weight where the smallest move makes
-    the leader another.
-
-    >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
-    >>> found = weight_intervals(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
-    >>> found.leaders, found.table.rival_low["f1"], found.table.weight_low.round(9).to_dict()
-    (('b',), 'a', {'f1': 0.5, 'one_error': 0.0})
-    """  # noqa: E501
+    """The share of the way to one measure alone, or to the others alone, at which mean net flows,
+    which are lines in it, cross: exact intervals. A tie ends one."""
     methods = list(fusion.ranking.index)
     flows, weights = _by_measure(fusion, methods)
     now = np.einsum("dmj,dj->dm", flows, weights)
@@ -259,11 +201,8 @@ _INTERVAL_COLUMNS = [
 
 
 def _first_changes(now: Array, there: Array) -> tuple[tuple[float, float], int | None]:
-    """On the way from flows to others, the shares of it (at most 1) at which the leaders and the
-    order first change, and who leads beyond.
-
-    Methods come best first. Of lines, only neighbours can be the first to cross.
-    """
+    """The shares of the way from flows to others (at most 1) at which the leaders and the order
+    first change, and who leads beyond; methods come best first."""
     lead = np.flatnonzero(_clean(now[0] - now) == 0)
     order = _crossing(now[:-1] - now[1:], there[:-1] - there[1:]).min(initial=1.0)
     share = _crossing(now[lead, None] - now, there[lead, None] - there).min(initial=np.inf)
@@ -276,9 +215,7 @@ def _first_changes(now: Array, there: Array) -> tuple[tuple[float, float], int |
 
 
 def _crossing(now: Array, there: Array) -> Array:
-    """At which share of the way differences, at least zero now, come to zero or leave it; infinity
-    where they do not.
-    """
+    """At which share of the way differences reach or leave zero; infinity where they do not."""
     now = _clean(now)
     there = _clean(there)
     crosses = np.where(now == 0, there != 0, there < 0)
@@ -298,9 +235,7 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
 
 
 def smallest_change(intervals: WeightIntervals) -> pd.Series | None:
-    """The smallest change of one measure's weight, the others rescaled, that costs the leader the
-    lead: measure, weight (mean over datasets), to, change, rival; None where no single weight does.
-    """
+    """The smallest change of one weight, the others rescaled, that costs the leader the lead."""
     moves = [
         {"measure": measure, "weight": row.weight, "to": to, "change": to - row.weight, "rival": by}
         for measure, row in intervals.table.iterrows()
@@ -316,11 +251,7 @@ def rank_acceptability(
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> RankAcceptability:
-    """How often each method takes each overall rank when nothing is known about the weights.
-
-    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked by
-    their mean net flow under it. The fusion's own weights play no part.
-    """
+    """How often each method takes each rank by mean net flow, weights uniform on the simplex."""
     at_least_one(n_resamples, "n_resamples")
     methods = list(fusion.ranking.index)
     measures = fusion.study.measures
@@ -341,12 +272,7 @@ def rank_acceptability(
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:
-    """Whether the order of at least three methods depends on the presence of a third one (rank
-    reversal).
-
-    Each method is left out in turn and everything is computed again: thresholds, weights, flows,
-    ranks. Cells that a policy filled keep their values.
-    """
+    """Whether the order depends on a third method: all is computed again without each."""
     methods = list(fusion.ranking.index)
     if len(methods) < 3:
         raise ValueError(
@@ -381,9 +307,7 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
 
 
 def _turned(before: Array, after: Array) -> tuple[Places, Places]:
-    """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]; row
-    by row.
-    """
+    """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]."""
     least = np.minimum.accumulate(after[::-1])[::-1]
     reach = np.searchsorted(least, np.maximum.accumulate(after)) - np.arange(len(after))
     turned = [
@@ -404,15 +328,8 @@ def sensitivity(
     separates: Callable[[Study, WeighedFlows], list[tuple[str, str]]] | None = None,
     **thresholds: Threshold,
 ) -> Sensitivity:
-    """The ranking under every preference function, under equal and entropy weights, and under every
-    policy for gaps.
-
-    Functions and weights vary under the study's own policy (MissingResultsError where it has none
-    for its empty cells); policies vary under the chosen function and weights. Given thresholds stay
-    with the chosen function; the other functions take their default ones. The options are what was
-    chosen, as in `fuse`. `separates` says which pairs are separated in a completed study with its
-    flows.
-    """
+    """The ranking under every function with equal and entropy weights, and every policy for gaps.
+    Given thresholds stay with the chosen function."""
     chosen: dict[str, Any] = {"preference": preference, "weights": weights, **thresholds}
     chosen["drop_constant"] = drop_constant
     complete = study.complete()
@@ -466,17 +383,7 @@ def first_ranked(rank: pd.Series) -> list[str]:
 
 @dataclass(frozen=True)
 class Survivals:
-    """What the lead survives: that the same method alone leads when everything is computed
-    again.
-
-    Attributes
-    ----------
-    tried : How many other choices of function and weights, or of policy.
-    lost : Those under which the lead is lost or shared.
-    methods : Other methods that were left out, one at a time; None where that takes more methods.
-    lost_methods : Those without which another method leads, and which.
-    rivals : Who leads, alone or beside the leader, where the lead is lost.
-    """
+    """Under which other choices, and without which other methods, the lead is lost or shared."""
 
     tried: int
     lost: list[Scenario]
@@ -497,30 +404,20 @@ def survivals(found: Sensitivity, without: LeaveOneOut | None, leader: str) -> S
 
 @dataclass(frozen=True)
 class Separations:
-    """Which separations stay when one choice is another.
-
-    Attributes
-    ----------
-    stays : Other choices x pairs (better, worse): whether the same test still separates them so; NaN where the choice leaves one
-        of the two out. A choice is (what, which): ("function", "usual, equal"), ("policy",
-        "drop-datasets"), ("filter", "0.8").
-    """  # noqa: E501
+    """Other choices (what, which) x pairs: whether the same test still separates them; NaN where
+    one of the two is gone."""
 
     stays: pd.DataFrame
 
     def of(self, pair: tuple[str, str]) -> tuple[int, int]:
-        """Under how many of the other choices the separation of a pair stays, and how many there
-        are.
-        """
+        """Under how many of the other choices the separation of a pair stays, and of how many."""
         stays = self.stays[pair].to_numpy()
         return int(np.nansum(stays)), int(np.count_nonzero(~np.isnan(stays)))
 
 
 @dataclass(frozen=True)
 class Retest:
-    """The deciding test, which separated these `pairs`, made again on other flows of the same
-    study, with the same options; gaps are left out as before.
-    """
+    """The deciding test made again on other flows of the same study."""
 
     test: Posthoc
     pairs: list[tuple[str, str]]
@@ -550,9 +447,7 @@ def separations(
     fusion: Fusion,
     correlation: pd.DataFrame | None,
 ) -> Separations:
-    """Which pairs stay separated under the scenarios, and with fewer measures by the filter of
-    their `correlation`.
-    """
+    """Which pairs stay separated under the scenarios, and with fewer measures by the filter."""
     pairs = retest.pairs
     variants: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
     for one in sensitivity.scenarios[1:]:
@@ -587,13 +482,8 @@ def needed_by(
     result: MaxTResult,
     fusion: Fusion | None,
 ) -> pd.DataFrame:
-    """How each separation by max-T fares without any one dataset, and without any one other method.
-
-    One row a pair: better, worse; jackknife, the datasets without which its statistic falls below
-    the critical value, brought to the same number of datasets; companions, the methods without
-    which it does, thresholds and weights of the `fusion` computed again (None where that is not
-    asked for, or with very many methods).
-    """
+    """One row a separation by max-T: the datasets, and the other methods, without which its
+    statistic falls below the critical value."""
     pairs = result.significant_pairs
     c = critical(result)
     n = len(flows)
@@ -663,9 +553,7 @@ def collected(
     could_turn: list[str],
     counted: bool,
 ) -> tuple[str, ...]:
-    """What a reader must know, what could turn the answer first; `counted`: missing results are
-    failures.
-    """
+    """What a reader must know, what could turn the answer first."""
     of_training = [note for note in study.notes if note.startswith(TRAINING_DOUBT)]
     unsure = study.unsure("dataset")
     doubts = [*([unsure] if unsure else []), *of_training, *could_turn]
@@ -739,9 +627,7 @@ def leaning(
     made: Made | None,
     counted: bool,
 ) -> list[tuple[str, str]]:
-    """Separated pairs that max-T would not separate without the values that the policy gave to
-    missing results.
-    """
+    """Pairs that max-T separates only with the values that the policy gave to missing results."""
     if made is None or study.missing != "worst" or not (counted or made.test.by_mean_ranks):
         return []
     finished = study.finished().reindex_like(tested.table)
@@ -802,9 +688,8 @@ def _with_equal_weights(fusion: Fusion, made: Made | None, again: Retest | None)
 
 
 def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[Any]) -> list[str]:
-    """Doubts that could turn the answer about all measures together: two methods, what weights
-    favour, what was filled.
-    """
+    """Doubts that could turn the fused answer: two methods, what weights favour, what was
+    filled."""
     doubts = []
     options = fusion.options
     measures = fusion.weights.columns

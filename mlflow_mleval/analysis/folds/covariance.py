@@ -46,11 +46,8 @@ def checked_ratio(ratio: float | None) -> float | None:
 
 
 def variance_factor(n: Any, ratio: float | None = None) -> Any:
-    """The variance of a mean over n folds in variances of a single fold: 1/n + n_test/n_train
-    (Nadeau & Bengio 2003).
-
-    Without a ratio, that of independent values such as datasets, 1/n.
-    """
+    """Variance of a mean over n folds in variances of one: 1/n + n_test/n_train (Nadeau & Bengio
+    2003)."""
     return 1 / n + (ratio or 0.0)
 
 
@@ -92,9 +89,7 @@ def names_of(
 
 
 def two_way(values: Array, paired: bool) -> Array:
-    """What is left of the methods' means, and of the folds' where they pair the methods: one row a
-    (method, fold).
-    """
+    """What is left of the means of methods, and of folds where these pair the methods, by rows."""
     left = values - np.nanmean(values, axis=1, keepdims=True)
     left = (left - np.nanmean(left, axis=0) if paired else left).reshape(-1, values.shape[2])
     return left[~np.isnan(left).any(axis=1)]
@@ -123,13 +118,7 @@ def independent_columns(
     mean: Array,
 ) -> tuple[list[int], dict[Hashable, str]]:
     """Positions of the measures that do not follow from those before them, and why the others were
-    dropped.
-
-    `residuals` are rows x measures with `df` degrees of freedom (as many independent measures
-    exhaust them, so that what follows is no dependence); `size` is the largest absolute value of
-    each measure, far below which variation is noise; a dependence that the tested `mean` does not
-    share is told. ValueError where `dependent` is "error", or none is left.
-    """
+    dropped; ValueError where `dependent` is "error", or none is left."""
     length = np.linalg.norm(residuals, axis=0)
     independent: list[int] = []
     dropped: dict[Hashable, str] = {}
@@ -166,15 +155,9 @@ def solve_pairs(
     mean: Array,
     size: Array,
 ) -> tuple[Array, Array, Ints]:
-    """Of every pair the quadratic form of the mean in the inverse of the residuals' sum of squares
-    and products, and more.
-
-    Modified Gram-Schmidt along the measures, all pairs at once: the condition number is not
-    squared, as it would be by forming the covariance. `residuals` (measures x rows x pairs) and
-    `mean` (measures x pairs) are overwritten; `size` is the largest absolute value of each measure
-    (and pair). Also the inverse times the mean, and the first measure that does not vary or depends
-    on those before it, else -1; with one, the other results mean nothing.
-    """
+    """Of every pair the quadratic form of the mean in the inverse scatter of the residuals
+    (measures x rows x pairs; overwritten), the direction, and the first measure that depends on
+    others, else -1; by Gram-Schmidt, so that no condition number is squared."""
     p, _, n = residuals.shape
     before = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals))
     scale = np.empty((p, n))
@@ -202,9 +185,7 @@ def solve_pairs(
 
 
 def problems(names: Sequence[Hashable], singular: Ints, bad: Bools) -> AnyArray:
-    """By pair why it cannot be tested, for the measure that `solve_pairs` found; empty where it
-    can.
-    """
+    """By pair why it cannot be tested, for the measure that `solve_pairs` found; else empty."""
     texts = [f"{name} does not vary, or follows from the measures before it" for name in names]
     return np.where(bad, np.array(texts, dtype=object)[singular], "")
 
@@ -221,17 +202,8 @@ FEW = 20
 
 @dataclass(frozen=True)
 class MardiaResult:
-    """Mardia's test of multivariate normality.
-
-    Attributes
-    ----------
-    skewness, kurtosis : b₁ and b₂: 0 and p(p + 2) for a normal distribution of p measures, if n is large.
-    skewness_statistic, skewness_df, skewness_pvalue : Chi-square, with the small-sample factor.
-    kurtosis_statistic, kurtosis_pvalue : Standard normal, by the exact mean and variance of b₂; two-sided.
-    statistic, pvalue : That of the two with the smaller p, and twice this p (Bonferroni): small where either is not as if normal.
-    n : Rows that were tested: folds, or methods times folds.
-    dropped : Measures that were left out, and why.
-    """  # noqa: E501
+    """Mardia's test of multivariate normality; `pvalue` is twice the smaller of that of skewness
+    and kurtosis."""
 
     skewness: float
     kurtosis: float

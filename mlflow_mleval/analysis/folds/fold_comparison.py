@@ -97,20 +97,8 @@ FEW_DF = 3
 
 @dataclass(frozen=True)
 class Ordering:
-    """The methods in the order of one measure, and which of them it does not separate.
-
-    Attributes
-    ----------
-    direction : "max" or "min".
-    order : Best mean first.
-    means : By method, in that order.
-    pvalues : Methods x methods in that order: the test of each pair on this measure alone, corrected (Holm) over pairs; NaN where
-        the pair could not be tested.
-    alpha : Level of these tests.
-    groups : Maximal groups that are not separated: the joined ones of the paper's orderings. The test of all measures together is
-        heard first: a pair that it does not separate is not separated by one of them either.
-    letters : The same as letters.
-    """  # noqa: E501
+    """The methods in the order of one measure, and the groups that its tests (Holm) do not
+    separate; a pair that all measures together do not separate is not separated here either."""
 
     measure: str
     direction: str
@@ -124,30 +112,10 @@ class Ordering:
 
 @dataclass(frozen=True, kw_only=True)
 class FoldComparison(PairTests):
-    """What `compare_folds` found.
-
-    Attributes
-    ----------
-    table : One row a pair: the columns of `pairs` (n are the folds that both have; differences and folds won are those of a single
-        measure, NaN where several are tested together; p-values are the headline's, corrected for
-        shared training data); statistic (T²; 5x2: Wilks' lambda), f_statistic; naive_statistic,
-        naive_pvalue, naive_corrected: the paper's test, which is not corrected for it, NaN where it
-        may not be made; carried_by (measures that differ on their own after Holm, joined by ", "; "a combination"
-        where the pair differs but none of them alone; else empty).
-    methods, measures : That were tested; `excluded` lists methods that were not, with the reason.
-    n_folds, n_shared_folds : Folds that any of the methods has, and those that all of them have: MANOVA and Mardia's test stand
-        on the latter, each pair on the folds that its two have.
-    values : Index (method, fold), one column a tested measure.
-    means : Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
-    tests : The headline tests, rows as in `table`.
-    directions : Pairs x measures: the combination on which the pair differs most, of unit length. Weights are per standard deviation
-        of what is left of fold and method, so that measures in other units compare.
-    manova, naive_manova : Of all methods together; None where `refusals` says why.
-    mardia : Whether the residuals look normal.
-    order : The methods by their mean rank over the tested measures, best first.
-    ways : By measure "max" or "min".
-    refusals : Tests that were not made (naive, manova, mardia, pairs), with the reason.
-    """  # noqa: E501
+    """What `compare_folds` found. `table` has the headline's p-values, corrected for shared
+    training data; naive_ is the paper's test, NaN where it may not be made. Means have intervals at
+    1 - alpha, `directions` weights per standard deviation, `refusals` tests that were not made,
+    with the reason."""
 
     unit: ClassVar[str] = "folds"
     beside: ClassVar[tuple[str, ...]] = ("naive_",)
@@ -272,9 +240,7 @@ class FoldComparison(PairTests):
 
     @property
     def folds_of_a_pair(self) -> str:
-        """On how many folds a pair stands that could be tested, in words: "10 folds", "8 to 10
-        folds".
-        """
+        """On how many folds a pair stands that could be tested: "10 folds", "8 to 10 folds"."""
         tested = self.table["pvalue"].notna()
         folds = self.table["n"][tested if tested.any() else slice(None)]
         least = folds.min()
@@ -283,29 +249,20 @@ class FoldComparison(PairTests):
 
     @property
     def n_lost(self) -> int:
-        """How many pairs were not tested because one of the two is among `excluded`; they are not
-        in `pairs`.
-        """
+        """How many pairs were not tested because one of the two is among `excluded`."""
         gone = len({e.name for e in self.excluded if e.kind == "method"})
         return gone * len(self.methods) + gone * (gone - 1) // 2
 
     @property
     def separated(self) -> list[tuple[Hashable, Hashable]]:
-        """The pairs (better, worse) that the headline test separates; of several measures the
-        better mean rank over them decides which one is named first.
-        """
+        """The separated pairs (better, worse), better by the mean rank over the measures."""
         rows = self.ordered[self.ordered["separated"]]
         return list(zip(rows["method_a"], rows["method_b"], strict=True))
 
     @cached_property
     def ordered(self) -> pd.DataFrame:
-        """`table`, the better method by mean rank first: separated ones first, then by p-value.
-
-        Two columns more: `carried`, the measures that carry the difference, with + where the first
-        is better by it and − where the second is, "a combination" where none does alone;
-        `direction`, how the means lie by every measure, for the test says that the two differ, not
-        which is better: "better on all", "better on x, worse on y". Both are empty for other pairs.
-        """
+        """`table`, the better method first, separated ones first, with the measures that carry a
+        difference ("+f1") and its direction ("better on all", "better on x, worse on y")."""
         turned = behind(self.table, self.order)
         table = better_first(self.table, turned).assign(carried="", direction="")
         ahead = np.where(turned[:, None], -self._ahead, self._ahead)
@@ -337,9 +294,7 @@ class FoldComparison(PairTests):
         return (holm(self.tests.single) <= self.alpha) & apart[:, None]
 
     def direction(self, a: str, b: str, named: Callable[[Sequence[str]], str] = ", ".join) -> str:
-        """On which measures a is better than b over the folds that both have, in words; `named`
-        writes the measures.
-        """
+        """On which measures a is better than b over the folds that both have, in words."""
         of_both = self.table[PAIR].isin([a, b]).all(axis=1)
         row = int(np.flatnonzero(of_both)[0])
         sign = 1 if self.table.at[row, "method_a"] == a else -1
@@ -359,20 +314,13 @@ class FoldComparison(PairTests):
 
     @property
     def learned(self) -> LearnedMeasures | None:
-        """The combinations of measures that tell the methods apart best; `tests()` compares the
-        pairs on them.
-        """
+        """The combinations of measures that tell the methods apart best."""
         return None if self.manova is None else self.manova.learned
 
     @cached_property
     def posthoc(self) -> pd.DataFrame:
-        """By pair and measure: method_a, method_b, measure, mean_difference, pvalue,
-        pvalue_corrected, significant, better.
-
-        Univariate tests with Holm's correction over the measures of a pair. They say where a
-        difference sits that the pair's multivariate test found: only of pairs that it separates is
-        any significant. better is empty where this measure does not differ.
-        """
+        """By pair and measure: univariate tests, Holm over the measures of a pair; significant only
+        of pairs that the multivariate test separates."""
         p = len(self.measures)
         a, b = (np.repeat(self.table[name].to_numpy(dtype=object), p) for name in PAIR)
         significant = self._significant.ravel()
@@ -390,19 +338,12 @@ class FoldComparison(PairTests):
 
     @property
     def learned_tests(self) -> pd.DataFrame | None:
-        """Every pair on every learned measure, with p-values that allow for the choice of the
-        direction.
-        """
+        """Every pair on every learned measure, with p-values that allow for the choice."""
         return None if self.learned is None else self.learned.tests(self.alpha)
 
     def permutation(self, seed: int = 0) -> pd.DataFrame:
-        """Every pair again without a normal distribution: method_a, method_b, pvalue,
-        pvalue_corrected (Holm), significant.
-
-        The methods are swapped fold by fold. The smallest p is 2 / 2^folds, and shared training
-        data are not corrected for: a ValueError where the folds are not paired, or not those of one
-        cross-validation.
-        """
+        """Every pair again without a normal distribution: the methods are swapped fold by fold.
+        ValueError where folds are not paired, or not those of one cross-validation."""
         if reason := self.refusals.get("naive") or (
             "" if self.paired else "the folds are not paired"
         ):
@@ -575,11 +516,8 @@ def _tested(
     paired: bool,
     dependent: str,
 ) -> tuple[PairNumbers, list[int], dict[Hashable, str]]:
-    """The headline tests of all pairs, each on the folds that both have; the columns of the tested
-    measures, and why others were dropped.
-
-    The pairs that share most folds say which measures are independent and by which test.
-    """
+    """The headline tests of all pairs, each on the folds that both have; the tested columns, and
+    why others were dropped. The pairs that share most folds say by which test."""
     main = sharings[0]
     five = main.how.kind == "5x2" and paired
     members = np.unique([main.first, main.second])
@@ -625,9 +563,8 @@ def _together(
     ratio: float | None,
     refusals: dict[str, str],
 ) -> dict[str, Any]:
-    """MANOVA and Mardia's test of all methods on the folds that all have; why there are none goes
-    to `refusals`.
-    """
+    """MANOVA and Mardia's test on the folds that all have; why there are none goes to
+    `refusals`."""
     if values.shape[1] < 2:
         few = f"all methods together have {count(values.shape[1], 'fold')} in common"
         refusals |= {"mardia": few, "manova": refusals.get("manova", few)}
@@ -660,8 +597,7 @@ def _table(
     alike: list[str],
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of `FoldComparison.table`, not yet corrected, and the doubts about them as
-    sentences; those that all share are `alike`.
-    """
+    sentences."""
     n, p = tests.single.shape
     in_common = np.empty(n, dtype=np.int64)
     scale = np.full(n, np.nan)
@@ -712,9 +648,7 @@ def _differences(
     tests: PairNumbers,
     alpha: float,
 ) -> dict[str, Any]:
-    """By pair, of a single measure: the difference with its interval, and folds won, tied and
-    lost.
-    """
+    """By pair, of a single measure: the difference with its interval, folds won, tied, lost."""
     names = ("difference", "low", "high", "wins", "ties", "losses")
     if len(ways) > 1:
         return dict.fromkeys(names, np.nan)
@@ -756,9 +690,7 @@ def _in_words(
 
 
 def _means(values: Array, hows: Sequence[Protocol], alpha: float) -> dict[str, Array]:
-    """Means over folds, methods x measures, with Student's intervals, whose variance is corrected
-    for shared training data.
-    """
+    """Means over folds, methods x measures, with Student's intervals, their variance corrected."""
     n = (~np.isnan(values)).sum(axis=1)
     mean = np.nanmean(values, axis=1)
     sd = np.nanstd(values, axis=1, ddof=1)
@@ -824,9 +756,7 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _nearly(left: Array, names: Sequence[str]) -> str:
-    """Which measures nearly follow from those before them, as rounded values of dependent ones do,
-    by what is left of fold and method; else empty.
-    """
+    """Which measures nearly follow from those before them, as rounded values do; else empty."""
     own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
     near = _where(own < NEARLY, names)
     if not near:
@@ -876,12 +806,7 @@ def _disagreement(
 
 
 def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
-    """How many pairs could not be tested, and for what, as the end of a sentence; empty where all
-    could.
-
-    >>> lost_pairs([])
-    ''
-    """
+    """How many pairs could not be tested, and for what, as the end of a sentence; or empty."""
     comparisons = list(comparisons)
     reasons = {why for one in comparisons for why in one.untested}
     total = sum(sum(one.untested.values()) + one.n_lost for one in comparisons)

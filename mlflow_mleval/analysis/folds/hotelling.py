@@ -36,19 +36,8 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class HotellingResult:
-    """Hotelling's T-squared test of two methods.
-
-    Attributes
-    ----------
-    statistic : T-squared; with `ratio` divided by 1 + folds · ratio.
-    f_statistic, df : The same as an F, and its degrees of freedom.
-    mean_difference : By measure: mean of the first method minus that of the second.
-    direction : Weights of the combination of measures on which the methods differ most, per unit of each measure.
-    scaled_direction : The same per standard deviation of each measure's differences: comparable between measures.
-    posthoc : By measure: mean_difference, low and high (its interval at 1 - alpha, not corrected), statistic (Student's t),
-        pvalue, pvalue_corrected (Holm, over measures), significant.
-    measures : That were tested; `dropped` maps those that were left out to the reason.
-    """  # noqa: E501
+    """Hotelling's T-squared test of two methods. `scaled_direction` is per standard deviation;
+    intervals of `posthoc` are not corrected, its p-values by Holm."""
 
     statistic: float
     f_statistic: float
@@ -215,11 +204,7 @@ def hotelling(
 
 
 def _swap_pvalue(difference: Array, seed: int) -> float:
-    """Share of the swaps of methods within folds with a T-squared at least as large.
-
-    The sum of squares and products about zero is the same for all swaps, and T-squared grows with
-    the mean's length in its terms.
-    """
+    """Share of the swaps of methods within folds with a T-squared at least as large."""
     if not difference.any():
         return 1.0
     base = np.linalg.svd(difference / np.abs(difference).max(axis=0), full_matrices=False)[0]
@@ -227,11 +212,7 @@ def _swap_pvalue(difference: Array, seed: int) -> float:
 
 
 class PairNumbers(NamedTuple):
-    """What a test finds, one row a pair: its statistic as such and as an F, the degrees of freedom
-    of the covariances; and pairs x measures: differences of means, weights of the combination on
-    which the two differ most, standard errors and p-values of single measures. NaN where there is
-    a problem.
-    """
+    """What a test finds, one row a pair, and pairs x measures; NaN where there is a problem."""
 
     statistic: Array
     f_statistic: Array
@@ -252,9 +233,8 @@ def t2_of_pairs(
     ratio: float | None = None,
     paired: bool = True,
 ) -> PairNumbers:
-    """Hotelling's T-squared of pairs, by the positions of their methods in values methods x folds x
-    measures.
-    """
+    """T-squared of pairs, by the positions of their methods in values methods x folds x
+    measures."""
     _, n_folds, p = values.shape
     samples = 1 if paired else 2
     df = samples * (n_folds - 1)
@@ -357,21 +337,8 @@ def f_of_pairs(
 
 @dataclass(frozen=True)
 class FoldTests:
-    """Tests of every pair of methods over folds, on several measures together.
-
-    Attributes
-    ----------
-    table : One row a pair: method_a, method_b, statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
-        over the pairs that could be tested), significant, problem (why the pair could not be
-        tested, else empty; its numbers are then NaN).
-    differences, directions : Pairs x measures, rows as in `table`: mean of a minus mean of b; weights of the combination on which
-        they differ most.
-    posthoc_pvalues : Pairs x measures: Student's t tests (5x2: Alpaydın's F test) of each measure, not corrected; NaN where
-        neither value varies but the means differ.
-    posthoc_corrected : The same with Holm's correction over the measures of a pair: where a difference sits.
-    df : Degrees of freedom of the F.
-    methods, measures : That were tested; `dropped` maps measures that were left out to the reason.
-    """  # noqa: E501
+    """Tests of every pair over folds, on several measures together: p-values by Holm over the
+    pairs, those of single measures over the measures of a pair."""
 
     table: pd.DataFrame
     differences: pd.DataFrame
@@ -514,9 +481,8 @@ def _fold_tests(
 
 
 def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, float, Any]:
-    """F, its two degrees of freedom and p-value of Wilks' lambda with p measures, q and v degrees
-    of freedom (Rao 1951).
-    """
+    """F, degrees of freedom and p-value of Wilks' lambda with p measures, q and v degrees (Rao
+    1951)."""
     square = p * p + q * q - 5
     t = np.sqrt((p * p * q * q - 4) / square) if square > 0 else 1.0
     df1 = p * q

@@ -29,20 +29,8 @@ _F = ["f_statistic", "df_numerator", "df_denominator", "pvalue"]
 
 @dataclass(frozen=True)
 class LearnedMeasures:
-    """Linear combinations of measures that tell the methods apart best: the eigenvectors of E⁻¹H.
-
-    Attributes
-    ----------
-    weights : Measures x learned measures (M1, M2 ..): of unit length, as the paper prints them; the largest weight is positive.
-    scaled_weights : The same times each measure's residual standard deviation, of unit length: comparable between measures of
-        other units.
-    eigenvalues, shares : By learned measure; shares of their sum are the importance.
-    dimensions : By learned measure: Wilks' lambda of it and all after it, f_statistic, df_numerator, df_denominator, pvalue.
-        Valid although the directions are learned from the same folds: so many dimensions differ.
-    projections : Index (method, fold), one column a learned measure.
-    ratio : As in the MANOVA.
-    paired : Whether the folds pair the methods.
-    """  # noqa: E501
+    """Linear combinations that tell the methods apart best: the eigenvectors of E⁻¹H, their shares,
+    and of each with all after it Wilks' lambda."""
 
     weights: pd.DataFrame
     scaled_weights: pd.DataFrame
@@ -54,15 +42,8 @@ class LearnedMeasures:
     paired: bool
 
     def tests(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Tests of every pair of methods on every learned measure.
-
-        The directions come from the folds that are tested, so that Student's p (the paper's) is too
-        small. `pvalue` refers t² to Hotelling's T² with all measures, and so holds for any
-        direction, however it was chosen.
-
-        Columns learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue,
-        pvalue_corrected (Holm, over the pairs of the learned measure), significant.
-        """
+        """Tests of every pair on every learned measure. `pvalue` refers t² to T² with all measures,
+        for the directions come from the same folds; `pvalue_naive` is the paper's."""
         methods = self.projections.index.unique(level=0)
         values = self.projections.to_numpy().reshape(len(methods), -1, self.weights.shape[1])
         parts = []
@@ -95,21 +76,8 @@ class LearnedMeasures:
 
 @dataclass(frozen=True)
 class ManovaResult:
-    """Multivariate analysis of variance of methods over folds.
-
-    Attributes
-    ----------
-    statistic : Wilks' lambda, between 0 and 1: small where the methods differ.
-    pvalue : By `approximation`.
-    f_statistic, df : Rao's F; with approximation "chi2" the chi-square and (its degrees of freedom, inf).
-    table : Rows wilks, pillai, hotelling_lawley, roy: statistic, f_statistic, df_numerator, df_denominator, pvalue. Roy's p is a
-        lower bound.
-    between, within : The matrices H (with `ratio` divided by 1 + folds · ratio) and E, measures x measures.
-    univariate : By measure, the analysis of variance of it alone: f_statistic, df_numerator, df_denominator, pvalue,
-        pvalue_corrected (Holm).
-    measures : That were tested; `dropped` maps measures that were left out to the reason.
-    design : "blocked" or "one-way".
-    """  # noqa: E501
+    """Multivariate analysis of variance of methods over folds: four statistics, the matrices H and
+    E, each measure alone, and what it learns. Roy's p is a lower bound."""
 
     statistic: float
     pvalue: float
@@ -266,11 +234,7 @@ def manova(
 
 def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
     """Eigenvalues of E⁻¹H, largest first, and its eigenvectors as columns, from the factors of E
-    and H.
-
-    The measures are brought to one scale first, and the singular values of the whitened means
-    taken, so that nothing is squared.
-    """
+    and H, so that nothing is squared."""
     scale = np.linalg.norm(residuals, axis=0)
     root = np.asarray(np.linalg.qr(residuals / scale, mode="r"))
     white = np.linalg.solve(root.T, (means / scale).T)
@@ -310,9 +274,7 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
 
 
 def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> list[str]:
-    """What to tell where one method scatters much more over folds than another, more than chance
-    would have it.
-    """
+    """What to tell where one method scatters much more over folds than another."""
     n = len(methods)
     p = residuals.shape[1]
     by_method = (np.linalg.qr(residuals)[0].reshape(n, -1) ** 2).sum(axis=1)

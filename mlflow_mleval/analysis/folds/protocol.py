@@ -32,17 +32,8 @@ UNPAIRED = "the folds of these two are not the same (their split digests differ)
 
 @dataclass(frozen=True)
 class Protocol:
-    """How R folds came about.
-
-    Attributes
-    ----------
-    kind : "k-fold", one cross-validation; "repeated", several with new splits; "resampled", random splits (or training sets of
-        other sizes); "5x2", five times twofold; or "independent", training sets without anything in
-        common.
-    ratio : n_test / n_train of a fold, which corrects the tests; None for independent folds.
-    known : False where it was assumed, for nothing was recorded.
-    reason : What it was recognised by, in a sentence.
-    """  # noqa: E501
+    """How R folds came about: "k-fold", "repeated", "resampled", "5x2" or "independent"; n_test /
+    n_train of a fold; whether that is known, and by what."""
 
     kind: str
     n_folds: int
@@ -62,18 +53,14 @@ class Protocol:
 
     @property
     def headline_ratio(self) -> float | None:
-        """The ratio that corrects the headline tests: twice n_test / n_train where folds test the
-        same instances again.
-        """
+        """What corrects the headline: twice the ratio where folds test the same instances again."""
         return (
             2 * self.ratio if self.ratio and self.kind in ("repeated", "resampled") else self.ratio
         )
 
     @property
     def caution(self) -> str:
-        """How far even the corrected tests err in simulations, and what helps; empty where they do
-        not.
-        """
+        """How far even the corrected tests err in simulations; empty where they do not."""
         if self.kind in ("k-fold", "independent"):
             return ""
         if self.kind == "5x2":
@@ -105,17 +92,8 @@ def protocol_of(
     kind: str | None = None,
     ratio: float | None = None,
 ) -> Protocol:
-    """Recognise how folds came about from the sizes of their parts (of each fold, or of all alike),
-    or take what is declared.
-
-    ValueError for an unknown kind, one whose ratio is not known, or sizes that do not fit the
-    number of folds.
-
-    >>> protocol_of(10, 90, 10).kind, protocol_of(30, 90, 10).kind, protocol_of(10, 50, 50).kind, protocol_of(10, 70, 30).kind
-    ('k-fold', 'repeated', '5x2', 'resampled')
-    >>> protocol_of(10).known
-    False
-    """  # noqa: E501
+    """Recognise how folds came about from the sizes of their parts (of each, or of all alike), or
+    take what is declared; ValueError where these do not fit."""
     if kind is not None:
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
@@ -154,9 +132,7 @@ def _sizes(n_folds: int, value: ArrayLike, name: str) -> AnyArray:
 
 
 def _recognised(train: AnyArray, test: AnyArray, exact: bool) -> Protocol:
-    """How folds of these sizes came about; `exact`: every fold's is known, not only a rounded
-    one.
-    """
+    """How folds of these sizes came about; `exact`: every fold's is known, not a rounded one."""
     n_folds = len(test)
     total = (train + test).mean()
     covered = float(test.sum() / total)
@@ -180,16 +156,12 @@ def _recognised(train: AnyArray, test: AnyArray, exact: bool) -> Protocol:
 
 
 def widest(protocols: Sequence[Protocol]) -> Protocol:
-    """The protocol that asks for most caution: the one with the largest ratio, repeated before
-    single.
-    """
+    """The protocol that asks for most caution: repeated before single, the largest ratio."""
     return max(protocols, key=lambda p: (bool(p.naive_refused), p.ratio or 0.0))
 
 
 def runs_of(runs: pd.DataFrame, dataset: str, methods: Sequence[str]) -> pd.DataFrame:
-    """The rows of `Study.runs` of some methods on a dataset, by method; without rows where nothing
-    is known.
-    """
+    """The rows of `Study.runs` of some methods on a dataset, by method."""
     if not {"dataset", "method"} <= {*runs.columns}:
         return pd.DataFrame()
     runs = runs[(runs["dataset"] == dataset) & runs["method"].isin(methods)]
@@ -203,16 +175,7 @@ def recorded_protocol(
     ratio: float | None = None,
 ) -> tuple[Protocol, list[str]]:
     """How the folds came about: the most cautious of what the runs say, or what was declared; and
-    notes.
-
-    `runs` are as `runs_of` returns them, `kind` and `ratio` as in `protocol_of`. The notes tell
-    what is not known, and where methods differ.
-
-    >>> runs = pd.DataFrame({"n_train": [90, 80], "n_test": [10, 20]}, index=["BR", "CC"])
-    >>> how, notes = recorded_protocol(runs, 10)
-    >>> how.ratio, notes[-1]
-    (0.25, 'The methods were trained on parts of different sizes; the widest correction is used (0.25).')
-    """  # noqa: E501
+    notes of what is not known."""
     recorded = zip(*(runs.get(name, []) for name in ("n_train", "n_test")), strict=False)
     sizes = {tuple(map(_frozen, pair)) for pair in recorded}
     sizes = {pair for pair in sizes if None not in pair} or {(None, None)}
@@ -232,16 +195,8 @@ def unpaired(
     runs: pd.DataFrame,
     methods: Sequence[str],
 ) -> tuple[Bools | None, list[str]]:
-    """Which pairs of methods have folds that are known to differ, for their split digests do; and
-    of how many it is not known.
-
-    `runs` are as `runs_of` returns them; pairs are in the order of
-    ``numpy.triu_indices(len(methods), 1)``, None where none differs.
-
-    >>> runs = pd.DataFrame({"split_digest": ["x", "x", "y"]}, index=["BR", "CC", "LP"])
-    >>> unpaired(runs, ["BR", "CC", "LP"])[0].tolist()
-    [False, True, True]
-    """
+    """Which pairs of methods have folds whose split digests differ (None where none does), in the
+    order of ``numpy.triu_indices``; and of how many that is not known."""
     recorded = runs["split_digest"].fillna("").to_dict() if "split_digest" in runs else {}
     digests = np.array([recorded.get(name, "") for name in methods], dtype=object)
     first, second = np.triu_indices(len(methods), 1)
@@ -257,9 +212,7 @@ def unpaired(
 
 
 def _frozen(sizes: object) -> Any:
-    """Sizes as something that can be compared: a number, a tuple, or None for what is missing or
-    empty.
-    """
+    """Sizes as something that can be compared; None for what is missing or empty."""
     if isinstance(sizes, (list, tuple, np.ndarray)):
         return tuple(sizes) or None
     return None if pd.isna(sizes) else sizes
@@ -295,12 +248,7 @@ LEVEL = 0.01
 
 def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float] | None:
     """What scatters most between folds (index: method, fold), and how likely that is under fixed
-    models; None where unknown.
-
-    With tp, fp, fn and tn the number of predicted positives, given how many are positive; of
-    several labels, decisions of an instance count as one, which errs towards silence. Else means
-    over instances.
-    """
+    models; None where unknown."""
     if not n_test:
         return None
     if {*COUNTS} <= {*folds.columns}:
@@ -338,18 +286,8 @@ def _tail(residual: Array, variance: Array) -> float:
 
 @dataclass(frozen=True)
 class FoldStatistics:
-    """Several measures of one method over R folds.
-
-    Attributes
-    ----------
-    table : One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean at .95,
-        and ``corrected_low`` and ``corrected_high``, which allow for training data that the folds
-        share; ``low`` and ``high`` do not, and are too narrow for cross-validation.
-    n_folds : R.
-    test_to_train : Ratio of the sizes of test and training part that the corrected intervals use.
-    left_out : Measures without a value in some fold.
-    warnings : What a reader of the intervals must know.
-    """  # noqa: E501
+    """Several measures of one method over R folds; corrected_low and corrected_high allow for
+    shared training data, low and high do not."""
 
     table: pd.DataFrame
     n_folds: int
@@ -377,13 +315,8 @@ def fold_statistics(
     *,
     test_to_train: float | None = None,
 ) -> FoldStatistics:
-    """Means and intervals of the measures of one method over folds (R x measures, R >= 2).
-
-    The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones
-    multiply the variance of the mean by 1 + R * test_to_train (Nadeau & Bengio 2003), because
-    training parts overlap; by default that is 1 / (R - 1), which is right for one R-fold
-    cross-validation.
-    """
+    """Means and Student's intervals of one method over folds (R x measures), plain and corrected
+    (Nadeau & Bengio 2003), by default for one R-fold cross-validation."""
     n = len(folds)
     if n < 2:
         raise ValueError(
@@ -421,15 +354,7 @@ FEW_SHARED = "they have fewer than two folds in common"
 
 @dataclass(frozen=True)
 class Sharing:
-    """Pairs of methods that share the same folds.
-
-    Attributes
-    ----------
-    rows : Their positions among the pairs of all methods, as ``numpy.triu_indices`` orders them.
-    first, second : The positions of either method.
-    folds : Which folds both have; `n`, how many.
-    how : How these came about.
-    """
+    """Pairs of methods that share the same folds, by their rows in ``numpy.triu_indices``."""
 
     rows: Ints
     first: Ints
@@ -441,16 +366,7 @@ class Sharing:
 
 @dataclass(frozen=True)
 class SharedFolds:
-    """The folds of some methods on a dataset.
-
-    Attributes
-    ----------
-    methods : Those that share at least two folds with another one; `excluded` has the others, and why.
-    folds : All folds that any of them has.
-    whole : Methods x folds: where a method has every value.
-    recorded : By method, how many folds have any value.
-    notes : What a reader must know of them.
-    """  # noqa: E501
+    """The folds of some methods on a dataset; `whole` says where a method has every value."""
 
     methods: list[str]
     folds: list[Hashable]
@@ -480,12 +396,8 @@ class SharedFolds:
         kind: str | None = None,
         ratio: float | None = None,
     ) -> tuple[list[Protocol], list[str]]:
-        """How the folds of each method came about, and notes; `runs`, `kind` and `ratio` are as in
-        `recorded_protocol`, of all methods with the same folds together.
-
-        Where no sizes are recorded, folds count as a cross-validation of as many folds. Those that
-        look resampled, but are part of another method's cross-validation, came about as that did.
-        """
+        """How the folds of each method came about, and notes. What looks resampled, but is part of
+        another method's cross-validation, came about as that did."""
         keys = [(tuple(row), int(n)) for row, n in zip(self.whole, self.recorded, strict=True)]
         found = {}
         for key in sorted(set(keys)):
@@ -512,9 +424,7 @@ class SharedFolds:
         return [hows[key] for key in keys], list(dict.fromkeys(notes))
 
     def sharings(self, hows: Sequence[Protocol]) -> list[Sharing]:
-        """The pairs by the folds that they share, those with most folds first; `hows` are those of
-        the methods.
-        """
+        """The pairs by the folds that they share, those with most folds first."""
         keys = np.column_stack([self.whole, self.recorded])
         which = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         first, second = np.triu_indices(len(self.methods), 1)
@@ -536,9 +446,8 @@ class SharedFolds:
 def _part_of(
     single: Iterable[tuple[Sequence[bool], Protocol]], whole: Sequence[bool], how: Protocol
 ) -> Protocol:
-    """How folds that look resampled came about: as the first single cross-validation that has all
-    of them does, by the same ratio.
-    """
+    """How folds that look resampled came about: as the single cross-validation that has
+    them all."""
     for theirs, other in single:
         alike = np.isclose(other.ratio or 0.0, how.ratio or 0.0, rtol=0.05)
         if alike and np.greater_equal(theirs, whole).all():
@@ -547,14 +456,8 @@ def _part_of(
 
 
 def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -> SharedFolds:
-    """What the methods of a frame (index: method, fold) share; `asked` are methods that should have
-    folds, too.
-
-    Raises
-    ------
-    IncomparableRunsError
-        No two methods share two folds.
-    """
+    """What the methods of a frame (index: method, fold) share; `asked` should have folds, too.
+    IncomparableRunsError where no two methods share two folds."""
     i, methods = pd.factorize(frame.index.get_level_values(0))
     j, folds = pd.factorize(frame.index.get_level_values(1), sort=True)
     whole = np.zeros((len(methods), len(folds)), dtype=bool)

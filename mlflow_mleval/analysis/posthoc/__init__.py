@@ -38,9 +38,8 @@ def tests() -> list[Posthoc]:
 
 
 def make(tested: Tested, asked: str) -> list[Made]:
-    """The tests that apply: those that are always made, and the one that is asked for; ValueError
-    where that does not apply.
-    """
+    """The tests that are always made, and the one that is asked for; ValueError where it does not
+    apply."""
     from mlflow_mleval.analysis.posthoc.description import Made
 
     chosen = [

@@ -17,18 +17,8 @@ from mlflow_mleval.analysis.pairs import pair_matrix
 
 @dataclass(frozen=True)
 class Tested:
-    """What a post-hoc test may use.
-
-    Attributes
-    ----------
-    table : Datasets x methods: what is compared, larger is better; NaN where a method has no result that tests of pairs count.
-    ranks : Its ranks, 1 is best; gaps are filled.
-    flows : The table as net flows, which datasets measure on one scale.
-    control : Compare all others with this method only.
-    correction : For the number of pairs, where the test leaves a choice: "holm", "bonferroni" or "none".
-    seed : Of what is random.
-    most : Statistics that are computed at most, pairs times random sign changes: half a minute.
-    """  # noqa: E501
+    """What a post-hoc test may use: datasets x methods, larger is better (NaN where tests of pairs
+    count no result); `most` statistics at most, pairs times sign changes."""
 
     table: pd.DataFrame
     ranks: pd.DataFrame
@@ -54,9 +44,7 @@ class PairsTested:
 
     @property
     def pvalues(self) -> pd.DataFrame:
-        """Methods x methods: p-values, corrected for the number of pairs; NaN where the pair is not
-        compared.
-        """
+        """Methods x methods: corrected p-values; NaN where the pair is not compared."""
         rows = self.table
         matrix = pair_matrix(
             self.methods,
@@ -82,10 +70,7 @@ class PairsTested:
 
 
 class Posthoc(ABC):
-    """A test of pairs of methods over datasets.
-
-    Its results have `alpha`, `significant_pairs` (better, worse) and `warnings`.
-    """
+    """A test of pairs of methods over datasets; results have alpha, significant_pairs, warnings."""
 
     #: The test, as JSON names it.
     name: ClassVar[str]
@@ -121,9 +106,7 @@ class Posthoc(ABC):
         """The result."""
 
     def pvalues(self, result: Any) -> pd.DataFrame:
-        """Methods x methods: p-values, corrected for the number of pairs; NaN for pairs that are
-        not compared.
-        """
+        """Methods x methods: corrected p-values; NaN where the pair is not compared."""
         return result.pvalues
 
     def doubts(self, result: Any) -> tuple[str, ...]:
@@ -131,21 +114,17 @@ class Posthoc(ABC):
         return result.warnings
 
     def possible(self, result: Any) -> str:
-        """What it could show at all with so many datasets and methods, in a sentence; empty where
-        that is no question.
-        """
+        """What it could show at all with so many datasets and methods; empty where that is no
+        question."""
         return ""
 
     def unable(self, result: Any) -> str:
-        """That it could not reject anything, whatever the values, and what that would take; empty
-        where it could.
-        """
+        """That it could not reject anything, and what that would take; empty where it could."""
         return ""
 
     def critical_difference(self, result: Any) -> float | None:
-        """The difference of mean ranks from which a pair is separated; None where there is no such
-        thing.
-        """
+        """The difference of mean ranks from which a pair is separated; None without such a
+        thing."""
         return None
 
     @abstractmethod
@@ -174,7 +153,6 @@ class Made(NamedTuple):
 
     @property
     def critical_difference(self) -> float | None:
-        """The difference of mean ranks from which a pair is separated; None where there is no such
-        thing.
-        """
+        """The difference of mean ranks from which a pair is separated; None without such a
+        thing."""
         return self.test.critical_difference(self.result)

@@ -29,18 +29,9 @@ MANY = 2_000
 
 @dataclass(frozen=True)
 class MaxTResult(PairsTested):
-    """Pairs of methods by step-down max-T.
-
-    Attributes
-    ----------
-    table : One row a pair. method_a, method_b; n (datasets on which both have a value); mean_difference (positive where a is
-        better) with low and high, which hold for all pairs together and exclude 0 where the pair is significant; statistic (|Σd| / √Σd²); pvalue (of the pair by itself), pvalue_corrected (over all
-        pairs), significant.
-    control : Method b of all pairs, if one was given.
-    exact : Whether all sign changes were made.
-    n_resamples : Sign changes that were made, opposite ones counted once; the one that changes nothing among them.
-    seed : Of the random ones; None where all were made.
-    """  # noqa: E501
+    """Pairs by step-down max-T; low and high of a difference hold for all pairs together and
+    exclude 0 where the pair is significant. `exact`: all sign changes were made, opposite ones
+    once."""
 
     exact: bool
     n_resamples: int
@@ -49,18 +40,12 @@ class MaxTResult(PairsTested):
 
     @property
     def datasets_needed(self) -> int:
-        """The least number of datasets with which a pair, or any number of pairs, could be
-        separated.
-        """
+        """The least number of datasets with which any number of pairs could be separated."""
         return datasets_needed(self.alpha)
 
 
 def datasets_needed(alpha: float) -> int:
-    """The least number D of datasets with 2 / 2^D ≤ alpha.
-
-    >>> datasets_needed(0.05), datasets_needed(0.01)
-    (6, 8)
-    """
+    """The least number D of datasets with 2 / 2^D ≤ alpha."""
     return max(2, ceil(1 - log2(alpha)))
 
 
@@ -168,9 +153,7 @@ def max_t(
 
 
 class _Differences:
-    """Differences of pairs of rows of `by_method`, pairs x datasets, made when they are asked for:
-    there are very many.
-    """
+    """Differences of rows, pairs x datasets, made when they are asked for: there are very many."""
 
     def __init__(self, by_method: AnyArray, a: AnyArray, b: AnyArray) -> None:
         self.shape = len(a), by_method.shape[1]
@@ -191,17 +174,8 @@ def level_of_a_pair(
     control: Hashable | None = None,
     seed: int = 0,
 ) -> float:
-    r"""The level that step-down max-T leaves for one pair while all others are still to be tested.
-
-    It is that of the largest :math:`|\sum_i z_i d_i| / \sqrt{\sum_i d_i^2}` over all pairs, z
-    standard normal and the same for all pairs: what changes of sign come to with many datasets.
-    Correlated pairs leave more of alpha than their number says.
-
-    >>> rng = np.random.default_rng(0)
-    >>> level = level_of_a_pair(pd.DataFrame(rng.normal(size=(20, 5))))
-    >>> 0.05 / 10 < level < 0.05
-    True
-    """
+    """The level that max-T leaves for one pair while all others are still to be tested: that of the
+    largest statistic over all pairs under normal weights of datasets."""
     values = flows.to_numpy()
     a, b = pair_positions(flows, control)
     if len(a) == 1 or len(a) > MANY:
@@ -219,13 +193,8 @@ def level_of_a_pair(
 
 
 def half_widths(flows: pd.DataFrame, result: MaxTResult) -> AnyArray:
-    """By column, half-widths of intervals around the means that overlap about where max-T does not
-    separate two methods.
-
-    A pair is separated where its statistic exceeds c, that is where its mean difference exceeds
-    c s / √(n - c²), s the standard deviation with n below. The least squares of w_a + w_b from
-    these bounds over all pairs have a closed form.
-    """
+    """By column, half-widths around the means that overlap about where max-T does not separate:
+    least squares of w_a + w_b from c s / √(n - c²) over all pairs, in closed form."""
     values = flows.to_numpy()
     m = flows.shape[1]
     a, b = np.triu_indices(m, 1)
@@ -243,9 +212,8 @@ def half_widths(flows: pd.DataFrame, result: MaxTResult) -> AnyArray:
 
 
 def critical(result: MaxTResult) -> float:
-    """A statistic above those of all pairs that are not separated and below all others; within
-    that, the normal quantile at the level that Bonferroni would leave.
-    """
+    """A statistic above those that are not separated and below all others, as near as may be to
+    Bonferroni's."""
     statistic = result.table["statistic"]
     apart = result.table["significant"]
     bonferroni = -special.ndtri(result.alpha / 2 / result.n_comparisons)
@@ -322,11 +290,7 @@ class MaxT(Posthoc):
 
 
 class OverRepeats(MaxT):
-    """The same by sign changes of blocks, one a repeat of a dataset: where datasets are so few that
-    changes of whole ones separate nothing.
-
-    It is told how many datasets there are, and whether the repeats of each share their split.
-    """
+    """The same by sign changes of blocks, one a repeat of a dataset, where datasets are too few."""
 
     name = asked = over = "repeats"
     title = "Step-down max-T over repeats"

@@ -25,15 +25,8 @@ RANGE_MAX = 50.0
 
 @dataclass(frozen=True)
 class NemenyiResult:
-    """Differences of mean ranks, over all pairs (Nemenyi) or against a control (Bonferroni-Dunn).
-
-    Attributes
-    ----------
-    critical_difference : Mean ranks that differ by at least this much are significantly different at `alpha`.
-    pvalues : Methods x methods, corrected for the number of comparisons; NaN where the pair is not compared.
-    mean_ranks : 1 is best.
-    control : The method that all others are compared with; None for all pairs.
-    """  # noqa: E501
+    """Differences of mean ranks, over all pairs (Nemenyi) or against a control
+    (Bonferroni-Dunn)."""
 
     critical_difference: float
     pvalues: pd.DataFrame
@@ -59,14 +52,8 @@ class NemenyiResult:
 
 
 def range_sf(q: ArrayLike, m: int) -> AnyArray:
-    r"""Chance that the range of m independent standard normals exceeds q: the studentised range at
-    infinite degrees.
-
-    :math:`m \int \varphi(z) \{\Phi(z)^{m-1} - [\Phi(z) - \Phi(z-q)]^{m-1}\} dz` by the trapezoidal
-    rule, which converges exponentially here; nothing cancels, so small tails keep their digits.
-    Many values are interpolated (degree 7, step 0.02, in the logarithm). Both agree with the
-    integral to 1e-11 relative.
-    """
+    """Chance that the range of m standard normals exceeds q, to 1e-11 relative: by the trapezoidal
+    rule, small tails keeping their digits; many values are interpolated."""
     at = np.abs(np.asarray(q, dtype=float))
     top = min(float(at.max(initial=0.0)), RANGE_MAX)
     knots = np.arange(0.0, top + 10 * RANGE_STEP, RANGE_STEP)
@@ -222,9 +209,7 @@ def bonferroni_dunn(
 
 
 class BonferroniDunn(Nemenyi):
-    """Every method against a control by mean ranks; it takes the place of Nemenyi's test, also in
-    JSON and CSV.
-    """
+    """Every method against a control by mean ranks; it takes the place of Nemenyi's test."""
 
     name = asked = "bonferroni-dunn"
     title = "Bonferroni–Dunn"

@@ -31,20 +31,8 @@ EXACT_DATASETS = 200
 
 @dataclass(frozen=True)
 class PairwiseResult(PairsTested):
-    """Wilcoxon's signed-rank test of every pair of methods.
-
-    Attributes
-    ----------
-    table : One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a); mean_difference
-        with Student's interval mean_low, mean_high: positive where a is better, in units of the
-        measure; at 1 - alpha, not corrected for the number of pairs; effect_size (matched-pairs rank-biserial correlation:
-        sum of the ranks for a minus that for b, over that of all ranks; 1: a always better, -1: b);
-        statistic (the smaller of the sums of the ranks for a and for b);
-        pvalue, pvalue_corrected, significant; exact (whether the p-value is exact, or a normal
-        approximation).
-    correction : "holm", "bonferroni" or "none".
-    control : Method b of all pairs, if one was given.
-    """  # noqa: E501
+    """Signed ranks of every pair; mean_low and mean_high are Student's, not corrected; effect_size
+    is the matched-pairs rank-biserial correlation."""
 
     correction: str
     warnings: tuple[str, ...] = ()
@@ -67,16 +55,8 @@ class PairwiseResult(PairsTested):
 
 @dataclass(frozen=True)
 class Feasibility:
-    """What pairwise signed-rank tests can show with so many datasets and methods.
-
-    Attributes
-    ----------
-    smallest_pvalue, smallest_corrected : Of a pair of which one method is better on every dataset.
-    can_reject : Whether any outcome could be significant.
-    datasets_needed : The least number of datasets with which one could.
-    max_methods : The largest number of methods with which one could on these datasets; 0: not even two; None: any number.
-    message : The same in a sentence.
-    """  # noqa: E501
+    """What signed ranks of pairs can show with so many datasets and methods; `max_methods` is None
+    for any number."""
 
     n_datasets: int
     n_methods: int
@@ -218,12 +198,8 @@ def _tested(
 
 
 def _signed_ranks(difference: AnyArray, noise: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Of each row (a pair), in integers: twice the midranks of the absolute differences, zeros
-    included.
-
-    Returned with the sign of the difference (0 for a zero), in the order of the row; and without
-    it, in rising order.
-    """
+    """By row twice the midranks of the absolute differences, zeros included: with the sign, in
+    place; and without, rising."""
     size = np.abs(difference)
     order = np.argsort(size, axis=1)
     ordered = np.take_along_axis(size, order, axis=1)
@@ -243,9 +219,7 @@ def _signed_ranks(difference: AnyArray, noise: AnyArray) -> tuple[AnyArray, AnyA
 
 
 def _exact_tail(pattern: AnyArray, sums: AnyArray) -> AnyArray:
-    """Chance that a random half of the ranks in a row adds up to at most `sums`: dynamic programme,
-    once a pattern of ties.
-    """
+    """Chance that a random half of the ranks in a row adds up to at most `sums`."""
     total = pattern.sum(axis=1)
     upper = 2 * sums > total
     sums = np.where(upper, total - sums - 1, sums)
@@ -263,13 +237,8 @@ def _exact_tail(pattern: AnyArray, sums: AnyArray) -> AnyArray:
 
 
 def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
-    """The null distribution of the signed-rank sum: of all subsets of the ranks, the share with a
-    sum of at most 0 ..
-
-    `limit`.
-
-    The ranks rise; doubled midranks are integers, zeros do not count. Exact below 2^53 subsets.
-    """
+    """Of all subsets of the ranks, the share with a sum of at most 0 .. `limit`: exact below 2^53
+    subsets."""
     ranks = ranks[ranks > 0].tolist()
     ways = np.zeros(max(limit, 0) + 1)
     ways[0] = 1.0
@@ -288,16 +257,8 @@ def feasibility(
     correction: str = "holm",
     control: bool = False,
 ) -> Feasibility:
-    """Whether pairwise signed-rank tests (with options as in `wilcoxon_pairs`) could reject
-    anything, before looking at data.
-
-    The smallest exact p-value is 2 / 2^datasets; Holm and Bonferroni multiply it by the
-    number of pairs.
-
-    >>> print(feasibility(11, 12).message)
-    12 methods on 11 datasets cannot give a significant pair: the smallest signed-rank p-value is .00098, times 66 \
-comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10 methods.
-    """  # noqa: E501
+    """Whether signed ranks of pairs could reject anything, before looking at data: the smallest
+    p-value is 2 / 2^datasets, times the number of pairs."""
     one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
     if n_datasets < 1 or n_methods < 2:
@@ -419,9 +380,7 @@ class Wilcoxon(Posthoc):
 
 
 class BenjaminiHochberg(Wilcoxon):
-    """Every pair by itself, by signed ranks; of the pairs that are separated, a share of α may be
-    separated by chance.
-    """
+    """Signed ranks; of the pairs that are separated, a share of α may be so by chance."""
 
     name = asked = "benjamini-hochberg"
     title = "Benjamini–Hochberg"
