@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.gate_tests import (
-    LEAST_UNITS,
-    Changed,
-    Differences,
-)
+from mlflow_mleval.analysis.answer_comparison import DECLARED, directed
+from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Changed, Differences
 from mlflow_mleval.errors import (
     IncomparableRunsError,
     MeasureError,
     MissingResultsError,
     NoRunsError,
 )
-from mlflow_mleval.measures.metric_names import range_of
+from mlflow_mleval.measures.metric_names import proposed_direction, range_of
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
@@ -94,6 +91,8 @@ class Shared:
     source: Mapping[str, Any] = field(default_factory=dict)
     #: Where the mean of a run's units is not the metric that was logged with them.
     changed: tuple[Changed, ...] = ()
+    #: Measures of both sides of which nobody knows which way is better.
+    undirected: tuple[str, ...] = ()
 
     def bounded(self, stated: float | Mapping[str, float] | None) -> Shared:
         """With stated bounds, at which differences are cut, and a note on measures without any."""
@@ -142,6 +141,8 @@ class Shared:
             own = given if given in self.directions else like[0] if len(like) == 1 else None
             wrong += [given] if own is None else []
             found[own or given] = value
+        if unknown := [given for given in wrong if given in self.undirected]:
+            raise MeasureError(Message(f"no direction is known for {some(unknown)}", *DECLARED))
         if wrong:
             raise ValueError(
                 f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
@@ -305,6 +306,7 @@ class _Part:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     changed: tuple[Changed, ...] = ()
+    undirected: tuple[str, ...] = ()
 
 
 def _pooled(
@@ -337,7 +339,11 @@ def _pooled(
         notes=[*(note for part in parts for note in part.notes), *notes],
         source=source,
     )
-    return replace(shared, changed=tuple(one for part in parts for one in part.changed))
+    return replace(
+        shared,
+        changed=tuple(one for part in parts for one in part.changed),
+        undirected=tuple(m for part in parts for m in part.undirected),
+    )
 
 
 def _shared(
@@ -430,18 +436,26 @@ def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
 
 
 def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _Part:
-    from mlflow_mleval.analysis.answer_comparison import directed
-
     chosen = asked.selection
-    stated = chosen.minimize, chosen.maximize
-    answers, directions, _ = directed(answers, *stated, ways=chosen.directions)
     grades = asked.of_answers.get("grades") or {}
     tables = answers.tables[sides.candidate], answers.tables[sides.champion]
-    seen = pd.concat(tables)[[*directions]]
-    binary = [m for m in directions if seen[m].dropna().isin([0, 1]).all()]
+    seen = pd.concat(tables)
+    binary = [m for m in answers.measures if seen[m].dropna().isin([0, 1]).all()]
+    scorers = {name for one in answers.answers.values() for name in one.scorers}
+    passing = [
+        m for m in binary if m.partition("/")[0] in scorers and proposed_direction(m) != "min"
+    ]
+    directed_ones, directions, _ = directed(
+        replace(answers, passing=[*answers.passing, *passing]),
+        chosen.minimize,
+        chosen.maximize,
+        ways=chosen.directions,
+    )
+    undirected = tuple(m for m in answers.measures if m not in directions)
+    binary = [m for m in binary if m in directions]
     ranges = dict.fromkeys([*binary, *answers.passing], (0.0, 1.0))
     ranges |= {m: (0.0, float(len(words) - 1)) for m, words in grades.items()}
-    notes = answers.notes
+    notes = directed_ones.notes
     if taken := [m for m in binary if m not in {*answers.passing, *grades}]:
         notes = (*notes, f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
     if not asked.cluster:
@@ -454,6 +468,7 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _P
         {key: answers.column(column) for key, column in asked.columns.items()},
         ranges,
         notes,
+        undirected=undirected,
     )
 
 

@@ -25,7 +25,7 @@ from places import ROOT
 import mlflow_mleval as mleval
 from mlflow_mleval import gate_units
 from mlflow_mleval.analysis.answer_comparison import Answers, aligned, directed
-from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
 from mlflow_mleval.gates import Promotion, pinned
 from mlflow_mleval.store.ledger import Ledger
 
@@ -620,6 +620,27 @@ def test_directions_are_proposed_by_the_name_or_as_mlflow_assumes_of_scorers():
     assert "larger values of tone are better, as MLflow assumes" in " ".join(map(str, found.notes))
     with pytest.raises(IncomparableRunsError, match="no direction is known"):
         directed(answered)
+
+
+def test_scorers_of_only_0_and_1_need_no_direction(db, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
+    runs = []
+    for right in (1.0, 0.0):
+        with mlflow.start_run(tags={"mlflow.runType": "genai_evaluate"}) as run_of_side:
+            for i in range(12):
+                with mlflow.start_span("answer") as span:
+                    span.set_inputs({"question": i})
+                said = {"exact": right, "length": 3.0 + i % 2, "error": 1.0 - right}
+                for scorer, value in said.items():
+                    mlflow.log_feedback(trace_id=span.trace_id, name=scorer, value=value)
+        runs.append(run_of_side.info.run_id)
+    found = mleval.gate(*runs, margins={"exact": 0.02})
+    assert found.table["measure"].tolist() == ["exact"] and found.directions == {"exact": "max"}
+    assert any("count as pass or fail: exact" in note for note in found.notes)
+    with pytest.raises(MeasureError, match="no direction is known for length") as refused:
+        mleval.gate(*runs, margins={"length": 0.02})
+    assert "directions='proposed'" in str(refused.value)
+    assert mleval.gate(*runs, directions="proposed").directions["error"] == "min"
 
 
 # --------------------------------------------------------------------------------------------------

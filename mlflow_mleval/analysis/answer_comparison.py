@@ -480,6 +480,11 @@ def answer_ranking(answered: Units, better: Mapping[str, str]) -> pd.DataFrame |
     return ranked.sort_values("rank", kind="stable")
 
 
+#: What to do about a measure without a direction, after its name.
+DECLARED = (
+    *(". Declare it: ", Argument("minimize"), " or ", Argument("maximize")),
+    *(", or take what is proposed: ", PROPOSED, "."),
+)
 #: What an answer takes, of which less is better, by a part of the name.
 _COST = re.compile(
     r"(^|[_./ -])(latency|duration|cost|price|usd|tokens|seconds|elapsed)([_./ -]|$)",
@@ -523,15 +528,13 @@ def directed(
     measures = answered.measures
     unknown = [m for m in rest if m not in {*sides["max"], *sides["min"]}]
     if unknown and not named:
-        either = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize")
-        declare = (*either, ", or take what is proposed: ", PROPOSED, ".")
         measures = [m for m in measures if m not in unknown]
         if not measures:
             raise MissingResultsError(
-                Message(f"no direction is known for {some(unknown)}", *declare)
+                Message(f"no direction is known for {some(unknown)}", *DECLARED)
             )
         left_out = f"Left out, for no direction is known: {some(unknown)}"
-        notes.append(Message(left_out, *declare))
+        notes.append(Message(left_out, *DECLARED))
     better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
     notes = [*answered.notes, *notes]
     answered = replace(answered, measures=measures, notes=tuple(notes))
