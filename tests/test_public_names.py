@@ -98,6 +98,15 @@ def test_importing_the_package_imports_nothing_heavy():
     )
 
 
+def test_autologging_imports_no_database_and_no_report():
+    script = "import sys, mlflow_mleval; mlflow_mleval.autolog(); print(*sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    later = {"sqlalchemy", "networkx", "mlflow_mleval.training.run_content", "mlflow_mleval.report"}
+    assert not later.intersection(output.stdout.split())
+
+
 def test_logging_a_run_brings_no_comparison(tmp_path):
     script = (
         "import sys, mlflow, mlflow_mleval as mleval; mlflow.set_tracking_uri(sys.argv[1]); "

@@ -26,7 +26,6 @@ from urllib.parse import urlsplit
 
 import mlflow
 import requests
-import sqlalchemy
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
 from mlflow.entities.model_registry import ModelVersion
@@ -167,7 +166,6 @@ _PASSES = 5
 _FORESEEN = (
     MlflowException,
     requests.RequestException,
-    sqlalchemy.exc.SQLAlchemyError,
     sqlite3.Error,
     OSError,
     ImportError,
@@ -239,7 +237,7 @@ def _elsewhere(uri: str, create: bool) -> MlflowClient:
 def is_elsewhere(uri: str) -> bool:
     """Whether the store is no file of this machine, but something that may not answer."""
     if _is_database(uri):
-        return sqlalchemy.engine.make_url(uri).get_backend_name() != "sqlite"
+        return _url(uri).get_backend_name() != "sqlite"
     return "://" in uri and not uri.startswith("file:")
 
 
@@ -862,9 +860,7 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
     except MlevalError:
         raise
     except Exception as error:
-        if not isinstance(error, _FORESEEN) and not secrets.tells_a_secret(
-            error, mlflow.get_tracking_uri()
-        ):
+        if not _is_foreseen(error) and not secrets.tells_a_secret(error, mlflow.get_tracking_uri()):
             raise
         text = _first_sentence(error)
         if (
@@ -895,7 +891,7 @@ def of_one_run(read: Callable[[], T]) -> T | str:
     except StoreError:
         raise
     except Exception as error:
-        if isinstance(error, _FORESEEN):
+        if _is_foreseen(error):
             with store_errors("read"):
                 connect().search_experiments(max_results=1)
         return reason(error)
@@ -930,10 +926,24 @@ def _is_database(uri: str) -> bool:
     return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
 
 
+def _url(uri: str) -> Any:
+    from sqlalchemy.engine import make_url  # a third of what autologging would import
+
+    return make_url(uri)
+
+
+def _is_foreseen(error: Exception) -> bool:
+    """Whether the store has failed, as SQLAlchemy tells it, where that is in use, or others."""
+    database = sys.modules.get("sqlalchemy.exc")
+    return isinstance(error, _FORESEEN) or (
+        database is not None and isinstance(error, database.SQLAlchemyError)
+    )
+
+
 def _sqlite_file(uri: str) -> str | None:
     if not _is_database(uri):
         return None
-    url = sqlalchemy.engine.make_url(uri)
+    url = _url(uri)
     return (
         url.database if url.get_backend_name() == "sqlite" and url.database != ":memory:" else None
     )
@@ -954,7 +964,7 @@ def _refuse_split(uri: str) -> None:
     """
     try:
         if _is_database(uri):
-            split = "@" in (sqlalchemy.engine.make_url(uri).host or "")
+            split = "@" in (_url(uri).host or "")
         else:
             url = urlsplit(uri)
             web = url.scheme in ("http", "https")
@@ -963,7 +973,9 @@ def _refuse_split(uri: str) -> None:
             split = masked(uri) != uri and (
                 "://" not in uri or (web and "@" in url.path + url.query + url.fragment)
             )
-    except (ValueError, sqlalchemy.exc.ArgumentError):
+    except Exception as error:
+        if not _is_foreseen(error) and not isinstance(error, ValueError):
+            raise
         split = True
     if split:
         raise StoreError(
@@ -977,7 +989,9 @@ def _probe_database(uri: str, create: bool) -> None:
     """Fail at once where MLflow would retry for two minutes; never make a database file by
     reading.
     """
-    url = sqlalchemy.engine.make_url(uri)
+    import sqlalchemy
+
+    url = _url(uri)
     if file := _sqlite_file(uri):
         path = Path(file)
         if not create and not path.exists():
@@ -1010,6 +1024,8 @@ def _quiet() -> Iterator[None]:
 
 def _advice(error: Exception) -> str:
     if isinstance(error, ImportError):
+        import sqlalchemy
+
         return (
             f"Install {error.name}, which that store takes (SQLAlchemy's version is "
             f"{sqlalchemy.__version__})."

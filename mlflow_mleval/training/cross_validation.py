@@ -17,7 +17,6 @@ from sklearn import model_selection
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, get_tags
 
-from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions
@@ -163,6 +162,8 @@ def cross_validate(
     )
     clusters = groups if clusters is None else clusters
     if clusters is not None:
+        from mlflow_mleval.analysis.measure_intervals import with_clusters
+
         ev = with_clusters(ev, np.asarray(clusters)[present(ev.instances).index])
     if log:
         options = replace(split_facts(Y, splits), log_instances=log_instances)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlflow
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import inputs
 from mlflow_mleval.measures.one_label import class_matrix
 from mlflow_mleval.measures.owa import hard_measures
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, known_measures
-from mlflow_mleval.report.content.run import description
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
-from mlflow_mleval.training.run_content import ALPHAS, EpochMetrics, RunContent, steps
 from mlflow_mleval.validation import AnyArray, binary_matrix, known_keywords, present
+
+if TYPE_CHECKING:  # imported with the first evaluation: autologging need not wait for them
+    from mlflow_mleval.analysis.loss_profiles import Profiles
+    from mlflow_mleval.training.run_content import EpochMetrics
 
 
 @known_keywords
@@ -175,6 +175,8 @@ def _log_step(
             "`step` must have a run to log into, and none is active. Train inside `with "
             "mlflow.start_run():`."
         )
+    from mlflow_mleval.training.run_content import EpochMetrics
+
     key = mlflow.get_tracking_uri(), where
     epochs = _epochs.pop(key, None) or EpochMetrics(where)
     epochs.add(ev, int(step), names)
@@ -196,6 +198,9 @@ def payload_of(
     ev: Evaluation, method: str, dataset: str, options: LogOptions | None = None
 ) -> runs.Payload:
     """What `log_evaluation` writes, with its checks, without asking the store."""
+    from mlflow_mleval.report.content.run import description
+    from mlflow_mleval.training.run_content import RunContent
+
     options = options or LogOptions()
     _refuse_others(ev)
     runs.check(method=method, dataset=dataset)
@@ -205,6 +210,8 @@ def payload_of(
             "Evaluate with them."
         )
     if options.clusters is not None:
+        from mlflow_mleval.analysis.measure_intervals import with_clusters
+
         ev = with_clusters(ev, options.clusters)
     content = RunContent(ev, method, dataset, _trained(options.n_train, ev))
     identity = dict(options.tags or {}) | content.tags() | _facts(ev, options)
@@ -354,6 +361,9 @@ def log_profile(
         The run holds another result already; or the store has failed, and the result is kept in the
         folder that the text names.
     """
+    from mlflow_mleval.analysis.loss_profiles import Profiles
+    from mlflow_mleval.training.run_content import ALPHAS, steps
+
     try:
         runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
     except TypeError as error:  # as ever here
