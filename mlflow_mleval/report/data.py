@@ -126,32 +126,40 @@ def as_dict(document: Document) -> dict[str, Any]:
 
 
 def to_json(record: Any, indent: int | None = 2) -> str:
-    """Plain data as JSON text.
+    """Plain data as JSON text: a line a key at the first two levels, and a line a row of a table;
+    on one line without `indent`.
 
     >>> print(to_json({"name": "Köln\\x9b2J\\u202e"}))
     {
       "name": "Köln\\u009b2J\\u202e"
     }
     """
-    return re.sub(
-        _UNSAFE,
-        lambda m: f"\\u{ord(m[0]):04x}",
-        json.dumps(record, indent=indent, ensure_ascii=False, allow_nan=False),
-    )
+    return _on_a_line(record) if indent is None else "".join(_pieces(record, 2))
+
+
+def _on_a_line(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return re.sub(_UNSAFE, lambda m: f"\\u{ord(m[0]):04x}", text)
 
 
 def _pieces(value: Any, depth: int, indent: str = "") -> Iterator[str]:
-    """What `to_json` makes of the plain value; mappings down to `depth` item by item."""
-    if not (depth and isinstance(value, Mapping) and value):
-        yield to_json(plain(value)).replace("\n", "\n" + indent)
-        return
+    """What `to_json` makes of the plain value, mappings down to `depth` item by item."""
     inner = indent + "  "
-    start = "{\n"
-    for key, item in value.items():
-        yield f"{start}{inner}{to_json(str(key))}: "
-        yield from _pieces(item, depth - 1, inner)
-        start = ",\n"
-    yield f"\n{indent}}}"
+    value = _as_container(value)
+    if depth and isinstance(value, Mapping) and value:
+        start = "{\n"
+        for key, item in value.items():
+            yield f"{start}{inner}{_on_a_line(str(key))}: "
+            yield from _pieces(item, depth - 1, inner)
+            start = ",\n"
+        yield f"\n{indent}}}"
+        return
+    value = plain(value)
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        rows = f",\n{inner}".join(map(_on_a_line, value))
+        yield f"[\n{inner}{rows}\n{indent}]"
+    else:
+        yield _on_a_line(value)
 
 
 def plain(value: Any) -> Any:
@@ -169,6 +177,10 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, pd.DataFrame):
+        columns = {str(key): _plain_column(column) for key, column in value.items()}
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
     value = _as_container(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -177,15 +189,20 @@ def plain(value: Any) -> Any:
     return None if value is pd.NaT or value is pd.NA else str(value)
 
 
+def _plain_column(column: pd.Series) -> list[Any]:
+    kind = column.dtype.kind
+    if kind == "f":
+        return [x if math.isfinite(x) else None for x in column.tolist()]
+    return column.tolist() if kind in "biu" else [*map(plain, column)]
+
+
 def _as_container(value: Any) -> Any:
-    """Tables as rows, series and results by key; all else as it is."""
-    if isinstance(value, pd.DataFrame):
-        return value.to_dict("records")
+    """Series and results by key, what is made when it is asked for; all else as it is."""
     if isinstance(value, pd.Series):
         return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
         return {f.metadata.get("key", f.name): getattr(value, f.name) for f in fields(value)}
-    return value
+    return value() if callable(value) else value
 
 
 def as_csv(document: Document, width: int = 100) -> str:
@@ -198,6 +215,15 @@ def to_csv(frame: pd.DataFrame) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([csv_cell(str(name)) for name in frame.columns])
-    cells = frame.astype(object).where(frame.notna(), None)
-    writer.writerows(map(csv_cell, row) for row in cells.itertuples(index=False))
+    writer.writerows(zip(*(_cells(column) for _, column in frame.items()), strict=True))
     return out.getvalue()
+
+
+def _cells(column: pd.Series) -> Iterable[Any]:
+    """A column for a CSV writer: numbers as they are, each text escaped once."""
+    kind = column.dtype.kind
+    if kind in "fiu":
+        return [None if x != x else x for x in column.tolist()]
+    values = column.astype(object).where(column.notna(), None)
+    texts = {x: csv_cell(x) for x in {x for x in values if isinstance(x, str)}}
+    return (texts[x] if isinstance(x, str) else csv_cell(x) for x in values)

@@ -297,7 +297,8 @@ def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
     assert len(short["pairwise"]["pairs"]) == 6 and "hold the best 4 of 6 methods" in render(
         found, "html"
     )
-    assert len(found.report().files()["pairs.csv"].splitlines()) == 1 + 15
+    assert len(found.report().files()["pairs.csv"].splitlines()) == 1 + 6
+    assert len(render(found, "csv", "pairs").splitlines()) == 1 + 15
 
 
 def test_json_is_written_piece_by_piece_as_in_one():

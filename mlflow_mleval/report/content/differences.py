@@ -128,7 +128,7 @@ def data(c: Comparison) -> Data:
 
 
 def frames(c: Comparison) -> Frames:
-    return {"pairs": c.pairs}
+    return {"pairs": rows_among(c.pairs, best(c))}
 
 
 def pairs_verdict(c: Comparison) -> list[Sentence]:

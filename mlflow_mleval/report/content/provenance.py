@@ -38,10 +38,12 @@ from mlflow_mleval.validation import present
 # --------------------------------------------------------------------------------------------------
 # Of very many methods, tables of pairs in JSON hold the best only; and the page says so.
 
-#: Methods whose pairs JSON holds; two thousand have four million.
-MOST = 200
+#: Methods whose pairs and flows by dataset the data hold; two thousand have four million pairs.
+MOST = 100
 _TABLES = (
+    "promethee.DATASET.unicriterion",
     "promethee.DATASET.incomparable",
+    "promethee.DATASET.gaia.methods",
     "stability.acceptability.shares",
     "stability.leave_one_out.ranks",
     "stability.leave_one_out.reversals",
@@ -78,13 +80,9 @@ def told(c: Comparison) -> list[Text]:
     """What data are left out, where they are many, and where they are."""
     if len(c.order) <= MOST:
         return []
-    where = (
-        "pairs.csv and the comparison in Python hold"
-        if len(c.ranks) > 1
-        else "the comparison in Python holds"
-    )
-    held = f"tables of pairs of methods hold the best {MOST} of {len(c.order):,} methods"
-    return [note(f"In report.json, {held}, as its key shortened says; {where} all.", PAGE)]
+    held = f"hold the best {MOST} of {len(c.order):,} methods"
+    where = "`mleval compare -o pairs.csv` has them all" if len(c.ranks) > 1 else "Python has all"
+    return [note(f"The tables of pairs in the data {held}; {where}.")]
 
 
 # --------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 import math
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -401,7 +402,8 @@ def _on_each_dataset(c: Comparison) -> Table:
 
 def data(c: Comparison) -> Data:
     by_dataset = c.by_dataset.groupby("dataset", sort=False)[["method", "rank", *FLOWS]]
-    return {"ranking": c.ranking, "datasets": dict(iter(by_dataset)), "promethee": _Promethee(c)}
+    flows = {d: partial(_promethee, found, best(c)) for d, found in c.fusion.results.items()}
+    return {"ranking": c.ranking, "datasets": dict(iter(by_dataset)), "promethee": flows}
 
 
 def frames(c: Comparison) -> Frames:
@@ -585,38 +587,20 @@ def _as_shown(
     return intervals, f"{title}, as a share of its range"
 
 
-class _Promethee(Mapping[str, Data]):
-    """`_promethee` by dataset, each made when it is asked for: together they may be larger than all
-    else.
-    """
-
-    def __init__(self, c: Comparison) -> None:
-        self.results = c.fusion.results
-        self.methods = best(c)
-
-    def __getitem__(self, dataset: str) -> Data:
-        return _promethee(self.results[dataset], self.methods)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.results)
-
-    def __len__(self) -> int:
-        return len(self.results)
-
-
 def _promethee(result: PrometheeResult, methods: pd.Index) -> Data:
-    """Flows by measure, thresholds, the pairs of these methods that PROMETHEE I leaves open, and
-    the GAIA plane of a dataset.
+    """Of a dataset: flows by measure of these methods, thresholds, their pairs that PROMETHEE I
+    leaves open, and the GAIA plane; made when it is asked for, for together they may be larger than
+    all else.
     """
     gaia = result.gaia()
     kept = result.flows[result.flows.index.isin(methods)]
     a, b = replace(result, flows=kept).incomparable()
     return {
-        "unicriterion": result.unicriterion.to_dict(orient="index"),
+        "unicriterion": result.unicriterion.loc[kept.index].to_dict(orient="index"),
         "thresholds": result.thresholds.to_dict(orient="index"),
         "incomparable": list(zip(kept.index[a], kept.index[b], strict=True)),
         "gaia": {
-            "methods": gaia.methods.to_dict(orient="index"),
+            "methods": gaia.methods.loc[kept.index].to_dict(orient="index"),
             "measures": gaia.measures.to_dict(orient="index"),
             **doc.named(gaia, "axis", "explained"),
         },

@@ -150,7 +150,10 @@ def document(
         about=_about(c),
         time=provenance.when(made_by),
         data=data,
-        frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
+        frames=lambda: {
+            **_merged(c, [topic.frames for topic in _TOPICS]),
+            **({"pairs": c.pairs} if pairs else {}),
+        },
         main="pairs" if pairs else "ranking",
         shortened=lambda: _shortened(c, made_by, asked),
         pair=(asked.a, asked.b),
