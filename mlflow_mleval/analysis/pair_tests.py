@@ -247,6 +247,24 @@ def not_put_below(tests: Iterable[PairTests]) -> list[str]:
     return [method for method in methods if method not in below]
 
 
+def crossings(
+    tests: Mapping[str, PairTests],
+) -> list[tuple[list[str], dict[Hashable, tuple[str, ...]]]]:
+    """Two methods that are each certainly better on some dataset: by which measures, and where
+    either is.
+    """
+    rows = pd.concat([one.pairs.assign(dataset=dataset) for dataset, one in tests.items()])
+    rows = rows[rows["separated"] & (rows["difference"].abs() > 0)]
+    rows = better_first(rows, rows["method_a"].map(str) > rows["method_b"].map(str))
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for (a, b, measure), each in rows.groupby([*PAIR, "measure"], sort=False):
+        ahead = each["difference"] > 0
+        on_a, on_b = (*each["dataset"][ahead],), (*each["dataset"][~ahead],)
+        if on_a and on_b:
+            found.setdefault((a, b, on_a, on_b), []).append(measure)
+    return [(measures, {a: on_a, b: on_b}) for (a, b, on_a, on_b), measures in found.items()]
+
+
 Kind = TypeVar("Kind", bound=PairTests)
 
 

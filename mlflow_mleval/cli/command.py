@@ -247,7 +247,7 @@ class Command(click.Command):
                 leading = option.parts.get("", option) if isinstance(option, Joined) else option
                 text = (
                     _COMMON.get(known if option.heading in _READ else "")
-                    or re.split(r"(?<=\.) ", leading.help or "")[0]
+                    or re.split(r"(?<=\.) |; ", leading.help or "")[0]
                 )
                 taken = option.metavar if option.flag not in ("--missing", "--over") else ""
                 row = " ".join(filter(None, [known or option.flag, taken])), text

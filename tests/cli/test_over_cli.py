@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 
+import command_line
 import numpy as np
 import pandas as pd
 import pytest
@@ -347,3 +348,23 @@ def test_the_report_has_the_folds(store):
     assert result.exit_code == 0, result.output
     page = (store / "made.html").read_text(encoding="utf-8")
     assert 'id="folds"' in page and (store / "made_data" / "fold_pairs.csv").exists()
+
+
+def test_that_each_is_better_on_another_dataset_is_told_first(db):
+    rows = ["dataset,method,seed,f1"]
+    for dataset, sign in (("web", 1), ("phone", -1)):
+        for seed in range(10):
+            rows += [
+                f"{dataset},{m},{seed},{0.7 + s * sign * 0.05 + seed / 500}"
+                for m, s in (("A", 1), ("B", -1))
+            ]
+    (db.parent / "cross.csv").write_text("\n".join(rows))
+    command_line.mleval("import", "cross.csv")
+    asked = ("compare", "-n", "cross", "--over", "repeats")
+    first = "It depends: A is better on web, B on phone (by f1)."
+    assert command_line.mleval(*asked).stdout.startswith(first)
+    assert json.loads(command_line.mleval(*asked, "--output", "json").stdout)["verdict"].startswith(
+        first
+    )
+    brief = json.loads(command_line.mleval(*asked, "--output", "brief").stdout)["decision"]
+    assert brief.startswith("It depends: “A” is better on “web”, “B” on “phone” (by “f1”).")

@@ -15,7 +15,12 @@ from mlflow_mleval.analysis.answer_comparison import POWER, AnswerComparison
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
 from mlflow_mleval.analysis.instance_tests import InstanceTests
-from mlflow_mleval.analysis.pair_tests import PairTests, most_certain, not_put_below
+from mlflow_mleval.analysis.pair_tests import (
+    PairTests,
+    crossings,
+    most_certain,
+    not_put_below,
+)
 from mlflow_mleval.analysis.repeat_tests import RepeatTests
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
@@ -170,7 +175,8 @@ def _shortened(
     first = next(iter(tests.values()))
     verdict = first.verdict(name)
     if len(parts) > 1:
-        verdict = f"Tests over {first.unit}: {_hint(tests)}; {first.about}."
+        told = " ".join([*_crossing(tests), f"Tests over {first.unit}: {_hint(tests)}"])
+        verdict = f"{told}; {first.about}."
     doubts = [*notes, *dict.fromkeys(text for one in parts for text in one.warnings)]
     methods = list(dict.fromkeys(str(method) for one in parts for method in one.methods))
     return Brief(
@@ -200,7 +206,9 @@ def shape(
     whole: Data = {
         "over": "instances" if unit == "answers" else unit,
         "decides": "; ".join(dict.fromkeys(one.test for one in tests.values())),
-        "verdict": "; ".join(one.headline() for one in tests.values()),
+        "verdict": doc.plain(
+            " ".join([*_crossing(tests), "; ".join(one.headline() for one in tests.values())])
+        ),
         "pairs": _joined({dataset: one.pairs for dataset, one in tests.items()}),
         "separated": list(dict.fromkeys(pair for one in tests.values() for pair in one.separated)),
         "doubts": [*notes, *doubts_of_tests],
@@ -268,6 +276,8 @@ def _blocks(
     if len(tests) > len(shown):
         rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
         blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
+    if (depends := _crossing(tests)) and not about:
+        blocks.insert(0, Text(depends, "lead", depth=depth))
     lost = _not_tested(absent)
     blocks += doc.points(lost, "Not tested", depth=ALWAYS if unit == "answers" else PAPER)
     terms = {word: text for one in by_fold.values() for word, text in folds.words(one)}
@@ -314,6 +324,17 @@ def _hint(tests: Mapping[str, PairTests]) -> str:
         f"{int(by_pair.sum()):,} of {count(len(by_pair), 'pair')} separated on "
         f"{count(len(tests), 'dataset')}"
     )
+
+
+def _crossing(tests: Mapping[str, PairTests]) -> list[str]:
+    """Where it depends on the dataset which of two methods is better."""
+    told = []
+    for measures, sides in crossings(tests):
+        (a, on_a), (b, on_b) = sides.items()
+        by = f"by {listed(measures)}"
+        where = f"{name(a)} is better on {listed(on_a)}, {name(b)} on {listed(on_b)}"
+        told.append(f"It depends: {where} ({by}).")
+    return told
 
 
 def _by_fold(tests: Mapping[str, PairTests]) -> dict[str, FoldComparison]:
