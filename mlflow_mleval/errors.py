@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlflow_mleval.sentences import Message
+from mlflow_mleval.sentences import Argument, Message, joined
 
 
 class MlevalError(Exception):
@@ -24,72 +24,46 @@ class IncomparableRunsError(MlevalError):
     """
 
 
-class CandidatesError(IncomparableRunsError):
-    """Runs of one method on one dataset differ in more than their seed; `ways` says what can be
-    done about it.
+class ChoiceError(IncomparableRunsError):
+    """Somebody has to choose: `text` says what is the matter, `ways` what each choice does and the
+    arguments of `load_study` that make it.
+    """
 
-    Attributes
-    ----------
-    text : str
-        What is the matter.
-    ways : sequence of (str, dict)
-        What it does, and the arguments of `load_study` to add.
-    sure : bool
-        Whether the first way may be proposed alone.
+    def __init__(self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        self.text, self.ways = text, ways
+        choices = []
+        for what, options in ways:
+            arguments = (
+                Argument(name, value) if isinstance(value, str) else f"`{name}={value!r}`"
+                for name, value in options.items()
+            )
+            choices.append(Message(joined(", ", arguments), f" to {what}"))
+        super().__init__(Message(text, " Choose: ", joined("; ", choices), ".") if ways else text)
+
+
+class CandidatesError(ChoiceError):
+    """Runs of one method on one dataset differ in more than their seed; `sure` says whether the
+    first way may be proposed alone.
     """
 
     def __init__(
-        self,
-        text: str,
-        ways: Sequence[tuple[str, Mapping[str, Any]]],
-        sure: bool = True,
+        self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]], sure: bool = True
     ) -> None:
-        self.text = text
-        self.ways = ways
+        super().__init__(text, ways)
         self.sure = sure
-        choices = (
-            f"{', '.join(f'`{name}={value!r}`' for name, value in options.items())} to {what}"
-            for what, options in ways
-        )
-        super().__init__(f"{text} Choose: {'; '.join(choices)}.")
 
 
-class MissingResultsError(IncomparableRunsError):
-    """Cells of the table methods x datasets are empty and no policy for them was chosen.
-
-    Attributes
-    ----------
-    text : str
-        What is the matter.
-    ways : sequence of (str, dict)
-        What it does, and the arguments of `load_study` to add; empty where none helps.
-    """
-
-    def __init__(
-        self,
-        text: str,
-        ways: Sequence[tuple[str, Mapping[str, Any]]] = (),
-        advice: str = "",
-    ) -> None:
-        self.text = text
-        self.ways = ways
-        super().__init__(Message(text, " ", advice) if advice else text)
+class MissingResultsError(ChoiceError):
+    """Cells of the table methods x datasets are empty and no policy for them was chosen."""
 
 
 class UnclearError(MlevalError):
-    """Nobody said what to compare, and what there is does not tell.
-
-    Attributes
-    ----------
-    text : str
-        What is the matter.
-    ways : sequence of Way
-        What there is to do, with the command.
+    """Nobody said what to compare, and what there is does not tell: `text` says so, `ways` (each a
+    Way) what there is to do.
     """
 
     def __init__(self, text: str, ways: Sequence[Any]) -> None:
-        self.text = text
-        self.ways = ways
+        self.text, self.ways = text, ways
         commands = (f"{way.what}: `{way.line}`" for way in ways)
         super().__init__(Message(text, " Choose: ", "; ".join(commands)) if ways else text)
 

@@ -22,6 +22,10 @@ MAX_TAG = 8_000
 MAX_MEASURE = 238
 #: Letters that have no shape: fillers of Hangul and the empty pattern of Braille.
 _SHAPELESS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+_SMALL = (
+    *("no", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
 _MEASURE = re.compile(r"[A-Za-z0-9_./-]+")
 
 
@@ -94,22 +98,7 @@ def in_words(n: int) -> str:
     >>> in_words(2), in_words(12), in_words(1200)
     ('two', 'twelve', '1,200')
     """
-    small = [
-        "no",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-    ]
-    return small[n] if n < len(small) else f"{n:,}"
+    return _SMALL[n] if n < len(_SMALL) else f"{n:,}"
 
 
 Key = TypeVar("Key")
@@ -317,7 +306,7 @@ def argument_of(error: Exception) -> str:
     return about[1] if about else ""
 
 
-def joined(between: str, texts: Iterable[str]) -> Message:
+def joined(between: str, texts: Iterable[object]) -> Message:
     """Texts one after the other, as ``between.join(texts)``."""
     first, *others = [*texts] or [""]
     return Message(first, *(part for text in others for part in (between, text)))

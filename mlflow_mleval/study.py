@@ -25,7 +25,6 @@ from mlflow_mleval.sentences import (
     count,
     did_you_mean,
     grouped,
-    joined,
     some,
     worded,
 )
@@ -54,14 +53,8 @@ class Excluded:
 
 @dataclass(frozen=True)
 class Factor:
-    """What tells the methods, the datasets or the repeats of a study apart.
-
-    Attributes
-    ----------
-    what : {"method", "dataset", "repeat"}
-    n : How many there are; of repeats, the most of a method on a dataset.
-    by : By what they are told apart, and how else they might be.
-    doubt : Why the evidence is too weak for a test that counts them; empty where it is not.
+    """What tells methods, datasets or repeats (`what`) apart: how many there are (of repeats, at
+    most), by what; and why that is too weak for a test that counts them.
     """
 
     what: str
@@ -82,32 +75,26 @@ def _no_column(name: str) -> pd.Series:
 class Units:
     """What methods scored, unit by unit: all that tests of pairs, their intervals, a gate and
     planning go by.
-
-    Attributes
-    ----------
-    kind : What a unit is.
-    tables : By method, a table of units x measures, or a function that takes the name of a measure
-        and returns its column. Their index says which units are the same; of datasets together, its
-        first level is the dataset.
-    measures : That all methods have.
-    clusters : By unit, which ones belong together, where that is known.
-    folds : By instance, which fold tested it, where there are several.
-    column : Takes the name of what else is told of units, such as a slice, and returns it by unit.
-    answers : By method, every single answer, where a unit is a question.
-    passing : Measures of pass or fail.
-    lost : By method, the share of units that have no value.
-    weighted : Whether units have weights.
-    notes : What a reader must know of them.
     """
 
     kind: Kind
+    #: By method, a table of units x measures, or a function that takes the name of a measure and
+    #: returns its column. Their index says which units are the same; of datasets together, its
+    #: first level is the dataset.
     tables: Mapping[Any, Any]
+    #: That all methods have.
     measures: list[str]
+    #: By unit, which ones belong together, where that is known.
     clusters: pd.Series | None = None
+    #: By instance, which fold tested it, where there are several.
     folds: pd.Series | None = None
+    #: Takes the name of what else is told of units, such as a slice, and returns it by unit.
     column: Callable[[str], pd.Series] = _no_column
+    #: By method, every single answer, where a unit is a question.
     answers: Mapping[str, Any] = field(default_factory=dict)
+    #: Measures of pass or fail.
     passing: Sequence[str] = ()
+    #: By method, the share of units that have no value.
     lost: Mapping[str, float] = field(default_factory=dict)
     weighted: bool = False
     notes: tuple[str, ...] = ()
@@ -362,13 +349,7 @@ class Study(Reported):
         return self.cells(measure).rank(axis=1, ascending=self.directions[measure] == "min")
 
     def by_cost(self, name: str) -> Study:
-        """The study with this cost alone.
-
-        Raises
-        ------
-        MeasureError
-            It holds none of this name.
-        """
+        """The study with this cost alone; a MeasureError where it has none of this name."""
         if name not in self.costs:
             held = f"it has {some(self.costs)}" if len(self.costs.columns) else "it has none"
             guess = did_you_mean([name], list(self.costs))
@@ -543,11 +524,7 @@ class Study(Reported):
             f"({some(f'{m} on {d}' for d, m in gaps)}{why})"
         )
         if policy == "error":
-            raise MissingResultsError(
-                f"{named}.",
-                ways := self._ways_on(gaps),
-                _chosen_among(ways),
-            )
+            raise MissingResultsError(f"{named}.", self._ways_on(gaps))
         full = self.values.reindex(
             pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
         )
@@ -580,21 +557,6 @@ class Study(Reported):
             repeats=repeats,
             excluded=(*self.excluded, *gone),
         )
-
-
-def _chosen_among(ways: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """The ways on as arguments of Python."""
-    choices = []
-    for what, options in ways:
-        arguments = joined(
-            ", ",
-            (
-                Message(Argument(name, value)) if isinstance(value, str) else f"`{name}={value!r}`"
-                for name, value in options.items()
-            ),
-        )
-        choices.append(Message(arguments, f" to {what}"))
-    return Message("Choose: ", joined("; ", choices), ".") if choices else ""
 
 
 def _rows_of(values: pd.DataFrame, level: int, names: Iterable[str] | None) -> pd.DataFrame:
@@ -658,17 +620,8 @@ def _which(kind: str, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What might name the method, the dataset, the repeats or the folds of a run, which of its
-    values by step count, or a measure that is taken.
-
-    Attributes
-    ----------
-    role : {"method", "dataset", "repeats", "folds"}
-    rule : str
-        As the options take it: param:model.
-    reason : str
-    chosen : bool
-        Whether the commands use it.
+    """What might name the method, dataset, repeats or folds (`role`) of a run: a rule, why, and
+    whether the commands use it.
     """
 
     role: str
@@ -679,28 +632,17 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Way:
-    """Something to do next.
-
-    Attributes
-    ----------
-    what : str
-        What it does, or on what condition it is right.
-    command : {"rank", "runs", "compare"}
-        The command of mleval.
-    selection : Selection
-    over : str
-        What `compare` tests over; empty for other commands.
-    study : Study or None
-        What `rank` would compare, where that was tried out.
-    settles : bool
-        Whether it says what the runs do not, so that somebody has to know it.
-    """
+    """Something to do next: what it does, or on what condition it is right, and the command."""
 
     what: str
+    #: rank, runs or compare.
     command: str
     selection: Selection
+    #: What `compare` tests over.
     over: str = ""
+    #: What `rank` would compare, where that was tried out.
     study: Study | None = field(default=None, repr=False, compare=False)
+    #: Whether it says what the runs do not, so that somebody has to know it.
     settles: bool = False
 
     @property
@@ -715,48 +657,28 @@ class Way:
 
 @dataclass(frozen=True)
 class Survey(Reported):
-    """What selected runs hold.
+    """What selected runs hold."""
 
-    Attributes
-    ----------
-    experiments : pandas.DataFrame
-        One row an experiment: experiment, experiment_id, runs, finished, failed, running, children,
-        reports, last_start, metrics (a tuple of names).
-    metrics : pandas.DataFrame
-        One row a metric of the finished runs that are no children: metric, runs, low, high,
-        direction ("max", "min", or empty where nobody knows it), data ("held-out", "validation",
-        "training" or empty), proposed (the direction that the name of another metric suggests).
-    variables : pandas.DataFrame
-        One row a param or tag with several values: kind, name, runs, values (their number),
-        examples (a tuple).
-    n_runs : int
-        Finished runs with metrics; those that the tables count.
-    candidates : tuple of Candidate
-    ways : tuple of Way
-        What to do next, the best first.
-    foreign : bool
-        Whether runs that others logged are read by rules that nobody chose.
-    trials : tuple of str
-        Metrics that all trials of searches have whose parents have none; empty where there are
-        none.
-    problem : str
-        Why the runs cannot be compared as they were selected; empty where they can.
-    notes : tuple of str
-        What a reader must know: searches, runs without metrics, what the commands choose.
-    factors : tuple of Factor
-        What tells methods, datasets and repeats apart, where the runs can be compared.
-    source : mapping
-        The store and the selection.
-    """
-
+    #: One row an experiment: experiment, experiment_id, runs, finished, failed, running, children,
+    #: reports, last_start, metrics (a tuple of names).
     experiments: pd.DataFrame
+    #: One row a metric of the finished runs that are no children: metric, runs, low, high,
+    #: direction ("max", "min" or empty), data ("held-out", "validation", "training" or empty),
+    #: proposed (the direction that the name of another metric suggests).
     metrics: pd.DataFrame
+    #: One row a param or tag with several values: kind, name, runs, values (their number),
+    #: examples (a tuple).
     variables: pd.DataFrame
+    #: Finished runs with metrics; those that the tables count.
     n_runs: int
     candidates: tuple[Candidate, ...] = ()
+    #: What to do next, the best first.
     ways: tuple[Way, ...] = ()
+    #: Whether runs that others logged are read by rules that nobody chose.
     foreign: bool = False
+    #: Metrics that all trials of searches have whose parents have none.
     trials: tuple[str, ...] = ()
+    #: Why the runs cannot be compared as they were selected; empty where they can.
     problem: str = ""
     notes: tuple[str, ...] = ()
     factors: tuple[Factor, ...] = ()
