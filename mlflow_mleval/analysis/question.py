@@ -32,8 +32,9 @@ OF = {
 }
 #: Of more methods repeats are not tested here: `mleval compare --over repeats` does.
 MOST_METHODS = 12
-#: A number of units that nobody would collect is none.
-FAR = 10_000
+#: A number of units that nobody would collect is none: runs and datasets are dear.
+FAR = {"answers": 10_000, "instances": 10_000}
+FEW = 500
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Verdict:
         error = half / special.stdtrit(n - 1, 1 - self.alpha / 2)
         effect = abs(float(one["difference"])) / (error * math.sqrt(n))
         size = float(required_size(effect, alpha=self.alpha)[0]) if effect > 0 else math.inf
-        return max(int(size - n), 1) if size <= FAR else None
+        return max(int(size - n), 1) if size <= FAR.get(self.unit, FEW) else None
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def _verdicts(c: Comparison, a: str, b: str) -> Iterator[Verdict]:
             continue
         else:
             rows = _tested(_tests(c, unit), a, b)
-        if len(rows):
+        if len(rows) and rows["n"].max() > 1:
             yield Verdict(unit, rows, alpha, by_dataset)
 
 

@@ -85,6 +85,8 @@ class Rule:
         first, *more = self.rules
         names = self._texts(first, table)
         names = names.where(names.str.strip() != "", "")
+        if self.what == "method" and ":" in first and _are_numbers(names):
+            names = names.where(names == "", f"{key_of(first)[1]}=" + names)  # C=0.1, not 0.1
         for rule in more:
             texts = self._texts(rule, table)
             said = f", {key_of(rule)[1]}=" if ":" in rule else ", "
@@ -132,6 +134,12 @@ class Rule:
         if rule == "shape":
             return _shapes(table)
         return table.frame["data" if rule == "input" else rule]
+
+
+def _are_numbers(names: pd.Series) -> bool:
+    """Whether those that are not empty are numbers."""
+    texts = pd.Series(names.unique())
+    return len(texts) > 0 and bool(pd.to_numeric(texts[texts != ""], errors="coerce").notna().all())
 
 
 def _first_of(

@@ -48,7 +48,9 @@ METHOD = (
     *("estimator", "classifier", "clf", "learner", "architecture", "arch", "approach", "system"),
 )
 _REPEAT = re.compile(
-    r"(.*[_./:-])?(repeat|repetition|replicate|replication|rep)([_.-]?(id|no|number))?",
+    r"((.*[_./:-])?(repeat|repetition|replicate|replication|rep)"
+    r"|((data|cv|outer)[_.-]?)?(?P<split>split|fold))"
+    r"([_.-]?(id|no|number|index|idx))?",
     re.IGNORECASE,
 )
 #: A metric of one fold: what is before the number, and what is after.
@@ -435,7 +437,17 @@ def _method(variables: pd.DataFrame, table: RunsTable, selection: Selection) -> 
         and not any(map(_is_number, v.examples))
     ]
     candidates += _candidates("method", wordy[:3], "holds words", n)
+    if not candidates:  # a sweep over one param
+        swept = [v for v in variables.itertuples(index=False) if _is_swept(v, n, others)]
+        if len(swept) == 1:
+            candidates = _candidates("method", swept, "is all that differs", n)
     return _chosen_first(candidates or [Candidate("method", "run_name", _ALONE)])
+
+
+def _is_swept(v: Any, n: int, others: Collection[str]) -> bool:
+    """Whether all runs have this param, in several values, and it is neither data nor a seed."""
+    counts = v.name in others or is_seed(v.name) or _REPEAT.fullmatch(v.name)
+    return v.kind == "param" and v.runs == n and v.values > 1 and not counts
 
 
 def _candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> list[Candidate]:
@@ -485,7 +497,7 @@ def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
                     True,
                 )
             )
-        elif _REPEAT.fullmatch(v.name) and not selection.repeats_by:
+        elif _numbers_repeats(v) and not selection.repeats_by:
             candidates.append(
                 Candidate(
                     "repeats",
@@ -495,6 +507,14 @@ def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
                 )
             )
     return candidates
+
+
+def _numbers_repeats(v: Any) -> bool:
+    """Whether a variable is called as repeats, splits or folds are; of the latter two it counts
+    them only where it holds whole numbers, for a share or a kind of split is a setting.
+    """
+    at = _REPEAT.fullmatch(v.name)
+    return at is not None and (not at["split"] or all(map(str.isdecimal, v.examples)))
 
 
 def _folds(

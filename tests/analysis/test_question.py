@@ -110,6 +110,14 @@ def test_single_runs_do_not_exclude_chance():
     text = plain(sentence(found, question(found)).text)
     assert "TOO CLOSE" in text and text.endswith("One run each: chance is not excluded.")
     assert needed(found, question(found).verdict) == "5 more runs of each, with other seeds."
+    once = repeated_rows({"x": 0.95, "y": 0.94}, seeds=2).drop(3)  # y once
+    index = ["dataset", "method"]
+    repeats = once.set_index([*index, "repeat"])[["auc"]]
+    values = once.groupby(index)[["auc"]].mean()
+    few = compare(Study(values, {"auc": "max"}, repeats=repeats))
+    told = plain(sentence(few, question(few)).text)
+    assert told.endswith("Too few runs of each to exclude chance.")
+    assert needed(few, question(few).verdict) == "5 more runs of each, with other seeds."
     several = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94}, "abc")))
     assert "Three datasets cannot tell" in plain(sentence(several, question(several)).text)
     assert needed(several, question(several).verdict).startswith("3 more datasets, or three runs")

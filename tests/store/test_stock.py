@@ -96,11 +96,35 @@ def test_what_runs_finds_is_taken_where_nobody_says_otherwise(plain):
     assert unasked["provenance"]["taken_as"] == way["command"]
 
 
-def test_made_up_names_are_no_methods(log):
+def test_made_up_names_are_no_methods_but_the_one_param_that_differs_names_them(log):
     for i in range(4):
-        log("x", {"test_auc": 0.5 + i / 10}, {"lr": str(i)}, name=f"vaunted-kite-{i}")
-    stopped = mleval("rank", "-n", "x", code=1).stderr
+        params = {"C": str(i), "model": "logreg", "seed": str(i % 2)}
+        log("sweep", {"test_auc": 0.5 + i / 10}, params, name=f"vaunted-kite-{i}")
+        more = {"penalty": str(-i)}
+        log("search", {"test_auc": 0.5 + i / 10}, params | more, name=f"vaunted-kite-{i}")
+    methods = mleval("rank", "-n", "sweep", "--output", "json").stdout
+    assert [row["method"] for row in json.loads(methods)["ranking"]] == ["C=3", "C=2", "C=1", "C=0"]
+    stopped = mleval("rank", "-n", "search", code=1).stderr
     assert "Nothing names the methods" in stopped
+
+
+@pytest.mark.parametrize(("name", "values"), [("split", "012"), ("cv_fold", "123")])
+def test_runs_on_numbered_splits_are_repeats(log, name, values):
+    for model, auc in (("gbm", 0.94), ("forest", 0.93)):
+        for k in values:
+            params = {"model": model, "dataset": "churn", name: k}
+            log("churn", {"test_auc": auc + int(k) / 100, "log_loss": 0.1}, params)
+    (rule,) = [c for c in found("-n", "churn")["candidates"] if c["role"] == "repeats"]
+    assert (rule["rule"], rule["chosen"]) == (f"param:{name}", True)
+    ranked = json.loads(mleval("rank", "-n", "churn", "--output", "json").stdout)
+    assert ranked["repeats"] == {"churn": {"gbm": 3, "forest": 3}}
+
+
+def test_a_kind_of_split_is_a_setting(log):
+    for model in ("gbm", "forest"):
+        for kind in ("random", "scaffold"):
+            log("x", {"test_auc": 0.9}, {"model": model, "split": kind})
+    assert not [c for c in found("-n", "x")["candidates"] if c["role"] == "repeats"]
 
 
 def test_pairs_that_were_never_run_are_gaps_and_failures_the_worst(log):
