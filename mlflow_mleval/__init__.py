@@ -16,7 +16,7 @@ from mlflow_mleval.package import __version__
 _PUBLIC = {
     "compare": "analysis.comparison",
     "compare_folds": "analysis.folds.fold_comparison",
-    "compare_profiles": "analysis.profile_comparison",
+    "compare_profiles": "analysis.loss_profiles",
     "promethee": "analysis.promethee",
     "fuse": "analysis.fusion",
     "redundancy": "analysis.fusion",

@@ -20,8 +20,7 @@ from mlflow_mleval import (
     mardia,
 )
 from mlflow_mleval.analysis.hierarchical_t import hierarchical_pairs
-from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
 
 N_INSTANCES = 100
 #: Of the posterior, for each of two methods on several datasets.

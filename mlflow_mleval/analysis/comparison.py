@@ -81,8 +81,7 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.datasets_and_folds import NextDataset
     from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
     from mlflow_mleval.analysis.instance_tests import InstanceTests
-    from mlflow_mleval.analysis.loss_profiles import Profiles
-    from mlflow_mleval.analysis.profile_comparison import ProfileComparison
+    from mlflow_mleval.analysis.loss_profiles import ProfileComparison, Profiles
 
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
@@ -680,7 +679,7 @@ def compare(
     by_fold = _by_fold(full, absent, step, alpha=alpha, **over_folds)
     by_instance, reasons = _by_instance(instances)
     absent |= reasons
-    along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
+    along = step(profiles and _along_profiles(full, profiles, alpha, over_folds, absent))
     overlap = None
     if len(full.measures) > 1 and len(full.methods) > 2:
         overlap = step(overlap_of(full))
@@ -855,12 +854,11 @@ def _along_profiles(
     study: Study,
     profiles: Profiles,
     alpha: float,
-    seed: int,
     over_folds: Mapping[str, Any],
     absent: dict[str, str],
 ) -> ProfileComparison | None:
     """The comparison of the loss profiles of what the study holds."""
-    from mlflow_mleval.analysis.profile_comparison import compare_profiles
+    from mlflow_mleval.analysis.loss_profiles import compare_profiles
 
     of_study = profiles.select(study.values.index)
     if not any(len(of_study.on(dataset)) > 1 for dataset in of_study.datasets):
@@ -870,7 +868,7 @@ def _along_profiles(
     of_study = replace(
         of_study, notes=tuple(note for note in of_study.notes if note not in study.notes)
     )  # told with the study
-    return compare_profiles(of_study, alpha=alpha, seed=seed, **options)
+    return compare_profiles(of_study, alpha=alpha, **options)
 
 
 def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -1,9 +1,12 @@
-"""Loss profiles of many runs: the losses of methods on datasets between Hamming and subset 0/1, by
-fold.
+r"""Loss profiles of many runs: the losses of methods on datasets between Hamming and subset 0/1, by
+fold; who is better where, and how sure.
 
-`Profiles` holds what both families follow from (the mean largest, second largest .. error of an
-instance in each fold), so that any parameter can be asked for.
-`mlflow_mleval.analysis.profile_comparison.compare_profiles` says who is better where.
+`Profiles` holds what both families of losses follow from (the mean largest, second largest .. error
+of an instance in each fold), so that any parameter can be asked for. Along the parameter of one
+dataset stands the paired t test over folds with the variance of Nadeau & Bengio (2003); how often
+this t process crosses a level (Worsley 1994, "Local maxima and the expected Euler characteristic of
+excursion sets of chi2, F and t fields") bounds its largest value over all parameters; then
+step-down over pairs (Holm 1979). Hüllermeier et al. (2022, section 5) for the reading of profiles.
 """
 
 from __future__ import annotations
@@ -11,12 +14,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy import special
 
+from mlflow_mleval.analysis.folds.covariance import variance_factor
+from mlflow_mleval.analysis.folds.protocol import (
+    FEW_SHARED,
+    UNPAIRED,
+    Declared,
+    Protocol,
+    SharedFolds,
+    Sharing,
+    recorded_protocol,
+    runs_of,
+    shared_folds,
+    unpaired,
+)
+from mlflow_mleval.analysis.pair_tests import PAIR, PairTests
+from mlflow_mleval.analysis.pairs import better_first, mean_intervals, stepped
+from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.owa import (
     ALPHAS,
     FAMILIES,
@@ -25,8 +46,20 @@ from mlflow_mleval.measures.owa import (
     positions,
     rising_parameters,
 )
-from mlflow_mleval.sentences import some
-from mlflow_mleval.validation import AnyArray, Array, one_of
+from mlflow_mleval.reported import Plotted
+from mlflow_mleval.sentences import count, some
+from mlflow_mleval.validation import (
+    AnyArray,
+    Array,
+    Ints,
+    one_of,
+    present,
+    probability,
+    refuse_keywords,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Pair = tuple[str, str]
 #: Parameters of the binomial family where none are named, at most: all k up to so many labels, else
@@ -94,17 +127,9 @@ class Profiles:
         folds: Mapping[Pair, Sequence[Hashable]] | None = None,
         runs: pd.DataFrame | None = None,
     ) -> Profiles:
-        """Profiles of label sets from the numbers of instances with 0, 1, …, K wrong labels, as
-        `error_histogram` counts them.
-
-        `counts` maps (dataset, method) to those of each fold, shape (R, K + 1), or of all
-        instances, (K + 1,). `folds` says which folds the rows are, by default 0, 1 .. where there
-        are several; `runs` has columns dataset, method and what is known of split_digest, n_train,
-        n_test. A ValueError refuses counts that are negative, not whole, or none in some fold.
-
-        >>> Profiles.from_counts({("d", "A"): [[3, 1], [2, 2]]}).by_fold("d")[1].tolist()
-        [0.25, 0.5]
-        """
+        """Profiles of label sets from `error_histogram` by (dataset, method): numbers of instances
+        with 0, 1 .. K wrong labels, of each fold (R, K + 1) or of all; `runs` tells of splits.
+        ValueError for others."""
         errors = {}
         n_labels = {}
         for pair, value in counts.items():
@@ -131,16 +156,9 @@ class Profiles:
         folds: Mapping[Pair, Sequence[Hashable]] | None = None,
         runs: pd.DataFrame | None = None,
     ) -> Profiles:
-        """Profiles of scores from the means of the order statistics of their errors; `folds` and
-        `runs` as for `from_counts`.
-
-        `errors` maps (dataset, method) to the mean over instances of the largest error, the second
-        largest, …, of each fold, shape (R, K), or of all instances, (K,): `order_statistic_sums`
-        divided by their number. Others are a ValueError.
-
-        >>> Profiles.from_errors({("d", "A"): [0.625, 0.375, 0.0]}).losses("d").round(4).loc["A"].tolist()
-        [0.3333, 0.5417, 0.625]
-        """  # noqa: E501
+        """Profiles of scores from the means of the largest, second largest .. error of an instance
+        by (dataset, method), of each fold (R, K) or of all: `order_statistic_sums` by their number.
+        """
         checked = {}
         for pair, value in errors.items():
             rows = np.atleast_2d(np.asarray(value, dtype=float))
@@ -189,9 +207,7 @@ class Profiles:
         family: str = "binomial",
         parameters: ArrayLike | None = None,
     ) -> AnyArray:
-        """The checked parameters, or those that are used by default: k = 1..K (at most 100 of
-        them), or `ALPHAS`.
-        """
+        """The checked parameters, or those used by default: k = 1..K (at most 100), or `ALPHAS`."""
         n_labels = self.n_labels[dataset]
         if parameters is None:
             ks = np.unique(
@@ -206,9 +222,7 @@ class Profiles:
         family: str = "binomial",
         parameters: ArrayLike | None = None,
     ) -> Array:
-        """Place of each parameter between Hamming (0) and subset 0/1 (1): (k-1)/(K-1), or
-        log(alpha) over that of the largest.
-        """
+        """Place of each parameter between Hamming (0) and subset 0/1 (1)."""
         at = self.parameters(dataset, family, parameters)
         return positions(family, self.n_labels[dataset], at)
 
@@ -218,16 +232,7 @@ class Profiles:
         family: str = "binomial",
         parameters: ArrayLike | None = None,
     ) -> pd.DataFrame:
-        """Losses methods x parameters, in [0, 1], non-decreasing along the parameter; the mean over
-        folds; 0 is best.
-
-        Parameters
-        ----------
-        dataset : str
-        family : {"binomial", "polynomial"}
-        parameters : array, shape (P,), optional
-            Increasing k in 1..K or alpha of at least 1; by default those of `parameters`.
-        """
+        """Losses methods x parameters, the mean over folds; 0 is best."""
         arrays = self.by_row(dataset, family, parameters)
         columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETER[family])
         means = np.array([rows.mean(axis=0) for rows in arrays.values()])
@@ -239,9 +244,7 @@ class Profiles:
         family: str = "binomial",
         parameters: ArrayLike | None = None,
     ) -> pd.DataFrame:
-        """Losses with index (method, fold) and one column a parameter; without rows of methods that
-        have no folds.
-        """
+        """Losses with index (method, fold) and one column a parameter."""
         arrays = self.by_row(dataset, family, parameters)
         keys = [(method, fold) for method in arrays for fold in self.folds[dataset, method]]
         rows = [arrays[method] for method in arrays if self.folds[dataset, method]]
@@ -273,11 +276,7 @@ class Profiles:
         return by_method
 
     def awareness(self, family: str = "binomial") -> pd.DataFrame:
-        """By (dataset, method): hamming, subset, area, slope, relative_gain, see
-        `mlflow_mleval.measures.owa.awareness`.
-
-        Of the mean over folds; relative_gain is NaN where it is not defined.
-        """
+        """By (dataset, method): `mlflow_mleval.measures.owa.awareness` of the mean over folds."""
         tables = []
         for dataset in self.datasets:
             methods = self.on(dataset)
@@ -304,12 +303,11 @@ def gather(
     source: Mapping[str, Any] | None = None,
 ) -> Profiles:
     """Profiles from what is known of each pair; those with another number of labels than most on
-    the dataset go to `absent`.
-    """
+    the dataset go to `absent`."""
     absent = dict(absent or {})
     by_dataset: dict[str, Counter[int]] = {}
-    for (dataset, _), count in n_labels.items():
-        by_dataset.setdefault(dataset, Counter())[count] += 1
+    for (dataset, _), k in n_labels.items():
+        by_dataset.setdefault(dataset, Counter())[k] += 1
     common = {dataset: counts.most_common(1)[0][0] for dataset, counts in by_dataset.items()}
     read = {}
     for pair, rows in errors.items():
@@ -352,3 +350,750 @@ def _rows_of(
             )
         rows[pair] = tuple(range(n_rows)) if given is None else tuple(given)
     return rows
+
+
+# --------------------------------------------------------------------------------------------------
+# Who is better where.
+
+#: Of more methods than these, only pairs of those with the least mean area are compared.
+TOP = 50
+#: Ratios this close to 1 are float noise.
+_EQUAL_RATIO = 1e-9
+#: What happens on the datasets of a pair.
+WHERE = ("overtaken", "overtakes", "ahead", "behind", "mixed", "tied", "certain")
+_NAMED = {"method_a": "method", "method_b": "against"}
+_CORRECTION = "largest t over the parameters, then Holm over all pairs of all datasets"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileComparison(Plotted, PairTests):
+    """What `compare_profiles` found; 0 is the best loss. `table` has a row a dataset, pair and
+    parameter: ratio_low and ratio_high are simultaneous over parameters and pairs. Of `curves`, low
+    and high are pointwise Student's intervals over folds. A crossing is certain where a significant
+    parameter is on either side. The chance that any row of `claims` is wrong is at most alpha."""
+
+    unit: ClassVar[str] = "profiles"
+
+    curves: pd.DataFrame
+    crossings: pd.DataFrame
+    claims: pd.DataFrame
+    awareness: pd.DataFrame
+    protocols: Mapping[str, Protocol]
+    n_labels: Mapping[str, int]
+    absent: Mapping[str, str]
+    options: Mapping[str, Any]
+
+    @property
+    def test(self) -> str:
+        """The test that decides, as the beginning of a sentence."""
+        return "The largest t over the parameters"
+
+    @property
+    def extent(self) -> str:
+        """What the tests stand on."""
+        return f"over the folds of {count(len(self.datasets), 'dataset')}"
+
+    @property
+    def about(self) -> str:
+        """What the verdict is about and what it is not."""
+        return (
+            "this is about some parameter of the profile, and the folds of one dataset say nothing "
+            "of others"
+        )
+
+    @cached_property
+    def ratios(self) -> pd.DataFrame:
+        """`table` by (dataset, method_a, method_b, parameter), under the names of its CSV."""
+        names = {
+            "position": "position",
+            "ratio": "ratio",
+            "ratio_low": "low",
+            "ratio_high": "high",
+            "pvalue_corrected": "pvalue",
+            "separated": "significant",
+        }
+        rows = self.table.set_index(["dataset", "method_a", "method_b", "parameter"])
+        return rows[list(names)].rename(columns=names)
+
+    @property
+    def datasets(self) -> list[str]:
+        """The datasets with profiles, in their order."""
+        return list(dict.fromkeys(self.curves.index.get_level_values("dataset")))
+
+    def methods_on(self, dataset: str) -> list[str]:
+        """The methods with a profile on a dataset, by their mean loss along it, the least first."""
+        return (
+            self.awareness.xs(dataset, level="dataset")["area"]
+            .sort_values(kind="stable")
+            .index.tolist()
+        )
+
+    def tested_on(self, dataset: str) -> bool:
+        """Whether any pair was tested over the folds of a dataset."""
+        part = self.ratios[self.ratios.index.get_level_values("dataset") == dataset]
+        return bool(part["pvalue"].notna().any())
+
+    def ends(self, dataset: str) -> tuple[float, float]:
+        """The least and the largest parameter on a dataset."""
+        at = self.curves.xs(dataset, level="dataset").index.get_level_values("parameter")
+        return float(at.min()), float(at.max())
+
+    def certain_stretches(self, dataset: str) -> dict[tuple[str, str], list[tuple[float, float]]]:
+        """Where on a dataset one method is certainly better: by (better, worse) its stretches."""
+        stretches: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for row in self.claims[self.claims["dataset"] == dataset].itertuples():
+            stretches.setdefault((row.better, row.worse), []).append((row.first, row.last))
+        return stretches
+
+    # ---- who is ahead where ----------------------------------------------------------------------
+
+    @cached_property
+    def patterns(self) -> pd.DataFrame:
+        """One row a dataset and pair, the one that is ahead at small parameters first: crossings,
+        parameter and position of the first, certain (whether any is), tied (equal everywhere)."""
+        keys = ["dataset", "method_a", "method_b"]
+        above = self.ratios["ratio"] - 1
+        ahead = (
+            np.sign(above).where(above.abs() > _EQUAL_RATIO).groupby(level=keys, sort=False).first()
+        )
+        table = ahead.rename("ahead").reset_index()
+        grouped = self.crossings.sort_values("parameter", kind="stable").groupby(keys)
+        lines = pd.DataFrame(
+            {
+                "crossings": grouped.size(),
+                "certain": grouped["certain"].any(),
+                **grouped[["parameter", "position"]].first(),
+            }
+        )
+        table = table.join(lines, on=keys)
+        table["crossings"] = table["crossings"].fillna(0).astype(int)
+        table["certain"] = table["certain"].eq(True)
+        table["tied"] = table["ahead"].isna()
+        table = better_first(table, table["ahead"] < 0).rename(columns=_NAMED)
+        columns = ["dataset", "method", "against", "crossings", "parameter", "position"]
+        return table[[*columns, "certain", "tied"]]
+
+    @cached_property
+    def oriented_patterns(self) -> pd.DataFrame:
+        """`patterns` with each pair the same way round on all datasets, first the one ahead at
+        small parameters on more of them, and what happens (`WHERE`) as flags."""
+        table = self.patterns.rename(columns={new: old for old, new in _NAMED.items()})
+        turned = table["method_a"] > table["method_b"]
+        table = better_first(table, turned)
+        lead = pd.Series(np.where(table["tied"], 0, np.where(turned, -1, 1)))
+        over = lead.groupby([table["method_a"], table["method_b"]]).transform("sum") < 0
+        leads = lead.mask(over, -lead) > 0
+        trails = ~leads & ~table["tied"]
+        once = table["crossings"] == 1
+        never = table["crossings"] == 0
+        flags = {
+            "overtaken": leads & once,
+            "overtakes": trails & once,
+            "ahead": leads & never,
+            "behind": trails & never,
+            "mixed": table["crossings"] > 1,
+        }
+        return better_first(table, over).assign(**flags).rename(columns=_NAMED)
+
+    @cached_property
+    def pair_patterns(self) -> pd.DataFrame:
+        """One row a pair: on how many datasets each of `WHERE` holds, low and high position of a
+        first crossing; those with the most certain crossings, then the most crossings, first."""
+        table = self.oriented_patterns
+        grouped = table.groupby(["method", "against"], sort=False)
+        spans = {"low": grouped["position"].min(), "high": grouped["position"].max()}
+        frame = grouped[list(WHERE)].sum().assign(datasets=grouped.size(), **spans).reset_index()
+        frame["crossed"] = frame[["overtaken", "overtakes", "mixed"]].sum(axis=1)
+        return frame.sort_values(
+            ["certain", "crossed"], ascending=False, kind="stable"
+        ).reset_index(drop=True)
+
+    # ---- awareness -------------------------------------------------------------------------------
+
+    @property
+    def shared_awareness(self) -> pd.DataFrame:
+        """`awareness` of methods with a profile on every dataset; of fewer than two, that on shared
+        datasets."""
+        table = self.awareness
+        datasets, methods = (table.index.get_level_values(level) for level in ("dataset", "method"))
+        whole = methods.value_counts().loc[lambda n: n == datasets.nunique()].index
+        if len(whole) < 2:
+            shared = datasets.value_counts().loc[lambda n: n == methods.nunique()].index
+            return table[datasets.isin(shared)] if len(shared) else table
+        return table[methods.isin(whole)]
+
+    @property
+    def same_datasets(self) -> bool:
+        """Whether the summaries of all methods are means over the same datasets."""
+        return bool(self.shared_awareness["slope"].unstack("dataset").notna().all(axis=None))
+
+    @property
+    def awareness_means(self) -> pd.DataFrame:
+        """Means over the shared datasets of the summaries of each method, the flattest first."""
+        means = self.shared_awareness.groupby(level="method", sort=False).mean()
+        return means.sort_values("slope", kind="stable")
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The tables by name, unrounded: what lies beside a report."""
+        frames = {
+            "curves": self.curves.reset_index(),
+            "ratios": self.ratios.reset_index(),
+            "crossings": self.crossings,
+            "claims": self.claims,
+            "awareness": self.awareness.reset_index(),
+        }
+        return {f"profile_{name}": frame for name, frame in frames.items()}
+
+
+def compare_profiles(
+    profiles: Profiles,
+    *,
+    family: str = "binomial",
+    parameters: ArrayLike | None = None,
+    alpha: float = 0.05,
+    top: int = TOP,
+    **declared: Unpack[Declared],
+) -> ProfileComparison:
+    r"""Compare the loss profiles of methods: where they cross, where one is better for certain, who
+    is aware of dependence.
+
+    Parameters
+    ----------
+    profiles : Profiles
+    family : {"binomial", "polynomial"}
+    parameters : array, optional
+        Increasing, the same for all datasets; by default k = 1..K (at most 100 of them), or alpha
+        from 1 to 1000.
+    alpha : float
+        Chance of any false claim along any profile of any pair on any dataset; 1 - alpha is the
+        level of intervals.
+    protocol, ratio : optional
+        How the folds came about, and n_test / n_train, where the runs do not say; see
+        `compare_folds`.
+    top : int
+        With more methods than this, only pairs of those with the least mean area are compared. The
+        correction is for all pairs.
+
+    Raises
+    ------
+    ValueError
+        No profile; an unknown family, parameters out of range.
+
+    Notes
+    -----
+    With fold differences :math:`d_j` of two methods at a parameter, :math:`t = \bar d / (s_d
+    \sqrt{1/R + n_{test}/n_{train}})` on :math:`\nu = R - 1` degrees of freedom. The chance that
+    :math:`|t|` of normal differences reaches a level :math:`u` anywhere is at most that at one
+    parameter and the expected number of crossings,
+
+    .. math:: P(|T_\nu| \ge u) + \sum_i \min\{\theta_i/\pi \, (1 + u^2/\nu)^{-(\nu-1)/2}, P(|T_\nu|
+    \ge u)\},
+
+    where :math:`\theta_i` is the angle between the fold differences at neighbouring parameters, the
+    arc cosine of their correlation: profiles are smooth, and testing everywhere costs little. A
+    pair stops counting in Holm's step-down only when it is separated at every parameter; that keeps
+    claims about stretches right where a pair differs along a part only.
+
+    Examples
+    --------
+    >>> a, b = [[64, 48, 12, 1], [60, 50, 14, 1], [66, 47, 11, 1]], [[90, 5, 0, 30], [85, 9, 1, 30], [92, 4, 0, 29]]
+    >>> found = compare_profiles(Profiles.from_counts({("d", "A"): a, ("d", "B"): b}))
+    >>> found.crossings[["parameter", "below", "above", "certain"]].round(2).values.tolist()
+    [[1.36, 'A', 'B', True]]
+    >>> found.claims[["better", "worse", "first", "last"]].values.tolist()
+    [['A', 'B', 1, 1], ['B', 'A', 2, 3]]
+    """  # noqa: E501
+    one_of(family, "family", FAMILIES)
+    probability(alpha, "alpha")
+    refuse_keywords(compare_profiles, declared, Declared.__annotations__)
+    if not profiles.errors:
+        raise ValueError(
+            "`profiles` must hold at least one profile, got none. Log runs with labels or scores "
+            "first."
+        )
+    summaries = profiles.awareness(family)
+    absent = dict(profiles.absent)
+    warnings = list(profiles.notes)
+    chosen = _chosen(summaries, profiles.methods, top, warnings)
+    asked = Asked(
+        *(profiles, family, parameters, alpha, declared),
+        *(chosen, absent, warnings),
+    )
+    parts = [on_dataset(asked, dataset) for dataset in profiles.datasets]
+    _correct(parts, alpha)
+    options = {
+        "kind": profiles.kind,
+        "family": family,
+        "alpha": alpha,
+        "correction": _CORRECTION,
+        "protocol": declared.get("protocol"),
+        "ratio": declared.get("ratio"),
+        "top": top,
+    }
+    claims = [row for part in parts for row in part.claims()]
+    crossings = [row for part in parts for row in part.crossings()]
+    tables = [part.rows() for part in parts]
+    return ProfileComparison(
+        curves=pd.concat([part.curves for part in parts]),
+        crossings=pd.DataFrame(crossings, columns=_CROSSINGS).astype({"certain": bool}),
+        claims=pd.DataFrame(claims, columns=_CLAIMS),
+        awareness=summaries,
+        protocols={part.dataset: part.protocol for part in parts if part.protocol is not None},
+        n_labels=dict(profiles.n_labels),
+        absent=absent,
+        # empty ones have columns without types
+        table=pd.concat([t for t in tables if len(t)] or tables[:1], ignore_index=True),
+        methods=profiles.methods,
+        measures=[f"{family} loss"],
+        alpha=alpha,
+        n_datasets=len(profiles.datasets),
+        n_comparisons=sum(part.n_pairs for part in parts),
+        notes=tuple(dict.fromkeys(warnings)),
+        options=options,
+    )
+
+
+_CROSSINGS = ["dataset", *PAIR, "parameter", "position", "below", "above", "certain"]
+_CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
+
+
+def _chosen(
+    summaries: pd.DataFrame,
+    methods: Sequence[str],
+    top: int,
+    warnings: list[str],
+) -> list[str]:
+    """The methods whose pairs are compared, and a warning if these are not all."""
+    least = set(summaries["area"].groupby(level="method").mean().nsmallest(max(top, 2)).index)
+    chosen = [m for m in methods if m in least or len(methods) <= top]
+    if len(chosen) < len(methods):
+        warnings.append(
+            f"Of {len(methods)} methods only the {len(chosen)} with the least mean area are "
+            "compared in pairs; the p-values are corrected for all pairs."
+        )
+    return chosen
+
+
+def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
+    """Correct over all pairs of all datasets, and add the simultaneous intervals."""
+    tested = [(part, t) for part in parts for t in part.tested]
+    if not tested:
+        return
+    extra = sum(
+        part.n_pairs - len(part.a) for part in parts
+    )  # pairs of methods that were not chosen count, too
+    worst = np.concatenate([np.nan_to_num(t.along, nan=1.0).max(axis=1) for _, t in tested])
+    pairs = len(worst) + extra
+    for part, t in tested:
+        part.pvalue[t.rows] = stepped(t.along, worst, extra)
+        level = critical(t.angles, alpha / pairs, t.by_fold.shape[1] - 1)
+        part.low[t.rows], part.high[t.rows] = fieller(t.by_fold, t.first, t.second, level * t.scale)
+
+
+# --------------------------------------------------------------------------------------------------
+# One dataset: curves with bands, differences of losses tested at every parameter with p-values that
+# allow for all of them, intervals of ratios (Fieller 1954), crossings, certain stretches.
+
+#: Differences of losses below this are float noise.
+NOISE = 1e-12
+#: Numbers in memory at once.
+BLOCK = 1 << 22
+
+
+def along_parameter(difference: Array, scale: float) -> tuple[Array, Array]:
+    """P-values of differences (pairs x folds x parameters), corrected along the parameter in a
+    single step; and the angles between neighbours. NaN where nothing varies but 0 is not met."""
+    df = difference.shape[1] - 1
+    mean = difference.mean(axis=1)
+    left = difference - mean[:, None]
+    size = np.sqrt((left**2).sum(axis=1))
+    flat = size <= NOISE * np.sqrt(df)
+    size[flat] = 1.0
+    t = np.abs(mean) / (size / np.sqrt(df) * scale)
+    t[flat] = np.where(np.abs(mean[flat]) <= NOISE, 0.0, np.nan)
+    left /= size[:, None]
+    cosine = np.abs(
+        (left[..., 1:] * left[..., :-1]).sum(axis=1)
+    )  # |t| is the same for a process and its negative
+    angles = np.where(flat[:, 1:] | flat[:, :-1], np.pi / 2, np.arccos(np.minimum(cosine, 1.0)))
+    return _anywhere(t, angles, df), angles
+
+
+def _anywhere(t: Array, angles: Array, df: int) -> Array:
+    """Chance that the largest |t| of a pair along its profile is at least t: pairs x any."""
+    here = 2 * special.stdtr(df, -t)
+    crossed = (1 + t**2 / df) ** (-(df - 1) / 2) / np.pi
+    more = np.minimum(angles[:, None] * crossed[..., None], here[..., None]).sum(axis=-1)
+    return np.minimum(here + more, 1.0)
+
+
+def critical(angles: Array, level: float, df: int) -> Array:
+    """The statistic that each pair reaches anywhere along its profile with this chance."""
+    # powers of e
+    low = np.full((len(angles), 1), -7.0)
+    high = np.full((len(angles), 1), 28.0)
+    for _ in range(50):
+        middle = (low + high) / 2
+        above = _anywhere(np.exp(middle), angles, df) > level
+        low = np.where(above, middle, low)
+        high = np.where(above, high, middle)
+    return np.exp(high[:, 0])
+
+
+def fieller(
+    by_fold: Array,
+    first: Ints,
+    second: Ints,
+    width: Array,
+) -> tuple[Array, Array]:
+    """Fieller's interval of the ratio of mean losses, second over first, of a t test of
+    this width."""
+    mean = by_fold.mean(axis=1)
+    left = by_fold - mean[:, None]
+    df = by_fold.shape[1] - 1
+    variance = (left**2).sum(axis=1) / df
+    low, high = np.empty((2, len(first), mean.shape[1]))
+    step = max(1, BLOCK // (by_fold.shape[1] * mean.shape[1]))
+    for start in range(0, len(first), step):
+        i = first[start : start + step]
+        j = second[start : start + step]
+        w = width[start : start + step, None] ** 2
+        covariance = np.einsum("irp,irp->ip", left[i], left[j]) / df
+        c2 = mean[i] ** 2 - w * variance[i]
+        c1 = mean[i] * mean[j] - w * covariance
+        c0 = mean[j] ** 2 - w * variance[j]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = np.sqrt(np.maximum(c1**2 - c2 * c0, 0.0))
+            ends = (c1 - root) / c2, (c1 + root) / c2
+            bounded = c2 > 0  # else the first loss may be 0
+            low[start : start + step] = np.where(bounded, ends[0], np.where(c0 > 0, ends[0], 0.0))
+            high[start : start + step] = np.where(bounded, ends[1], np.inf)
+    empty = (mean[first] <= NOISE) & (mean[second] <= NOISE)
+    low = np.maximum(low, 0.0)
+    high = np.maximum(high, 0.0)
+    low[empty] = high[empty] = np.nan
+    return low, high
+
+
+@dataclass
+class TestedPairs:
+    """The pairs that can be tested on the same folds, and what their intervals need."""
+
+    rows: Ints
+    along: Array
+    angles: Array
+    scale: float
+    by_fold: Array
+    first: Ints
+    second: Ints
+
+
+@dataclass
+class OnDataset:
+    """What is known of one dataset on the way; arrays are pairs x parameters: mean losses of
+    either, `along` and `pvalue` corrected along the parameter and over pairs, `counts` of folds
+    won, tied, lost."""
+
+    dataset: str
+    family: str
+    n_labels: int
+    at: AnyArray
+    position: Array
+    curves: pd.DataFrame
+    methods: list[str]
+    n_pairs: int
+    mean: Array
+    protocol: Protocol | None
+    alpha: float
+    tested: list[TestedPairs] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.a, self.b = np.triu_indices(len(self.methods), 1)
+        self.first, self.second = self.mean[self.a], self.mean[self.b]
+        self.along, self.pvalue, self.low, self.high = np.full((4, *self.first.shape), np.nan)
+        self.counts = np.full((3, *self.first.shape), np.nan)
+        self.n_folds = np.zeros(len(self.a), dtype=np.int64)
+
+    @property
+    def difference(self) -> Array:
+        """Loss of b less loss of a, of each pair at each parameter; float noise is 0."""
+        gap = self.second - self.first
+        gap[np.abs(gap) <= NOISE] = 0.0
+        return gap
+
+    @property
+    def significant(self) -> Array:
+        """1 where a is better for certain, -1 where b is, else 0."""
+        return np.where(self.pvalue <= self.alpha, np.sign(self.difference), 0)
+
+    def add(self, where: Ints, by_fold: Array, first: Ints, second: Ints, scale: float) -> Array:
+        """The t test along the parameter of the pairs of these rows; returns the angles."""
+        _, n_folds, n_at = by_fold.shape
+        angles = np.empty((len(first), n_at - 1))
+        step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
+        for start in range(0, len(first), step):
+            pairs = slice(start, start + step)
+            d = by_fold[second[pairs]] - by_fold[first[pairs]]
+            self.along[where[pairs]], angles[pairs] = along_parameter(d, scale)
+            d[np.abs(d) <= NOISE] = 0.0
+            self.counts[:, where[pairs]] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
+        self.n_folds[where] = n_folds
+        return angles
+
+    def rows(self) -> pd.DataFrame:
+        """The rows of `ProfileComparison.table`: each pair at each parameter."""
+        n_pairs, n_at = self.pvalue.shape
+        methods = np.array(self.methods, dtype=object)
+        symbol = "k" if self.family == "binomial" else "α"
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = self.second / self.first
+        doubt = np.where(np.isnan(self.along), "it could not be tested over folds", "")
+        columns = {
+            "dataset": np.full(n_pairs * n_at, self.dataset, dtype=object),
+            "method_a": np.repeat(methods[self.a], n_at),
+            "method_b": np.repeat(methods[self.b], n_at),
+            "measure": [f"{symbol}={x:g}" for x in self.at] * n_pairs,
+            "difference": self.difference.ravel(),
+            "low": np.nan,
+            "high": np.nan,
+            "pvalue": self.along.ravel(),
+            "pvalue_corrected": self.pvalue.ravel(),
+            "separated": (self.significant != 0).ravel(),
+            **dict(zip(("wins", "ties", "losses"), self.counts.reshape(3, -1), strict=True)),
+            "n": self.n_folds.repeat(n_at),
+            "doubt": doubt.ravel(),
+            "parameter": np.tile(self.at, n_pairs),
+            "position": np.tile(self.position, n_pairs),
+            "ratio": ratio.ravel(),
+            "ratio_low": self.low.ravel(),
+            "ratio_high": self.high.ravel(),
+        }
+        return pd.DataFrame(columns)
+
+    def crossings(self) -> list[tuple[Any, ...]]:
+        """Where mean profiles of a pair are equal, between parameters with another one ahead."""
+        sign = np.sign(self.difference)
+        sure = self.significant
+        difference = self.difference
+        rows = []
+        for pair in np.flatnonzero((sign > 0).any(axis=1) & (sign < 0).any(axis=1)):
+            at = np.flatnonzero(sign[pair])
+            turns = np.flatnonzero(np.diff(sign[pair, at]))
+            ends = [at[0], *at[turns + 1], len(self.at)]
+            for n, turn in enumerate(turns):
+                i = at[turn]
+                j = at[turn + 1]
+                if j == i + 1:
+                    share = difference[pair, i] / (difference[pair, i] - difference[pair, j])
+                    position = self.position[i] + share * (self.position[j] - self.position[i])
+                else:  # equal in between
+                    position = (self.position[i + 1] + self.position[j - 1]) / 2
+                a = self.methods[self.a[pair]]
+                b = self.methods[self.b[pair]]
+                below, above = (a, b) if sign[pair, i] > 0 else (b, a)
+                sides = (
+                    (sure[pair, ends[n] : i + 1], sign[pair, i]),
+                    (sure[pair, j : ends[n + 2]], sign[pair, j]),
+                )
+                certain = all((side == way).any() for side, way in sides)
+                parameter = self.at[-1] ** position
+                if self.family == "binomial":
+                    parameter = 1 + position * (self.n_labels - 1)
+                rows.append(
+                    (
+                        self.dataset,
+                        a,
+                        b,
+                        float(parameter),
+                        float(position),
+                        below,
+                        above,
+                        certain,
+                    )
+                )
+        return rows
+
+    def claims(self) -> list[tuple[Any, ...]]:
+        """Stretches of neighbouring parameters at which one method is better for certain."""
+        sure = self.significant
+        rows = []
+        for pair in np.flatnonzero(sure.any(axis=1)):
+            edges = np.flatnonzero(np.diff(sure[pair], prepend=0, append=0))
+            for start, stop in zip(edges, [*edges[1:], len(self.at)], strict=True):
+                if start < len(self.at) and sure[pair, start]:
+                    a = self.methods[self.a[pair]]
+                    b = self.methods[self.b[pair]]
+                    better, worse = (a, b) if sure[pair, start] > 0 else (b, a)
+                    rows.append(
+                        (
+                            self.dataset,
+                            better,
+                            worse,
+                            self.at[start].item(),
+                            self.at[stop - 1].item(),
+                            self.n_labels,
+                        )
+                    )
+        return rows
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of every dataset, and where is told what cannot be answered or believed."""
+
+    profiles: Profiles
+    family: str
+    parameters: ArrayLike | None
+    alpha: float
+    declared: Declared
+    chosen: Sequence[str]
+    absent: dict[str, str]
+    warnings: list[str]
+
+
+def on_dataset(asked: Asked, dataset: str) -> OnDataset:
+    """Curves with bands, differences of pairs, and their p-values along the parameter."""
+    profiles = asked.profiles
+    curve = dataset, asked.family, asked.parameters
+    losses = profiles.by_row(*curve)
+    at = profiles.parameters(*curve)
+    position = profiles.positions(*curve)
+    everyone = list(losses)
+    folds = {m: profiles.folds[dataset, m] for m in everyone}
+    shared, sharings, how = _sharings(asked, dataset, folds)
+    mean = np.array([losses[m].mean(axis=0) for m in everyone])
+    low, high = np.full((2, *mean.shape), np.nan)
+    for i, m in enumerate(everyone):
+        if (n_folds := len(folds[m])) > 1:
+            recorded = how is not None and how.n_folds == n_folds
+            ratio = present(how).headline_ratio if recorded else 1 / (n_folds - 1)
+            band = mean_intervals(pd.DataFrame(losses[m]), asked.alpha, ratio)
+            low[i], high[i] = np.clip(band[["low", "high"]].to_numpy().T, 0, 1)
+    index = pd.MultiIndex.from_product(
+        [[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"]
+    )
+    columns = {
+        "position": np.tile(position, len(everyone)),
+        "loss": mean.ravel(),
+        "low": low.ravel(),
+        "high": high.ravel(),
+    }
+    methods = [m for m in everyone if m in set(asked.chosen)]
+    part = OnDataset(
+        dataset,
+        asked.family,
+        profiles.n_labels[dataset],
+        at,
+        position,
+        pd.DataFrame(columns, index),
+        methods,
+        len(everyone) * (len(everyone) - 1) // 2,
+        mean[[everyone.index(m) for m in methods]],
+        how,
+        asked.alpha,
+    )
+    if len(part.a) and shared is not None:
+        _test(asked, part, losses, shared, sharings)
+    if n := sum(int(np.isnan(pairs.along).sum()) for pairs in part.tested):
+        asked.warnings.append(
+            f"On {dataset}: {n} differences are the same in every fold and cannot be tested."
+        )
+    return part
+
+
+def _sharings(
+    asked: Asked,
+    dataset: str,
+    folds: Mapping[str, tuple[Hashable, ...]],
+) -> tuple[SharedFolds | None, list[Sharing], Protocol | None]:
+    """Which folds the methods share, and how these came about; None where nothing can be tested."""
+    key = f"tests.{dataset}"
+    runs = asked.profiles.runs
+    absent = asked.absent
+    kind = asked.declared.get("protocol")
+    ratio = asked.declared.get("ratio")
+    several = [m for m, f in folds.items() if len(f) > 1]
+    if not several:
+        absent[key] = "no profile by fold: a test along the profile needs at least two folds"
+        return None, [], None
+    labels = sorted({fold for theirs in folds.values() for fold in theirs}, key=str)
+    index = pd.MultiIndex.from_tuples(
+        [(m, labels.index(f)) for m, theirs in folds.items() for f in theirs]
+    )
+    shared: Any = None
+    sharings: list[Any] = []
+    try:
+        try:
+            shared = shared_folds(pd.DataFrame({"loss": 0.0}, index), dataset, list(folds))
+            of = runs_of(runs, dataset, shared.methods)
+            hows, notes = shared.protocols(of, kind, ratio)
+            sharings = shared.sharings(hows)
+            how = sharings[0].how
+            notes = [*notes, *shared.notes]
+        except IncomparableRunsError:
+            absent[key] = "fewer than two methods have the same folds"
+            how, notes = recorded_protocol(
+                runs_of(runs, dataset, several[:1]),
+                len(folds[several[0]]),
+                kind,
+                ratio,
+            )
+    except ValueError as error:
+        absent[key] = str(error)
+        return None, [], None
+    if shared is not None and shared.excluded:
+        absent[f"{key}: {some(e.name for e in shared.excluded)}"] = (
+            "fewer than two folds in common with each other method"
+        )
+    f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
+    asked.warnings.extend(f"On {dataset}: {note}" for note in notes if note != f_test)
+    # by their numbers here, as the profiles know them
+    return shared and replace(shared, folds=[labels[k] for k in shared.folds]), sharings, how
+
+
+def _test(
+    asked: Asked,
+    part: OnDataset,
+    losses: Mapping[str, Array],
+    shared: SharedFolds,
+    sharings: Sequence[Sharing],
+) -> None:
+    """The t test over the folds of each pair at every parameter, p-values corrected along it."""
+    place = {m: i for i, m in enumerate(part.methods)}
+    column = {fold: j for j, fold in enumerate(shared.folds)}
+    by_fold = np.full((len(place), len(column), len(part.at)), np.nan)
+    for m in shared.methods:
+        if m in place:
+            theirs = [column[fold] for fold in asked.profiles.folds[part.dataset, m]]
+            by_fold[place[m], theirs] = losses[m]
+    at = np.array([place.get(m, -1) for m in shared.methods])
+    rows = np.full((len(place), len(place)), -1)
+    rows[part.a, part.b] = np.arange(len(part.a))
+    differ, notes = unpaired(
+        runs_of(asked.profiles.runs, part.dataset, part.methods), shared.methods
+    )
+    asked.warnings.extend(f"On {part.dataset}: {note}" for note in notes)
+    lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)
+    for sharing in sharings:
+        first, second = at[sharing.first], at[sharing.second]
+        going = (first >= 0) & (second >= 0)
+        if differ is not None:
+            lost[UNPAIRED] += int((going & differ[sharing.rows]).sum())
+            going &= ~differ[sharing.rows]
+        first, second = first[going], second[going]
+        if sharing.n < 2:
+            lost[FEW_SHARED] += len(first)
+        elif len(first):
+            values = by_fold[:, sharing.folds]
+            where = rows[first, second]
+            scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
+            angles = part.add(where, values, first, second, scale)
+            # the means are those over the same folds, too
+            means = values.mean(axis=1)
+            part.first[where], part.second[where] = means[first], means[second]
+            along = part.along[where]
+            part.tested.append(TestedPairs(where, along, angles, scale, values, first, second))
+    for reason, n in lost.items():
+        if n:
+            asked.absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason

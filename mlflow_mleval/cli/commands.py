@@ -729,7 +729,6 @@ _PROFILES = (
         opt.read(*opt.reading),
         *_PROFILES,
         opt.folds(),
-        opt.seed,
         opt.timeout,
         opt.output,
     ],
@@ -744,7 +743,7 @@ def profile(
     They show which method is better when few labels have to be right together, which when many, and
     where they cross: a method that is aware of how labels depend on each other loses little on the
     way. Runs that mleval logged carry their profiles. Folds tell where on the way one method is
-    better for certain; with six datasets or more, pairs are tested over these too.
+    better for certain.
 
     \b
     Examples:
@@ -752,7 +751,7 @@ def profile(
       mleval profile -n mystudy --dataset yeast --family polynomial -o yeast.html
       mleval profile -n mystudy --method BR --method LP --output json
     """
-    from mlflow_mleval.analysis.profile_comparison import compare_profiles
+    from mlflow_mleval.analysis.loss_profiles import compare_profiles
     from mlflow_mleval.report.content.profiles import document
     from mlflow_mleval.store.study_artifacts import HOW, any_profiles, selected_profiles
 
@@ -768,7 +767,7 @@ def profile(
     profiles = replace(profiles, notes=(*map(in_options, profiles.notes), *taken))
     n_methods, n_datasets = len(profiles.methods), len(profiles.datasets)
     say(f"comparing {count(n_methods, 'method')} on {count(n_datasets, 'dataset')} …")
-    compared = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
+    compared = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol))
     ids = [
         run.run_id
         for run in profiles.runs.itertuples()

@@ -13,9 +13,8 @@ from places import GOLDEN, SHARED
 from scipy import stats
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.loss_profiles import Profiles, along_parameter, compare_profiles
 from mlflow_mleval.analysis.pairs import stepped
-from mlflow_mleval.analysis.profile_comparison import along_parameter, compare_profiles
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.owa import profile_from_histogram, profile_from_means
 from mlflow_mleval.sentences import MAX_TAG
@@ -625,36 +624,9 @@ def test_the_caution_of_the_f_test_is_not_given_to_the_t_test():
     counts = {
         ("d", m): np.random.default_rng(i).integers(1, 9, (10, 5)) for i, m in enumerate("ab")
     }
-    found = compare_profiles(Profiles.from_counts(counts), protocol="5x2", seed=0)
+    found = compare_profiles(Profiles.from_counts(counts), protocol="5x2")
     assert found.protocols["d"].kind == "5x2"
     assert not any("F test" in text for text in found.warnings)
-
-
-def test_positions_are_tested_over_datasets():
-    profiles = methods_of(n_folds=2, n=200, datasets=[f"d{i}" for i in range(8)])
-    found = compare_profiles(profiles)
-    last = found.across.loc["BR", "LP"].iloc[-1]
-    assert (last["wins"], last["losses"], last["significant"]) == (0, 8, True) and last["ratio"] < 1
-    assert (
-        found.across["pvalue"].min() == 2 / 2**8
-    )  # all pairs and positions cost nothing where all datasets agree
-    gap = compare_profiles(profiles.select([p for p in profiles.errors if p != ("d3", "CC")]))
-    assert gap.warnings[-1] == "Tests over datasets are without CC: no profile on every dataset."
-    assert set(gap.across.index.get_level_values("method_b")) == {"LP"}
-    few = compare_profiles(profiles.select([(d, m) for d, m in profiles.errors if d < "d4"]))
-    assert few.across is None and "it takes 6 datasets" in few.absent["across"]
-
-
-@pytest.mark.parametrize("n_folds", [1, 3])
-def test_one_family_of_tests_is_heard_first(n_folds):
-    profiles = methods_of(n_folds=n_folds, n=25, datasets=[f"d{i}" for i in range(8)])
-    found = compare_profiles(profiles)
-    along = {frozenset(row[:2]) for row in found.across.index[found.across["significant"]]}
-    claimed = {frozenset(row) for row in found.claims[["better", "worse"]].to_numpy()}
-    if n_folds == 1:
-        assert found.claims.empty and along
-    else:
-        assert found.across["pvalue"].min() <= 0.05 and along <= claimed
 
 
 def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all():
@@ -674,7 +646,6 @@ def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all():
     assert set(kept) == set(found.awareness["area"].nsmallest(3).index.get_level_values("method"))
     assert any("Of 12 methods only the 3" in w for w in some.warnings)
     assert len(some.curves) == len(found.curves)
-    assert some.across is None and "only the pairs of 3 of 12 methods" in some.absent["across"]
     assert (some.ratios["pvalue"] >= found.ratios.loc[some.ratios.index, "pvalue"] - 1e-12).all()
 
 
@@ -686,7 +657,6 @@ def test_one_method_has_curves_and_no_pairs():
     assert found.ratios.empty
     assert found.claims.empty
     assert found.crossings.empty
-    assert found.across is None
     assert found.crossings["certain"].dtype == bool
     assert list(found.ratios) == [
         "position",
@@ -698,15 +668,11 @@ def test_one_method_has_curves_and_no_pairs():
     ]
 
 
-def test_the_seed_decides_and_nothing_else():
+@pytest.mark.parametrize("bad", [{"alpha": 0}, {"family": "x"}, {"parameters": [0]}])
+def test_choices_that_cannot_be_are_refused(bad):
     profiles = methods_of()
-    one, two, other = (compare_profiles(profiles, seed=s) for s in (1, 1, 2))
-    pd.testing.assert_frame_equal(one.curves, two.curves)
-    assert one.curves.equals(other.curves) and one.ratios.equals(other.ratios)
-    assert one.options["seed"] == 1
-    for bad in ({"alpha": 0}, {"family": "x"}, {"parameters": [0]}):
-        with pytest.raises(ValueError, match="must"):
-            compare_profiles(profiles, **bad)
+    with pytest.raises(ValueError, match="must"):
+        compare_profiles(profiles, **bad)
     with pytest.raises(ValueError, match="at least one profile"):
         compare_profiles(profiles.select([]))
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from timing import best, peak
 
-from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
 from mlflow_mleval.store import schema
 
 

@@ -12,7 +12,7 @@ from fold_cases import fold_study, three_methods
 from report_cases import NASTY
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.analysis.loss_profiles import compare_profiles
 from mlflow_mleval.report.content.run import document
 
 pytestmark = pytest.mark.browser
@@ -32,7 +32,7 @@ def about_folds() -> list[str]:
 
 def about_profiles() -> list[str]:
     behaviour = {name: (1 - 0.015 * i, 0.1 + 0.01 * i) for i, name in enumerate(MANY)}
-    many = compare_profiles(profile_cases.profiles({"d": 9, "e": 5}, behaviour, n=60), seed=0)
+    many = compare_profiles(profile_cases.profiles({"d": 9, "e": 5}, behaviour, n=60))
     _, hostile = profile_cases.hostile()
     return [found.report().to_html() for found in (profile_cases.compared(), hostile, many)]
 

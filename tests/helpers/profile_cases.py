@@ -8,8 +8,7 @@ from report_cases import NASTY
 from scipy import stats
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
-from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles
+from mlflow_mleval.analysis.loss_profiles import ProfileComparison, Profiles, compare_profiles
 from mlflow_mleval.study import Study
 
 #: Share of instances that are touched at all, and the chance that a label of those is wrong.
@@ -63,7 +62,7 @@ def compared(
     datasets: tuple[tuple[str, int], ...] = (("yeast", 14), ("scene", 6), ("flags", 7)), **options
 ) -> ProfileComparison:
     """Three methods compared on these datasets."""
-    return compare_profiles(profiles(dict(datasets)), seed=0, **options)
+    return compare_profiles(profiles(dict(datasets)), **options)
 
 
 @cache
@@ -72,4 +71,4 @@ def hostile():
     names = [*NASTY[:5], "<script>alert(1)</script>", "\u202egnp.exe", "x" * 200]
     behaviour = {name: (1 - 0.08 * i, 0.12 + 0.03 * i) for i, name in enumerate(names)}
     datasets = {NASTY[0]: 5, "<script>alert(2)</script>": 4}
-    return names, compare_profiles(profiles(datasets, behaviour, n=60), seed=0)
+    return names, compare_profiles(profiles(datasets, behaviour, n=60))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.profile_comparison import WHERE, ProfileComparison
+from mlflow_mleval.analysis.loss_profiles import WHERE, ProfileComparison
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
@@ -74,14 +74,12 @@ def section(c: Comparison) -> Section | None:
 
 def described(comparison: ProfileComparison) -> ProfileComparison:
     """The profiles without what tests say of them, for a report in which other tests decide."""
-    tests = ("across", "tests")
-    absent = {k: why for k, why in comparison.absent.items() if k.split(".")[0] not in tests}
+    absent = {k: why for k, why in comparison.absent.items() if not k.startswith("tests.")}
     return replace(
         comparison,
         table=comparison.table.assign(pvalue_corrected=np.nan, separated=False),
         crossings=comparison.crossings.assign(certain=False),
         claims=comparison.claims.iloc[:0],
-        across=None,
         absent=absent,
     )
 
@@ -230,12 +228,7 @@ def sentences(comparison: ProfileComparison) -> list[str]:
     """What the profiles say, a sentence each: crossings, claims and their error rate, awareness."""
     if comparison.ratios.empty:
         return ["No two methods have a profile on the same dataset."]
-    return [
-        *_changes(comparison),
-        _claims(comparison),
-        *_across(comparison),
-        *_awareness(comparison),
-    ]
+    return [*_changes(comparison), _claims(comparison), *_awareness(comparison)]
 
 
 def _changes(comparison: ProfileComparison) -> list[str]:
@@ -380,31 +373,6 @@ def _claims(comparison: ProfileComparison) -> str:
     )
 
 
-def _across(comparison: ProfileComparison) -> list[str]:
-    """What holds over the datasets: pairs with a stretch of positions at which one is better."""
-    if comparison.across is None:
-        return []
-    said = []
-    for (a, b), part in comparison.across.groupby(level=["method_a", "method_b"], sort=False):
-        sign = np.where(part["significant"], np.sign(part["wins"] - part["losses"]), 0)
-        at = part.index.get_level_values("position").to_numpy(float)
-        for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(sign)) + 1):
-            if way := sign[run[0]]:
-                better, worse = (a, b) if way > 0 else (b, a)
-                said.append(
-                    f"{name(better)} is better than {name(worse)} at "
-                    f"{_positions(at[run[0]], at[run[-1]])}"
-                )
-    if not said:
-        return []
-    more = f"; and {len(said) - TOLD} more" if len(said) > TOLD else ""
-    return [
-        "Over the datasets, at positions from 0 (Hamming loss) to 1 (subset 0/1 loss): "
-        f"{'; '.join(said[:TOLD])}{more} (by changes of sign, corrected for all pairs and "
-        "positions)."
-    ]
-
-
 def _awareness(comparison: ProfileComparison) -> list[str]:
     means = comparison.awareness_means
     slope = means["slope"]
@@ -431,15 +399,10 @@ def _awareness(comparison: ProfileComparison) -> list[str]:
 
 def _missing(comparison: ProfileComparison) -> list[str]:
     """What there is not, with the reason, what shares one together."""
-    heads = {"across": "Not tested over the datasets", "tests": "Not tested over folds"}
-    names = {"across": "the order along the profiles"}
     missing = []
     for key, reason in comparison.absent.items():
-        part, _, rest = key.partition(".")
-        if part == "across" and len(comparison.datasets) == 1:
-            continue
-        what = names.get(part, rest if part in heads else key)
-        missing.append(((heads.get(part, "Left out"), reason.rstrip(".")), what))
+        head = "Not tested over folds" if key.startswith("tests.") else "Left out"
+        missing.append(((head, reason.rstrip(".")), key.removeprefix("tests.")))
     return [
         f"{head}: {listed(what, most=8)} ({reason})."
         for (head, reason), what in grouped(missing).items()
@@ -468,7 +431,7 @@ def profile_pairs(comparison: ProfileComparison) -> Table:
     shown = frame.head(PAIRS)
     counts = {kind: shown[kind].astype(str).tolist() for kind in WHERE}
     spans = [
-        "" if low != low else _positions(low, high)
+        "" if low != low else "–".join(dict.fromkeys([fixed(low, 2), fixed(high, 2)]))
         for low, high in zip(shown["low"], shown["high"], strict=True)
     ]
     columns = [
@@ -497,12 +460,6 @@ def profile_pairs(comparison: ProfileComparison) -> Table:
     if any(map(comparison.tested_on, comparison.datasets)):
         columns.append(Column("certain", counts["certain"], keep=4, note="Certain: on both sides."))
     return Table(columns, len(frame), "Every pair", things="pairs", most=AT_ONCE)
-
-
-def _positions(low: float, high: float) -> str:
-    a = fixed(low, 2)
-    b = fixed(high, 2)
-    return a if a == b else f"{a}–{b}"
 
 
 def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
@@ -611,7 +568,6 @@ def _record(comparison: ProfileComparison) -> Data:
     """A comparison of profiles as plain data; tables as lists of rows."""
     return {
         "sentences": sentences(comparison),
-        "across": None,
         **{key.removeprefix("profile_"): frame for key, frame in comparison.frames.items()},
         **doc.named(comparison, "n_labels", "absent", "warnings", "options"),
     }

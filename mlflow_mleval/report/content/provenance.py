@@ -163,7 +163,6 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "Mardia": lambda c: any(f.mardia for f in c.folds.values()),
     "loss profiles": lambda c: c.profiles,
     "tests along profiles": lambda c: c.profiles and c.profiles.ratios["pvalue"].notna().any(),
-    "profiles over datasets": lambda c: c.profiles and c.profiles.across is not None,
     "Bayesian tests": lambda c: c.beyond and c.beyond.bayes,
     "equivalence": lambda c: c.beyond and c.beyond.equivalence,
     "possible ranks": lambda c: c.letters_apply,
