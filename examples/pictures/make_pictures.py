@@ -243,11 +243,6 @@ def open_charts(chrome: webdriver.Chrome, url: str, experiment_id: str, search: 
     wait(chrome, found)
 
 
-def open_table(chrome: webdriver.Chrome, url: str, experiment_id: str) -> None:
-    """The table of tables: labels or measures of several runs, column beside column."""
-    chrome.get(f"{url}/#/experiments/{experiment_id}/runs?{CLASSIC}&compareRunsMode=ARTIFACT")
-
-
 def open_comparison(
     chrome: webdriver.Chrome, url: str, experiment_id: str, run_ids: list[str], artifact: str
 ) -> None:
@@ -382,17 +377,6 @@ def picture_server(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
     time.sleep(SETTLE)
     chrome.save_screenshot(str(pictures / "ui_profiles.png"))
 
-    size(chrome, 1400, 900)
-    open_comparison(
-        chrome,
-        url,
-        experiment,
-        [runs["random forest"], runs["label powerset"]],
-        "mleval_summary.md",
-    )
-    time.sleep(SETTLE)
-    chrome.save_screenshot(str(pictures / "ui_compare.png"))
-
 
 def picture_epochs(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
     """The epochs of three networks, trained by the example for Keras."""
@@ -435,7 +419,7 @@ def states(report: str) -> dict[str, str]:
     drawn_from = {
         digest(words, style): ("report.png", "ui_report.png"),
         digest(words, style + forms): (*WIDTHS.values(), "page_choose.png", "page_detail.png"),
-        digest(measures, []): ("ui_compare.png", "ui_profiles.png", "ui_epochs.png"),
+        digest(measures, []): ("ui_profiles.png", "ui_epochs.png"),
     }
     return {name: state for state, names in drawn_from.items() for name in names}
 

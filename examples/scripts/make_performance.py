@@ -66,7 +66,7 @@ REASONS: dict[str, str] = {
     "for four alone.",
     "added to a fit": "a fit that is watched takes some tenths of a millisecond more, and so does "
     "each part of a forest or a pipeline; 2% of a fit of milliseconds is less.",
-    "log 10,000": "the report with its figures, its summary, the table of labels and the data are "
+    "log 10,000": "the report with its figures and the data are "
     "made and sent, too; the bare calls send metrics alone.",
     "read 1,000 runs with tables by fold": "each run's tables are an artifact, which is asked for "
     "by itself; the search gets a thousand runs in one answer.",

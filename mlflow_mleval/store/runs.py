@@ -31,7 +31,6 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.mlflow_tags import (
     MLFLOW_DATASET_CONTEXT,
-    MLFLOW_LOGGED_ARTIFACTS,
     MLFLOW_RUN_NOTE,
 )
 from mlflow.utils.rest_utils import http_request
@@ -609,8 +608,6 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
         tags[schema.TAG_FOLDS] = schema.encode_folds(
             payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS
         )
-    if schema.ARTIFACT_LABELS in payload.files:
-        tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS))
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
         tags[MLFLOW_RUN_NOTE] = with_link(payload.note, run.info.experiment_id)
     logged = payload.params if _ESTIMATOR in run.data.tags else run.data.params
@@ -624,16 +621,6 @@ def _input(dataset: str, digest: str) -> DatasetInput:
     source = json.dumps({"sha256": digest})
     entity = Dataset(dataset[:_MAX_INPUT_NAME], digest[:_MAX_INPUT_DIGEST], "code", source)
     return DatasetInput(entity, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])
-
-
-def _tables(tag: str | None) -> str:
-    """The tag by which MLflow's UI knows which artifacts are tables, those of others kept."""
-    ours = {"path": schema.ARTIFACT_LABELS, "type": "table"}
-    try:
-        others = [entry for entry in json.loads(tag or "[]") if entry["path"] != ours["path"]]
-    except (ValueError, TypeError, KeyError):
-        others = []
-    return json.dumps([*others, ours])
 
 
 # --------------------------------------------------------------------------------------------------

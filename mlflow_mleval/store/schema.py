@@ -131,14 +131,12 @@ ARTIFACT_INSTANCES = "mleval/instances.parquet"
 INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth_sets"
 #: And the column of weights, where instances have them.
 INSTANCE_WEIGHT = "sample_weight"
-#: A JSON table that MLflow's UI shows and compares across runs.
-ARTIFACT_LABELS = "mleval/labels.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"
 #: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of
 #: every family follow.
 ERRORS = "errors"
 ARTIFACT_CANDIDATES = "mleval/candidates.csv"
-#: What MLflow's UI does not show, in one file, for each file is a request; and what of it readers
+#: What programs read, in one file, for each file is a request; and what of it readers
 #: ask for. Earlier runs have these by themselves.
 ARTIFACT_DATA = "mleval/data.zip"
 IN_DATA = (ARTIFACT_COUNTS, ARTIFACT_FOLDS, ARTIFACT_PROFILE)

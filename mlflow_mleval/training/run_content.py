@@ -29,7 +29,6 @@ from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, SETS
 from mlflow_mleval.package import __version__
 from mlflow_mleval.report.content.run import RunReport, document
-from mlflow_mleval.report.html import standalone
 from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, home, warn
@@ -186,11 +185,8 @@ class RunContent:
 
     def files(self, report: RunReport, instances: bool) -> dict[str, Callable[[], str | bytes]]:
         """Artifacts by path, made when they are sent."""
-        shown = document(report)
         files: dict[str, Callable[[], str | bytes]] = {
-            schema.ARTIFACT_REPORT: shown.to_html,
-            schema.ARTIFACT_SUMMARY: shown.to_markdown,
-            schema.ARTIFACT_LABELS: lambda: _log_table(self.label_table()),
+            schema.ARTIFACT_REPORT: document(report).to_html,
             schema.ARTIFACT_DATA: lambda: _zipped(self.data(report)),
         }
         if instances:
@@ -198,7 +194,7 @@ class RunContent:
         return files
 
     def data(self, report: RunReport) -> dict[str, str | bytes]:
-        """What programs read of the result, and the figures, by file name."""
+        """What programs read of the result, by file name."""
         measures = self.measure_table(report.intervals)
         data: dict[str, str | bytes] = {"measures.json": _log_table(measures)}
         data["counts.parquet"] = _parquet(self.counts)
@@ -209,14 +205,11 @@ class RunContent:
             data["profile.csv"] = self.profile_table(report.profiles).to_csv(index=False)
         if self.has_folds:
             data["folds.parquet"] = _parquet(self.fold_table())
-        if self.statistics is not None:
-            data["statistics.json"] = _json(self.statistics.to_dict())
         if report.curves is not None:
             data["curves.parquet"] = _parquet(self.of_labels(self.ev.curves))
             if len(report.curves.bins):
                 data["reliability.parquet"] = _parquet(self.of_labels(self.ev.reliability))
-        drawn = {f"{name}.svg": standalone(svg) for name, svg in report.figures.items()}
-        return data | drawn
+        return data
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
         """The report of the run."""
@@ -249,20 +242,6 @@ class RunContent:
             tuple(remarks),
             self.portable,
         )
-
-    def label_table(self) -> pd.DataFrame:
-        """One row a label, of many thousand only those with the most instances.
-
-        MLflow's UI sets the first column of several runs side by side: F1, because counts say
-        little where tests differ in size.
-        """
-        table = self.ev.labels
-        table = table[["f1", *table.columns.drop("f1")]]
-        if len(table) > _LABELS:
-            table = table[(table["support"] > 0) | (table["predicted"] > 0)].nlargest(
-                _LABELS, "support"
-            )
-        return table.reset_index()
 
     def measure_table(self, intervals: MeasureIntervals) -> pd.DataFrame:
         """One row a measure: the value that counts, which way is better, and the value over all

@@ -109,7 +109,7 @@ def test_a_kept_result_writes_nowhere_else(client, tmp_path, monkeypatch, path):
     folder = tmp_path / "kept"
     out = tmp_path / "out"
     out.mkdir()
-    kept = keep(folder, monkeypatch, [schema.ARTIFACT_LABELS, path.format(out=out)])
+    kept = keep(folder, monkeypatch, [schema.ARTIFACT_DATA, path.format(out=out)])
     done = CliRunner().invoke(main, ["import", str(folder)])
     assert done.exit_code == 1 and "holds no result that can be read" in done.stderr
     assert kept.exists() and not list(out.iterdir()) and not list(tmp_path.rglob("x"))
@@ -133,7 +133,7 @@ def test_a_kept_result_is_a_regular_file(client, tmp_path, monkeypatch):
 
 def test_a_run_takes_no_path_that_leads_out(client, tmp_path):
     payload = runs.Payload(
-        "A", "d", {"f1": 0.5}, files={"../x": lambda: "", schema.ARTIFACT_LABELS: lambda: ""}
+        "A", "d", {"f1": 0.5}, files={"../x": lambda: "", schema.ARTIFACT_DATA: lambda: ""}
     )
     with pytest.raises(ValueError, match=r"the path '\.\./x' holds"):
         runs.write(payload, experiment_name="y")
@@ -143,15 +143,15 @@ def test_a_run_takes_no_path_that_leads_out(client, tmp_path):
 def test_no_artifact_is_written_or_removed_beyond_a_link(client, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    (out / "labels.json").write_text("theirs")
+    (out / "data.zip").write_text("theirs")
     run = client.create_run(client.create_experiment("linked"))
     root = Path(artifacts.repository(run).artifact_dir)
     root.mkdir(parents=True)
     (root / "mleval").symlink_to(out)
-    payload = runs.Payload("A", "d", {"f1": 0.5}, files={schema.ARTIFACT_LABELS: lambda: "ours"})
+    payload = runs.Payload("A", "d", {"f1": 0.5}, files={schema.ARTIFACT_DATA: lambda: "ours"})
     for act in (
         lambda: runs.write(payload, run_id=run.info.run_id),
-        lambda: artifacts.remove(run, [schema.ARTIFACT_LABELS]),
+        lambda: artifacts.remove(run, [schema.ARTIFACT_DATA]),
     ):
         with pytest.raises((StoreError, ValueError), match="by a link"):
             act()

@@ -27,7 +27,7 @@ def no_trouble(monkeypatch):
 
 
 def payload(value=0.5):
-    return runs.Payload("A", "d", {"f1": value}, files={schema.ARTIFACT_LABELS: lambda: "{}"})
+    return runs.Payload("A", "d", {"f1": value}, files={schema.ARTIFACT_DATA: lambda: "{}"})
 
 
 def keep(count, folder, monkeypatch, run_id=None, value=0.5):

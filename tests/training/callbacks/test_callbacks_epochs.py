@@ -103,8 +103,8 @@ def test_the_best_epoch_is_evaluated_and_said_to_be_chosen(client, measure):
     tags = client.get_run(run.info.run_id).data.tags
     assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == ("3", "5")
     assert log.evaluation.measures == mleval.evaluate(y, scores[3]).measures
-    summary = mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/{schema.ARTIFACT_SUMMARY}")
-    assert "chosen among 5 candidates by these very results" in summary
+    report = mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/{schema.ARTIFACT_REPORT}")
+    assert "chosen among 5 candidates by these very results" in report
 
 
 def test_of_epochs_that_are_equally_good_the_first_is_taken(client):
