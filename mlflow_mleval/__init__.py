@@ -35,7 +35,7 @@ _PUBLIC = {
     "evaluate_spark": "files.evaluate_spark",
     "merge": "evaluation",
     "Hierarchy": "measures.hierarchy",
-    "calibrate_threshold": "measures.sets",
+    "calibrate_threshold": "measures.inputs",
     "log_evaluation": "training.log_evaluation",
     "log_profile": "training.log_evaluation",
     "autolog": "training.autolog",

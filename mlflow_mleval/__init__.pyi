@@ -43,12 +43,12 @@ from mlflow_mleval.measures.capacities import NearestNeighbourMinimiser as Neare
 from mlflow_mleval.measures.capacities import bayes_optimal as bayes_optimal
 from mlflow_mleval.measures.capacities import choquet_loss as choquet_loss
 from mlflow_mleval.measures.hierarchy import Hierarchy as Hierarchy
+from mlflow_mleval.measures.inputs import calibrate_threshold as calibrate_threshold
 from mlflow_mleval.measures.owa import Profile as Profile
 from mlflow_mleval.measures.owa import binomial_loss as binomial_loss
 from mlflow_mleval.measures.owa import loss_profile as loss_profile
 from mlflow_mleval.measures.owa import owa_loss as owa_loss
 from mlflow_mleval.measures.owa import polynomial_loss as polynomial_loss
-from mlflow_mleval.measures.sets import calibrate_threshold as calibrate_threshold
 from mlflow_mleval.store.importing import import_results as import_results
 from mlflow_mleval.store.query import load_study as load_study
 from mlflow_mleval.store.study_artifacts import load_folds as load_folds

@@ -25,11 +25,10 @@ from mlflow_mleval.measures.curves import classes_above, curve_table, reliabilit
 from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions, f1, precision, ratio, recall
 from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices, requested
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices
+from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices, predicted
 from mlflow_mleval.measures.label_ranking import SCORED, parsed
 from mlflow_mleval.measures.one_label import class_vectors, is_vector, one_hot, sum_classes
 from mlflow_mleval.measures.owa import Profile
-from mlflow_mleval.measures.reasons import about_bounds, doubts_about, why_absent
 from mlflow_mleval.measures.registry import (
     BINS,
     CLASS_SETS,
@@ -39,15 +38,17 @@ from mlflow_mleval.measures.registry import (
     ONE_LABEL,
     SETS,
 )
-from mlflow_mleval.measures.sets import predicted
 from mlflow_mleval.measures.sums import (
     Inputs,
     SumPart,
     Sums,
+    about_bounds,
     comparable,
+    doubts_about,
     label_influences,
     sum_folds,
     sum_rows,
+    why_absent,
 )
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.sentences import Message

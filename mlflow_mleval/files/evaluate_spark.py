@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
-from mlflow_mleval.files.prediction_tables import sets_in, table_columns
-from mlflow_mleval.files.predictions import read_hierarchy
+from mlflow_mleval.files.predictions import read_hierarchy, sets_in, table_columns
 from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -281,14 +280,8 @@ def evaluate_with_spark(
     progress: bool = False,
     **options: Any,
 ) -> tuple[Evaluation, tuple[str, ...]]:
-    """Evaluate parquet that Spark reads, a file or a folder, and tell which of its columns are not
-    used.
-
-    The columns are named as in files of predictions, see
-    `mlflow_mleval.files.predictions.open_predictions`; a folder of ``fold=…`` folders has that
-    column. `master` is that of a session that is started for it, or ``sc://HOST``, a server of
-    Spark Connect; by default as Spark is set. The options are those of `evaluate_spark`. A
-    MlevalError says what Spark could not do.
+    """Evaluate parquet that Spark reads, named as `predictions.open_predictions` has it, and tell
+    which columns are not used; a MlevalError says what Spark could not do.
     """
     try:
         from pyspark.errors import PySparkException

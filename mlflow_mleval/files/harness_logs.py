@@ -26,9 +26,9 @@ from mlflow_mleval.files.results import (
     check_separator,
     columns_shown,
     reason,
+    tool_results,
     unreadable,
 )
-from mlflow_mleval.files.tool_results import tool_results
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_problem
 
@@ -71,16 +71,8 @@ def is_answer_log(path: str | Path) -> bool:
 
 
 def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
-    """The method, the data set and the answers of one log.
-
-    The method is the model; lm-evaluation-harness names it by the folder. Epochs of Inspect are
-    further answers to the same question. A metric whose values are lists is left out with a note;
-    one of words waits for its grades, see `Answers.words`.
-
-    Raises
-    ------
-    ImportFileError
-        The file cannot be read, or is no log of a finished evaluation.
+    """The method (the model, or its folder), the data set and the answers of one log; an
+    ImportFileError where it is no log of a finished evaluation.
     """
     path = Path(path)
     try:
@@ -328,19 +320,8 @@ def _is_of_tool(path: Path) -> bool:
 
 
 def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
-    """By method and data set, the answers in a file.
-
-    A log holds one method. A table is CSV or parquet with the columns method, dataset and instance,
-    and either one column a measure (wide) or the columns measure and value (long). Numbers, true
-    and false, yes and no, pass and fail are values. The columns cluster, asked and link, in wide
-    tables those that hold text alone, and in long ones all others say more about an instance. An
-    empty value is a missing one; an instance that occurs again is another answer to the same
-    question.
-
-    Raises
-    ------
-    ImportFileError
-        The file is malformed; the text names the row and the column.
+    """By method and data set, the answers in a log, or in a table, CSV or parquet, with the columns
+    method, dataset, instance and one a measure, or measure and value; more columns say more.
     """
     path = Path(path)
     if is_answer_log(path):
@@ -478,10 +459,8 @@ def _wide(
     measures: list[str],
     about_columns: list[str],
 ) -> pd.DataFrame:
-    """A row an answer; the k-th value of a measure for an instance belongs to its k-th answer.
-
-    What rows of an answer do not agree in describes their values, and is left out; clusters must
-    agree.
+    """A row an answer; the k-th value of a measure for an instance belongs to its k-th answer. What
+    rows of an answer do not agree in is left out.
     """
     rows = rows.assign(_answer=rows.groupby([INSTANCE, "measure"]).cumcount())
     keys = [INSTANCE, "_answer"]

@@ -21,9 +21,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mlflow_mleval.measures.inputs import error_blocks, truth_and_scores
+from mlflow_mleval.measures.inputs import dense, error_blocks, truth_and_scores
 from mlflow_mleval.measures.owa import FAMILIES, family_weights, label_count, owa_weights
-from mlflow_mleval.measures.sets import dense
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, binary_matrix, one_of
 
 #: Up to this many labels every set is looked at, so that a capacity is checked as a whole.
@@ -756,11 +755,8 @@ def _losses_by_errors(weights: Array) -> Array:
 def _minimise(
     label_sets: Bools, weights: Array, losses: Array, max_candidates: int
 ) -> tuple[Ints, Array]:
-    """Label sets of least expected loss, shape (P, K), and these losses, shape (P,).
-
-    Candidates are described by their differences from the first label set. Where two labels differ
-    from it in the same label sets, flipping the one or the other is the same, so a candidate is how
-    many labels of each such group it flips.
+    """Label sets of least expected loss, shape (P, K), and these losses, shape (P,): a candidate is
+    how many labels it flips of each group whose labels differ from the first set in the same sets.
     """
     n_labels = label_sets.shape[1]
     first = label_sets[0]

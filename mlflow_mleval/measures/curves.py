@@ -16,13 +16,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.class_sets import pattern
 from mlflow_mleval.measures.formulas import ratio
-from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, spans, stretches
-from mlflow_mleval.measures.inputs import Propensities
+from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, pattern, spans, stretches
+from mlflow_mleval.measures.inputs import Propensities, dense, rows_of
 from mlflow_mleval.measures.label_ranking import RowScores
 from mlflow_mleval.measures.registry import BINS, ECE_NAME, MEASURES, numbers
-from mlflow_mleval.measures.sets import dense, rows_of
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # --------------------------------------------------------------------------------------------------
@@ -45,10 +43,8 @@ _Rows = tuple[AnyArray, ...]
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows:
-    """What is counted by score for one or several classes; that of disjoint instances adds up with
-    ``+``.
-
-    Counts are whole numbers, or sums of the weights of instances, and then real ones.
+    """What is counted by score for one or several classes, in whole numbers or weights; that of
+    disjoint instances adds up with ``+``.
     """
 
     n_classes: int
@@ -166,14 +162,8 @@ class SortedScores:
 
 @dataclass(frozen=True, eq=False)
 class ScoreCounts(ScoreRows):
-    """Positives and negatives by score for one or several classes.
-
-    Of instances that were not merged yet, `sample` has all scores, and no rows are made before
-    they are needed.
-
-    >>> counts = ScoreCounts.of([[0.2], [0.9], [0.9]], [[False], [True], [False]])
-    >>> (counts + counts).auroc[0]
-    array([0.75])
+    """Positives and negatives by score for one or several classes; of instances that were not
+    merged yet, `sample` has all scores, and rows are made when they are needed.
     """
 
     sample: SortedScores | None = None
@@ -271,11 +261,8 @@ class ScoreCounts(ScoreRows):
 
     @cached_property
     def auroc(self) -> tuple[Array, Array]:
-        """Area under the ROC curve of each class, and what it can be wrong by; NaN for a class
-        without both kinds.
-
-        It is the share of pairs of a positive and a negative in which the positive has the higher
-        score, ties counting half.
+        """Area under the ROC curve of each class, ties counting half, and what it can be wrong by;
+        NaN for a class without both kinds.
         """
         total, others = self.totals
         classes, own, beside, _, above = self.rises
@@ -353,11 +340,8 @@ class ScoreCounts(ScoreRows):
         return tuple(column[rows] for column in (classes, pos, neg, *self.reached()))
 
     def bins(self, number: int) -> tuple[AnyArray, AnyArray, Array]:
-        """Instances, positives and the sum of scores of each of so many bins of equal numbers; of
-        one class of probabilities.
-
-        Equal scores stay together in the bin of their middle, so that the order of instances leaves
-        no trace.
+        """Instances, positives and the sum of scores of so many bins of equal numbers, of one
+        class; equal scores stand in the bin of their middle.
         """
         _, score, pos, neg = self.whole.parts[0]
         n = pos + neg
@@ -367,11 +351,8 @@ class ScoreCounts(ScoreRows):
         return size, positives, np.bincount(at, n * score, number).astype(float, copy=False)
 
     def calibration_error(self, bins: int) -> tuple[float, float]:
-        """Mean distance of the share of positives from the mean score over bins, and what it can be
-        wrong by.
-
-        Each bin weighs by its instances (Naeini et al. 2015, with the bins of equal mass of Nguyen
-        & O'Connor 2015).
+        """Mean distance of the share of positives from the mean score over bins (Naeini et al.
+        2015, of equal mass as by Nguyen & O'Connor 2015), and what it can be wrong by.
         """
         _, positives, total = self.bins(bins)
         _, score, pos, neg = self.whole.parts[0]
@@ -519,16 +500,9 @@ LABEL = "label"
 
 
 def points(counts: ScoreCounts) -> pd.DataFrame:
-    """The points of the curves of each class, from the highest threshold down: class, threshold,
-    recall, precision, fpr.
-
-    All lie on the curve. Of many those are kept that lie evenly along recall and false positive
-    rate together, the last of all among them. Classes without positives have none; the false
-    positive rate is NaN where all are positive.
-
-    >>> points(ScoreCounts.of([[0.2], [0.9], [0.5]], [[False], [True], [True]])).round(2).to_numpy().tolist()
-    [[0.0, 0.9, 0.5, 1.0, 0.0], [0.0, 0.5, 1.0, 1.0, 0.0], [0.0, 0.2, 1.0, 0.67, 1.0]]
-    """  # noqa: E501
+    """At most `POINTS` points of the curve of each class with positives, from the highest threshold
+    down, even along recall and false positive rate: class, threshold, recall, precision, fpr.
+    """
     columns = [_points(piece, first) for first, piece in counts.pieces()]
     names = ("class", "threshold", "recall", "precision", "fpr")
     return pd.DataFrame(
@@ -682,12 +656,8 @@ _ABOVE = 1 << 20  # scores of classes and of those above that are looked at toge
 
 @dataclass(frozen=True, eq=False)
 class ThresholdSums(ScoreRows):
-    """What falling thresholds change, by score: predicting instances, gain and loss of precision,
-    recall, and maybe bits.
-
-    The columns beside class (always 0) and score: instances that begin to predict; gain and loss of
-    the sum of precisions, gain of the sum of recalls, and with training labels gain of wrong and of
-    found information, in bits.
+    """What falling thresholds change, by score: instances that begin to predict, gain and loss of
+    the sum of precisions, gain of that of recalls, and maybe of wrong and of found bits.
     """
 
     instances: int = 0
@@ -756,14 +726,8 @@ def _largest_f(precision: Array, recall: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ClassesAbove:
-    """The classes above labels, and the information of each.
-
-    Attributes
-    ----------
-    above : csr_array of bool, shape (K, A)
-        Of each label itself and its ancestors.
-    bits : array of shape (A,), or None
-        Information of each class beyond its parents; None without training labels.
+    """The classes above labels, themselves included, and the information of each beyond its
+    parents.
     """
 
     above: sparse.csr_array

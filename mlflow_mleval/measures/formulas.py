@@ -25,10 +25,8 @@ def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Sizes of Y ∩ Ŷ, Ŷ and Y: of the label sets of instances, or of the instances of labels.
-
-    They may be sums of weights. With the counts of a label a rate is that of the label, with counts
-    summed over labels the micro-averaged one.
+    """Sizes of Y ∩ Ŷ, Ŷ and Y, of the label sets of instances or of the instances of labels; they
+    may be sums of weights.
     """
 
     shared: AnyArray
@@ -137,11 +135,8 @@ def support(c: Counts) -> AnyArray:
 
 @dataclass(frozen=True)
 class OverLabels:
-    """The average of a rate over labels, NaN where no label counts; or its value for all labels
-    `pooled`.
-
-    What an instance moves is known of each such average, whatever the rate: it is the jackknife of
-    each label (Efron 1982), the change of its rate without one cell of the instance's kind.
+    """The average of a rate over labels, NaN where no label counts, or its value for all labels
+    `pooled`. What an instance moves is the jackknife of each label (Efron 1982).
     """
 
     rate: Callable[[Counts], Array]
@@ -259,9 +254,8 @@ def kappa_slopes(c: Counts) -> Array:
 
 @dataclass(frozen=True)
 class OfMeans:
-    """A function of means over instances of some columns; NaN where one is not there.
-
-    It is differentiated by a complex step, so it must be plain arithmetic.
+    """A function of means over instances of some columns, NaN where one lacks; it is differentiated
+    by a complex step, so it must be plain arithmetic.
     """
 
     function: Callable[..., Any]
@@ -299,8 +293,8 @@ def f1_of_sets(shared: Any, one: Any, other: Any) -> Any:
 
 def area(curve: str, average: str) -> Callable[[Any], tuple[float, float]]:
     """The area under a curve, ``auroc``, ``ap`` or ``interpolated``, and what it can be wrong by:
-    of all labels pooled ("micro"), or averaged over those where it is defined ("macro"), by
-    positives ("weighted").
+    of all labels pooled ("micro"), or averaged where it is defined ("macro"), by positives
+    ("weighted").
     """
 
     def read(sums: Any) -> tuple[float, float]:

@@ -5,31 +5,41 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.measures.class_sets import (
+from mlflow_mleval.measures.formulas import Counts, f1, precision, recall
+from mlflow_mleval.measures.hierarchy import (
+    Hierarchy,
     Pairs,
-    descendant_measures,
-    distinct_rows,
-    level_columns,
-    nested,
-    pair_measures,
+    Parents,
+    closure,
+    instance_pairs,
+    lookup,
+    offsets,
     part_above,
     pattern,
-    rates,
     renumbered,
     row_sums,
-    set_measures,
+    spans,
+    stretches,
     without,
 )
-from mlflow_mleval.measures.hierarchy import Hierarchy, closure, stretches
+from mlflow_mleval.measures.inputs import found_among, rows_of
 from mlflow_mleval.measures.label_ranking import top_labels
 from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
-from mlflow_mleval.measures.registry import DISTANCE_NAME, MEASURES, known_measures, numbers
+from mlflow_mleval.measures.registry import (
+    DISTANCE_NAME,
+    LEVEL_NAME,
+    MEASURES,
+    SET_SIZES,
+    known_measures,
+    numbers,
+)
 from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import AnyArray, Array, one_of, present, same_axes
 
@@ -130,55 +140,8 @@ class Options:
 
 
 def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.DataFrame:
-    """Compare the true and the predicted classes of every instance in a hierarchy.
-
-    Parameters
-    ----------
-    true, pred : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
-        The classes of each instance, inner ones too; ancestors need not be listed. The columns of a
-        matrix are ``h.nodes``.
-    h : Hierarchy
-    **options
-        Of `Options`.
-
-    Returns
-    -------
-    DataFrame, N rows
-        ``set``
-            h_precision, h_recall, h_f1: |A∩B|/|B|, |A∩B|/|A| and their harmonic mean for the true
-            set A and the predicted set B, each with all ancestors. symmetric_difference_loss: |A∪B|
-            − |A∩B|, 0 is best. h_loss (Cesa-Bianchi et al. 2006): the same without the classes all
-            of whose parents are also in only one of the two sets, or what the others cost, 0 is
-            best. descendant_precision, ...: as h_precision, with all descendants instead (Ipeirotis
-            et al. 2001). exact_match: 1 where the true and the predicted set, as given, are equal.
-        ``pair``
-            With the length κ of the shortest path between a true and a predicted class through a
-            common ancestor: tree_induced_error (Dekel et al. 2004): κ; NaN unless there is one true
-            and one predicted class. gie: least cost of pairing the classes one to one, D for each
-            that is left over; 0 is best. mgia: 1 − cost/(D·|YΔŶ|) where each class may be paired
-            more than once; 1 is best. all_pairs_error (Sun & Lim 2001): sum of all κ; NaN where
-            nothing is true or nothing is predicted.
-        ``lca``
-            lca_precision, lca_recall, lca_f1: as h_precision, on the nodes of the graphs that join
-            the classes to their lowest common ancestors. With ``lca="minimal"`` also lca_exact, 0
-            where the search was cut short and a larger F1 may exist.
-
-        The other columns are the sizes and sums that `micro` needs. A precision or recall whose set
-        is empty is 0; of instances where nothing is true and nothing predicted all scores are 1,
-        and all losses 0 that are defined.
-
-    Notes
-    -----
-    Work and memory grow with the number of ancestors of the different classes that occur, not with
-    the number of paths; a hierarchy in which classes have thousands of ancestors is best evaluated
-    in batches of instances.
-
-    >>> h = Hierarchy([("animal", "pet"), ("animal", "cow"), ("pet", "cat"), ("pet", "dog")])
-    >>> table = instance_measures([["cat"], ["cow", "dog"]], [["dog"], ["dog"]], h)
-    >>> table[["h_precision", "h_recall", "h_loss", "gie", "mgia", "lca_f1"]].round(3)
-       h_precision  h_recall  h_loss  gie  mgia  lca_f1
-    0        0.667     0.667     2.0  2.0   0.8   0.500
-    1        1.000     0.750     1.0  5.0   0.4   0.667
+    """The columns of `FAMILIES` of each instance, from collections of class names or sparse
+    indicators over ``h.nodes``; the options are those of `Options`.
     """
     checked = Options(**options).checked()
     families = list(checked.measures or ())
@@ -287,6 +250,223 @@ def _distance(value: float, name: str, least: float = 5e-324) -> float:
 
 
 # --------------------------------------------------------------------------------------------------
+# Measures of pairs of classes, of sets extended by ancestors or descendants, and of levels.
+
+_PIECE = 1 << 20  # pairs of classes, or members of extended sets, that are looked at together
+_SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabulated
+
+
+def best_matching(weight: AnyArray) -> AnyArray:
+    """Largest sums of weights of one-to-one matchings, of a stack of matrices without negatives."""
+    if weight.shape[1] < weight.shape[2]:
+        weight = weight.transpose(0, 2, 1)
+    count, rows, columns = weight.shape
+    if columns > _SUBSETS:
+        from scipy.optimize import linear_sum_assignment
+
+        return np.array([w[linear_sum_assignment(w, maximize=True)].sum() for w in weight])
+    best = np.zeros(
+        (1 << columns, count), weight.dtype
+    )  # the best use of a subset of the columns by the rows so far
+    for i in range(rows):
+        for subset in range(len(best) - 1, 0, -1):
+            for j in range(columns):
+                if subset >> j & 1:
+                    np.maximum(
+                        best[subset], best[subset ^ 1 << j] + weight[:, i, j], out=best[subset]
+                    )
+    return best[-1]
+
+
+def pair_measures(
+    true: sparse.csr_array,
+    pred: sparse.csr_array,
+    pairs: Pairs,
+    limit: float,
+    far: str,
+    tolerance: float,
+) -> dict[str, AnyArray]:
+    """The pair-based measures of each instance; a class that is not paired costs `limit`, and those
+    `far` apart may not be paired ("forbid"), may be, or are at the limit ("clip").
+    """
+    start = pairs.start
+    distance = pairs.apart[pairs.kind]
+    m = np.diff(true.indptr)
+    k = np.diff(pred.indptr)
+    # nothing paired
+    gie = limit * (m + k)
+    cover = limit * (m + k)
+    shape = m.astype(np.int64) * (k.max(initial=0) + 1) + k
+    order = np.argsort(shape, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1):
+        rows = m[group[:1]].sum()
+        columns = k[group[:1]].sum()
+        if not rows * columns:
+            continue
+        cells = start[group, None] + np.arange(rows * columns)
+        kappa = distance[cells].reshape(-1, rows, columns).astype(float)
+        near = (kappa <= limit + tolerance) | (far != "forbid")
+        if far == "clip":
+            kappa = np.minimum(kappa, limit)
+        gie[group] -= best_matching(np.where(near, np.maximum(2 * limit - kappa, 0), 0))
+        n, p = (np.minimum(kappa.min(axis, keepdims=True), limit) for axis in (2, 1))
+        saved = best_matching(np.where(near, np.maximum(n + p - kappa, 0), 0))
+        cover[group] = n.sum((1, 2)) + p.sum((1, 2)) - saved
+    common = np.diff(true.multiply(pred).indptr)
+    bound = limit * (m + k - 2 * common)
+    single = np.full(len(m), np.nan)
+    single[(m == 1) & (k == 1)] = distance[start[:-1][(m == 1) & (k == 1)]]
+    total = np.bincount(np.repeat(np.arange(len(m)), np.diff(start)), distance, len(m))
+    return {
+        "tree_induced_error": single,
+        "gie": gie,
+        "mgia": 1 - np.divide(cover, bound, out=np.zeros(len(m)), where=bound > 0),
+        "all_pairs_error": np.where(m * k > 0, total, np.nan),
+        "mgia_error": cover,
+        "mgia_bound": bound,
+    }
+
+
+def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
+    """One instance for each different pair of class sets, and for every instance the place of its
+    own among these.
+    """
+    size = np.diff(true.indptr), np.diff(pred.indptr)
+    start = offsets(size[0] + size[1] + 1)
+    joined = np.full(start[-1], -1, np.int32)  # true classes, -1, predicted classes
+    joined[spans(start[:-1], size[0])] = true.indices
+    joined[spans(start[1:] - size[1], size[1])] = pred.indices
+    memory = joined.tobytes()
+    keys: dict[bytes, int] = {}
+    ends = pairwise((start * joined.itemsize).tolist())
+    place = np.array([keys.setdefault(memory[a:b], len(keys)) for a, b in ends])
+    return np.flatnonzero(np.diff(np.maximum.accumulate(place), prepend=-1)), place
+
+
+def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
+    """Masks of the classes that have an ancestor, and that have a descendant, in the set of their
+    own instance.
+    """
+    lower = np.zeros(labels.nnz, bool)
+    upper = np.zeros(labels.nnz, bool)
+    for lo, hi in stretches(np.diff(labels.indptr).astype(np.int64) ** 2, _PIECE):
+        _, left, right = instance_pairs(labels[lo:hi], labels[lo:hi])
+        left, right = (side[left != right] + labels.indptr[lo] for side in (left, right))
+        under = lookup(above, labels.indices[left], labels.indices[right]) > 0
+        lower[left[under]] = upper[right[under]] = True
+    return lower, upper
+
+
+def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str, AnyArray]:
+    """Precision, recall and F1 of the sizes of an intersection, a true and a predicted set, and
+    these sizes: 0 where the set to divide by is empty, but 1 where both are.
+    """
+    counts = Counts(both, pred, true, cells=0, empty=1.0)
+    values = {"precision": precision(counts), "recall": recall(counts), "f1": f1(counts)}
+    values |= dict(zip(SET_SIZES, (both, true, pred), strict=True))
+    return {f"{name}_{key}": value for key, value in values.items()}
+
+
+def set_measures(
+    up: Parents,
+    known: sparse.csr_array,
+    true: sparse.csr_array,
+    pred: sparse.csr_array,
+    count_root: bool,
+    costs: AnyArray | None = None,
+) -> dict[str, AnyArray]:
+    """Set measures of the classes extended by their ancestors `known`, a pattern of the closure;
+    the virtual root counts with `count_root`, and `costs` of the classes are for h_loss.
+    """
+    common = np.diff(true.multiply(pred).indptr)
+    exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
+    sides = true @ known, pred @ known
+    for side in sides:
+        side.sort_indices()
+    sizes = [np.diff(side.indptr) for side in sides]
+    both = np.zeros(true.shape[0], np.int64)
+    loss = np.zeros(true.shape[0])
+    width = known.shape[1]
+    cells = [rows_of(side) * width + side.indices for side in sides]
+    for own, other in (cells, cells[::-1]):
+        # Where the virtual root does not count it is as if both sets had it.
+        shared = found_among(other, own)[0] | (not count_root) & (own % width == 0)
+        both = np.bincount(own[shared] // width, minlength=len(both))
+        row, node = np.divmod(own[~shared], width)
+        parents = up.count[node]
+        parent = up.parent[spans(up.start[node], parents)]
+        child = np.repeat(np.arange(len(node)), parents)
+        met = found_among(other, row[child] * width + parent)[0]
+        met |= (not count_root) & (parent == 0)
+        # of errors those that have no parents, or one that both sets have
+        first = parents == 0
+        first[child[met]] = True
+        cost = None if costs is None else costs[node[first]]
+        loss += np.bincount(row[first], cost, minlength=len(loss))
+    # the virtual root is in every set but the empty ones, and was taken for shared by all
+    if not count_root and known.indptr[1]:
+        both -= sizes[1] > 0
+        sizes = [size - (size > 0) for size in sizes]
+    return rates("h", both, *sizes) | {
+        "symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both,
+        "h_loss": loss,
+        "exact_match": exact,
+    }
+
+
+def descendant_measures(
+    up: Parents, number: AnyArray, true: sparse.csr_array, pred: sparse.csr_array
+) -> dict[str, AnyArray]:
+    """Set measures of the classes extended by their descendants in the whole hierarchy, whose
+    classes have this `number` in the part of it that the class sets speak of, -1 outside.
+    """
+    first, place = distinct_rows(
+        true, pred
+    )  # few sets remain of instances that list all their ancestors
+    old = np.empty(number.max() + 1, np.int64)
+    old[number[number >= 0]] = np.flatnonzero(number >= 0)
+    used = np.zeros(len(number), bool)
+    used[old[np.concatenate([true.indices, pred.indices])]] = True
+    part, new = up.part(up.below(np.flatnonzero(used)))
+    columns = np.zeros(len(part.level), bool)
+    columns[new[used]] = True
+    below = pattern(closure(part, columns)).T.tocsr()
+    true, pred = (renumbered(side[first], new[old], len(columns)) for side in (true, pred))
+    counts = np.empty((3, len(first)), np.int64)
+    size = np.diff(below.indptr)
+    for lo, hi in stretches(row_sums(size, true) + row_sums(size, pred), _PIECE):
+        t = true[lo:hi] @ below
+        q = pred[lo:hi] @ below
+        counts[:, lo:hi] = np.diff(t.multiply(q).indptr), np.diff(t.indptr), np.diff(q.indptr)
+    return rates("descendant", *counts[:, place])
+
+
+def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> dict[str, Array]:
+    """What the measures of these names are made of, of each instance: sizes by level of the classes
+    with all ancestors, and the ancestors that a predicted set lacks.
+    """
+    names = set(names)
+    levels = sorted({int(found[1]) for found in map(LEVEL_NAME.fullmatch, names) if found})
+    of_violations = names & {"violation_rate", "missing_ancestors"}
+    if not levels and not of_violations:
+        return {}
+    up, _, (y, p) = part_above(h, true, pred)
+    extended = pattern(closure(up))[:, 1:]  # without the virtual root
+    sides = y @ extended, p @ extended
+    columns = {}
+    for level in levels:
+        a, b = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
+        for part, matrix in zip(SET_SIZES, (a.multiply(b).tocsr(), a, b), strict=True):
+            columns[f"level_{level}_{part}"] = np.diff(matrix.indptr).astype(float)
+    missing = np.diff(sides[1].indptr) - np.diff(p.indptr)
+    violations = {
+        "violation_rate": (missing > 0).astype(float),
+        "missing_ancestors": missing.astype(float),
+    }
+    return columns | {name: violations[name] for name in violations if name in of_violations}
+
+
+# --------------------------------------------------------------------------------------------------
 # What hierarchical measures take from each instance, and what tells a hierarchy and its options
 # from others.
 
@@ -307,10 +487,8 @@ def of_label_matrices(
     asked: Sequence[str],
     zeros: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """`of_class_sets` of label matrices, and what takes a score for each label; nothing without a
-    hierarchy.
-
-    Labels that score 0 are among the highest only with `zeros`.
+    """`of_class_sets` of label matrices, and what takes a score for each label, of which 0 counts
+    with `zeros`; nothing without a hierarchy.
     """
     if h is not None:
         true = _indicator(true, names, h)
@@ -377,10 +555,7 @@ def requested(
     measures: Iterable[str] | str | None, kind: str, has_hierarchy: bool
 ) -> tuple[tuple[str, ...], list[str]]:
     """The measures to compute beside those that are usual for the kind, and the families of
-    hierarchical ones to keep to.
-
-    A ValueError or TypeError names what is no measure, set or family, or is a family without a
-    hierarchy.
+    hierarchical ones to keep to; a ValueError or TypeError names what is neither.
     """
     names = [] if measures is None else [measures] if isinstance(measures, str) else list(measures)
     if not names and measures is not None:

@@ -64,10 +64,8 @@ def stretches(costs: AnyArray, limit: float) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Parents:
-    """The edges of a hierarchy from child to parent, in CSR form.
-
-    Classes are numbered by level, and within a level by falling number of parents. Number 0 is the
-    virtual root.
+    """The edges of a hierarchy from child to parent, in CSR form; classes are numbered by level,
+    then by falling number of parents, number 0 is the virtual root.
     """
 
     start: AnyArray  # the parents of class c are parent[start[c]:start[c + 1]]
@@ -139,10 +137,8 @@ class Parents:
 
 def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
     """1 + the shortest distance from class c up to a in entry (c, a), for a = c and every ancestor
-    a; rows sorted by column.
-
-    Every row is the union of its parents' rows and the class itself. The mask `columns` names the
-    classes that are looked for.
+    a: each row is the union of its parents' rows and the class itself. `columns` masks the classes
+    looked for.
     """
     n = len(up.level)
     count = up.count
@@ -581,3 +577,133 @@ def listing(items: Iterable[Any], noun: str) -> str:
     items = list(items)
     plural = noun if len(items) == 1 else noun + ("es" if noun.endswith("s") else "s")
     return f"{len(items)} {plural}: {', '.join(map(repr, items[:5]))}{', ...' * (len(items) > 5)}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Class sets as sparse indicators, their pairs, and how far the classes of a pair lie apart.
+
+_TABLE = 1 << 23  # cells of the dense table into which rows of the closure are spread
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of a true and a predicted class of the same instance, and how far apart they
+    are.
+    """
+
+    # the pairs of instance i stand at start[i] to start[i + 1]: its matrix true x predicted, row by
+    # row
+    start: AnyArray
+    left: AnyArray  # places of the classes in true.indices
+    right: AnyArray  # and in pred.indices
+    a: AnyArray  # the distinct pairs of classes, sorted: the true class
+    b: AnyArray  # and the predicted one
+    kind: AnyArray  # which of the distinct pairs each pair is
+    apart: AnyArray  # distance of each distinct pair
+
+    @classmethod
+    def of(cls, true: sparse.csr_array, pred: sparse.csr_array, above: sparse.csr_array) -> Pairs:
+        """The pairs of class sets, given as indicators, in a hierarchy, given as its closure."""
+        start, left, right = instance_pairs(true, pred)
+        a, b, kind = distinct(true.indices[left], pred.indices[right], above.shape[1])
+        return cls(start, left, right, a, b, kind, distances(above, a, b))
+
+
+def instance_pairs(
+    true: sparse.csr_array, pred: sparse.csr_array
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Start, left and right of `Pairs`."""
+    m = np.diff(true.indptr)
+    k = np.diff(pred.indptr)
+    left = np.repeat(np.arange(true.nnz), np.repeat(k, m))
+    right = spans(np.repeat(pred.indptr[:-1], m), np.repeat(k, m))
+    return offsets(m.astype(np.int64) * k), left, right
+
+
+def distinct(left: AnyArray, right: AnyArray, width: int) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """The distinct pairs, sorted, and the place of every given pair among them."""
+    key = left.astype(np.int64) * width + right
+    order = np.argsort(key)
+    key = key[order]
+    new = np.diff(key, prepend=-1) > 0
+    place = np.empty(len(key), np.int64)
+    place[order] = np.cumsum(new) - 1
+    return key[new] // width, key[new] % width, place
+
+
+def meetings(
+    above: sparse.csr_array, left: AnyArray, right: AnyArray
+) -> Iterator[tuple[slice, sparse.csr_array, AnyArray]]:
+    """Some pairs at a time (`left` ascends): a slice, the rows of the closure of their right
+    classes, and by entry the length of the path from left over this ancestor, beyond every distance
+    if it is none of left's.
+    """
+    width = above.shape[1]
+    size = np.diff(above.indptr)
+    far = 2 * above.data.max(initial=1)
+    head = np.diff(left, prepend=-1) > 0
+    # A stretch of pairs that starts within those of a class needs a row for it, too.
+    table = np.full(min(_TABLE, head.sum() * width) + width, far, above.dtype)
+    for lo, hi in stretches(head * width + 4 * size[right], _TABLE):
+        head[lo] = True
+        first = left[lo:hi][head[lo:hi]]
+        row = (np.cumsum(head[lo:hi]) - 1) * width
+        own = spans(above.indptr[first], size[first])
+        cell = above.indices[own] + np.repeat(np.arange(len(first)) * width, size[first])
+        table[cell] = above.data[own]
+        ancestors = above[right[lo:hi]]
+        length = table[np.repeat(row, np.diff(ancestors.indptr)) + ancestors.indices]
+        length += ancestors.data
+        length -= 2
+        yield slice(lo, hi), ancestors, length
+        table[cell] = far
+
+
+def distances(above: sparse.csr_array, left: AnyArray, right: AnyArray) -> AnyArray:
+    """Shortest distance through a common ancestor of each pair of classes; `left` is sorted."""
+    shortest = np.empty(len(left), above.dtype)
+    for part, ancestors, length in meetings(above, left, right):
+        shortest[part] = np.minimum.reduceat(length, ancestors.indptr[:-1])
+    return shortest
+
+
+def renumbered(labels: sparse.csr_array, number: AnyArray, width: int) -> sparse.csr_array:
+    """The same class sets where class c has another number, ``number[c]``."""
+    moved = compressed(labels.data, number[labels.indices], labels.indptr, width)
+    moved.sort_indices()
+    return moved
+
+
+def without(labels: sparse.csr_array, dropped: AnyArray) -> sparse.csr_array:
+    """The class sets without the marked entries."""
+    at = np.flatnonzero(~dropped)
+    start = np.searchsorted(at, labels.indptr)
+    return compressed(labels.data[at], labels.indices[at], start, labels.shape[1])
+
+
+def pattern(
+    above: sparse.csr_array, height: float = np.inf, count_root: bool = True
+) -> sparse.csr_array:
+    """Which entries a closure has, up to a height; without one the virtual root, 0, stays."""
+    shape = above.shape
+    entries = np.ones(above.nnz, bool)
+    whole = sparse.csr_array((entries, above.indices, above.indptr), shape=shape)
+    if height == np.inf:
+        return whole
+    near = (above.data <= height + 1) & ((above.indices > 0) | count_root)
+    return without(whole, ~near)
+
+
+def row_sums(size: AnyArray, labels: sparse.csr_array) -> AnyArray:
+    """Sum of a whole number of each class over the classes of each instance."""
+    return np.diff(np.append(0, np.cumsum(size[labels.indices], dtype=np.int64))[labels.indptr])
+
+
+def part_above(h: Hierarchy, *sides: Any) -> tuple[Parents, AnyArray, list[sparse.csr_array]]:
+    """The part of a hierarchy that class sets speak of, with all ancestors and the virtual root;
+    the numbers of all classes in it, -1 outside, and the class sets by these.
+    """
+    by_number = [renumbered(sparse.csr_array(side), h._number, len(h) + 1) for side in sides]
+    used = np.unique(np.concatenate([[0], *(side.indices for side in by_number)]))
+    up, number = h._up.part(h._up.above(used))
+    return up, number, [renumbered(side, number, len(up.level)) for side in by_number]

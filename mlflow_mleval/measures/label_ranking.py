@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from mlflow_mleval.measures.formulas import Conventions
+from mlflow_mleval.measures.inputs import found_among, rows_of
 from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN
-from mlflow_mleval.measures.sets import found_among, rows_of
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 _TABLE = 1 << 16  # entries that are looked at together: the working arrays stay in the cache
@@ -33,11 +33,8 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """Scores N x K beside their truth, both dense or both CSR.
-
-    CSR has sorted indices, no entries given twice and no stored score of 0, and the truth is
-    boolean. All labels that are not stored tie at 0, below every positive score and above every
-    negative one; they are never made.
+    """Scores N x K beside their truth, both dense, or both CSR without stored zeros: all labels
+    that are not stored tie at 0 and are never made.
     """
 
     true: Any
@@ -138,20 +135,9 @@ class RowScores:
 
 
 def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") -> dict[str, Array]:
-    """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16), each of
-    shape (n,).
-
-    Scores are finite float64; only their order within a row counts. One sort of each row, with the
-    truth carried in the lowest bit of the sorted numbers. By the conventions, sklearn or mulan,
-    equal scores share the worst rank of the group, or stand in the order of falling label index; an
-    instance without a relevant label has average precision 1, or NaN (left out of the mean), its
-    coverage and ranking loss being 0 and its one-error 1 under both; ties for the top label go to
-    the lowest index, or the highest.
-
-    >>> found = ranking_measures(RowScores(np.array([[True, False, True]]), np.array([[0.9, 0.5, 0.2]])))
-    >>> {name: v.round(3).item() for name, v in found.items()}
-    {'one_error': 0.0, 'coverage': 2.0, 'ranking_loss': 0.5, 'average_precision': 0.833}
-    """  # noqa: E501
+    """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16), by one sort
+    of each row with the truth carried in the lowest bit of the sorted numbers.
+    """
     n, k = scores.true.shape
     stable = conventions == "mulan"
     right = np.zeros(n, bool)
@@ -209,9 +195,7 @@ def _of_places(
     row: Ints, place: Ints, key: Ints, n: int, k: int, conventions: Conventions
 ) -> dict[str, Array]:
     """Coverage, ranking loss and average precision from the places of the relevant labels, counted
-    from 0, row by row.
-
-    Equal keys are equal scores; those of the irrelevant labels come first.
+    from 0, row by row; equal keys are equal scores, the irrelevant labels come first.
     """
     stable = conventions == "mulan"
     count = np.bincount(row, minlength=n)
@@ -237,10 +221,8 @@ def _of_places(
 
 
 def ordered_floats(scores: Any) -> Any:
-    """The scores as float64 in the same order, ties as ties: those that it would round are numbered
-    instead.
-
-    Zeros stay 0.
+    """The scores as float64 in the same order, ties as ties, zeros as 0: those that it would round
+    are numbered.
     """
     if sparse.issparse(scores):
         return sparse.csr_array(
@@ -262,10 +244,7 @@ def ordered_floats(scores: Any) -> Any:
 
 def _keys(true: Bools, scores: Array) -> Ints:
     """Integers that ascend as the scores fall, equal scores with the irrelevant label first; the
-    lowest bit is the truth.
-
-    The bits of a float below 2 leave one to spare, so nothing of the score is lost and ties are
-    ties.
+    lowest bit is the truth, for which the bits of a float below 2 leave room.
     """
     low = scores.min()
     high = scores.max()
@@ -309,11 +288,8 @@ def parsed(names: Iterable[str]) -> list[tuple[str, int]]:
 def at_k_measures(
     names: Collection[str], scores: RowScores, weights: Array | None
 ) -> dict[str, Array]:
-    """The measures at k of each instance, of shape (n,); two columns, gain and best, of each that
-    is propensity-scored.
-
-    An instance without relevant labels has recall and nDCG 0, and adds nothing to the
-    propensity-scored ones.
+    """The measures at k of each instance; two columns, gain and best, of each that is propensity-
+    scored.
     """
     wanted = parsed(names)
     if not wanted:

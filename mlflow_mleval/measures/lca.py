@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.class_sets import Pairs, distinct, meetings
-from mlflow_mleval.measures.hierarchy import Parents, lookup, spans
-from mlflow_mleval.measures.sets import rows_of
+from mlflow_mleval.measures.hierarchy import Pairs, Parents, distinct, lookup, meetings, spans
+from mlflow_mleval.measures.inputs import rows_of
 from mlflow_mleval.validation import AnyArray, present
 
 
@@ -69,13 +68,9 @@ def meet(
     limit: float,
     join: bool,
 ) -> Meetings:
-    """Find where the classes of each instance meet, given a hierarchy, its closure and the pairs of
-    classes.
-
-    The entries of `true` and `pred` that are not `kept` do not count: they have a descendant in
-    their own set. A pair farther apart than the limit meets at the dummy node. With `join`, legs
-    lead from every class to every meeting node of its instance that is above it, whichever classes
-    meet there.
+    """Find where the classes of each instance meet. The entries of `true` and `pred` that are not
+    `kept` do not count; with `join`, legs lead from every class to every meeting node of its
+    instance above it.
     """
     n = len(up.level)
     both = kept[0][pairs.left] & kept[1][pairs.right]
@@ -165,10 +160,8 @@ def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
 def meeting_nodes(
     up: Parents, above: sparse.csr_array, pairs: Pairs, wanted: AnyArray, limit: float
 ) -> tuple[AnyArray, AnyArray, tuple[AnyArray, AnyArray]]:
-    """The nodes where shortest paths between the wanted distinct pairs meet.
-
-    Returns distinct pairs (sorted) and a meeting node of each, the dummy node with number n; and
-    how far the node lies above the left and above the right class.
+    """The nodes where shortest paths between the wanted distinct pairs meet, the dummy node being
+    number n, and how far each lies above the left and above the right class.
     """
     far = wanted & (pairs.apart > limit + up.tolerance)
     near = np.flatnonzero(wanted & ~far)
@@ -197,10 +190,8 @@ def climb_legs(
     length: AnyArray,
     limit: float,
 ) -> Legs:
-    """Walk all shortest paths from classes up to nodes at these distances.
-
-    The way to the dummy node, number n, runs over the ancestors nearer than half the limit that lie
-    on a shortest path to one that is not, or to the virtual root.
+    """Walk all shortest paths from classes up to nodes at these distances; the way to the dummy
+    node, number n, runs over the ancestors nearer than half the limit.
     """
     n = len(up.level)
     cut = limit / 2 - up.tolerance
@@ -284,13 +275,8 @@ _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
 def minimal_graphs(meetings: Meetings, rows: int) -> AnyArray:
     """Sizes of the intersection, of the true and of the predicted graph of every instance, and
-    whether the search was exhaustive.
-
-    Shape (4, rows). Every class keeps one of its own meeting nodes, joined to it by a shortest path
-    in the graph of its side. The meeting nodes kept are as few as possible, and in either graph
-    each is joined by a shortest path to a class of that side, whichever it is. All paths lie in the
-    extended graphs. Among all such graphs those with the largest F1 count, then those with the
-    fewest nodes, then those with the fewest predicted nodes.
+    whether the search was exhaustive, shape (4, rows): the fewest meeting nodes, among these the
+    largest F1.
     """
     sizes = np.zeros((4, rows), int)
     sizes[3] = 1
@@ -346,11 +332,8 @@ class _Side:
 
 
 class _Instance:
-    """The choices that an instance leaves; `own`, `used` and `joins` are by side.
-
-    A class keeps one of its `own` legs (pairs of class and leg). The legs `used` make up the
-    extended graphs. The `joins` lead from every class to every meeting node, but only their paths
-    in the extended graph count.
+    """The choices that an instance leaves, by side: a class keeps one of its `own` legs, those
+    `used` make up the extended graphs, and `joins` lead from every class to every meeting node.
     """
 
     def __init__(

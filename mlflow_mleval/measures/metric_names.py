@@ -150,13 +150,7 @@ def _of_call(name: str) -> Term | None:
 
 @lru_cache(maxsize=10_000)
 def term(name: str) -> Term | None:
-    """What the metric of another library means; None where no library's documentation has it.
-
-    >>> term("SVC_score_X_test")
-    Term(measure='score', direction='max', data='held-out', variable='X_test', call=1)
-    >>> term("valid_0-binary_logloss").direction, term("training_f1_score").data, term("val_acc")
-    ('min', 'training', None)
-    """
+    """What the metric of another library means; None where no library's documentation has it."""
     if name in _SEARCHED:
         return Term(name, "max", VALIDATION)
     if is_bookkeeping(name):
@@ -181,11 +175,7 @@ def term(name: str) -> Term | None:
 
 
 def _data_of(variable: str) -> str:
-    """Which data a variable of a script holds, by its name.
-
-    >>> [_data_of(name) for name in ("X_train", "Xtr", "x_valid", "Xb", "unknown_dataset")]
-    ['training', 'training', 'validation', 'held-out', 'held-out']
-    """
+    """Which data a variable of a script holds, by its name."""
     parts = re.findall(
         "[a-z]+", re.sub(r"^[Xx](?=[a-z])|(?<=[a-z])(?=[A-Z])", "_", variable).lower()
     )
@@ -195,30 +185,19 @@ def _data_of(variable: str) -> str:
 
 
 def data_of(metric: str) -> str:
-    """On which data a metric was measured, as far as its name tells.
-
-    >>> data_of("val_acc"), data_of("eval_loss"), data_of("test_auc")
-    ('validation', 'validation', 'held-out')
-    """
+    """On which data a metric was measured, as far as its name tells."""
     known = term(metric)
     return known.data if known else _data_of(metric)
 
 
 def is_bookkeeping(name: str) -> bool:
-    """Whether a metric of this name says how a training went, and measures no prediction.
-
-    >>> is_bookkeeping("eval_runtime"), is_bookkeeping("eval_f1")
-    (True, False)
-    """
+    """Whether a metric of this name says how a training went, and measures no prediction."""
     return _BOOKKEEPING.fullmatch(name) is not None
 
 
 def of_training(names: Collection[str]) -> set[str]:
     """Those of the metrics of some runs that were, or may have been, measured on training data: by
     their names, or because the same stands there of validation data or a later evaluation set.
-
-    >>> sorted(of_training(["accuracy", "val_accuracy", "train-auc", "f1"]))
-    ['accuracy', 'train-auc']
     """
     there = set(names)
     measuring = (name for name in there if not is_bookkeeping(name))
@@ -238,15 +217,9 @@ def _is_of_training(name: str, there: Collection[str]) -> bool:
 
 
 def by_measure(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str, str]]:
-    """The metrics of one run with those that MLflow named after a call under their measure, and
-    under which keys these stand in the run.
-
-    Of several calls the last counts, of several variables one that is called test; others keep
-    their keys.
-
-    >>> by_measure({"SVC_score_X_test": 0.9, "SVC_score_X_val": 0.8, "loss": 0.1})
-    ({'loss': 0.1, 'score': 0.9, 'val_score': 0.8}, {'score': 'SVC_score_X_test', 'val_score': 'SVC_score_X_val'})
-    """  # noqa: E501
+    """The metrics of one run, those that MLflow named after a call under their measure, and under
+    which keys these stand; the last call counts, on the variable that is called test.
+    """
     called: dict[str, list[tuple[Term, str]]] = {}
     for key in metrics:
         known = term(key)
@@ -282,11 +255,7 @@ _SMALLER = re.compile(
 
 
 def proposed_direction(name: str) -> Direction | None:
-    """Which way the words of a name suggest; the last word that suggests any.
-
-    >>> proposed_direction("val_acc"), proposed_direction("latency_s"), proposed_direction("n")
-    ('max', 'min', None)
-    """
+    """Which way the words of a name suggest; the last word that suggests any."""
     words = re.findall("[a-z]+[0-9]?", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     for word in reversed(words):
         if _LARGER.fullmatch(word) or _SMALLER.fullmatch(word):
@@ -302,11 +271,7 @@ _COSTS = re.compile(
 
 
 def is_cost(name: str) -> bool:
-    """Whether the words of a name mean time, money, tokens or size.
-
-    >>> [*map(is_cost, ("fit_time", "latency_ms", "totalTokens", "cost_sensitive_accuracy", "f1"))]
-    [True, True, True, False, False]
-    """
+    """Whether the words of a name mean time, money, tokens or size."""
     words = re.findall("[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     return proposed_direction(name) != "max" and any(map(_COSTS.fullmatch, words))
 
@@ -318,11 +283,7 @@ _SHARES = re.compile(
 
 
 def is_share(name: str) -> bool:
-    """Whether values of this name lie between 0 and 1, unless they are percentages.
-
-    >>> is_share("test_acc"), is_share("micro_f1"), is_share("loss")
-    (True, True, False)
-    """
+    """Whether values of this name lie between 0 and 1, unless they are percentages."""
     if name in MEASURES:
         return MEASURES[name].range == (0, 1)
     return any(map(_SHARES.fullmatch, re.findall("[a-z]+[0-9]?", name.lower())))
@@ -337,14 +298,8 @@ _NOT_NEGATIVE = re.compile(
 
 
 def range_of(name: str, values: Iterable[float]) -> tuple[float, float]:
-    """Between which values a measure lies: of an unknown one whose name means a share, between 0
-    and 1, of a library's logarithmic loss or error not below 0, unless these values say otherwise
-    (percent).
-
-    >>> range_of("test_acc", [0.9]), range_of("test_acc", [93.0]), range_of("val_loss", [0.9])
-    ((0.0, 1.0), (-inf, inf), (-inf, inf))
-    >>> range_of("valid-logloss", [0.1]), range_of("valid_0-binary_logloss", [0.1])
-    ((0.0, inf), (0.0, inf))
+    """Between which values a measure lies: of an unknown one whose name means a share in [0, 1], of
+    a library's logarithmic loss or error not below 0, unless these values say otherwise (percent).
     """
     if name in MEASURES:
         return MEASURES[name].range
@@ -366,12 +321,8 @@ def directions(
     maximize: Iterable[str] = (),
     proposed: bool = False,
 ) -> dict[str, Direction]:
-    """Direction of each measure: what the user declares first, else the registry, else what other
-    libraries document, else, if that is confirmed, what is proposed; a ValueError names all that
-    have none or two.
-
-    >>> directions(["f1", "latency"], minimize=["latency"])
-    {'f1': 'max', 'latency': 'min'}
+    """Direction of each measure: what the user declares, else as of `direction_of`; a ValueError
+    names all that have none or two.
     """
     minimize = set(minimize)
     maximize = set(maximize)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.curves import ScoreCounts
-from mlflow_mleval.measures.sets import dense
+from mlflow_mleval.measures.inputs import dense
 from mlflow_mleval.measures.sums import ClassCounts, FoldFacts, Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.validation import (
@@ -38,20 +38,8 @@ _BINARY = 2
 
 @dataclass(frozen=True, eq=False)
 class ClassVectors:
-    """True and predicted classes of N instances as numbers, and their scores.
-
-    Attributes
-    ----------
-    names : tuple of C names
-    true, pred : array of int, shape (N,)
-        Positions among the names.
-    score : array of float, shape (N, C), or (N,) of the second of two classes, or None
-    is_probability : bool
-        Whether the scores are probabilities.
-    epsilon : float
-        The least probability that the scores can tell from 0, as scikit-learn has it.
-    threshold : float or None
-        Scores above which the second of two classes was predicted; None where that was otherwise.
+    """True and predicted classes of N instances as numbers of names, and their scores, N x C, or
+    those of the second of two classes.
     """
 
     names: tuple[Hashable, ...]
@@ -69,11 +57,7 @@ class ClassVectors:
 
 
 def is_vector(value: Any) -> bool:
-    """Whether a truth is one class an instance, and no matrix and no sets of labels.
-
-    >>> is_vector([1, 0]), is_vector(["a"]), is_vector([[1, 0]]), is_vector([{"a"}, {"b"}])
-    (True, True, False, False)
-    """
+    """Whether a truth is one class an instance, and no matrix and no sets of labels."""
     if sparse.issparse(value) or isinstance(value, pd.DataFrame):
         return False
     if (
@@ -94,15 +78,7 @@ def is_vector(value: Any) -> bool:
 
 
 def classes_of(values: Any, name: str) -> AnyArray:
-    """One class an instance as integers, booleans or text, shape (N,).
-
-    Raises
-    ------
-    ValueError
-        Another shape, no instance, a missing class, or numbers that are not whole.
-    TypeError
-        Classes of different types, or of a type that cannot be one.
-    """
+    """Classes as a vector of integers, booleans or text, else a ValueError or TypeError."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
@@ -177,15 +153,7 @@ def class_vectors(
     threshold: ArrayLike = 0.5,
     probabilities: bool | None = None,
 ) -> ClassVectors:
-    """Truth, scores and predictions, checked against each other.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Different numbers of instances, classes that are not among the names, scores that are NaN or
-        infinite or have another number of columns, probabilities that do not sum to 1; the text
-        names the offenders.
-    """
+    """Truth, scores and predictions, checked against each other."""
     true = classes_of(y_true, "y_true")
     pred = None if y_pred is None else classes_of(y_pred, "y_pred")
     score, epsilon = (None, 0.0) if y_score is None else _scores(y_score)
@@ -366,11 +334,7 @@ _PROBABILITIES = ("log_loss", "brier_score")
 def sum_classes(
     vectors: ClassVectors, inputs: Inputs, rows: Rows, facts: FoldFacts
 ) -> tuple[Sums, dict[str, Any]]:
-    """The sums over some rows, and the values of each of these rows; see `sums.sum_rows`,
-    whose place it takes.
-
-    The matrices are those of the vectors, which know more.
-    """
+    """The sums over some rows, and the values of each of these rows, as of `sums.sum_rows`."""
     n_classes = len(vectors.names)
     weights = None if inputs.weights is None else inputs.weights[rows]
     true = vectors.true[rows]

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.inputs import blocks, error_blocks, truth_and_scores
-from mlflow_mleval.measures.sets import rows_of
+from mlflow_mleval.measures.inputs import blocks, error_blocks, rows_of, truth_and_scores
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -44,13 +43,7 @@ _MOST_WEIGHTS = 1 << 19  # made at a time: K x K of them would be too many for t
 
 def family_weights(family: str, n_labels: int, parameters: ArrayLike | None = None) -> Array:
     """OWA weights for each parameter of a family, the weight of the largest error first: shape (P,
-    K), rows of sum 1.
-
-    Binomial, k in 1..K (by default all; Hüllermeier et al. 2022, eq. 18): the loss is the mean over
-    all sets of k labels of the largest error in the set, so the i-th largest error of K counts in
-    C(K-i, k-1) of the C(K, k) sets. Polynomial, alpha >= 1 (by default `ALPHAS`; eq. 17): the i-th
-    largest weighs ((K-i+1)/K)^alpha - ((K-i)/K)^alpha. Parameter 1 is the Hamming loss, the largest
-    the subset 0/1 loss.
+    K), rows of sum 1 (Hüllermeier et al. 2022, eq. 17 and 18).
     """
     return _weights(family, n_labels, _parameters(family, n_labels, parameters), n_labels)
 
@@ -149,11 +142,7 @@ def positions(family: str, n_labels: int, parameters: AnyArray) -> Array:
 
 def order_statistic_sums(y_true: Any, y_score: Any) -> Array:
     """Sums over the instances of their largest error abs(y_score - y_true), their second largest,
-    and so on: shape (K,).
-
-    They add up over disjoint sets of instances; `profile_from_means` takes them divided by the
-    number of instances. Scores lie in [0, 1] or are hard predictions. Two sparse matrices are never
-    made dense.
+    and so on: shape (K,). They add up; two sparse matrices are never made dense.
     """
     y_true, y_score = truth_and_scores(y_true, y_score)
     n_labels = y_true.shape[1]
@@ -343,10 +332,8 @@ def profile_from_means(
 def profile_from_histogram(
     histogram: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
 ) -> Profile:
-    """The profile of hard predictions, from the number of instances with 0, 1, …, K wrong labels.
-
-    An instance with j wrong labels loses the sum of the j largest weights. (The paper's sum for
-    hard predictions has its index reversed.)
+    """The profile of hard predictions, from the number of instances with 0, 1, …, K wrong labels:
+    one with j loses the j largest weights (the paper's sum has its index reversed).
     """
     histogram = np.asarray(histogram)
     if (
@@ -520,11 +507,7 @@ _NO_ROOM = 1e-12
 
 def area_weights(family: str, n_labels: int) -> Array:
     """Weights of the mean largest error, the second largest, … in the area under the losses, shape
-    (K,).
-
-    The area is that of trapezoids over (k-1)/(K-1), k = 1..K, or over log(alpha) scaled to [0, 1],
-    alpha in `ALPHAS`. Binomial: without the K x K weights, for those of the i-th largest error sum
-    to (K+1)/(i(i+1)) over k (write 1/C(K,k) as a beta integral and sum under it).
+    (K,): those of the i-th sum to (K+1)/(i(i+1)) over all k of the binomial family.
     """
     n_labels = label_count(n_labels)
     if one_of(family, "family", ("binomial", "polynomial")) == "polynomial":
@@ -542,17 +525,10 @@ def area_weights(family: str, n_labels: int) -> Array:
 def awareness(
     means: ArrayLike, n_labels: int | None = None, family: str = "binomial"
 ) -> dict[str, Array]:
-    """The ends of loss profiles, their area, slope and relative gain, each of shape (...,).
-
-    Given the means over instances of the largest error, the second largest, and so on, shape (...,
-    K); zeros at the end may be left out, then `n_labels` says K. The family is that of area and
-    relative_gain.
-
-    >>> a, b = [0.488, 0.104, 0.008], [0.5, 0.5, 0.5]  # the learners A and B of section 4.4
-    >>> {name: values.round(3).tolist() for name, values in awareness([a, b]).items()}  # doctest: +NORMALIZE_WHITESPACE
-    {'hamming': [0.2, 0.5], 'subset': [0.488, 0.5], 'area': [0.352, 0.5], 'slope': [0.288, 0.0],
-     'relative_gain': [0.24, 1.0]}
-    """  # noqa: E501
+    """The ends of loss profiles, their area, slope and relative gain, each of shape (...,), from
+    the means of the largest error, the second largest, …, (..., K); zeros at the end may be left
+    out.
+    """
     means = np.asarray(means, dtype=float)
     n_labels = means.shape[-1] if n_labels is None else n_labels
     weights = area_weights(family, n_labels)

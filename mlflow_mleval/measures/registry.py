@@ -46,11 +46,9 @@ KOSMOPOULOS = "Kosmopoulos et al. 2015"
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure: what it is called, which way is better, where it is defined, how it is computed.
-
-    Without a formula it is the mean over instances of the column of its name: `each`, of their
-    label sets, or what a pass over scores or hierarchies gives. Its interval follows from the
-    formula where this has `slopes` or `derivatives`, and from the column of a mean.
+    """One measure. Without a formula it is the mean of the column of its name: `each`, or what a
+    pass gives; its interval follows from `slopes` or `derivatives` of the formula, or from the
+    column.
     """
 
     name: str  # key in Evaluation.measures and, behind mleval/, of the metric in MLflow
@@ -252,11 +250,7 @@ class _Registry(dict[str, Measure]):
 
 
 def numbers(form: re.Pattern[str], names: Iterable[str]) -> list[int]:
-    """The numbers in the names of this form, each once.
-
-    >>> numbers(ECE_NAME, ["ece_15", "f1", "ece_10", "ece_15"])
-    [15, 10]
-    """
+    """The numbers in the names of this form, each once."""
     return list(dict.fromkeys(int(match[1]) for match in map(form.fullmatch, names) if match))
 
 
@@ -743,14 +737,9 @@ BY_DEFAULT: Mapping[str, str] = {
 
 
 def default_set(names: Iterable[str]) -> str | None:
-    """The named set by which to rank runs that have these measures in common; None where none
-    applies.
-
-    Runs with a hierarchy are ranked by its measures, others by the set of which they have the most.
-
-    >>> default_set(["f1", "hamming_loss", "log_loss"]), default_set(["log_loss", "fit_time"]), default_set(["fit_time"])
-    ('sixteen', 'one-label', None)
-    """  # noqa: E501
+    """The named set by which to rank runs that have these measures in common, None where none
+    applies: that of hierarchies, else the one of which they have the most.
+    """
     have = set(names)
     if have.issuperset(("h_f1", "symmetric_difference_loss")):
         return BY_DEFAULT[CLASS_SETS]
@@ -765,21 +754,15 @@ NOT_BY_DEFAULT = frozenset(SETS["cost"] + SETS["awareness"])
 
 
 def expand(names: Iterable[str]) -> list[str]:
-    """Replace the names of sets by their members, in order and without repetition.
-
-    >>> expand(["ranking", "f1", "coverage"])
-    ['one_error', 'coverage', 'ranking_loss', 'average_precision', 'f1']
-    """
+    """Replace the names of sets by their members, in order and without repetition."""
     return list(dict.fromkeys(member for name in names for member in SETS.get(name, (name,))))
 
 
 def known_measures(
     names: Iterable[str], costs: bool = True, further: Iterable[str] = ()
 ) -> list[str]:
-    """The measures that names and sets stand for, `further` names as they are; costs only if
-    wanted.
-
-    A ValueError suggests what may be meant by one that is not known, and lists what there is.
+    """The measures that names and sets stand for, `further` names as they are; a ValueError
+    suggests what may be meant by one that is not known.
     """
     further = tuple(further)
     others = () if costs else SETS["cost"]
@@ -809,11 +792,7 @@ def _there_are(without: Collection[str]) -> str:
 
 
 def meant(wrong: Iterable[str], further: Iterable[str] = ()) -> str:
-    """Which measures or sets are near to these names, as a question; empty where none is.
-
-    >>> meant(["ndgc_at_20"])
-    " Did you mean 'ndcg_at_20'?"
-    """
+    """Which measures or sets are near to these names, as a question; empty where none is."""
     wrong = [str(name) for name in wrong]
     names = [*further, *MEASURES, *SETS]
     for number in {number for name in wrong for number in re.findall("[0-9]+", name)}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,10 @@ from mlflow_mleval.measures.inputs import (
     SETS,
     Propensities,
     added,
+    apart,
+    dense,
+    overlap,
+    reached,
     row_digests,
     together,
     weighted_rows,
@@ -38,8 +42,8 @@ from mlflow_mleval.measures.label_ranking import (
     without_zeros,
 )
 from mlflow_mleval.measures.owa import awareness
-from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, ONE_LABEL
-from mlflow_mleval.measures.sets import apart, dense, overlap, reached
+from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
+from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, present
 
 # Cells, and stored entries, handled at a time: the working arrays of a block stay in the cache.
@@ -53,20 +57,6 @@ SAMPLE_WEIGHT = "sample_weight"
 class ClassCounts:
     """What is counted of one label beside `Sums`, in instances or their weights; it adds up with
     ``+``.
-
-    Attributes
-    ----------
-    confusion : csr_array of int, shape (C, C)
-        Instances by true and predicted class.
-    ranks : array of int, shape (C,), or None
-        Instances whose true class has the first, second, … highest score; None without a score for
-        each class.
-    scores : ScoreCounts or None
-        For each class, of two for the second, the scores of its instances and of the others; None
-        without scores.
-    confidence : ScoreCounts or None
-        The largest probabilities, of instances that are right and of those that are wrong; None
-        without probabilities.
     """
 
     confusion: sparse.csr_array
@@ -130,11 +120,8 @@ class ClassCounts:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Counts and sums over the instances of one fold, or of several added up with ``+``.
-
-    Where instances have weights, what is counted by label, by number of wrong labels and by score
-    is a sum of weights, and so are all sums; `n`, `counts` and `empty` are numbers of instances.
-    What is None of one of several is None of all.
+    """Counts and sums over instances, which add up with ``+``: of weights but for `n`, `entering`
+    and `empty`. What is None of one of several is None of all.
     """
 
     n: int
@@ -354,20 +341,7 @@ Rows = slice | Ints
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Checked matrices, and what is to be summed over their rows.
-
-    Attributes
-    ----------
-    true, score, pred : matrix of shape (N, K), or None
-        Where `pred` is None, labels with ``score >= threshold`` are predicted.
-    flat : bool
-        Whether the example-based measures are wanted.
-    further : mapping of str to array of shape (N,)
-        Quantities known of each instance that are to be summed too.
-    asked : collection of str
-        Measures beside the usual ones; those over all thresholds need `classes`.
-    weights : array of shape (N,), or None
-    """
+    """Checked matrices N x K, and what is to be summed over their rows."""
 
     true: Any
     score: Any = None
@@ -424,11 +398,8 @@ class FoldFacts:
 def sum_rows(
     inputs: Inputs, rows: Rows = slice(None), facts: FoldFacts | None = None
 ) -> tuple[Sums, dict[str, Any]]:
-    """The sums over some rows, and the values of each of these rows.
-
-    The values are the example-based measures if `flat`, the ranking measures, those asked for, the
-    further quantities, mean and largest error of scores in [0, 1], and the numbers of true and of
-    predicted labels.
+    """The sums over some rows, and what of each of these rows is a measure, a further quantity or a
+    number of labels.
     """
     facts = facts or FoldFacts()
     scored = inputs.score is not None
@@ -594,11 +565,8 @@ def comparable(true: Any, score: Any, pred: Any) -> tuple[Any, Any, Any]:
 
 
 def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[np.float32]]:
-    """By measure the change that each instance makes, to first order, shape (N,): a sum of 0 and of
-    squares the variance.
-
-    Of each average over labels, its slopes by the counts of a label times what the instance adds to
-    them, times its weight of mean 1. `sums` are those of all folds.
+    """By measure the change that each instance makes, to first order, shape (N,), of sum 0: the
+    slopes of each average over labels times what the instance adds, times its weight of mean 1.
     """
     parts = list(sums)
     true = inputs.true
@@ -652,10 +620,7 @@ def sum_folds(
     sum_part: SumPart = sum_rows,
 ) -> tuple[dict[Hashable, Sums], pd.DataFrame | None, NDArray[np.uint64] | None]:
     """The sums of each fold, a table of all instances in their order, and a number that tells the
-    truth of each apart.
-
-    `folds` is the fold of each instance, or of all; `seconds` holds one number or one a fold by
-    name; table and numbers are made only with `instances`.
+    truth of each apart; the last two with `instances`.
     """
     n = inputs.true.shape[0]
     weights = inputs.weights
@@ -697,3 +662,156 @@ def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, flo
         want = "one number" if one else several
         raise ValueError(f"`{name}` must be {want}, in seconds and not negative, got {value!r}.")
     return {key: float(v) for key, v in given.items()}
+
+
+# --------------------------------------------------------------------------------------------------
+# Why measures are absent, and what a reader must know of the input: in words.
+
+#: Why evaluations of this kind lack the measures of others.
+_OF_OTHERS = {
+    ONE_LABEL: "it is of label sets, and here each instance has one label",
+    LABEL_SETS: "it is of one label of several classes, and here are label sets",
+    CLASS_SETS: "it is of one label of several classes, and here are sets of classes",
+}
+#: What leaves single measures without a value.
+_UNDEFINED = {
+    "s_min": "no `train_labels` were given",
+    "binomial_gain": "with this Hamming loss all profiles are the same",
+    "kappa": "all true and all predicted classes are one",
+}
+#: Families that need scores.
+_OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold")
+
+
+def why_absent(
+    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()
+) -> str:
+    """Why an evaluation of this kind lacks a measure."""
+    return (
+        _why_not_computed(name, kind, sums, has_hierarchy, asked)
+        or _why_no_scores(name, sums)
+        or _why_undefined(name, kind, sums)
+    )
+
+
+def _why_not_computed(
+    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str]
+) -> str:
+    """The reason where the kind of input or what was asked for rules the measure out."""
+    measure = MEASURES[name]
+    family = measure.family
+    if sums.weight == 0 and family != "cost":
+        return "all instances have the weight 0"
+    if kind in measure.asked and name not in asked:
+        return "it was not asked for"
+    if family == "cost":
+        return "it was not measured, or not of all parts"
+    if kind not in measure.kinds:
+        if kind == ONE_LABEL and name.startswith("micro_"):
+            return "of one label it is top1_accuracy"
+        if kind == ONE_LABEL or measure.kinds == (ONE_LABEL,):
+            return _OF_OTHERS[kind]
+        return "it needs label matrices: use `evaluate` with `hierarchy`"
+    if family.startswith("hierarchical") and not has_hierarchy:
+        return "no `hierarchy` was given"
+    return ""
+
+
+def _why_no_scores(name: str, sums: Sums) -> str:
+    """The reason where there are no scores, or none that the measure can use."""
+    family = MEASURES[name].family
+    needs_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
+    if needs_scores and sums.score_range is None:
+        return "no `y_score` was given"
+    if family in ("probability", "hierarchical-threshold"):
+        if sums.errors is None or sums.classes is not None:
+            return _no_probabilities(sums)
+        if family == "hierarchical-threshold" and sums.weight is not None:
+            return "it has no form with `sample_weight`"
+    return ""
+
+
+def _why_undefined(name: str, kind: str, sums: Sums) -> str:
+    """The reason where the data give the measure no value."""
+    family = MEASURES[name].family
+    if name in sums.columns:
+        left_out = sums.n - sums.entering[sums.columns.index(name)]
+        return f"it is not defined for {left_out} of {sums.n} instances"
+    if name in _UNDEFINED:
+        return _UNDEFINED[name]
+    if name.startswith("distance_"):
+        return "there is no score for each class"
+    if family == "hierarchical-level":
+        return "no class of this level is true or predicted"
+    if family == "curve":
+        return "no class has both instances and others"
+    if kind == LABEL_SETS and family in ("at-k", "one-label", "hierarchical-threshold"):
+        return "nothing is true"
+    if family.startswith("hierarchical-"):
+        return "it was not asked for"
+    if family == "at-k":
+        return "there are no more classes than that, or no score for each of them"
+    return _no_probabilities(sums)
+
+
+def _no_probabilities(sums: Sums) -> str:
+    low, high = present(sums.score_range)
+    if low >= 0 and high <= 1:
+        return "it needs probabilities, and `y_score` is said to hold other scores"
+    return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
+
+
+def doubts_about(
+    kind: str,
+    sums: Sums,
+    names: Sequence[Hashable],
+    conventions: str,
+    threshold: Any,
+    inputs: Sequence[str],
+) -> tuple[str, ...]:
+    """What a reader of the measures must know about the input."""
+    doubts = []
+    if sums.weight is not None:
+        doubts.append(
+            f"the {sums.n} instances count by their sample weights, which sum to "
+            f"{sums.weight:.6g}; counts of labels are sums of weights"
+        )
+    if kind == ONE_LABEL:
+        if lacking := [name for name, n in zip(names, sums.by_label[2], strict=True) if not n]:
+            doubts.append(
+                f"{len(lacking)} of {len(names)} classes never occur in the truth "
+                f"({some(map(repr, lacking), 4)}); macro averages leave out those that are not "
+                "predicted either"
+            )
+        return tuple(doubts)
+    if empty := int(sums.empty[1]):
+        doubts.append(
+            f"{empty} of {sums.n} instances have no true label; what they count is convention "
+            f"({conventions})"
+        )
+    never = int((sums.by_label[2] == 0).sum())
+    if never and kind == LABEL_SETS:
+        doubts.append(
+            f"{never} of {len(names)} labels never occur in the truth; what they count in macro "
+            f"averages is convention ({conventions})"
+        )
+    if threshold == 0.5 and sums.errors is None:
+        text = (
+            f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
+        )
+        doubts.append(f"{text}: they are no probabilities")
+    decides = sums.errors is not None and "y_pred" not in inputs and sums.size
+    if decides and (sums.mean_errors("soft") == sums.mean_errors("hard")).all():
+        doubts.append(
+            "all scores are 0 or 1, so the ranking measures tell little more than the label sets do"
+        )
+    return tuple(doubts)
+
+
+def about_bounds(bounds: Mapping[str, float]) -> str:
+    """How far off measures can be that follow from scores on a grid."""
+    by_size: dict[str, list[str]] = {}
+    for name, bound in bounds.items():
+        by_size.setdefault(f"{bound:.2g}", []).append(name)
+    bounded = "; ".join(f"{some(names, 9)} by {size}" for size, names in by_size.items())
+    return f"there are too many different scores to keep, and measures can be off: {bounded}"

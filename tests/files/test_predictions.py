@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files import prediction_tables
-from mlflow_mleval.files import predictions as predictions_file
+from mlflow_mleval.files import predictions
 from mlflow_mleval.files.predictions import evaluate_file, open_predictions, read_hierarchy
 
 SMALL = "true_a,true_b,score_a,score_b\n1,0,0.9,0.2\n0,1,0.3,0.4\n1,1,0.6,0.7\n"
@@ -64,8 +63,7 @@ def same(found, expected):
 def small_blocks(monkeypatch):
     """Blocks of a few rows, so that small files have many."""
     for name, size in (("_BLOCK", 200), ("_CELLS", 64), ("_LINES", 3)):
-        monkeypatch.setattr(prediction_tables, name, size)
-        monkeypatch.setattr(predictions_file, name, size, raising=False)
+        monkeypatch.setattr(predictions, name, size)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -132,7 +130,7 @@ def class_table(true, scores):
 def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(
     tmp_path, format, monkeypatch
 ):
-    monkeypatch.setattr(prediction_tables, "_CELLS", 150)
+    monkeypatch.setattr(predictions, "_CELLS", 150)
     true, scores = drawn_classes()
     class_table(true, scores).to_csv(tmp_path / "p.csv", index=False, float_format=format)
     notes = []
@@ -231,7 +229,7 @@ def test_lines_of_classes_are_class_sets(tmp_path, small_blocks):
 )
 @pytest.mark.parametrize("size", [7, 64, 1 << 20])
 def test_every_way_of_writing_csv(tmp_path, monkeypatch, text, size):
-    monkeypatch.setattr(prediction_tables, "_BLOCK", size)
+    monkeypatch.setattr(predictions, "_BLOCK", size)
     path = tmp_path / "p.csv"
     path.write_text(text, encoding="utf-8", newline="")
     expected = mleval.evaluate(
@@ -293,7 +291,7 @@ BROKEN = {
 @pytest.mark.parametrize("size", [40, 1 << 20])
 @pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)
 def test_broken_csv_is_named_by_its_line(tmp_path, monkeypatch, text, message, size):
-    monkeypatch.setattr(prediction_tables, "_BLOCK", size)
+    monkeypatch.setattr(predictions, "_BLOCK", size)
     path = tmp_path / "p.csv"
     path.write_text(text)
     with pytest.raises(ImportFileError) as error:
@@ -324,8 +322,8 @@ def test_encodings_other_than_utf8_are_refused(tmp_path, content, message):
 
 
 def test_a_line_without_end_is_no_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(prediction_tables, "_LONGEST", 10_000)
-    monkeypatch.setattr(prediction_tables, "_BLOCK", 1_000)
+    monkeypatch.setattr(predictions, "_LONGEST", 10_000)
+    monkeypatch.setattr(predictions, "_BLOCK", 1_000)
     path = tmp_path / "p.csv"
     for tail, reason in (
         ("1," * 50_000, "no row of a table"),

@@ -17,12 +17,8 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment, milp
 
 import mlflow_mleval as mleval
-from mlflow_mleval.measures import class_sets as class_pairs
-from mlflow_mleval.measures import class_sets as class_sets_module
-from mlflow_mleval.measures import class_sets as set_based
 from mlflow_mleval.measures import hierarchical
-from mlflow_mleval.measures.class_sets import best_matching
-from mlflow_mleval.measures.hierarchical import FAMILIES, instance_measures
+from mlflow_mleval.measures.hierarchical import FAMILIES, best_matching, instance_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS
 
@@ -335,14 +331,9 @@ def test_matrices_are_sets():
 def test_small_blocks_change_nothing(monkeypatch, cells):
     h, true, pred = random_case(5)
     expected = instance_measures(true, pred, h)
-    for module, name in (
-        (hierarchical, "_BLOCK"),
-        (set_based, "_BLOCK"),
-        (set_based, "_TABLE"),
-        (class_pairs, "_TABLE"),
-        (class_sets_module, "_BLOCK"),
-    ):
-        monkeypatch.setattr(module, name, cells)
+    monkeypatch.setattr(hierarchical, "_BLOCK", cells)
+    monkeypatch.setattr(hierarchical, "_PIECE", cells)
+    monkeypatch.setattr("mlflow_mleval.measures.hierarchy._TABLE", cells)
     pd.testing.assert_frame_equal(instance_measures(true, pred, h), expected)
 
 

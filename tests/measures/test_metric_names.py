@@ -11,7 +11,10 @@ from mlflow_mleval.measures.metric_names import (
     direction_of,
     directions,
     is_bookkeeping,
+    is_cost,
+    is_share,
     of_training,
+    range_of,
     term,
 )
 
@@ -96,3 +99,13 @@ def test_every_library_names_its_documentation():
     assert len({*libraries}) == len(libraries)
     for (_, source), (larger, smaller) in LIBRARY_TERMS.items():
         assert source.startswith("https://") and not {*larger.split()} & {*smaller.split()}
+
+
+def test_words_of_names_tell_costs_shares_and_ranges():
+    costs = ("fit_time", "latency_ms", "totalTokens", "cost_sensitive_accuracy", "f1")
+    assert [*map(is_cost, costs)] == [True, True, True, False, False]
+    assert [*map(is_share, ("test_acc", "micro_f1", "loss"))] == [True, True, False]
+    unbounded = (-float("inf"), float("inf"))
+    assert range_of("test_acc", [0.9]) == (0, 1) and range_of("test_acc", [93.0]) == unbounded
+    assert range_of("val_loss", [0.9]) == unbounded
+    assert range_of("valid_0-binary_logloss", [0.1])[0] == 0

@@ -422,8 +422,8 @@ def test_a_column_of_a_file_holds_weights(tmp_path, suffix, monkeypatch):
     table = pd.DataFrame(columns | {"importance": w})
     path = tmp_path / f"predictions.{suffix}"
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
-    monkeypatch.setattr("mlflow_mleval.files.prediction_tables._BLOCK", 300)  # several blocks
-    monkeypatch.setattr("mlflow_mleval.files.prediction_tables._CELLS", 80)
+    monkeypatch.setattr("mlflow_mleval.files.predictions._BLOCK", 300)  # several blocks
+    monkeypatch.setattr("mlflow_mleval.files.predictions._CELLS", 80)
     found = evaluate_file(path, sample_weight="importance")
     expected = mleval.evaluate(y, s, sample_weight=w, label_names=list("0123"))
     assert found.measures == pytest.approx(expected.measures, **EXACT)

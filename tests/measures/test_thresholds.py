@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import mlflow_mleval as mleval
-from mlflow_mleval.measures.sets import calibrate_threshold
+from mlflow_mleval.measures.inputs import calibrate_threshold
 
 
 def predicted_by_search(scores, wanted):
