@@ -265,12 +265,7 @@ def rank(output: str | None, verbose: bool, **choices: Any) -> None:
     common=["--over", "--method", "--cluster"],
 )
 @click.argument("runs", nargs=-1, metavar="[FILE|RUN …]")
-def compare(
-    over: str,
-    runs: tuple[str, ...],
-    output: str | None,
-    **choices: Any,
-) -> None:
+def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any) -> None:
     """Test which methods really differ, pair by pair.
 
     Over datasets, it first says whether the design can reject anything at all, and what that would
@@ -330,10 +325,7 @@ def compare(
 )
 @opt.results
 def report(
-    output: str | None,
-    log: str | None,
-    pair: tuple[str, str] | None,
-    **choices: Any,
+    output: str | None, log: str | None, pair: tuple[str, str] | None, **choices: Any
 ) -> None:
     """Write the whole report, the answer first.
 
@@ -435,13 +427,7 @@ def _import(path: Path, experiment_name: str, conventions: str) -> str:
 
 
 def _compare(choices: Choices, stability: bool = False) -> Any:
-    return compared(
-        choices,
-        whole=stability,
-        stage=progress,
-        say=say,
-        word=as_option,
-    )
+    return compared(choices, whole=stability, stage=progress, say=say, word=as_option)
 
 
 def _render(

@@ -97,25 +97,30 @@ class Option(click.Option):
 
 
 class Joined(Option):
-    """Several options that are typed as one: `--read KEY=VALUE`, each time another; or, where one
-    of them leads, under the key "", its value and what follows it behind colons:
+    """Several options that are typed as one: `--read KEY=VALUE`, each time another; or, where the
+    first takes a value of its own, that and what follows it behind colons:
     `--preference gaussian:s=0.1`.
     """
 
-    def __init__(
-        self, heading: str, name: str, *, parts: Mapping[str, Option], help: str = ""
-    ) -> None:
-        own = parts.get("")
-        self.parts, self.leads = dict(parts), own is not None
-        metavar = "KEY=VALUE" if own is None else own.make_metavar(click.Context(_NONE))
+    def __init__(self, first: Option, *others: Option, leads: bool = True) -> None:
+        #: The parts by their keys; that of the one that leads is "".
+        self.parts: dict[str, Option] = {}
+        self.leads = leads
         super().__init__(
-            heading, name, multiple=True, expose_value=False, metavar=metavar, help=help
+            first.heading,
+            first.flag,
+            multiple=True,
+            expose_value=False,
+            metavar=first.make_metavar(click.Context(_NONE)) if leads else "KEY=VALUE",
+            help="" if leads else first.help,
         )
-        keys = "|".join(re.escape(key) for key in parts if key)
+        for option in [first, *others] if leads else others:
+            part = copy(option)
+            key = "" if option is first else option.field.removeprefix(f"{first.field}-")
+            part.into = self, key.removeprefix("is-")
+            self.parts[part.into[1]] = part
+        keys = "|".join(re.escape(key) for key in self.parts if key)
         self._ends = re.compile(rf":(?=(?:{keys})(?:[=:]|$))")
-        for key, part in parts.items():
-            part = self.parts[key] = copy(part)
-            part.into = self, key
 
     def pieces(self, typed: Iterable[str]) -> Iterator[tuple[Option, str]]:
         """The parts that were typed, each with its value."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
@@ -51,56 +52,45 @@ class _Predictions(click.ParamType):
         return value if spark else str(_FILE.convert(value, param, ctx))
 
 
+_of_evaluation = partial(Option, "Evaluation")
+_of_hierarchy = partial(Option, "Hierarchy")
+_of_answers = partial(Option, "Answers")
+_of_profiles = partial(Option, "Profiles")
 _HIERARCHICAL = (
-    Option(
-        "Hierarchy",
+    _of_hierarchy(
         "--max-distance",
         type=float,
         help="Cost of a class without a partner (gie, mgia). Default: 5.",
     ),
-    Option(
-        "Hierarchy",
+    _of_hierarchy(
         "--lca",
         type=click.Choice(["extended", "minimal"]),
         help="Graphs of the LCA measures. Default: extended.",
     ),
-    Option(
-        "Hierarchy",
+    _of_hierarchy(
         "--lca-max-distance",
         type=float,
         help="Classes farther apart than this meet in a dummy ancestor.",
     ),
-    Option(
-        "Hierarchy",
+    _of_hierarchy(
         "--class-costs",
         type=click.Choice(["siblings"]),
-        help=(
-            "Share the cost of an error at a class among its children (h_loss). Default: each "
-            "costs 1."
-        ),
+        help="Share the cost of an error at a class among its children (h_loss). Default: each "
+        "costs 1.",
     ),
-    Option(
-        "Hierarchy",
-        "--count-root",
-        is_flag=True,
-        default=None,
-        help="Count the virtual root, as HEMKit does.",
+    _of_hierarchy(
+        "--count-root", is_flag=True, default=None, help="Count the virtual root, as HEMKit does."
     ),
 )
 
 
 #: What has no meaning for answers that a run holds.
 _FOR_FILES = (
-    "cluster",
-    "sample_weight",
-    "threshold",
-    "probabilities",
-    "truth",
-    "train_labels",
-    "engine",
-    "master",
-    "run_id",
+    *("cluster", "sample_weight", "threshold", "probabilities", "truth", "train_labels"),
+    *("engine", "master", "run_id"),
 )
+#: What has none for a file.
+_FOR_RUNS = ("labels", "table", "instance_by")
 #: What Spark lacks.
 _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabilities")
 
@@ -109,29 +99,23 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
     cls=Command,
     common=["--method", "--dataset", "--truth", "--hierarchy", "--run"],
     params=[
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--method",
             metavar="NAME",
             help="What made the predictions; with --run by default the run's name.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--dataset",
             metavar="NAME",
             help="What they were made on; with --run by default the run's data, or its experiment.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--threshold",
             type=float,
-            help=(
-                "Predict the labels with at least this score, if FILE has scores only. Default: "
-                "0.5."
-            ),
+            help="Predict the labels with at least this score, if FILE has scores only. Default: "
+            "0.5.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--no-probabilities",
             "probabilities",
             is_flag=True,
@@ -139,103 +123,76 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
             flag_value=False,
             help="Of one label: the scores are no probabilities, although all lie between 0 and 1.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--conventions",
             type=click.Choice(["sklearn", "mulan"]),
             help="How empty sets and ties count. Default: sklearn.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--truth",
             type=_FILE,
             metavar="FILE",
-            help=(
-                "The true labels as a sparse matrix, FILE having scores; with --hierarchy, lines "
-                "of true classes."
-            ),
+            help="The true labels as a sparse matrix, FILE having scores; with --hierarchy, lines "
+            "of true classes.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--train-labels",
             type=_FILE,
             metavar="FILE",
-            help=(
-                "The labels of the training instances, as in --truth; adds propensity-scored "
-                "measures."
-            ),
+            help="The labels of the training instances, as in --truth; adds propensity-scored "
+            "measures.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "-m",
             "--measure",
             "measures",
             multiple=True,
             metavar="NAME",
-            help=(
-                "Compute this measure or set, too: precision_at_10, probabilistic and others. "
-                "See 'mleval measures'."
-            ),
+            help="Compute this measure or set, too: precision_at_10, probabilistic and others. "
+            "See 'mleval measures'.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--cluster",
             metavar="COLUMN",
-            help=(
-                "The column of FILE that says which instances belong together, such as pictures "
-                "of a patient: intervals of the measures allow for it."
-            ),
+            help="The column of FILE that says which instances belong together, such as pictures "
+            "of a patient: intervals of the measures allow for it.",
         ),
-        Option(
-            "Evaluation",
+        _of_evaluation(
             "--sample-weight",
             metavar="COLUMN",
             help="The column of FILE that says how much each instance counts, as in scikit-learn.",
         ),
-        Option(
-            "Hierarchy",
+        _of_hierarchy(
             "--hierarchy",
             type=_FILE,
             metavar="EDGES",
-            help=(
-                "Add the hierarchical measures. Lines of 'parent child', or CSV with the columns "
-                "parent, child and optionally weight."
-            ),
+            help="Add the hierarchical measures. Lines of 'parent child', or CSV with the columns "
+            "parent, child and optionally weight.",
         ),
         *_HIERARCHICAL,
-        Option(
-            "Answers",
+        _of_answers(
             "--run",
             "runs",
             multiple=True,
             metavar="ID",
-            help=(
-                "In place of FILE, evaluate the answers that this run recorded. Runs that are "
-                "named together are evaluated on the labels of all of them. Repeatable."
-            ),
+            help="In place of FILE, evaluate the answers that this run recorded. Runs that are "
+            "named together are evaluated on the labels of all of them. Repeatable.",
         ),
-        Option(
-            "Answers",
+        _of_answers(
             "--labels",
             default="outputs,expectations",
             metavar="FOUND,TRUE",
-            help=(
-                "Where the run holds labels, as lists, JSON lists or text with commas: of traces "
-                "outputs and expectations, or keys of them such as outputs.topics; of a table "
-                "two columns."
-            ),
+            help="Where the run holds labels, as lists, JSON lists or text with commas: of traces "
+            "outputs and expectations, or keys of them such as outputs.topics; of a table "
+            "two columns.",
         ),
-        Option(
-            "Answers",
+        _of_answers(
             "--table",
             metavar="PATH",
-            help=(
-                "Read this table of the run. Default: its traces, or what mlflow.models.evaluate "
-                "wrote."
-            ),
+            help="Read this table of the run. Default: its traces, or what mlflow.models.evaluate "
+            "wrote.",
         ),
-        Option(
-            "Answers",
+        _of_answers(
             "--instance-by",
             metavar="NAME",
             help="The input, tag or column that says which question an answer is to.",
@@ -245,10 +202,8 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
             "-n",
             "--experiment-name",
             metavar="NAME",
-            help=(
-                "Write to this experiment; it is made if there is none. Default: as MLflow is "
-                "set; with --run, that of the run."
-            ),
+            help="Write to this experiment; it is made if there is none. Default: as MLflow is "
+            "set; with --run, that of the run.",
         ),
         Option(
             "Run",
@@ -268,22 +223,15 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
             "Engine",
             "--master",
             metavar="URL",
-            help=(
-                "Spark's master, such as spark://HOST:7077, or sc://HOST of Spark Connect. "
-                "Default: as Spark is set."
-            ),
+            help="Spark's master, such as spark://HOST:7077, or sc://HOST of Spark Connect. "
+            "Default: as Spark is set.",
         ),
         opt.timeout,
         opt.output,
     ],
 )
 @click.argument("file", type=_Predictions(), required=False)
-def evaluate(
-    file: str | None,
-    runs: tuple[str, ...],
-    output: str | None,
-    **choices: Any,
-) -> None:
+def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choices: Any) -> None:
     """Evaluate predictions made elsewhere, and log them as a run.
 
     FILE holds the truth and the predictions. It is read in blocks and may be larger than memory. If
@@ -339,31 +287,27 @@ _EVALUATION = (
 
 def _check_usage(file: str | None, runs: tuple[str, ...], choices: Choices) -> None:
     """A usage error for options that do not go together."""
-    further = [o.opts[0] for o in _HIERARCHICAL if choices[str(o.name)] is not None]
-    if further and choices["hierarchy"] is None:
-        raise click.UsageError(f"--hierarchy must be given with {further[0]}.")
     typed = flags(click.get_current_context(), typed=True)
-    unfit = _FOR_FILES if runs else ("labels", "table", "instance_by")
-    if wrong := [flag for name, flag in typed.items() if name in unfit]:
-        with_run = "with" if runs else "without"
-        raise click.UsageError(f"{wrong[0]} must be left out {with_run} --run.")
-    if file and runs:
-        raise click.UsageError("give either FILE or --run, not both.")
-    if not file and not runs:
-        raise click.UsageError("FILE is missing, or --run in its place.")
-    if file:
-        _check_file_usage(choices, typed)
-
-
-def _check_file_usage(choices: Choices, typed: dict[str, str]) -> None:
-    if lacking := [f"--{name}" for name in ("method", "dataset") if choices[name] is None]:
-        raise click.UsageError(f"Missing option '{lacking[0]}'.")
+    further = [typed[str(o.name)] for o in _HIERARCHICAL if o.name in typed]
+    spark = choices["engine"] == "spark"
+    lacking = [f"--{name}" for name in ("method", "dataset") if choices[name] is None]
+    unfit = [flag for name, flag in typed.items() if name in (_FOR_FILES if runs else _FOR_RUNS)]
     apart = [typed[name] for name in _NOT_ON_SPARK if name in typed]
-    if choices["engine"] != "spark":
-        if choices["master"] is not None:
-            raise click.UsageError("--master must go with --engine spark.")
-    elif apart:
-        raise click.UsageError(f"{apart[0]} must be left out with --engine spark, which lacks it.")
+    problems = {
+        f"--hierarchy must be given with {', '.join(further)}.": (
+            further and choices["hierarchy"] is None
+        ),
+        f"{', '.join(unfit)} must be left out with{'' if runs else 'out'} --run.": unfit,
+        "give either FILE or --run, not both.": file and runs,
+        "FILE is missing, or --run in its place.": not file and not runs,
+        f"Missing option '{', '.join(lacking)}'.": file and lacking,
+        "--master must go with --engine spark.": choices["master"] is not None and not spark,
+        f"{', '.join(apart)} must be left out with --engine spark, which lacks it.": (
+            spark and apart
+        ),
+    }
+    if wrong := [text for text, holds in problems.items() if holds]:
+        raise click.UsageError(wrong[0])
 
 
 def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
@@ -435,25 +379,12 @@ def _evaluated_runs(runs: tuple[str, ...], choices: Choices, given: Choices) -> 
 
 
 # --------------------------------------------------------------------------------------------------
-# `mleval compare --over instances` of runs that hold answers: traces, tables of other evaluators,
-# logged tables.
-
-
-def holds_answers(selection: Selection, choices: Choices) -> bool:
-    """Whether the selection holds runs of other evaluators, or a table of theirs is named."""
-    from mlflow_mleval.store.read_answers import any_answers
-
-    named = arguments(choices, *opt.answers, opt.shared)
-    return any(named.values()) or any_answers(selection)
-
-
-# --------------------------------------------------------------------------------------------------
 # `mleval compare --over`: which options tests over datasets, folds, instances and repeats heed, and
 # the latter three.
 
 #: What all tests heed, and what those over each do beside.
 ALWAYS = (*opt.selection, *opt.reading, opt.level)
-_OF_ANSWERS = (*opt.answers, opt.shared, opt.over.parts["difference"])
+_OF_ANSWERS = (*opt.answers, opt.shared, opt.difference)
 HEEDED = {
     "datasets": (
         opt.missing,
@@ -466,7 +397,7 @@ HEEDED = {
     ),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
     "instances": (*_OF_ANSWERS, opt.cluster, opt.swaps, opt.seed),
-    "repeats": (opt.over.parts["paired"],),
+    "repeats": (opt.paired,),
 }
 
 
@@ -517,13 +448,11 @@ class Tested(NamedTuple):
     source: Mapping[str, Any]
     run_ids: list[str]
 
-    @property
     def reasons(self) -> str:
         """Why there are no tests, for the first datasets."""
         shown = [f"{dataset}: {why}" for dataset, why in self.absent.items()][:_REASONS]
         more = len(self.absent) - len(shown)
-        rest = [f"{count(more, 'more dataset')} likewise."] if more else []
-        return " ".join([*shown, *rest])
+        return " ".join([*shown, *[f"{count(more, 'more dataset')} likewise."] * bool(more)])
 
 
 def run_over(over: str, choices: Choices, to: Target) -> None:
@@ -542,11 +471,13 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
     selection = replace(selection, measures=None)
     tested: Tested | None = None
     unanswered: MlevalError | None = None
-    if over == "instances" and holds_answers(selection, choices):
+    if over == "instances":
+        # runs that only claim to hold answers hide no others, unless it was said how to read them
+        said = any(arguments(choices, *opt.answers, opt.shared).values())
         try:
-            tested = _answers(selection, choices, wanted)
-        except MissingResultsError as error:  # runs that only claim to hold answers hide no others
-            if any(arguments(choices, *opt.answers, opt.shared).values()):
+            tested = _over_answers(selection, choices, wanted, said)
+        except MissingResultsError as error:
+            if said:
                 raise
             unanswered = error
             notes = [*notes, f"Answers were not compared: {error}"]
@@ -555,8 +486,7 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
     except MlevalError as error:
         raise unanswered or error from None
     origin = provenance(tested.source, tested.run_ids, choices)
-    made = document(tested.tests, origin, tested.absent, [*tested.notes, *notes])
-    give(made, to)
+    give(document(tested.tests, origin, tested.absent, [*tested.notes, *notes]), to)
 
 
 def _wanted(selection: Selection) -> list[str] | None:
@@ -568,34 +498,6 @@ def _wanted(selection: Selection) -> list[str] | None:
     if named and not wanted:
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
     return wanted or None
-
-
-def _over_units(
-    over: str, selection: Selection, choices: Choices, wanted: list[str] | None
-) -> Tested:
-    """The tests over folds, instances or repeats; an error where there is nothing to test."""
-    if choices.get("difference") is not None:
-        raise click.UsageError(
-            "--over :difference: only for answers, such as those of mlflow.genai.evaluate. Leave "
-            "it out."
-        )
-    heeds = (o for o in HEEDED[over] if o not in _OF_ANSWERS)
-    test = {"folds": _folds, "instances": _instances, "repeats": _repeats}[over]
-    tested = test(selection, wanted, arguments(choices, opt.level, *heeds))
-    if not tested.tests:
-        raise _without_units(tested.reasons, selection)
-    return tested
-
-
-def _without_units(text: str, selection: Selection) -> MlevalError:
-    """Why there is nothing to test over, with the command that tests over datasets; files have
-    been typed, and are typed again with ease.
-    """
-    from mlflow_mleval.study import Way
-
-    if selection.results is not None:
-        return MlevalError(text)
-    return UnclearError(text, [Way("the same over datasets", "compare", selection)])
 
 
 def _taken(selection: Selection) -> tuple[Selection, list[str]]:
@@ -610,108 +512,112 @@ def _taken(selection: Selection) -> tuple[Selection, list[str]]:
     return selection, [note]
 
 
-def _answers(selection: Selection, choices: Choices, wanted: list[str] | None) -> Tested:
-    """The tests over answers; MissingResultsError where there is nothing to compare."""
+def _over_answers(
+    selection: Selection, choices: Choices, wanted: list[str] | None, said: bool
+) -> Tested | None:
+    """The tests over answers, None where the runs hold none; MissingResultsError where there is
+    nothing to compare.
+    """
     from mlflow_mleval.analysis.answer_comparison import compare_all_answers
-    from mlflow_mleval.store.read_answers import load_answers
+    from mlflow_mleval.store.read_answers import any_answers, load_answers
 
+    if not said and not any_answers(selection):
+        return None
     with progress("reading", unit="runs") as step:
         how = asked_answers(choices)
         asked = load_answers(selection, **how, measures=wanted, progress=step)
-    options = arguments(
-        choices, opt.level, opt.cluster, opt.over.parts["difference"], opt.swaps, opt.seed
-    )
+    options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
     why: dict[str, Any] = dict(asked.absent)
-    sides: dict[str, Any] = {"minimize": selection.minimize, "maximize": selection.maximize}
+    options = {**options, "minimize": selection.minimize, "maximize": selection.maximize}
     named = wanted is not None  # what was named has to have a direction
     found = compare_all_answers(
-        asked.found, why, **sides, directions=selection.directions, named=named, **options
+        asked.found, why, directions=selection.directions, named=named, **options
     )
     tests = {d: replace(t, notes=tuple(map(in_options, t.notes))) for d, t in found.items()}
     absent = {dataset: in_options(reason) for dataset, reason in why.items()}
     tested = Tested(tests, absent, asked.notes, asked.source, list(asked.runs["run_id"]))
     if not tests:
-        raise (MlevalError if asked.found else MissingResultsError)(tested.reasons)
+        raise (MlevalError if asked.found else MissingResultsError)(tested.reasons())
     return tested
 
 
-def _of_study(
-    study: Any,
-    tests: Mapping[str, PairTests],
-    absent: Mapping[str, str],
-    notes: Sequence[str] = (),
-    besides: str = "",
+def _over_units(
+    over: str, selection: Selection, choices: Choices, wanted: list[str] | None
 ) -> Tested:
-    """What was tested of a study, which tells what it left out `besides` things of a kind."""
+    """The tests over folds, instances or repeats; an error where there is nothing to test."""
+    from mlflow_mleval.store.query import selected_study
+    from mlflow_mleval.store.study_artifacts import selected_folds
     from mlflow_mleval.study import left_out
 
+    if choices.get("difference") is not None:
+        raise click.UsageError(
+            "--over :difference: only for answers, such as those of mlflow.genai.evaluate. Leave "
+            "it out."
+        )
+    options = arguments(choices, opt.level, *(o for o in HEEDED[over] if o not in _OF_ANSWERS))
+    absent: dict[str, str] = {}
+    notes: list[str] = []
+    tests: Mapping[str, PairTests]
+    if over == "instances":
+        study = selected_study(selection)
+        options = {**options, "minimize": selection.minimize, "maximize": selection.maximize}
+        tests, absent, notes = tested_instances(study, wanted, say, **options)
+    elif over == "folds":
+        from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
+
+        study = selected_folds(replace(selection, measures=wanted))
+        if study.folds is None:
+            text = (
+                "no selected run holds values by fold. Log them with folds, or test over datasets."
+            )
+            raise _without_units(text, selection)
+        tests = compare_all_folds(study, absent, measures=wanted, **options)
+    else:
+        from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
+
+        study = selected_study(replace(selection, measures=wanted))
+        tests = compare_all_repeats(study, absent, **options)
     study = study.worded(as_option)
-    gone = left_out(e for e in study.excluded if e.kind != besides)
-    why = {dataset: in_options(reason) for dataset, reason in absent.items()}
+    # measures that no instance has are told by the tests of those that are there
+    gone = left_out(e for e in study.excluded if over != "instances" or e.kind != "measure")
+    prefix = "folds." if over == "folds" else ""
+    why = {key.removeprefix(prefix): in_options(reason) for key, reason in absent.items()}
     notes = [*study.notes, *gone, *notes]
-    return Tested(tests, why, notes, study.source, list(study.runs.get("run_id", ())))
+    tested = Tested(tests, why, notes, study.source, list(study.runs.get("run_id", ())))
+    if not tests:
+        raise _without_units(tested.reasons(), selection)
+    return tested
 
 
-def _folds(selection: Selection, wanted: list[str] | None, options: Choices) -> Tested:
-    from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
-    from mlflow_mleval.store.study_artifacts import selected_folds
+def _without_units(text: str, selection: Selection) -> MlevalError:
+    """Why there is nothing to test over, with the command that tests over datasets; files have
+    been typed, and are typed again with ease.
+    """
+    from mlflow_mleval.study import Way
 
-    study = selected_folds(replace(selection, measures=wanted))
-    if study.folds is None:
-        text = "no selected run holds values by fold. Log them with folds, or test over datasets."
-        raise _without_units(text, selection)
-    absent: dict[str, str] = {}
-    tests = compare_all_folds(study, absent, measures=wanted, **options)
-    return _of_study(study, tests, {key.removeprefix("folds."): why for key, why in absent.items()})
-
-
-def _instances(selection: Selection, wanted: list[str] | None, options: Choices) -> Tested:
-    from mlflow_mleval.store.query import selected_study
-
-    study = selected_study(selection)
-    tested = tested_instances(
-        study,
-        wanted,
-        say,
-        minimize=selection.minimize,
-        maximize=selection.maximize,
-        **options,
-    )
-    return _of_study(study, *tested, besides="measure")
-
-
-def _repeats(selection: Selection, wanted: list[str] | None, options: Choices) -> Tested:
-    from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
-    from mlflow_mleval.store.query import selected_study
-
-    study = selected_study(replace(selection, measures=wanted))
-    absent: dict[str, str] = {}
-    return _of_study(study, compare_all_repeats(study, absent, **options), absent)
+    if selection.results is not None:
+        return MlevalError(text)
+    return UnclearError(text, [Way("the same over datasets", "compare", selection)])
 
 
 # --------------------------------------------------------------------------------------------------
 # `mleval profile`: losses between Hamming and subset 0/1, who is ahead where, and how sure that is.
 
 _PROFILES = (
-    opt.Option(
-        "Profiles",
+    _of_profiles(
         "--family",
         type=click.Choice(["binomial", "polynomial"]),
         default="binomial",
-        help=(
-            "How the losses go from Hamming to subset 0/1: by k, the number of labels that have "
-            "to be right together, or by the exponent α."
-        ),
+        help="How the losses go from Hamming to subset 0/1: by k, the number of labels that have "
+        "to be right together, or by the exponent α.",
     ),
-    opt.Option(
-        "Profiles",
+    _of_profiles(
         "--kind",
         type=click.Choice(["hard", "soft"]),
         default="hard",
         help="Losses of the predicted label sets, or of the scores.",
     ),
-    opt.Option(
-        "Profiles",
+    _of_profiles(
         "--alpha",
         type=opt.PROBABILITY,
         default=0.05,
@@ -733,11 +639,7 @@ _PROFILES = (
         opt.output,
     ],
 )
-def profile(
-    kind: Literal["hard", "soft"],
-    output: str | None,
-    **choices: Any,
-) -> None:
+def profile(kind: Literal["hard", "soft"], output: str | None, **choices: Any) -> None:
     """Compare loss profiles from Hamming to subset 0/1 loss.
 
     They show which method is better when few labels have to be right together, which when many, and
@@ -861,7 +763,7 @@ def gate(
     move = None if alias is None else Promotion.of(candidate, champion, alias)
     say("reading runs …")
     selection, notes = _of_methods(Selection.of(choices))
-    asked = {**selection.arguments(), **_read_by(choices)}
+    asked = {**selection.arguments(), **{k: v for k, v in asked_answers(choices).items() if v}}
     measures = asked.pop("measures", None)
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
     options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
@@ -913,8 +815,3 @@ def _history(ledger: str | None, to: Target) -> None:
     if ledger is None:
         raise click.UsageError("--history must go with --ledger NAME.")
     give(history_document(ledger, history(ledger)), to)
-
-
-def _read_by(choices: Choices) -> Choices:
-    """How answers are read, where it was said."""
-    return {name: value for name, value in asked_answers(choices).items() if value}

@@ -6,6 +6,7 @@ Destination names are those of the Python arguments they become.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,43 +71,47 @@ class Preference(click.ParamType):
         return chosen if "=" in value else value
 
 
+#: Options under the headings that have several.
+_selecting = partial(Option, "Selection")
+_of_instances = partial(Option, "Instances")
+_of_measures = partial(Option, "Measures")
+_fusing = partial(Option, "Fusion")
+_testing = partial(Option, "Tests")
+_gating = partial(Option, "Gate")
+_of_folds = partial(Option, "Folds")
+_ledgers = partial(Option, "Ledger")
+_writing = partial(Option, "Output")
+_beyond = partial(Option, "Beyond p-values")
+_choosing = partial(_many, "Selection")
+
+
 def _best(name: str, help: str) -> Option:
-    return Option("Selection", name, metavar="best:METRIC", help=help)
+    return _selecting(name, metavar="best:METRIC", help=help)
 
 
 #: How runs are read where they do not say it, each by a key of `--read`.
 reading = (
-    Option(
-        "Selection",
+    _selecting(
         "--duplicates",
         metavar="POLICY",
         default="error",
-        help=(
-            "If runs of a method on a dataset differ in more than their seed: stop (error), or "
-            "take the mean, the latest, best:METRIC, or those on the latest data (latest-data). "
-            "Runs that differ in their seed only are repeats: their mean counts."
-        ),
+        help="If runs of a method on a dataset differ in more than their seed: stop (error), or "
+        "take the mean, the latest, best:METRIC, or those on the latest data (latest-data). "
+        "Runs that differ in their seed only are repeats: their mean counts.",
     ),
-    _many(
-        "Selection",
+    _choosing(
         "--repeats-by",
         metavar="RULE",
-        help=(
-            "Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
-            "tag:NAME; digest, where each is on another split of the same data."
-        ),
+        help="Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
+        "tag:NAME; digest, where each is on another split of the same data.",
     ),
-    Option(
-        "Selection",
+    _selecting(
         "--folds-by",
         metavar="RULE",
-        help=(
-            "Where runs that mleval did not log hold values by fold: children, steps, or "
-            "key:PATTERN of their metrics, such as key:fold{fold}_{measure}."
-        ),
+        help="Where runs that mleval did not log hold values by fold: children, steps, or "
+        "key:PATTERN of their metrics, such as key:fold{fold}_{measure}.",
     ),
-    Option(
-        "Selection",
+    _selecting(
         "--name-as",
         metavar="PATTERN",
         help="What the names of runs say: {method}_{dataset}_s{seed}. Others are left out.",
@@ -119,28 +124,23 @@ reading = (
         "--step",
         "Of metrics by epoch or step, the values where this metric is best. Default: the last.",
     ),
-    _many(
-        "Selection",
+    _choosing(
         "--percent",
         help="A metric that some runs hold as a percentage: divide what is above 1.5 by 100.",
     ),
 )
 #: How answers are read, over which instances are compared.
 answers = (
-    Option(
-        "Instances",
+    _of_instances(
         "--table",
         metavar="PATH",
         help="Of answers: this table of each run, as mlflow.log_table made it.",
     ),
-    Option(
-        "Instances",
+    _of_instances(
         "--instance-by",
         metavar="NAME",
-        help=(
-            "The input, tag or column that says which question an answer is to. Default: all "
-            "that was asked."
-        ),
+        help="The input, tag or column that says which question an answer is to. Default: all "
+        "that was asked.",
     ),
     _many(
         "Instances",
@@ -149,87 +149,69 @@ answers = (
         metavar="MEASURE=WORST,…,BEST",
     ),
 )
-shared = Option(
-    "Instances",
+shared = _of_instances(
     "--shared",
     is_flag=True,
     help="Compare on the instances that all runs hold, even where many are missing.",
 )
-_READ = "How runs are read where they do not say it. Repeatable."
 
 
 def read(*parts: Option) -> Joined:
     """`--read` with these keys."""
-    return Joined("Selection", "--read", parts={part.field: part for part in parts}, help=_READ)
+    text = "How runs are read where they do not say it. Repeatable."
+    return Joined(_selecting("--read", help=text), *parts, leads=False)
 
 
 #: As the page names experiments.
-experiment_ids = _many(
-    "Selection", "--experiment-id", "experiment_ids", metavar="ID", help="By id."
-)
-experiments = _many(
-    "Selection",
+experiment_ids = _choosing("--experiment-id", "experiment_ids", metavar="ID", help="By id.")
+experiments = _choosing(
     "-n",
     "--experiment-name",
     "experiment_names",
     metavar="NAME|ID",
     help="Experiment to read, by name or id.",
 )
-methods = _many("Selection", "--method", "methods", help="Keep only this method.")
-run_ids = _many(
-    "Selection",
+methods = _choosing("--method", "methods", help="Keep only this method.")
+run_ids = _choosing(
     "--run-id",
     "run_ids",
     metavar="ID",
     help="Read only this run; models:/NAME@ALIAS and models:/NAME/VERSION mean the model's.",
 )
-since = Option(
-    "Selection",
+since = _selecting(
     "--since",
     metavar="SPAN|DATE",
     help="Read only runs that started since: 7d, 12h, 2w, 2026-11-16 or 2026-11-16T08:30.",
 )
-_filter = Option(
-    "Selection",
+_filter = _selecting(
     "--filter",
     "filter_string",
     default="",
     metavar="EXPR",
-    help=(
-        "Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and "
-        'tags.mlflow.user = \'alice\'", "metrics.f1 > 0.5".'
-    ),
+    help="Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and "
+    'tags.mlflow.user = \'alice\'", "metrics.f1 > 0.5".',
 )
-_method_by = _many(
-    "Selection",
+_method_by = _choosing(
     "--method-by",
     metavar="RULE",
-    help=(
-        "What names a run's method: tag:NAME, param:NAME, run_name, run_id, experiment, model "
-        "(its registered version, tagger/2, else name and id of its LoggedModel) or prompt "
-        '(the versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".'
-    ),
+    help="What names a run's method: tag:NAME, param:NAME, run_name, run_id, experiment, model "
+    "(its registered version, tagger/2, else name and id of its LoggedModel) or prompt "
+    '(the versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".',
 )
-_dataset_by = Option(
-    "Selection",
+_dataset_by = _selecting(
     "--dataset-by",
     metavar="RULE",
-    help=(
-        "What names its dataset: one of the same, or input (the run's dataset input); shape "
-        "makes a dataset of each number of features, digest one of each digest of the data."
-    ),
+    help="What names its dataset: one of the same, or input (the run's dataset input); shape "
+    "makes a dataset of each number of features, digest one of each digest of the data.",
 )
-datasets = _many("Selection", "--dataset", "datasets", help="Keep only this dataset.")
-excluding = {
-    "run": _many("Selection", "--exclude-run", "exclude_runs", metavar="ID", help="By its id."),
-    "method": _many("Selection", "--exclude-method", "exclude_methods", help="Of this name."),
-    "dataset": _many("Selection", "--exclude-dataset", "exclude_datasets", help="Of this name."),
-    "measure": _many(
-        "Selection", "--exclude-measure", "exclude_measures", help="A measure or a set of them."
-    ),
-}
+datasets = _choosing("--dataset", "datasets", help="Keep only this dataset.")
 exclude = Joined(
-    "Selection", "--exclude", parts=excluding, help="Leave out what is named. Repeatable."
+    _selecting("--exclude", help="Leave out what is named. Repeatable."),
+    _choosing("--exclude-run", "exclude_runs", metavar="ID", help="By its id."),
+    _choosing("--exclude-method", "exclude_methods", help="Of this name."),
+    _choosing("--exclude-dataset", "exclude_datasets", help="Of this name."),
+    _choosing("--exclude-measure", "exclude_measures", help="A measure or a set of them."),
+    leads=False,
 )
 _shown = (experiments, since, _filter, _method_by, _dataset_by, datasets, exclude)
 _declared = (
@@ -238,11 +220,9 @@ _declared = (
         "-m",
         "--measure",
         "measures",
-        help=(
-            "Measure or set of measures to use (see `mleval measures`). Default: the set sixteen "
-            "for label sets, one-label or, with a hierarchy, class-sets; and declared "
-            "measures."
-        ),
+        help="Measure or set of measures to use (see `mleval measures`). Default: the set sixteen "
+        "for label sets, one-label or, with a hierarchy, class-sets; and declared "
+        "measures.",
     ),
     _many(
         "Measures", "--min", "minimize", help="Declare a metric of which smaller values are better."
@@ -250,215 +230,156 @@ _declared = (
     _many(
         "Measures", "--max", "maximize", help="Declare a metric of which larger values are better."
     ),
-    Option(
-        "Measures",
+    _of_measures(
         "--directions",
         type=Choice(["declared", "proposed"]),
         default="declared",
-        help=(
-            "Metrics of which nobody knows which way is better: leave them out, or take the "
-            "direction that `mleval runs` proposes by their names."
-        ),
+        help="Metrics of which nobody knows which way is better: leave them out, or take the "
+        "direction that `mleval runs` proposes by their names.",
     ),
 )
 #: What is read, and how, without `--read`; of a gate also without the runs and methods to keep.
 selection = (*_shown, run_ids, methods, *_declared)
 of_sides = (*_shown, *_declared)
 missing = Joined(
-    "Measures",
-    "--missing",
-    parts={
-        "": Option(
-            "Measures",
-            "--missing",
-            type=Choice(["error", "worst", "drop-datasets", "drop-methods"]),
-            default="error",
-            help=(
-                "If a method has no result on a dataset: stop, give it the dataset's worst value, "
-                "or drop the datasets or methods that have gaps."
-            ),
-        ),
-        "failure": Option(
-            "Measures",
-            "--missing-is-failure",
-            is_flag=True,
-            help=(
-                "The worst value counts in tests of pairs, too: a method that did not finish "
-                "failed. Otherwise a pair goes by the datasets that both finished."
-            ),
-        ),
-    },
+    _of_measures(
+        "--missing",
+        type=Choice(["error", "worst", "drop-datasets", "drop-methods"]),
+        default="error",
+        help="If a method has no result on a dataset: stop, give it the dataset's worst value, "
+        "or drop the datasets or methods that have gaps.",
+    ),
+    _of_measures(
+        "--missing-is-failure",
+        is_flag=True,
+        help="The worst value counts in tests of pairs, too: a method that did not finish "
+        "failed. Otherwise a pair goes by the datasets that both finished.",
+    ),
 )
-_thresholds = {
-    "p": "Preference threshold.",
-    "q": "Indifference threshold.",
-    "s": "Width of the Gaussian.",
-}
+
+
+def _threshold(flag: str, help: str) -> Option:
+    text = f"{help} Default: from the data of each dataset."
+    return _fusing(flag, type=PerMeasure(), help=text)
+
+
 fusion = (
     Joined(
-        "Fusion",
-        "--preference",
-        parts={
-            "": Option(
-                "Fusion",
-                "--preference",
-                type=Preference(),
-                default="v_shape",
-                help="Preference function: "
-                + ", ".join(PREFERENCES)
-                + ". For measures that are not named: v_shape.",
-            )
-        }
-        | {
-            key: Option(
-                "Fusion",
-                f"--{key}",
-                type=PerMeasure(),
-                help=f"{text} Default: from the data of each dataset.",
-            )
-            for key, text in _thresholds.items()
-        },
+        _fusing(
+            "--preference",
+            type=Preference(),
+            default="v_shape",
+            help=f"Preference function: {', '.join(PREFERENCES)}. For measures that are not "
+            "named: v_shape.",
+        ),
+        _threshold("--p", "Preference threshold."),
+        _threshold("--q", "Indifference threshold."),
+        _threshold("--s", "Width of the Gaussian."),
     ),
     Joined(
-        "Fusion",
-        "--weights",
-        parts={
-            "": Option(
-                "Fusion",
-                "--weights",
-                type=PerMeasure("entropy", "equal"),
-                metavar="entropy|equal|NAME=NUMBER,…",
-                default="entropy",
-                help=(
-                    "Weights of the measures; they are scaled to sum to 1. For measures that are "
-                    "not named: 1."
-                ),
-            ),
-            "drop-constant": Option(
-                "Fusion",
-                "--drop-constant",
-                is_flag=True,
-                help="No weight for a measure on which all methods are equal.",
-            ),
-        },
+        _fusing(
+            "--weights",
+            type=PerMeasure("entropy", "equal"),
+            metavar="entropy|equal|NAME=NUMBER,…",
+            default="entropy",
+            help="Weights of the measures; they are scaled to sum to 1. For measures that are "
+            "not named: 1.",
+        ),
+        _fusing(
+            "--drop-constant",
+            is_flag=True,
+            help="No weight for a measure on which all methods are equal.",
+        ),
     ),
 )
-cost = Option(
-    "Measures",
+cost = _of_measures(
     "--cost",
     metavar="NAME",
-    help=(
-        "Metric of time, money, tokens or size that is drawn beside the quality. Default: the "
-        "first that all runs hold."
-    ),
+    help="Metric of time, money, tokens or size that is drawn beside the quality. Default: the "
+    "first that all runs hold.",
+)
+#: Parts of `--over`, for repeats and for answers.
+paired = _testing(
+    "--paired",
+    "by_seed",
+    is_flag=True,
+    help="Pair repeats of the same seed, such as seeds that split the data, too.",
+)
+difference = _testing(
+    "--difference",
+    type=PerMeasure(),
+    help="Of answers: the difference that matters, of which is told how many questions it "
+    "takes to find it. Default: the one seen.",
 )
 over = Joined(
-    "Tests",
-    "--over",
-    parts={
-        "": Option(
-            "Tests",
-            "--over",
-            type=Choice(["datasets", "folds", "instances", "repeats"]),
-            default="datasets",
-            help=(
-                "What the tests count: datasets, the folds of each dataset, test instances, or "
-                "repeats (runs with other seeds)."
-            ),
-        ),
-        "paired": Option(
-            "Tests",
-            "--paired",
-            "by_seed",
-            is_flag=True,
-            help="Pair repeats of the same seed, such as seeds that split the data, too.",
-        ),
-        "difference": Option(
-            "Tests",
-            "--difference",
-            type=PerMeasure(),
-            help=(
-                "Of answers: the difference that matters, of which is told how many questions it "
-                "takes to find it. Default: the one seen."
-            ),
-        ),
-    },
+    _testing(
+        "--over",
+        type=Choice(["datasets", "folds", "instances", "repeats"]),
+        default="datasets",
+        help="What the tests count: datasets, the folds of each dataset, test instances, or "
+        "repeats (runs with other seeds).",
+    ),
+    paired,
+    difference,
 )
 tests = (
-    Option(
-        "Tests",
+    _testing(
         "--on",
         default="fused",
         metavar="fused|MEASURE",
         help="Compare by the fused ranking, or by one measure.",
     ),
-    Option(
-        "Tests",
+    _testing(
         "--test",
         type=Choice(asked_names()),
         default="max-t",
         help="Which test decides about pairs of methods; bonferroni-dunn needs --control.",
     ),
-    Option(
-        "Tests",
+    _testing(
         "--as-in-papers",
         is_flag=True,
         help="As older papers do: methods by their mean rank, Friedman's test without ties.",
     ),
-    Option("Tests", "--control", metavar="METHOD", help="Compare every method with this one only."),
+    _testing("--control", metavar="METHOD", help="Compare every method with this one only."),
 )
-pair = Option(
-    "Output",
+pair = _writing(
     "--pair",
     nargs=2,
     metavar="A B",
     help="Ask first whether A is better than B. Default: the leader and the next method.",
 )
-anytime = Option(
-    "Tests",
+anytime = _testing(
     "--anytime",
     is_flag=True,
-    help=(
-        "Test by betting, which holds the level however often a store that grows is looked at, "
-        "and finds less than a test that is made once."
-    ),
+    help="Test by betting, which holds the level however often a store that grows is looked at, "
+    "and finds less than a test that is made once.",
 )
-level = Option("Tests", "--alpha", type=PROBABILITY, default=0.05, help="Significance level.")
+level = _testing("--alpha", type=PROBABILITY, default=0.05, help="Significance level.")
 gate = (
-    Option(
-        "Gate",
+    _gating(
         "--champion",
         metavar="RUN|MODEL|METHOD",
-        help=(
-            "What may be replaced: a run's id, models:/NAME@ALIAS or models:/NAME/VERSION; with "
-            "-n a method."
-        ),
+        help="What may be replaced: a run's id, models:/NAME@ALIAS or models:/NAME/VERSION; with "
+        "-n a method.",
     ),
-    Option(
-        "Gate",
+    _gating(
         "--margin",
         "margins",
         type=PerMeasure(),
         multiple=True,
-        help=(
-            "The loss that does not matter, of all measures or by name. Default: 0.01 for "
-            "measures between 0 and 1. Repeatable."
-        ),
+        help="The loss that does not matter, of all measures or by name. Default: 0.01 for "
+        "measures between 0 and 1. Repeatable.",
     ),
-    Option(
-        "Gate",
+    _gating(
         "--bound",
         "bounds",
         type=PerMeasure(),
         multiple=True,
-        help=(
-            "The largest difference between two answers that counts, of a measure whose range is "
-            "not known; larger ones are cut. Without one it is not judged. Repeatable."
-        ),
+        help="The largest difference between two answers that counts, of a measure whose range is "
+        "not known; larger ones are cut. Without one it is not judged. Repeatable.",
     ),
     _many("Gate", "--improve", help="Measure that must be better.", metavar="MEASURE"),
-    Option(
-        "Gate",
+    _gating(
         "--over",
         type=Choice(["auto", "answers", "instances", "folds", "repeats", "datasets"]),
         default="auto",
@@ -469,124 +390,86 @@ gate = (
         "--slice",
         "slices",
         metavar="COLUMN",
-        help=(
-            "Column of the units whose values are parts that can block; or dataset; or, over "
-            "folds, label."
-        ),
+        help="Column of the units whose values are parts that can block; or dataset; or, over "
+        "folds, label.",
     ),
-    Option(
-        "Gate",
+    _gating(
         "--promote",
         metavar="ALIAS",
-        help=(
-            "On SHIP, move this alias of the registered model to the candidate, if it still "
-            "points at the champion that was judged."
-        ),
+        help="On SHIP, move this alias of the registered model to the candidate, if it still "
+        "points at the champion that was judged.",
     ),
-    Option(
-        "Gate",
-        "--log",
-        is_flag=True,
-        help="Store the verdict with the candidate's run, too.",
-    ),
+    _gating("--log", is_flag=True, help="Store the verdict with the candidate's run, too."),
     Joined(
-        "Ledger",
-        "--ledger",
-        parts={
-            "": Option(
-                "Ledger",
-                "--ledger",
-                metavar="NAME",
-                help=(
-                    "Enter the gate into this ledger of a stream of candidates, which is made if "
-                    "there is none. A gate ships at the level that is left at its place: of all "
-                    "that is shipped on average at most --alpha is wrong."
-                ),
-            ),
-            "error": Option(
-                "Ledger",
-                "--ledger-error",
-                type=Choice(["fdr", "family"]),
-                default="fdr",
-                help="What the ledger keeps: that share, or the chance of any wrong ship.",
-            ),
-        },
+        _ledgers(
+            "--ledger",
+            metavar="NAME",
+            help="Enter the gate into this ledger of a stream of candidates, which is made if "
+            "there is none. A gate ships at the level that is left at its place: of all "
+            "that is shipped on average at most --alpha is wrong.",
+        ),
+        _ledgers(
+            "--ledger-error",
+            type=Choice(["fdr", "family"]),
+            default="fdr",
+            help="What the ledger keeps: that share, or the chance of any wrong ship.",
+        ),
     ),
 )
 #: How folds came about.
 protocol = (
-    Option(
-        "Folds",
+    _of_folds(
         "--protocol",
         type=Choice(["k-fold", "repeated", "resampled", "5x2", "independent"]),
         help="How the folds were made. Default: recognised from their sizes.",
     ),
-    Option(
-        "Folds",
+    _of_folds(
         "--ratio",
         type=FloatRange(0),
-        help=(
-            "n_test / n_train of a fold, to correct for training data that folds share. Default: "
-            "from the folds' sizes."
-        ),
+        help="n_test / n_train of a fold, to correct for training data that folds share. Default: "
+        "from the folds' sizes.",
     ),
 )
-pairing = Option(
-    "Folds",
+pairing = _of_folds(
     "--unpaired",
     "paired",
     is_flag=True,
     callback=lambda context, option, value: not value,
     help="Test over folds even if the runs split the data differently.",
 )
-dependent = Option(
-    "Folds",
+dependent = _of_folds(
     "--dependent",
     type=Choice(["error", "drop"]),
     default="error",
-    help=(
-        "If a measure that --measure names follows from others (tn from fp): stop, or leave it "
-        "out and say so."
-    ),
+    help="If a measure that --measure names follows from others (tn from fp): stop, or leave it "
+    "out and say so.",
 )
 
 
 def folds(*further: Option) -> Joined:
     """`--protocol` with what is said of folds beside."""
-    parts = {"" if part.field == "protocol" else part.field: part for part in protocol}
-    return Joined("Folds", "--protocol", parts=parts | {part.field: part for part in further})
+    return Joined(*protocol, *further)
 
 
 rope = Joined(
-    "Beyond p-values",
-    "--rope",
-    parts={
-        "": Option(
-            "Beyond p-values",
-            "--rope",
-            type=FloatRange(0),
-            help="Largest difference that does not matter. Adds probabilities and planning.",
-        ),
-        "next": Option(
-            "Beyond p-values",
-            "--next",
-            "next_dataset",
-            is_flag=True,
-            help=(
-                "Say how probable it is that a method is better on the next dataset, of every "
-                "pair, from folds or repeats, and how many datasets it would take to tell."
-            ),
-        ),
-    },
+    _beyond(
+        "--rope",
+        type=FloatRange(0),
+        help="Largest difference that does not matter. Adds probabilities and planning.",
+    ),
+    _beyond(
+        "--next",
+        "next_dataset",
+        is_flag=True,
+        help="Say how probable it is that a method is better on the next dataset, of every "
+        "pair, from folds or repeats, and how many datasets it would take to tell.",
+    ),
 )
-cluster = Option(
-    "Instances",
+cluster = _of_instances(
     "--cluster",
     metavar="COLUMN",
-    help=(
-        "Over instances: the column of their tables that says which belong together, such as "
-        "questions on one passage; fold for those of one fold."
-    ),
+    help="Over instances: the column of their tables that says which belong together, such as "
+    "questions on one passage; fold for those of one fold.",
 )
 
 
@@ -602,7 +485,7 @@ swaps = _draws(9_999, "Over instances: draws of the permutation test.")
 
 def seeds(draws: Option) -> Joined:
     """`--seed` with the number of draws."""
-    return Joined("Random numbers", "--seed", parts={"": seed, "draws": draws})
+    return Joined(seed, draws)
 
 
 def _allow(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
@@ -638,15 +521,13 @@ timeout = Option(
     callback=_allow,
     help="Seconds to wait for an answer of the store. Default: 30, or MLEVAL_TIMEOUT.",
 )
-verbose = Option(
-    "Output",
+verbose = _writing(
     "-v",
     "--verbose",
     is_flag=True,
     help="On a terminal, after decision, doubts and ranking: why, pairs, measures, provenance.",
 )
-output = Option(
-    "Output",
+output = _writing(
     "-o",
     "--output",
     metavar="FORMAT|PATH",
@@ -654,10 +535,8 @@ output = Option(
         *map(CompletionItem, [name for name in FORMATS if name.startswith(typed)]),
         CompletionItem(typed, type="file"),
     ],
-    help=(
-        "Write in this format, or to this file, whose suffix decides the format. Formats: "
-        f"{', '.join(FORMATS)}. Default: table."
-    ),
+    help="Write in this format, or to this file, whose suffix decides the format. Formats: "
+    f"{', '.join(FORMATS)}. Default: table.",
 )
 
 
