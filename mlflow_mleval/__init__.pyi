@@ -4,6 +4,8 @@ from mlflow_mleval import genai as genai
 from mlflow_mleval import losses as losses
 from mlflow_mleval import stats as stats
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_t as bayesian_t
+from mlflow_mleval.analysis.beyond_pvalues import equivalence as equivalence
+from mlflow_mleval.analysis.beyond_pvalues import power_curve as power_curve
 from mlflow_mleval.analysis.comparison import compare as compare
 from mlflow_mleval.analysis.folds.covariance import mardia as mardia
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds as compare_folds
@@ -19,8 +21,6 @@ from mlflow_mleval.analysis.instance_tests import sign_test as sign_test
 from mlflow_mleval.analysis.loss_profiles import Profiles as Profiles
 from mlflow_mleval.analysis.loss_profiles import compare_profiles as compare_profiles
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
-from mlflow_mleval.analysis.planning import equivalence as equivalence
-from mlflow_mleval.analysis.planning import power_curve as power_curve
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
 from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn as bonferroni_dunn
 from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi as nemenyi

@@ -6,7 +6,7 @@ from mlflow_mleval.package import lazily
 WHERE = {
     "bayesian_t": "analysis.beyond_pvalues",
     "bonferroni_dunn": "analysis.posthoc.nemenyi",
-    "equivalence": "analysis.planning",
+    "equivalence": "analysis.beyond_pvalues",
     "five_by_two": "analysis.folds.hotelling",
     "friedman": "analysis.ranks",
     "hierarchical_t": "analysis.hierarchical_t",
@@ -18,7 +18,7 @@ WHERE = {
     "max_t": "analysis.posthoc.max_t",
     "measure_intervals": "analysis.measure_intervals",
     "nemenyi": "analysis.posthoc.nemenyi",
-    "power_curve": "analysis.planning",
+    "power_curve": "analysis.beyond_pvalues",
     "repeat_tests": "analysis.repeat_tests",
     "sign_test": "analysis.instance_tests",
     "skillings_mack": "analysis.ranks",

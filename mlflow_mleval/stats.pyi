@@ -1,5 +1,7 @@
 # Written by tests/typed/make_stubs.py: what a type checker sees of names that load lazily.
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_t as bayesian_t
+from mlflow_mleval.analysis.beyond_pvalues import equivalence as equivalence
+from mlflow_mleval.analysis.beyond_pvalues import power_curve as power_curve
 from mlflow_mleval.analysis.folds.covariance import mardia as mardia
 from mlflow_mleval.analysis.folds.hotelling import five_by_two as five_by_two
 from mlflow_mleval.analysis.folds.hotelling import hotelling as hotelling
@@ -9,8 +11,6 @@ from mlflow_mleval.analysis.hierarchical_t import hierarchical_t as hierarchical
 from mlflow_mleval.analysis.instance_tests import instance_tests as instance_tests
 from mlflow_mleval.analysis.instance_tests import sign_test as sign_test
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
-from mlflow_mleval.analysis.planning import equivalence as equivalence
-from mlflow_mleval.analysis.planning import power_curve as power_curve
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
 from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn as bonferroni_dunn
 from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi as nemenyi

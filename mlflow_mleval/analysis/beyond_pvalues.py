@@ -1,9 +1,11 @@
-"""What a referee asks beyond p-values: how probable differences that matter are, and what it would
-take to know.
+"""What a referee asks beyond p-values: how probable differences that matter are, whether methods
+are equivalent, and what it would take to know.
 
 Corani & Benavoli (2015), "A Bayesian approach for comparing cross-validated algorithms on multiple
 data sets", Machine Learning 100, for the posterior; Benavoli, Corani, Demšar & Zaffalon (2017),
-JMLR 18(77), for the rope.
+JMLR 18(77), for the rope; Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15,
+for two one-sided tests; Cohen (1988) for power; Nadeau & Bengio (2003), "Inference for the
+generalization error", for folds that share training data.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
 from mlflow_mleval.analysis.pairs import (
+    CORRECTIONS,
+    adjust,
     behind,
     better_first,
     moments,
@@ -26,16 +30,343 @@ from mlflow_mleval.analysis.pairs import (
     pair_differences,
     taken_for_certain,
 )
-from mlflow_mleval.analysis.planning import (
-    EquivalenceResult,
-    PowerCurve,
-    equivalence,
-    power_curve,
-)
 from mlflow_mleval.analysis.posthoc.description import Tested
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import Array, probability
+from mlflow_mleval.sentences import count
+from mlflow_mleval.validation import AnyArray, Array, at_least_one, one_of, probability
+
+#: More datasets or folds than this are as good as infinitely many.
+UNBOUNDED = 2**20
+
+
+@dataclass(frozen=True)
+class EquivalenceResult:
+    """Two one-sided tests of every pair of methods."""
+
+    table: pd.DataFrame
+    rope: float = field(metadata={"key": "margin"})
+    ratio: float | None
+    correction: str
+    alpha: float
+    methods: list[Hashable]
+    warnings: tuple[str, ...] = ()
+
+    def verdict(self) -> str:
+        """What the tests say, in a sentence."""
+        shown = self.table["equivalent"]
+        return (
+            f"shown to be equivalent within {self.rope:g}: {int(shown.sum())} of "
+            f"{count(len(shown), 'pair')}; a pair that is not shown equivalent need not differ: "
+            "there may be too little data for either."
+        )
+
+
+def equivalence(
+    table: ArrayLike | pd.DataFrame,
+    rope: float,
+    *,
+    ratio: float | None = None,
+    direction: Direction = "max",
+    correction: str = "holm",
+    alpha: float = 0.05,
+) -> EquivalenceResult:
+    r"""Whether the mean difference of each pair is shown to lie within the rope: two one-sided t
+    tests (Schuirmann 1987).
+
+    Parameters
+    ----------
+    table : array_like or pandas.DataFrame, shape (datasets or folds, methods)
+        Values of one measure, larger is better. NaN where a method has none: a pair goes by the
+        rows on which both have one.
+    rope : float
+        Largest mean difference that counts as none, in units of the measure; chosen before looking
+        at the data.
+    ratio : float, optional
+        n_test / n_train of a fold, where rows are folds that share training data: the variance of
+        the mean is then :math:`(1/R + ratio)\, s^2` (Nadeau & Bengio 2003).
+    direction : {"max", "min"}
+        "min": smaller is better instead.
+    correction : {"holm", "bonferroni", "none"}
+        For the number of pairs.
+    alpha : float
+        Family-wise level at which a pair that differs by the rope is called equivalent.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two rows that both methods of a pair have, a rope that is not positive, an
+        unknown correction.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [.80, .82, .79, .85, .81], "b": [.80, .81, .80, .85, .82]})
+    >>> equivalence(table, rope=0.02, ratio=1 / 4).table["pvalue"].round(4).tolist()
+    [0.0163]
+    """
+    one_of(correction, "correction", CORRECTIONS)
+    probability(alpha, "alpha")
+    ratio = checked_ratio(ratio)
+    if not 0 < float(rope) < np.inf:
+        raise ValueError(f"`rope` must be positive, in units of the measure, got {rope!r}.")
+    frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
+    n = (~np.isnan(difference)).sum(axis=1)
+    if n.min() < 2:
+        raise ValueError(
+            "`table` must have two rows that both methods of a pair have. Leave out methods with "
+            "hardly any result."
+        )
+    mean, deviation = moments(difference, noise)
+    error = deviation * np.sqrt(variance_factor(n, ratio))
+
+    def beyond(distance: Array) -> Array:
+        certain = np.where(distance > 0, np.inf, -np.inf)
+        return special.stdtr(n - 1, -np.divide(distance, error, out=certain, where=error > 0))
+
+    above = beyond(mean + rope)
+    below = beyond(rope - mean)
+    pvalue = np.maximum(above, below)
+    corrected = adjust(pvalue, correction)
+    half = special.stdtrit(n - 1, 1 - alpha) * error
+    rows = pd.DataFrame(
+        {
+            **named_pairs(frame.columns, a, b),
+            "n": n,
+            "mean_difference": mean,
+            "low": mean - half,
+            "high": mean + half,
+            "p_above": above,
+            "p_below": below,
+            "pvalue": pvalue,
+            "pvalue_corrected": corrected,
+            "equivalent": corrected <= alpha,
+        }
+    )
+    warnings = tuple(taken_for_certain(error, "row"))
+    return EquivalenceResult(
+        rows,
+        float(rope),
+        ratio,
+        correction,
+        alpha,
+        frame.columns.tolist(),
+        warnings,
+    )
+
+
+def paired_power(
+    effect: ArrayLike,
+    n: ArrayLike,
+    *,
+    ratio: float | None = None,
+    alpha: float = 0.05,
+) -> Array:
+    """Power of the two-sided paired t test: noncentral t with noncentrality effect / √(1/n +
+    ratio)."""
+    probability(alpha, "alpha")
+    n = np.asarray(n, dtype=float)
+    if (n < 2).any():
+        raise ValueError(
+            f"`n` must be at least 2, got {n.min():g}. One difference has no variation."
+        )
+    limit = special.stdtrit(n - 1, 1 - alpha / 2)
+    shift = np.abs(np.asarray(effect, dtype=float)) / np.sqrt(
+        variance_factor(n, checked_ratio(ratio))
+    )
+    certain = np.isinf(shift)
+    shift = np.where(certain, 0.0, shift)
+    # nctdtr has NaN for some chances that are too small for floats
+    below, far = (np.nan_to_num(special.nctdtr(n - 1, shift, t)) for t in (limit, -limit))
+    return np.where(certain, 1.0, np.clip(1 - below + far, 0, 1))
+
+
+def required_size(
+    effect: ArrayLike,
+    *,
+    power: float = 0.8,
+    ratio: float | None = None,
+    alpha: float = 0.05,
+) -> Array:
+    """The least n with which the two-sided paired t test has the power; infinite where none has."""
+    probability(power, "power")
+    effect = np.atleast_1d(np.asarray(effect, dtype=float))
+    low = np.full(effect.shape, 1)
+    high = np.full(effect.shape, UNBOUNDED)
+    possible = paired_power(effect, high, ratio=ratio, alpha=alpha) >= power
+    while (high - low > 1).any():
+        middle = np.maximum((low + high) // 2, 2)
+        enough = paired_power(effect, middle, ratio=ratio, alpha=alpha) >= power
+        low = np.where(enough, low, middle)
+        high = np.where(enough, middle, high)
+    return np.where(possible, high, np.inf)
+
+
+# --------------------------------------------------------------------------------------------------
+# How many more datasets, folds or repeats until two methods are told apart: power curves with their
+# uncertainty.
+
+#: Points of a curve, and the datasets it goes to at most.
+POINTS = 24
+FARTHEST = 1000
+
+
+@dataclass(frozen=True)
+class PowerCurve:
+    """Power against the number of datasets, were the effect the observed one, with 95% intervals
+    when the datasets are drawn again; `needed` is infinite where no number is enough."""
+
+    curve: pd.DataFrame
+    method_a: Hashable
+    method_b: Hashable
+    n: int
+    effect: float
+    needed: float
+    needed_low: float
+    needed_high: float
+    target: float
+    level: float
+    n_resamples: int
+    seed: int
+
+    def sentence(self, goal: str = "", named: Callable[[Hashable], str] = str) -> str:
+        """What it takes; `goal` says when the two count as told apart."""
+        better = named(self.method_a)
+        other = named(self.method_b)
+        if np.isinf(self.needed):
+            return (
+                f"Were the difference the one observed, no number of datasets would tell {better} "
+                f"from {other}{goal}."
+            )
+        drawn = f"these leave {_range(self.needed_low, self.needed_high)} open"
+        told = f"to tell {better} from {other}{goal} with a chance of {self.target:.0%}"
+        if self.needed > FARTHEST:
+            return (
+                f"Were the difference the one observed, it would take more than {FARTHEST:,} "
+                f"datasets {told}; {drawn}."
+            )
+        more = int(self.needed) - self.n
+        so = f"{more:,} more than there are" if more > 0 else "no more than there are"
+        return (
+            f"Were the difference the one observed, it would take about {self.needed:,.0f} "
+            f"datasets {told}, {so}; {drawn}."
+        )
+
+
+def _range(low: float, high: float) -> str:
+    """The ends of an interval, which may be very large or infinite."""
+    if np.isinf(low):
+        return "no number"
+    if low > FARTHEST:
+        return f"more than {FARTHEST:,}"
+    return f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
+
+
+def power_curve(
+    differences: ArrayLike,
+    names: tuple[Hashable, Hashable] = ("a", "b"),
+    *,
+    level: float = 0.05,
+    least: int = 2,
+    power: float = 0.8,
+    n_resamples: int = 400,
+    seed: int = 0,
+) -> PowerCurve:
+    """The power to tell two methods apart by their mean difference, and the datasets that it takes.
+
+    Parameters
+    ----------
+    differences : array_like of shape (datasets,)
+        First method minus second, larger is better; NaN where one has none.
+    names : pair of hashable
+        Of the two methods.
+    level : float
+        Of the test of this pair: what a correction leaves of alpha; see `level_of_a_pair` for
+        step-down max-T.
+    least : int
+        Fewer datasets can show nothing.
+    power : float
+        Wanted.
+    n_resamples, seed : int
+        Times that datasets are drawn again, with replacement, for the intervals.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two differences, a level or power outside (0, 1).
+
+    Notes
+    -----
+    Power is that of the t test at this level (noncentral t); changes of sign come near it from some
+    ten datasets on. A draw in which the second method is ahead never tells that the first is
+    better.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> found = power_curve(rng.normal(0.02, 0.04, 15))
+    >>> found.needed, found.needed_low, found.needed_high
+    (99.0, 11.0, inf)
+    """
+    probability(level, "level")
+    probability(power, "power")
+    at_least_one(n_resamples, "n_resamples")
+    d = np.asarray(differences, dtype=float).ravel()
+    d = d[~np.isnan(d)]
+    if len(d) < 2:
+        raise ValueError(
+            f"`differences` must hold at least two values, got {len(d)}. One difference has no "
+            "variation."
+        )
+    a, b = names
+    if d.mean() < 0:
+        a, b, d = b, a, -d
+    n = len(d)
+    again = np.random.default_rng(seed).integers(0, n, (n_resamples, n))
+    drawn = np.concatenate([np.arange(n)[None], again])  # as they are comes first
+    mean, deviation = moments(d[drawn], 1e-12 * np.abs(d[drawn]).max(axis=1))
+    mean[1:] = np.maximum(mean[1:], 0)
+    certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
+    effect = np.divide(mean, deviation, out=certain, where=deviation > 0)
+
+    def needed(of: AnyArray) -> AnyArray:
+        return np.maximum(required_size(of, power=power, alpha=level), least)
+
+    sizes = needed(effect)
+    enough = float(sizes[0])
+    low, high = map(float, np.quantile(sizes[1:], [0.025, 0.975], method="inverted_cdf"))
+    finite = [x for x in (enough, high) if np.isfinite(x)]
+    farthest = int(min(max([2 * n, 1.25 * max(finite, default=FARTHEST)]), FARTHEST))
+    steps = np.unique(
+        np.append(np.geomspace(max(least, 2), max(farthest, least + 2), POINTS).round(), n)
+    ).astype(int)
+    steps = steps[steps >= 2]
+
+    def powers(of: AnyArray) -> AnyArray:
+        return np.where(
+            steps[:, None] >= least, paired_power(of[None], steps[:, None], alpha=level), 0.0
+        )
+
+    reached = powers(effect)
+    ends = np.quantile(reached[:, 1:], [0.025, 0.975], axis=1)
+    curve = pd.DataFrame({"n": steps, "power": reached[:, 0], "low": ends[0], "high": ends[1]})
+    return PowerCurve(
+        curve,
+        a,
+        b,
+        n,
+        float(effect[0]),
+        enough,
+        low,
+        high,
+        power,
+        level,
+        n_resamples,
+        seed,
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# All of it for a comparison over datasets.
 
 #: Fewer datasets than this tell no probabilities of pairs.
 FEW = 10
@@ -231,12 +562,26 @@ def beyond_pvalues(
     `order` has the best method first."""
     n = len(tested.table)
     shown = order[:MOST]
+
+    def curve() -> PowerCurve:
+        # of the best two methods, or the best and the control
+        first = order[0]
+        second = order[1] if tested.control in (None, first) else tested.control
+        level = level_of_a_pair(tested.flows, tested.alpha, tested.control, tested.seed)
+        return power_curve(
+            tested.flows[first] - tested.flows[second],
+            (first, second),
+            level=level,
+            least=datasets_needed(tested.alpha),
+            seed=tested.seed,
+        )
+
     parts: dict[str, Callable[[], Any]] = {
         "bayes": lambda: _bayes_of(tested, shown, rope),
         "equivalence": lambda: equivalence(
             tested.table[shown], rope, alpha=tested.alpha, correction=tested.correction
         ),
-        "curve": lambda: _curve(tested, order),
+        "curve": curve,
     }
     absent: dict[str, str] = {}
     if n < 2:
@@ -269,14 +614,3 @@ def equivalent(tested: Tested, two: list[str], rope: float) -> float | None:
     except ValueError:  # no two datasets hold both
         return None
     return float(found.table["p_equivalent"].iloc[0])
-
-
-def _curve(tested: Tested, order: Sequence[str]) -> PowerCurve:
-    """For the best two methods, or the best and the control."""
-    first = order[0]
-    second = order[1] if tested.control in (None, first) else tested.control
-    gaps = tested.flows[first] - tested.flows[second]
-    level = level_of_a_pair(tested.flows, tested.alpha, tested.control, tested.seed)
-    least = datasets_needed(tested.alpha)
-    pair = (first, second)
-    return power_curve(gaps, pair, level=level, least=least, seed=tested.seed)

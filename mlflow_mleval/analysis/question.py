@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from mlflow_mleval.analysis.beyond_pvalues import required_size
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.pair_tests import PairTests
 from mlflow_mleval.analysis.pairs import better_first
-from mlflow_mleval.analysis.planning import required_size
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
 from mlflow_mleval.analysis.recommendation import measures_of_pair
 

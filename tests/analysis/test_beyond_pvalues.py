@@ -1,23 +1,275 @@
-"""Beyond p-values: the parts agree with the functions behind them, and reports say what they hold
-and what is absent.
+"""Probabilities, equivalence, power and planning against statsmodels, numerical integration and
+simulation; reports say what they hold and what is absent.
 """
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from fold_cases import fold_study
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from report_cases import NASTY, nasty, study_of
+from scipy import integrate, stats
+from statsmodels.stats.power import TTestPower
+from statsmodels.stats.weightstats import ttost_paired
 
-from mlflow_mleval.analysis.beyond_pvalues import MOST, bayesian_t
-from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.beyond import (
-    beyond_pairs,
-    probability,
-    sentences,
+from mlflow_mleval.analysis.beyond_pvalues import (
+    MOST,
+    bayesian_t,
+    equivalence,
+    paired_power,
+    power_curve,
+    required_size,
 )
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.posthoc.max_t import level_of_a_pair, max_t
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.beyond import beyond_pairs, probability, sentences
 from mlflow_mleval.report.content.study_report import document
+
+
+def table(n=10, m=3, seed=0, shift=0.02):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(0.7, 0.05, (n, 1)) + rng.normal(0, 0.03, (n, m)) - shift * np.arange(m)
+    return pd.DataFrame(values, columns=[*"abcdef"[:m]])
+
+
+def test_correlated_t_is_the_integral_of_its_posterior():
+    values = table()
+    found = bayesian_t(values, 0.01, ratio=1 / 9)
+    for row in found.table.itertuples():
+        d = values[row.method_a] - values[row.method_b]
+        scale = np.sqrt((1 / 10 + 1 / 9) * d.var())
+
+        def density(x, d=d, scale=scale):
+            return stats.t.pdf((x - d.mean()) / scale, 9) / scale
+
+        assert row.p_equivalent == pytest.approx(integrate.quad(density, -0.01, 0.01)[0], abs=1e-9)
+        assert row.p_a == pytest.approx(
+            integrate.quad(density, 0.01, 2, points=[d.mean()])[0], abs=1e-6
+        )
+        assert row.p_a + row.p_equivalent + row.p_b == pytest.approx(1)
+        assert (row.low, row.high) == pytest.approx(stats.t.interval(0.95, 9, d.mean(), scale))
+
+
+def test_without_rope_and_overlap_it_is_the_t_test():
+    values = table(m=2)
+    found = bayesian_t(values, 0)
+    p = stats.ttest_rel(values["a"], values["b"], alternative="greater").pvalue
+    assert found.table["p_b"].item() == pytest.approx(p)
+    assert found.table["p_a"].item() == pytest.approx(1 - p)
+    assert "Without a rope" in found.warnings[0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 0.05), st.sampled_from([None, 0.25]))
+def test_turning_the_measure_swaps_the_methods(seed, rope, ratio):
+    values = table(n=5, m=2, seed=seed)
+    first, turned = (
+        bayesian_t(values, rope, direction=way, ratio=ratio).table.iloc[0] for way in ("max", "min")
+    )
+    assert (first.p_a, first.p_equivalent, first.p_b) == pytest.approx(
+        (turned.p_b, turned.p_equivalent, turned.p_a), abs=1e-12
+    )
+    wider = bayesian_t(values, rope + 0.01, ratio=ratio).table.iloc[0]
+    assert wider.p_equivalent >= first.p_equivalent
+
+
+@pytest.mark.parametrize(
+    ("shift", "decision"), [(0.05, "a"), (-0.05, "b"), (0.0, "equivalent"), (0.01, "undecided")]
+)
+def test_decisions(shift, decision):
+    rng = np.random.default_rng(0)
+    base = rng.normal(0.7, 0.05, 30)
+    noise = rng.normal(0, 0.003, 30)
+    values = pd.DataFrame({"a": base, "b": base - shift + noise - noise.mean()})
+    assert bayesian_t(values, 0.01, ratio=1 / 9).table["decision"].item() == decision
+
+
+def test_pairs_without_any_variation():
+    values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
+    found = bayesian_t(values, 0.01, ratio=0.5)
+    assert found.table[["p_a", "p_equivalent", "p_b"]].round(9).to_numpy().tolist() == [
+        [1, 0, 0],
+        [0, 1, 0],
+        [0, 0, 1],
+    ]
+    assert (
+        found.warnings[0]
+        == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
+    )
+
+
+def test_verdicts():
+    values = table()
+    several = bayesian_t(values, 0.01)
+    assert several.verdict().startswith("of 3 pairs, with probability 0.95: ")
+    pair = bayesian_t(values[["a", "c"]], 0.01, ratio=0.1)
+    assert pair.verdict().startswith("a is better than c by more than 0.01 with probability")
+
+
+def test_wrong_input_is_named():
+    with pytest.raises(ValueError, match="`rope` must be zero or positive"):
+        bayesian_t(table(), -0.1)
+    with pytest.raises(ValueError, match="`credible_level` must be at least"):
+        bayesian_t(table(), 0.1, credible_level=0.4)
+    with pytest.raises(ValueError, match="two rows that both methods"):
+        bayesian_t(table().mask(np.arange(10)[:, None] < [9, 0, 0]), 0.1)
+    with pytest.raises(ValueError, match="`ratio`"):
+        bayesian_t(table(), 0.1, ratio=-1)
+
+
+def test_a_pair_goes_by_the_rows_that_both_have():
+    values = table(n=9)
+    gaps = values.mask(np.arange(9)[:, None] < [3, 0, 0])
+    found, whole = (bayesian_t(part, 0.01).table for part in (gaps, values))
+    alone = bayesian_t(values.iloc[3:, :2], 0.01).table
+    assert found["n"].tolist() == [6, 6, 9]
+    pd.testing.assert_frame_equal(found.iloc[:1], alone)
+    pd.testing.assert_series_equal(found.iloc[2], whole.iloc[2])
+
+
+def test_as_many_pairs_are_called_different_by_chance_as_is_said():
+    null = [bayesian_t(np.random.default_rng(k).normal(size=(12, 6)), 0.0) for k in range(40)]
+    called = np.mean([(one.table["decision"] != "undecided").sum() for one in null])
+    assert np.mean([one.by_chance for one in null]) == pytest.approx(called, rel=0.3)
+
+
+@pytest.mark.parametrize("margin", [0.005, 0.03, 0.1])
+def test_equivalence_is_that_of_statsmodels(margin):
+    values = table(12)
+    found = equivalence(values, margin, correction="none")
+    for row in found.table.itertuples():
+        p, first, second = ttost_paired(
+            values[row.method_a].to_numpy(), values[row.method_b].to_numpy(), -margin, margin
+        )
+        assert (row.pvalue, row.p_above, row.p_below) == pytest.approx(
+            (p, first[1], second[1]), rel=1e-9
+        )
+        assert row.equivalent == (-margin < row.low and row.high < margin)
+
+
+def test_equivalence_with_shared_training_data_is_more_careful():
+    values = table(12)
+    plain, corrected = (equivalence(values, 0.05, ratio=ratio).table for ratio in (None, 1 / 9))
+    assert (corrected["high"] - corrected["low"] > plain["high"] - plain["low"]).all()
+    assert ((corrected["pvalue"] > plain["pvalue"]) | (plain["pvalue"] > 0.5)).all()
+
+
+def test_equivalence_without_variation_and_its_verdict():
+    values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
+    found = equivalence(values, 0.05)
+    assert found.table["equivalent"].tolist() == [False, True, False]
+    assert (
+        found.warnings[0]
+        == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
+    )
+    assert found.verdict().startswith("shown to be equivalent within 0.05: 1 of 3 pairs;")
+
+
+@given(st.floats(0.05, 3), st.integers(2, 200), st.sampled_from([0.05, 0.01, 0.05 / 66]))
+def test_power_is_that_of_statsmodels(effect, n, alpha):
+    peer = TTestPower().power(effect, n, alpha)
+    assume(np.isfinite(peer))  # statsmodels has NaN where one tail is too small for floats
+    assert paired_power(effect, n, alpha=alpha) == pytest.approx(peer, abs=1e-9)
+
+
+def test_power_of_the_corrected_test_by_simulation():
+    n, ratio, effect = 10, 1 / 9, 1.5
+    rng = np.random.default_rng(0)
+    rho = ratio / (1 + ratio)
+    d = np.sqrt(rho) * rng.normal(size=(40_000, 1)) + np.sqrt(1 - rho) * rng.normal(
+        size=(40_000, n)
+    )
+    d = d / np.sqrt(1 - rho) + effect
+    t = d.mean(axis=1) / d.std(axis=1, ddof=1) / np.sqrt(1 / n + ratio)
+    assert paired_power(effect, n, ratio=ratio) == pytest.approx(
+        (np.abs(t) > stats.t.isf(0.025, n - 1)).mean(), abs=0.01
+    )
+
+
+@given(st.floats(0.02, 8), st.floats(0.2, 0.99), st.sampled_from([None, 0.01, 1 / 9]))
+def test_the_size_is_the_least_that_has_the_power(effect, power, ratio):
+    n = required_size(effect, power=power, ratio=ratio).item()
+    if np.isinf(n):
+        assert paired_power(effect, 2**20, ratio=ratio) < power
+        return
+    assert paired_power(effect, n, ratio=ratio) >= power
+    assert n == 2 or paired_power(effect, n - 1, ratio=ratio) < power
+
+
+def test_sizes_of_textbook_and_of_impossible_effects():
+    assert required_size([0.2, 0.5, 0.8]).tolist() == [
+        199,
+        34,
+        15,
+    ]  # Cohen 1988: 196.2, 31.4, 12.3 by the normal, plus t's part
+    for effect in (0.2, 0.5, 0.8):
+        assert required_size(effect).item() == np.ceil(
+            TTestPower().solve_power(effect, power=0.8, alpha=0.05)
+        )
+    assert required_size([0.0, np.inf]).tolist() == [np.inf, 2]
+
+
+def test_equivalence_goes_by_the_rows_that_both_methods_have():
+    values = table(n=11, m=3)
+    gaps = values.mask(np.arange(11)[:, None] < [4, 0, 0])
+    found = equivalence(gaps, 0.05, correction="none").table
+    alone = equivalence(values.iloc[4:, :2], 0.05, correction="none").table
+    assert found["n"].tolist() == [7, 7, 11]
+    assert found["pvalue"][0] == pytest.approx(alone["pvalue"][0])
+    with pytest.raises(ValueError, match="two rows that both methods of a pair have"):
+        equivalence(values.mask(np.arange(11)[:, None] < [10, 0, 0]), 0.05)
+
+
+def test_wrong_input_of_plans_is_named():
+    with pytest.raises(ValueError, match="`rope` must be positive"):
+        equivalence(table(), 0)
+    with pytest.raises(ValueError, match="`power` must lie"):
+        required_size(1.0, power=1)
+    with pytest.raises(ValueError, match="`n` must be at least 2"):
+        paired_power(1.0, 1)
+
+
+def test_the_power_is_that_of_max_t():
+    rng = np.random.default_rng(0)
+    level = level_of_a_pair(pd.DataFrame(rng.normal(size=(400, 5))))
+    assert 0.05 / 10 < level < 0.05
+    found = []
+    for _ in range(120):
+        x = rng.normal(size=(20, 5))
+        x[:, 0] += 0.8 * np.sqrt(2)
+        found.append(max_t(pd.DataFrame(x), n_resamples=299).table["significant"][0])
+    assert np.mean(found) == pytest.approx(float(paired_power(0.8, 20, alpha=level)), abs=0.12)
+
+
+def test_a_curve_rises_to_what_it_takes_and_its_interval_holds_it():
+    d = np.random.default_rng(0).normal(0.03, 0.04, 15)
+    found = power_curve(d, ("x", "y"), level=0.01)
+    assert (found.curve["power"].diff()[1:] >= 0).all()
+    assert found.needed_low <= found.needed <= found.needed_high
+    assert found.needed == np.ceil(found.needed)
+    assert float(paired_power(found.effect, found.needed, alpha=0.01)) >= 0.8
+    turned = power_curve(-d, ("x", "y"), level=0.01)
+    assert (turned.method_a, turned.needed) == ("y", found.needed)
+    assert power_curve(d, level=0.01, seed=0).curve.equals(found.curve)
+    assert "no number of datasets would tell" in power_curve([1.0, -1.0, 2.0, -2.0]).sentence()
+    with pytest.raises(ValueError, match="at least two values, got 1"):
+        power_curve([0.1, np.nan])
+
+
+def test_reports_draw_it_and_say_it_in_words():
+    c = compare(study_of(3, 12, gap=0.003), rope=0.01)
+    assert c.beyond.curve.n == 12
+    made = c.report()
+    said = made.to_html()
+    assert "How many datasets it takes" in said and "drawn again" in said
+    assert "by step-down max-T with a chance of 80%" in plain(
+        " ".join(made.to_dict()["beyond"]["sentences"])
+    )
+    assert made.to_dict()["beyond"]["curve"]["needed"] == c.beyond.curve.needed
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues
+from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, PowerCurve
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.planning import PowerCurve
 from mlflow_mleval.analysis.recommendation import days_of, over_time
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (

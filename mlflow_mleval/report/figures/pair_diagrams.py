@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.planning import PowerCurve
+from mlflow_mleval.analysis.beyond_pvalues import PowerCurve
 from mlflow_mleval.report.svg import (
     BOLD,
     SIZE,
