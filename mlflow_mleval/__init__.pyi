@@ -7,12 +7,12 @@ from mlflow_mleval.analysis.beyond_pvalues import bayesian_t as bayesian_t
 from mlflow_mleval.analysis.beyond_pvalues import equivalence as equivalence
 from mlflow_mleval.analysis.beyond_pvalues import power_curve as power_curve
 from mlflow_mleval.analysis.comparison import compare as compare
-from mlflow_mleval.analysis.folds.covariance import mardia as mardia
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds as compare_folds
-from mlflow_mleval.analysis.folds.hotelling import five_by_two as five_by_two
-from mlflow_mleval.analysis.folds.hotelling import hotelling as hotelling
-from mlflow_mleval.analysis.folds.hotelling import hotelling_pairs as hotelling_pairs
-from mlflow_mleval.analysis.folds.manova import manova as manova
+from mlflow_mleval.analysis.folds.multivariate import five_by_two as five_by_two
+from mlflow_mleval.analysis.folds.multivariate import hotelling as hotelling
+from mlflow_mleval.analysis.folds.multivariate import hotelling_pairs as hotelling_pairs
+from mlflow_mleval.analysis.folds.multivariate import manova as manova
+from mlflow_mleval.analysis.folds.multivariate import mardia as mardia
 from mlflow_mleval.analysis.fusion import fuse as fuse
 from mlflow_mleval.analysis.fusion import redundancy as redundancy
 from mlflow_mleval.analysis.hierarchical_t import hierarchical_t as hierarchical_t

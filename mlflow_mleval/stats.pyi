@@ -2,11 +2,11 @@
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_t as bayesian_t
 from mlflow_mleval.analysis.beyond_pvalues import equivalence as equivalence
 from mlflow_mleval.analysis.beyond_pvalues import power_curve as power_curve
-from mlflow_mleval.analysis.folds.covariance import mardia as mardia
-from mlflow_mleval.analysis.folds.hotelling import five_by_two as five_by_two
-from mlflow_mleval.analysis.folds.hotelling import hotelling as hotelling
-from mlflow_mleval.analysis.folds.hotelling import hotelling_pairs as hotelling_pairs
-from mlflow_mleval.analysis.folds.manova import manova as manova
+from mlflow_mleval.analysis.folds.multivariate import five_by_two as five_by_two
+from mlflow_mleval.analysis.folds.multivariate import hotelling as hotelling
+from mlflow_mleval.analysis.folds.multivariate import hotelling_pairs as hotelling_pairs
+from mlflow_mleval.analysis.folds.multivariate import manova as manova
+from mlflow_mleval.analysis.folds.multivariate import mardia as mardia
 from mlflow_mleval.analysis.hierarchical_t import hierarchical_t as hierarchical_t
 from mlflow_mleval.analysis.instance_tests import instance_tests as instance_tests
 from mlflow_mleval.analysis.instance_tests import sign_test as sign_test

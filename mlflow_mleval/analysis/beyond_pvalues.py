@@ -19,16 +19,17 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
 from mlflow_mleval.analysis.pairs import (
     CORRECTIONS,
     adjust,
     behind,
     better_first,
+    checked_ratio,
     moments,
     named_pairs,
     pair_differences,
     taken_for_certain,
+    variance_factor,
 )
 from mlflow_mleval.analysis.posthoc.description import Tested
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair

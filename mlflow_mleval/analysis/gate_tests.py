@@ -21,9 +21,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import optimize, sparse, special
 
-from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
-from mlflow_mleval.analysis.pairs import holm
+from mlflow_mleval.analysis.pairs import holm, variance_factor
 from mlflow_mleval.analysis.resampling import (
     Counts,
     Moments,

@@ -22,7 +22,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.folds.protocol import (
     FEW_SHARED,
     UNPAIRED,
@@ -36,7 +35,7 @@ from mlflow_mleval.analysis.folds.protocol import (
     unpaired,
 )
 from mlflow_mleval.analysis.pair_tests import PAIR, PairTests
-from mlflow_mleval.analysis.pairs import better_first, mean_intervals, stepped
+from mlflow_mleval.analysis.pairs import better_first, mean_intervals, stepped, variance_factor
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.owa import (
     ALPHAS,

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
 from mlflow_mleval.measures.registry import Direction
@@ -112,6 +111,24 @@ def taken_for_certain(deviation: AnyArray, row: str) -> list[str]:
         f"Taken for certain, because they differ by the same in every {row}: {same} of "
         f"{len(deviation)} pairs."
     ] * bool(same)
+
+
+def checked_ratio(ratio: float | None) -> float | None:
+    """n_test / n_train as a float, if it is one; else a ValueError."""
+    if ratio is None:
+        return None
+    number = float(ratio)
+    if not 0 <= number < np.inf:
+        raise ValueError(
+            f"`ratio` must be n_test / n_train of a fold (1/9 for ten folds), got {ratio!r}."
+        )
+    return number
+
+
+def variance_factor(n: Any, ratio: float | None = None) -> Any:
+    """Variance of a mean over n folds in variances of one: 1/n + n_test/n_train (Nadeau & Bengio
+    2003)."""
+    return 1 / n + (ratio or 0.0)
 
 
 def mean_intervals(

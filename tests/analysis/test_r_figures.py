@@ -23,7 +23,7 @@ from mlflow_mleval import (
     wilcoxon_pairs,
 )
 from mlflow_mleval.analysis.beyond_pvalues import paired_power
-from mlflow_mleval.analysis.folds.hotelling import five_by_two
+from mlflow_mleval.analysis.folds.multivariate import five_by_two
 from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn
 from mlflow_mleval.analysis.ranks import kendall

@@ -14,25 +14,24 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from mlflow_mleval.analysis.folds.covariance import (
+from mlflow_mleval.analysis.folds.multivariate import (
     DEPENDENT,
-    MardiaResult,
-    left_out,
-    mardia,
-    two_way,
-    variance_factor,
-)
-from mlflow_mleval.analysis.folds.hotelling import (
     REPEATS,
+    LearnedMeasures,
+    ManovaResult,
+    MardiaResult,
     PairNumbers,
     f_of_pairs,
     hotelling,
+    left_out,
+    manova,
+    mardia,
     pair_measures,
     rao_f,
     t2_of_pairs,
     t2_pvalue,
+    two_way,
 )
-from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.protocol import (
     FEW_SHARED,
     LEVEL,
@@ -61,6 +60,7 @@ from mlflow_mleval.analysis.pairs import (
     named_pairs,
     pair_matrix,
     places,
+    variance_factor,
 )
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError

@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import checked_ratio
-from mlflow_mleval.analysis.pairs import mean_intervals
+from mlflow_mleval.analysis.pairs import checked_ratio, mean_intervals
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Excluded

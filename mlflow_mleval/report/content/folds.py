@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
-from mlflow_mleval.analysis.folds.manova import ManovaResult
+from mlflow_mleval.analysis.folds.multivariate import ManovaResult
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
