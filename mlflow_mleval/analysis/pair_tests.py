@@ -253,6 +253,8 @@ def crossings(
     """Two methods that are each certainly better on some dataset: by which measures, and where
     either is.
     """
+    if not tests:
+        return []
     rows = pd.concat([one.pairs.assign(dataset=dataset) for dataset, one in tests.items()])
     rows = rows[rows["separated"] & (rows["difference"].abs() > 0)]
     rows = better_first(rows, rows["method_a"].map(str) > rows["method_b"].map(str))
