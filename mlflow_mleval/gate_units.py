@@ -391,12 +391,8 @@ def _shared(
 def _ranges(
     tables: Mapping[str, pd.DataFrame], known: Mapping[str, tuple[float, float]]
 ) -> dict[str, tuple[float, float]]:
-    """Between which values each measure lies; infinite where that is not known.
-
-    Raises
-    ------
-    IncomparableRunsError
-        A side has a value that its measure cannot have.
+    """Between which values each measure lies; infinite where that is not known. An error where a
+    side has a value that its measure cannot have.
     """
     ranges = {}
     for measure in next(iter(tables.values())):

@@ -47,30 +47,9 @@ PASS = {
 
 @dataclass(frozen=True)
 class Answers:
-    """What one method was given for its answers.
-
-    Attributes
-    ----------
-    values : DataFrame
-        One row an answer, one column a measure; NaN where a scorer gave none. The index is the key
-        of the question: its own id, or a hash of all that was asked. A key that occurs again is
-        another answer to the same question.
-    about : DataFrame
-        One row an answer, the same index: `link` (what opens the answer), `asked` (the beginning of
-        the question), and whatever may say which questions belong together.
-    digest : str
-        Of the data that was asked; empty where it is not known.
-    counted : int, optional
-        How many answers were scored; the table holds fewer where some were lost.
-    scorers : dict of str to str
-        By measure, which version of the scorer gave it.
-    passing : tuple of str
-        Measures of pass or fail.
-    notes : tuple of str
-        What was not read, and why.
-    words : tuple of str
-        Measures that are no numbers: their words stand in `about` until `graded` is told their
-        order.
+    """What one method was given for its answers: values and what is told beside them (`link`,
+    `asked` and more), one row an answer. The index is the key of the question; one that occurs
+    again is another answer to it.
     """
 
     values: pd.DataFrame
@@ -86,33 +65,10 @@ class Answers:
 def aligned(
     answers: Mapping[str, Answers], *, shared: bool = False, asked_of: str | None = None
 ) -> Units:
-    """The answers of all methods to the questions that all of them answered, or that one did.
-
-    Parameters
-    ----------
-    answers : mapping of str to Answers
-        By method.
-    shared : bool
-        Whether to go on where more than a twentieth of the questions is missing somewhere.
-    asked_of : str, optional
-        Take all questions of this method, in their order; what others lack is NaN.
-
-    Raises
-    ------
-    MissingResultsError
-        Fewer than two methods, or so many answers are missing that the rest says little of the
-        whole.
-    IncomparableRunsError
-        They share no question or no measure.
-
-    Examples
-    --------
-    >>> def made(values):
-    ...     keys = pd.Index(["q2", "q1"])
-    ...     return Answers(pd.DataFrame({"exact": values}, keys), pd.DataFrame({"link": "", "asked": keys}, keys))
-    >>> aligned({"a": made([1.0, 0.0]), "b": made([0.0, 0.0])}).tables["b"]["exact"].to_dict()
-    {'q1': 0.0, 'q2': 0.0}
-    """  # noqa: E501
+    """The answers of all methods to the questions that all of them answered, or that one did
+    (`asked_of`, in its order). Where more than a twentieth is missing somewhere, that is an
+    error unless `shared`.
+    """
     if len(answers) < 2:
         raise MissingResultsError(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
@@ -243,14 +199,7 @@ def unclear(measure: str, words: Sequence[object]) -> str:
 def graded(answers: Answers, grades: Mapping[str, Sequence[str]]) -> Answers:
     """The answers with a number for each word of the measures whose grades are declared; a note
     names the other measures.
-
-    >>> about = pd.DataFrame({"quality": ["poor", "good"]}, index=["q1", "q2"])
-    >>> found = Answers(pd.DataFrame(index=about.index), about, words=("quality",))
-    >>> graded(found, {"quality": ["poor", "fair", "good"]}).values["quality"].tolist()
-    [0.0, 2.0]
-    >>> graded(found, {}).notes
-    ("quality is left out, for 'poor', 'good' are no numbers: declare its grades from worst to best, as in quality=poor,good.",)
-    """  # noqa: E501
+    """
     values = answers.values.copy()
     notes = [*answers.notes]
     passing = answers.passing
@@ -284,17 +233,9 @@ POWER = 0.8
 @dataclass(frozen=True, kw_only=True)
 class AnswerComparison(InstanceTests):
     """What the answers of several methods to the same questions say: tests over instances, of which
-    a question that was answered several times counts once, and what else they tell.
-
-    Attributes
-    ----------
-    flows : By method, best first: rank and phi of the fused ranking; None where a measure has no value for some method.
-    directions : By measure.
-    differing : The instances on which the first two of the ranking differ most, as `most_different` has them.
-    compared : Those two.
-    agreement, sampling, needed : As the functions of these names, and `questions_needed`, give them.
-    cluster : The column that says which instances belong together, or None.
-    """  # noqa: E501
+    a question that was answered several times counts once; the fused ranking; where the first
+    two differ most; and the tables of `agreement`, `sampling` and `questions_needed`.
+    """
 
     unit: ClassVar[str] = "answers"
 
@@ -355,34 +296,8 @@ def compare_answers(
     seed: int = 0,
 ) -> AnswerComparison:
     """Compare methods on all that they answered: tests, ranking, agreement of scorers, and what
-    more would give.
-
-    Parameters
-    ----------
-    found : Units
-        As `aligned` puts answers side by side.
-    minimize, maximize : iterable of str
-        Directions of measures that the registry does not know; pass or fail is to be maximized
-        unless said otherwise.
-    ways, named
-        See `directed`.
-    cluster : str, optional
-        What the answers hold that says which questions belong together. All methods are heeded; a
-        question of which none says it is a cluster of its own. A measure of this name is none then.
-    difference : float or mapping of measure to float, optional
-        The difference that matters, for `needed`; by default, and for measures that are not named,
-        the one seen.
-    alpha : float
-    n_resamples, seed : int
-
-    Raises
-    ------
-    ValueError
-        No answer has a `cluster`, or no instance has a value.
-    IncomparableRunsError
-        A question is in several clusters.
-    MeasureError
-        A measure has no direction.
+    more would give. A question of which no answer names a `cluster` is one of its own;
+    `difference` is the one that matters, by default the one seen.
     """
     groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
@@ -434,11 +349,8 @@ def compare_all_answers(
     named: bool = False,
     **options: Any,
 ) -> dict[str, AnswerComparison]:
-    """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors of
-    those that cannot be compared.
-
-    With `directions` "proposed" names suggest the way of measures that nobody declared. Measures
-    without one are left out, unless they were `named`.
+    """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors.
+    Measures without a direction are left out, unless they were `named`.
     """
     tests = {}
     sides: dict[str, Any] = {"minimize": [*minimize], "maximize": [*maximize]}
@@ -500,20 +412,11 @@ def directed(
     ways: str = "declared",
     named: bool = False,
 ) -> tuple[Units, dict[str, Direction], list[Message]]:
-    """The measures of which it is known whether larger or smaller values are better, which it is,
-    and notes on what was taken for granted.
-
-    As declared, as the registry knows it, "max" for pass or fail, "min" for what an answer takes,
-    and where `ways` is "proposed" as names suggest, else larger ones of what scorers said, as
-    MLflow assumes. Others are left out, of which a note tells; measures that were `named` must
-    have a direction.
-
-    Raises
-    ------
-    MissingResultsError
-        No direction is known for any measure.
-    ValueError
-        One is not known for a measure that was named.
+    """The measures of which it is known which way is better, which it is, and notes on what was
+    taken for granted: as declared, as the registry knows it, "max" for pass or fail, "min" for
+    what an answer takes, and where `ways` is "proposed" as names suggest, else larger ones of
+    what scorers said. Others are left out, with a note; measures that were `named` must have a
+    direction.
     """
     sides = {"max": [*maximize], "min": [*minimize]}
     stated = {*sides["max"], *sides["min"], *MEASURES}
@@ -581,11 +484,8 @@ def most_different(
     better: Mapping[str, str],
     most: int = MOST,
 ) -> pd.DataFrame:
-    """The instances on which two methods differ most over all measures.
-
-    One row an instance: key, asked, output_a, output_b, each measure's difference (positive: a is
-    better), its values as ``MEASURE:a`` and ``MEASURE:b``, `difference`, the mean of the
-    differences in standard deviations, and link_a, link_b, address_a, address_b.
+    """The instances on which two methods differ most over all measures, in standard deviations
+    (positive: a is better), with the values, links and outputs of both.
     """
     a = answered.tables[method_a]
     b = answered.tables[method_b]
@@ -626,12 +526,8 @@ def most_different(
 
 
 def agreement(answered: Units) -> pd.DataFrame:
-    """How much the measures agree on the same answers, over all methods.
-
-    One row a pair of measures: measure_a, measure_b, n (answers that have both), correlation
-    (Pearson's, within methods: of deviations from each method's mean), equal_share (of answers with
-    the same value, for two of pass or fail), redundant (whether the absolute correlation exceeds
-    .9).
+    """How much pairs of measures agree on the same answers: Pearson's correlation within methods,
+    the share of equal values (for two of pass or fail), and whether one is redundant.
     """
     tables = [table[answered.measures] for table in answered.tables.values()]
     pooled = pd.concat(tables, ignore_index=True)
@@ -664,13 +560,8 @@ def agreement(answered: Units) -> pd.DataFrame:
 
 
 def sampling(answered: Units) -> pd.DataFrame:
-    """Where questions were answered more than once: how much of the variance is the question's, and
-    how much is sampling.
-
-    One row a method and measure: questions, samples (a question, on average), question_variance,
-    sampling_variance, question_share (of the variance of one answer), standard_error (of the mean
-    now), with_questions and with_samples (what it would be with twice as many questions, or with
-    twice as many answers to each).
+    """Where questions were answered more than once: how much of the variance is the question's, how
+    much is sampling, and the standard error with twice as many questions or answers to each.
     """
     rows = []
     for method, answers in answered.answers.items():
@@ -712,12 +603,8 @@ def questions_needed(
     clusters: pd.Series | None = None,
     alpha: float = 0.05,
 ) -> pd.DataFrame:
-    """How many questions, or clusters of them, until a difference would be found.
-
-    One row a pair and measure: method_a, method_b, measure, n (now), difference (the one seen,
-    positive where a is better, or the one that matters), standard_deviation (of differences by
-    question or cluster), needed (for a power of .8 at alpha / number of rows, two-sided, by the
-    normal approximation; infinite where no difference is seen), more (beyond those there are).
+    """How many questions, or clusters, until a difference would be found: power .8 at alpha over
+    the number of rows, two-sided, by the normal approximation.
     """
     probability(alpha, "alpha")
     wanted = _wanted(answered, difference)

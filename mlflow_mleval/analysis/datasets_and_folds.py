@@ -34,18 +34,9 @@ MEASURES_AT_MOST = 2
 
 @dataclass(frozen=True)
 class NextDataset:
-    """What the folds or repeats of several datasets say about the next one.
-
-    Attributes
-    ----------
-    over : "folds" or "repeats".
-    pairs : By measure: every pair of methods.
-    ropes : By measure, in its units.
-    ropes_from : By measure, in words: where that comes from.
-    rho : By dataset: the correlation that was assumed.
-    methods : That were compared: the best ones, if there are many.
-    absent : By dataset: why it is not in it.
-    notes : What a reader must know of the folds.
+    """What the folds or repeats of several datasets say about the next one: by measure every pair
+    of the best methods, the ropes and where these come from; by dataset the correlation that was
+    assumed, or why it is absent.
     """
 
     over: str
@@ -104,11 +95,8 @@ def next_dataset(
     **declared: Unpack[Declared],
 ) -> NextDataset | None:
     """The hierarchical correlated t test of the best methods on the folds, else the repeats, of
-    every dataset.
-
-    None where fewer than two datasets have any. `order` has the methods, best first. The rope is a
-    share of each measure's range (a hundredth if None; of its mean size where it has no bounds),
-    or, `in_units`, a difference of the measure.
+    every dataset; None where fewer than two have any. The rope is a share of each measure's
+    range, or, `in_units`, a difference of the measure.
     """
     over, values = ("folds", study.folds) if study.folds is not None else ("repeats", study.repeats)
     if values is None:
@@ -207,11 +195,9 @@ def compare_all_folds(
     step: Callable[[], object] = lambda: None,
     **options: Any,
 ) -> dict[str, FoldComparison]:
-    """What the folds of every dataset say, corrected over pairs and datasets; why those of others
-    could not be tested goes to `absent`, as "folds.DATASET".
-
-    `step` is called after each dataset. Where no measures are named, those that follow from others
-    are left out.
+    """What the folds of every dataset say, corrected over pairs and datasets; why others could not
+    be tested goes to `absent`, as "folds.DATASET". Measures that follow from others are left out
+    where none are named.
     """
     if study.folds is None:
         return {}

@@ -24,6 +24,7 @@ from scipy import optimize, sparse, special
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.pairs import holm, variance_factor
 from mlflow_mleval.analysis.resampling import (
+    UNITS,
     Counts,
     Moments,
     Signs,
@@ -54,36 +55,33 @@ _FUTURES, _MOST_SEEN = 200, 1_000
 BETS = 2.0 ** -np.arange(8)
 SHARES = 1 / (np.arange(1, 9) * np.arange(2, 10))
 SHARES = SHARES / SHARES.sum()
+#: Of many units of which none holds more than one over this of the squares, sums under changes of
+#: sign are normal.
+_ALIKE = 100
 #: How often bets are looked at in a future.
 _LOOKS = 8
 
 
 @dataclass(frozen=True)
 class Differences:
-    """What candidate and champion share.
-
-    Attributes
-    ----------
-    differences : DataFrame, units x measures: candidate minus champion, turned so that more is
-        better; NaN is missing.
-    slices : By name, which units belong to a part that can block; or, where a part has values of
-        its own, its differences, units x measures, which are judged however few they are.
-    clusters : Which units change signs together.
-    bounds : By measure, the largest possible difference of one unit. A single answer may fail
-        altogether, though rarely, so that a measure of answers without a bound is not judged.
-    means : Whether units are means of many answers (datasets, folds, repeats), which need no bound.
-    ratio : Size of test to training data, where units are the folds of one dataset.
-    worst : What units that the candidate lacks and the champion has count where it is to be
-        shipped: the worst difference that there can be, NaN elsewhere, units x measures; minus
-        infinity where nobody knows how bad one can be. To block they do not count.
+    """What candidate and champion share: candidate minus champion, units x measures, turned so that
+    more is better; NaN is missing.
     """
 
     differences: pd.DataFrame
+    #: By name, which units belong to a part that can block, or the part's own differences, which
+    #: are judged however few they are.
     slices: Mapping[str, ArrayLike | pd.DataFrame] = field(default_factory=dict)
     clusters: ArrayLike | pd.Series | None = None
+    #: By measure, the largest possible difference of one unit. A single answer may fail altogether,
+    #: though rarely, so that a measure of answers without a bound is not judged.
     bounds: Mapping[str, float] = field(default_factory=dict)
+    #: Whether units are means of many answers (datasets, folds, repeats), which need no bound.
     means: bool = False
+    #: Size of test to training data, where units are the folds of one dataset.
     ratio: float | None = None
+    #: What units that the candidate alone lacks count where it is to be shipped; minus infinity
+    #: where nobody knows how bad one can be, NaN elsewhere. To block they do not count.
     worst: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
@@ -119,16 +117,8 @@ class Differences:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked of a candidate.
-
-    Attributes
-    ----------
-    margins : By measure, the loss that does not matter, at least 0. A measure without one is
-        reported without a verdict.
-    improve : Measures that must be better for "ship".
-    alpha : Level of each of the two errors.
-    anytime : Decide by bets, which may be looked at after each unit, in the order of the rows.
-    n_resamples, seed : Random sign changes (all of them for few units), and their seed.
+    """What is asked of a candidate: measures without a margin are reported without a verdict, and
+    `anytime` decides by bets, in the order of the rows.
     """
 
     margins: Mapping[str, float]
@@ -147,33 +137,18 @@ class Terms:
 
 @dataclass(frozen=True)
 class GateTests:
-    """What the differences of a candidate from a champion say.
-
-    Attributes
-    ----------
-    decision : "ship", "block" or "run more".
-    table : One row a measure and slice (the whole has the slice ""): measure, slice, n (units with
-        a value), difference (mean; positive where the candidate is better), low (the candidate is
-        no worse than this, at 1 - alpha for this row alone), high (nor better than this, at
-        1 - alpha for all rows at once), margin, pvalue_worse (of no harm beyond the margin,
-        corrected over all rows), pvalue_not_worse (of harm of the margin or more), pvalue_better
-        (of no gain; NaN where sign changes decide and the measure need not improve),
-        verdict ("worse", "better", "not worse", "open", "lost" where it would be worse if what the
-        candidate lacks were as bad as can be, "not judged").
-    needed : Units for which the decision would be "ship" with power .8, if the true differences
-        are "zero" or as "observed". Infinite where no number is enough, NaN where there are too
-        few units to tell.
-    evidence : E-value against "some measure is worse by its margin, or one to improve is not
-        better"; by bets where units have bounds, else calibrated from the p-values.
-    units, clusters : How many there are; None without clusters.
-    lost : Of how many units the candidate lacks a value that the champion has.
-    terms : As given.
-    warnings : What a reader must know.
-    """
+    """What the differences of a candidate from a champion say."""
 
     decision: Decision
+    #: One row a measure and slice (the whole is ""): low is for the row alone, high for all rows at
+    #: once, each at 1 - alpha; pvalue_worse (of no harm beyond the margin) is corrected over all
+    #: rows, pvalue_not_worse and pvalue_better are not. "lost" would be worse if what the candidate
+    #: lacks were as bad as can be.
     table: pd.DataFrame
+    #: Units with which it ships with power .8 if the true differences are "zero", or as "observed";
+    #: infinite where no number is enough, NaN where there are too few to tell.
     needed: Mapping[str, float]
+    #: E-value against what must not be shipped.
     evidence: float
     units: int
     clusters: int | None
@@ -183,42 +158,13 @@ class GateTests:
 
 
 def gate_tests(units: Differences, terms: Terms) -> GateTests:
-    r"""Ship, block, or run more: both errors are at most alpha.
-
-    Let :math:`d_m` be the mean difference on measure m, positive where the candidate is better, and
-    :math:`\delta_m` its margin.
-
-    - *Block* where some measure, or a slice of it, is worse by more than its margin: one-sided
-      tests of :math:`d_m \ge -\delta_m`, corrected over all rows by the largest statistic under
-      common sign changes of whole units (or clusters) of :math:`d + \delta`, step-down.
-    - *Ship* where each measure is not worse by its margin or more (tests of :math:`d_m \le
-      -\delta_m`, each at alpha, since all must pass), and those to improve are better (tests of
-      :math:`d_m \le 0`).
-    - *Run more* otherwise.
+    """Ship, block, or run more: both errors are at most alpha.
 
     Of single answers a p-value is the larger of two. Sign changes take differences to be symmetric:
     few answers that differ are not, and of few answers the sums form a lattice. The score statistic
     has the variance of the likeliest distribution under the hypothesis, in which the worst unit may
-    have been unseen (Tango's for differences of -1, 0 and 1), and Student's t with n - 1 degrees;
-    that is what a hundred answers without a failure do not pass: fewer than one in a hundred may
-    fail. Without any change of answers, to ship takes about :math:`2.7 / \delta`. Of means of many
-    answers it is the larger of sign changes and a t test, of folds with the variance of Nadeau &
-    Bengio; five units at least.
-
-    Raises
-    ------
-    ValueError
-        No units or no measure with a margin, names that are no columns, a single cluster, or bets
-        on means.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> d = pd.DataFrame({"f1": rng.normal(0.02, 0.1, 400), "recall": rng.normal(-0.1, 0.2, 400)})
-    >>> bounds = {"f1": 1.0, "recall": 1.0}
-    >>> found = gate_tests(Differences(d, bounds=bounds), Terms({"f1": 0.01, "recall": 0.01}))
-    >>> found.decision, found.table["verdict"].tolist()
-    ('block', ['not worse', 'worse'])
+    have been unseen (Tango's for differences of -1, 0 and 1), and Student's t with n - 1 degrees.
+    Of means of many answers it is the larger of sign changes and a t test; five units at least.
     """
     _check(units, terms)
     of_unit = None
@@ -330,29 +276,21 @@ class _Row:
         """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
         return sign * (self.sums - centre * self.sizes)
 
+    @cached_property
+    def units(self) -> int:
+        """How many there are with a value."""
+        return int(np.count_nonzero(self.sizes))
+
+    @property
+    def few(self) -> bool:
+        """Whether so few units show nothing."""
+        return self.units < (LEAST_MEANS if self.means else 2)
+
+    @cached_property
     def _error(self) -> float:
         """The standard error of a mean of means."""
-        spread = np.sum(self.excess(self.mean, 1)[self.sizes > 0] ** 2) / (self.size - 1)
-        return float(np.sqrt(spread * variance_factor(self.size, self.ratio)))
-
-    def pvalue(self, centre: float, sign: int) -> float:
-        """Of the hypothesis that the mean is no larger than this (if the sign is -1, no smaller),
-        by Student's t: of means their t test, of bounded units the score statistic.
-        """
-        there = self.sizes > 0
-        n = np.count_nonzero(there)
-        if n < (LEAST_MEANS if self.means else 2):
-            return 1.0
-        if self.means:
-            gain = sign * (self.mean - centre)
-            if (error := self._error()) == 0:
-                return 0.0 if gain > 0 else 1.0
-            statistic = gain / error
-        else:
-            sums, sizes, times = self._distinct
-            worst = -(self.bound + sign * centre) * self.size / n
-            statistic = float(_score(sign * (sums - centre * sizes), worst, times[None])[0])
-        return float(special.stdtr(n - 1, -statistic))
+        spread = np.sum(self.excess(self.mean, 1)[self.sizes > 0] ** 2) / (self.units - 1)
+        return float(np.sqrt(spread * variance_factor(self.units, self.ratio)))
 
     @cached_property
     def _distinct(self) -> tuple[Array, Array, Array]:
@@ -361,20 +299,38 @@ class _Row:
         there = pairs.imag > 0
         return pairs.real[there], pairs.imag[there], times[there].astype(float)
 
+    def statistic(self, centre: float, sign: int) -> float:
+        """How far the mean lies above this (if the sign is -1, below) on the scale of Student's t:
+        of means their t statistic, of bounded units the score.
+        """
+        if self.means:
+            gain = sign * (self.mean - centre)
+            return gain / self._error if self._error else float(np.sign(gain) * 1e300)
+        sums, sizes, times = self._distinct
+        worst = -(self.bound + sign * centre) * self.size / self.units
+        found = _score(sign * (sums - centre * sizes), worst, times[None])[0]
+        return float(min(found, 1e300))
+
+    def pvalue(self, centre: float, sign: int) -> float:
+        """Of the hypothesis that the mean is no larger than this; if the sign is -1, no smaller."""
+        if self.few:
+            return 1.0
+        return float(special.stdtr(self.units - 1, -self.statistic(centre, sign)))
+
     def limit(self, critical: float, level: float, sign: int) -> float:
         """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic of sign
         changes is larger than this, and the p-value by t smaller than the level.
         """
-        there = self.sizes > 0
         end = -sign * (inf if isnan(self.bound) else self.bound)
-        if not self.means and isnan(self.bound):
+        if not self.size or (isnan(self.bound) and not self.means):
             return nan
-        if self.pvalue(end if np.isfinite(end) else self.mean, sign) == 1 or not there.any():
-            return end if self.size else nan
+        if self.few:
+            return end
+        t = special.stdtrit(self.units - 1, 1 - level)
         if self.means:
-            of_t = self.mean - sign * special.stdtrit(self.size - 1, 1 - level) * self._error()
+            of_t = self.mean - sign * t * self._error
         else:
-            of_t = _crossing(lambda centre: self.pvalue(centre, sign) - level, end, self.mean)
+            of_t = _crossing(lambda centre: t - self.statistic(centre, sign), end, self.mean)
         low, high = Moments.of(self.sums, self.sizes).limits(critical)
         of_signs = float(low if sign > 0 else high)
         return sign * max(min(sign * of_signs, sign * of_t), sign * end)
@@ -468,7 +424,10 @@ def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
         columns += [row.excess(row.floor, 1) for row in counted]
     columns += [counted[k].excess(0.0, 1) for k in gains]
     x = np.stack([column / (np.sqrt(column @ column) or 1.0) for column in columns], axis=1)
-    drawn = Signs(len(x), terms.n_resamples, terms.seed, one_sided=True).sums(x)
+    if len(x) > UNITS and (x**2).max() * _ALIKE <= 1:
+        drawn = _normal(x, x.sum(axis=0), terms)
+    else:
+        drawn = Signs(len(x), terms.n_resamples, terms.seed, one_sided=True).sums(x)
     falls, rises = drawn[:, : len(rows)], drawn[:, len(rows) : 2 * len(rows)]
     if counted is rows:
         rises = -falls
@@ -631,12 +590,9 @@ def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
 def needed_units(
     units: Differences, terms: Terms, evidence: float | None = None
 ) -> dict[str, float]:
-    """Units with which the gate ships with power .8, if the true differences are "zero" or as
-    "observed", by the gate on futures: samples of the units seen, of which the sign is drawn where
-    the two are to be equal; what is lost is lost again. Infinite where no number is enough, NaN
-    where too few units, or too few that differ, tell how such units vary.
-
-    `evidence` is what a ledger asks for.
+    """`GateTests.needed`, by the gate on futures: samples of the units seen, of which the sign is
+    drawn where the two are to be equal; what is lost is lost again. `evidence` is what a ledger
+    asks for.
     """
     of_unit = None
     if units.clusters is not None:
@@ -651,39 +607,75 @@ def needed_units(
     if n < LEAST_SEEN or differ < LEAST_DIFFERENT or set(units.unknown) & {*terms.margins}:
         return nothing
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
-    future = _Future(
-        [row.only(taken) for row in seen], [row.only(taken) for row in counted], terms, evidence
-    )
-    return {"zero": future.least(n, equal=True), "observed": future.least(n, equal=False)}
+    seen, counted = ([row.only(taken) for row in rows] for rows in (seen, counted))
+    futures = {
+        of: _Future.of(seen, counted, terms, evidence, equal=of == "zero")
+        for of in ("zero", "observed")
+    }
+    return {of: future.least(n) for of, future in futures.items()}
 
 
 @dataclass(frozen=True)
 class _Future:
-    """Gates on units like those seen."""
+    """Gates on units of the kinds of those seen, each kind with its share: the rows that count, and
+    what blocks, which must be beyond the critical value.
+    """
 
-    seen: Sequence[_Row]
     counted: Sequence[_Row]
+    shares: Array
+    falls: Array
+    beyond: float
     terms: Terms
     evidence: float | None
 
-    def least(self, n: float, equal: bool) -> float:
+    @classmethod
+    def of(
+        cls,
+        seen: Sequence[_Row],
+        counted: Sequence[_Row],
+        terms: Terms,
+        evidence: float | None,
+        equal: bool,
+    ) -> _Future:
+        """If they are equal, each unit seen is two kinds, but for what is lost."""
+        ways = (1.0, -1.0) if equal else (1.0,)
+        columns = [column for row in (*seen, *counted) for column in (row.sums, row.sizes)]
+        _, at, times = np.unique(
+            np.column_stack(columns), axis=0, return_index=True, return_counts=True
+        )
+
+        def turned(row: _Row, lost: Array) -> _Row:
+            sums = np.concatenate([way * (row.sums - lost)[at] + lost[at] for way in ways])
+            return replace(row, sums=sums, sizes=np.tile(row.sizes[at], len(ways)))
+
+        lost = [whole.sums - row.sums for whole, row in zip(counted, seen, strict=True)]
+        counted = [turned(row, gone) for row, gone in zip(counted, lost, strict=True)]
+        blocking = [turned(row, np.zeros_like(row.sums)) for row in seen if row.judged]
+        # A part may block if what is lost is as bad as can be.
+        blocking += [row for row in counted if row.judged and row.slice != ALL]
+        falls = np.stack([row.excess(row.floor, -1) for row in blocking], axis=1)
+        unit = falls / (np.sqrt((falls**2).sum(axis=0)) + 1e-300)
+        drawn = _normal(unit, unit[0], replace(terms, n_resamples=1_999))[1:]
+        beyond = critical(drawn.max(axis=1), terms.alpha)
+        shares = np.tile(times / times.sum() / len(ways), len(ways))
+        return cls(counted, shares, falls, beyond, terms, evidence)
+
+    def least(self, n: float) -> float:
         """The least number of units with which a share .8 of the gates ships: from n on by the
         normal relation of power to numbers, until the power is near.
         """
         deciding = [row for row in self.counted if row.decides]
-        lost = [whole.sums - row.sums for whole, row in zip(self.counted, self.seen, strict=True)]
-        for row, gone in zip(self.counted, lost, strict=True):
-            mean = gone.sum() / row.size if equal and row.size else row.mean
-            if row in deciding and mean <= (0.0 if row.wanted else row.floor):
+        for row in deciding:
+            mean = self.shares @ row.sums / (self.shares @ row.sizes)
+            if mean <= (0.0 if row.wanted else row.floor) + 1e-12:
                 return inf
-        least = ceil(log2(1 / self.terms.alpha))
-        if self.seen[0].means:
-            least = max(least, LEAST_MEANS)
+        least = LEAST_MEANS if deciding[0].means else 1
+        n = max(n, least := max(least, ceil(log2(1 / self.terms.alpha))))
         wanted, level = special.ndtri(POWER), special.ndtri(1 - self.terms.alpha)
-        tried: dict[int, float] = {}
-        n = max(n, least)
+        tried: set[int] = set()
         for _ in range(12):
-            power = tried[int(n)] = self.power(int(n), equal)
+            tried.add(int(n))
+            power = self.power(int(n))
             z = special.ndtri(min(max(power, 0.01), 0.995))
             step = ((wanted + level) / max(z + level, 0.4)) ** 2
             if n > MOST_UNITS:
@@ -694,41 +686,24 @@ class _Future:
             n = following
         return float(n)
 
-    def power(self, n: int, equal: bool) -> float:
+    def power(self, n: int) -> float:
         """The share of gates on n units that ship; bets are looked at a few times on the way."""
         rng = np.random.default_rng(self.terms.seed)
-        ways = (1.0, -1.0) if equal else (1.0,)
-        at, shares = self._alike
-        shares = np.tile(shares / len(ways), len(ways))
         looks = _LOOKS if self.terms.anytime else 1
         steps = np.diff(np.linspace(0, n, looks + 1).astype(int))
-        drawn = [rng.multinomial(step, shares, _FUTURES).astype(float) for step in steps]
+        drawn = [rng.multinomial(step, self.shares, _FUTURES).astype(float) for step in steps]
         times = np.cumsum(drawn, axis=0)
-
-        def turned(row: _Row, lost: Array) -> _Row:
-            sums = np.concatenate([way * (row.sums - lost)[at] + lost[at] for way in ways])
-            return replace(row, sums=sums, sizes=np.tile(row.sizes[at], len(ways)))
-
-        lost = [whole.sums - row.sums for whole, row in zip(self.counted, self.seen, strict=True)]
-        seen = [turned(row, np.zeros_like(row.sums)) for row in self.seen]
-        counted = [turned(row, gone) for row, gone in zip(self.counted, lost, strict=True)]
         ships = np.ones(_FUTURES, bool)
-        for row in counted:
+        for row in self.counted:
             if row.decides:
                 for centre in (row.floor, 0.0)[: 1 + row.wanted]:
                     passes = [self._passes(row, centre, part[ships]) for part in times]
                     ships[ships] = np.any(passes, axis=0)
-        ships[ships] = ~self._blocked(seen, counted, times[-1][ships])
+        last = times[-1][ships]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            falls = np.nan_to_num((last @ self.falls) / np.sqrt(last @ self.falls**2))
+        ships[ships] = ~(falls > self.beyond).any(axis=1)
         return float(ships.mean())
-
-    @cached_property
-    def _alike(self) -> tuple[Places, Array]:
-        """One unit of each kind of those seen, and the share of the kind."""
-        columns = [part for row in (*self.seen, *self.counted) for part in (row.sums, row.sizes)]
-        _, at, times = np.unique(
-            np.column_stack(columns), axis=0, return_index=True, return_counts=True
-        )
-        return at, times / times.sum()
 
     def _passes(self, row: _Row, centre: float, times: Array) -> Bools:
         """Whether the mean is shown to be larger."""
@@ -754,18 +729,6 @@ class _Future:
                 alike = sparse.csr_array((np.ones(len(place)), (np.arange(len(place)), place)))
                 by_t = _score(x, -(row.bound + centre) * row.sizes.mean(), times @ alike)
         return (signs >= special.ndtri(1 - alpha)) & (by_t >= special.stdtrit(n - 1, 1 - alpha))
-
-    def _blocked(self, seen: Sequence[_Row], counted: Sequence[_Row], times: Array) -> Bools:
-        """Whether some row is shown to be worse, or a part, if what is lost is as bad as can be."""
-        rows = [row for row in seen if row.judged]
-        rows += [row for row in counted if row.judged and row.slice != ALL]
-        x = np.stack([row.excess(row.floor, -1) for row in rows], axis=1)
-        unit = x / (np.sqrt((x**2).sum(axis=0)) + 1e-300)
-        terms = replace(self.terms, n_resamples=1_999)
-        beyond = critical(_normal(unit, unit[0], terms)[1:].max(axis=1), terms.alpha)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistics = np.nan_to_num((times @ x) / np.sqrt(times @ x**2))
-        return np.asarray((statistics > beyond).any(axis=1))
 
 
 def _doubts(
@@ -798,25 +761,16 @@ def _doubts(
 
 @dataclass(frozen=True)
 class Entry:
-    """The place of a gate in a ledger.
-
-    Attributes
-    ----------
-    ledger : Its name.
-    number : The how manieth gate it is, from 1.
-    level : The candidate is shipped when the evidence reaches one over this.
-    ships : Gates before it that shipped, as far as they had ended.
-    asked : How often the same units were asked before.
-    error : "fdr" or "family".
-    silent : Gates before it that took a number and entered nothing; they count as not shipped.
-    """
+    """The place of a gate in a ledger: it ships when the evidence reaches one over the level."""
 
     ledger: str
     number: int
     level: float
+    #: Gates before it that shipped, and how often the same units were asked before.
     ships: int
     asked: int
     error: str
+    #: Gates before it that took a number and entered nothing; they count as not shipped.
     silent: str = ""
 
     @property
@@ -826,13 +780,8 @@ class Entry:
 
 
 def ledger_level(alpha: float, number: int, ships: int, error: str = "fdr") -> float:
-    r"""The level of a gate of a ledger: :math:`\alpha \gamma_t (R + 1)` with :math:`\gamma_t = 6 /
-    (\pi^2 t^2)` and R ships before it (e-LOND, Xu & Ramdas 2024), so that of what is shipped at
-    most a share alpha is wrong on average; without R for error="family", so that nothing is wrong
-    with 1 - alpha. It holds whatever the e-values have to do with each other.
-
-    >>> round(ledger_level(0.05, 1, 0), 4), round(ledger_level(0.05, 10, 4), 5)
-    (0.0304, 0.00152)
+    """The level of a gate of a ledger by e-LOND (Xu & Ramdas 2024): of what is shipped at most a
+    share alpha is wrong on average; for error="family" nothing is wrong with 1 - alpha.
     """
     spent = alpha * 6 / (pi * number) ** 2
     return min(spent * (ships + 1), 1.0) if error == "fdr" else spent
@@ -867,30 +816,14 @@ class Stands(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Plotted):
-    """Whether a candidate may replace a champion: ship, block, or run more.
-
-    Attributes
-    ----------
-    candidate, champion : As they were named.
-    tests : The tests by measure and slice, see `GateTests`.
-    over : What counts as a unit: "answers", "instances", "folds", "repeats" or "datasets".
-    directions : By measure, "max" or "min".
-    criteria : MLflow's quality criteria of the candidate: criterion, value, low, high, answer
-        ("met", "missed", "not yet known", "no values here", "not understood").
-    entry : The place in a ledger; None without one.
-    notes : What a reader must know of the units.
-    runs : Run ids of candidate and champion.
-    source : Where they were read.
-    changed : Where the units of a run do not give the metrics that were logged with them, so that
-        nothing is decided.
-    stands : The decision of an earlier look, with bets; None where this is the first to decide.
-    """
+    """Whether a candidate may replace a champion: ship, block, or run more."""
 
     candidate: str
     champion: str
     tests: GateTests
     over: str
     directions: Mapping[str, str]
+    #: MLflow's quality criteria of the candidate: criterion, value, low, high, answer.
     criteria: pd.DataFrame = field(default_factory=pd.DataFrame)
     entry: Entry | None = None
     notes: tuple[str, ...] = ()

@@ -48,16 +48,9 @@ PAIR = ["method_a", "method_b"]
 
 @dataclass(frozen=True, kw_only=True)
 class PairTests(Reported):
-    """Tests of every pair of methods over units of one kind.
-
-    Attributes
-    ----------
-    table : One row a pair and measure (measures that are tested together: one row a pair), with the columns of `pairs` first.
-    methods, measures : That were tested.
-    alpha : Family-wise significance level, over the pairs and measures of `n_datasets` datasets together.
-    n_comparisons : How many tests that correction counts.
-    notes : What a reader must know of the units.
-    """  # noqa: E501
+    """Tests of every pair of methods over units of one kind: one row a pair and measure, with the
+    columns of `pairs` first; alpha holds over the pairs and measures of all datasets together.
+    """
 
     #: "datasets", "folds", "repeats", "instances", "answers" or "profiles".
     unit: ClassVar[str]
@@ -102,16 +95,10 @@ class PairTests(Reported):
 
     @property
     def pairs(self) -> pd.DataFrame:
-        """The same for every kind of unit, one row a pair and measure.
-
-        dataset, where tests of several datasets are in one table; method_a,
-        method_b, measure (those that are tested together joined by ", "); difference
-        (positive: a is better) with its interval low, high at 1 - alpha, of `one_family`
-        together with all others, else alone; pvalue;
-        pvalue_corrected (over pairs, measures and datasets), separated (by that); wins, ties,
-        losses (units on which a is better, neither, b); n (units that both have); doubt (why not
-        to trust the verdict, or why there is none; else empty). NaN where a test has no such
-        number.
+        """The same for every kind of unit, one row a pair and measure: difference (positive: a is
+        better) with its interval, p-values, separated, wins, ties, losses, n (units that both
+        have) and doubt (why not to trust the verdict, or why there is none). NaN where a test
+        has no such number.
         """
         return self.table[[*self._dataset, *COLUMNS]]
 
@@ -315,26 +302,8 @@ _NAMED = 5
 
 
 def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
-    """By instance the name of its cluster, None where nobody names one.
-
-    Parameters
-    ----------
-    parts : iterable of (str, Series)
-        A method, and what a table of it says of each instance; one that occurs again must be in the
-        same cluster.
-    column : str
-        What errors call it.
-
-    Raises
-    ------
-    IncomparableRunsError
-        Instances are in several clusters; the text names them.
-
-    Examples
-    --------
-    >>> parts = [("a", pd.Series({"q1": 1, "q2": ""})), ("b", pd.Series({"q1": "1"}))]
-    >>> one_table(parts, "passage").to_dict()
-    {'q1': '1', 'q2': None}
+    """By instance the name of its cluster, from what methods say of each; None where nobody names
+    one, an error where an instance is in several.
     """
     rows = pd.concat(
         pd.DataFrame({"cluster": cluster_names(part), "method": method}, index=part.index)
@@ -361,11 +330,6 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
 def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) -> Places:
     """By instance the number of its cluster; one without a name, blank or missing, is a cluster of
     its own.
-
-    Raises
-    ------
-    ValueError
-        Not one value for each of the n instances, another index, or a single cluster.
     """
     if isinstance(clusters, pd.Series) and index is not None and not clusters.index.equals(index):
         raise ValueError(
@@ -397,11 +361,7 @@ def blank_clusters(clusters: ArrayLike | pd.Series) -> Bools:
 
 
 def effective_number(sizes: ArrayLike) -> float:
-    """How many clusters of equal size are worth as much as these (Kish).
-
-    >>> effective_number([5, 5, 5]), round(effective_number([50] + 10 * [5]), 2)
-    (3.0, 3.64)
-    """
+    """How many clusters of equal size are worth as much as these (Kish)."""
     share = np.asarray(sizes, float) / np.sum(sizes)
     return round(float(1 / (share @ share)), 6)
 
@@ -409,9 +369,6 @@ def effective_number(sizes: ArrayLike) -> float:
 def satterthwaite(sizes: ArrayLike) -> float:
     """Degrees of freedom of a mean's CR2 variance, as if instances were independent (Bell &
     McCaffrey).
-
-    >>> round(satterthwaite([5, 5, 5]), 2), round(satterthwaite([50] + 10 * [5]), 2)
-    (2.0, 3.31)
     """
     share = np.asarray(sizes, float) / np.sum(sizes)
     left = share**2 / (1 - share)

@@ -53,11 +53,9 @@ def pair_differences(
     control: Hashable | None = None,
     gaps: bool = False,
 ) -> tuple[pd.DataFrame, AnyArray, AnyArray, AnyArray, AnyArray]:
-    """The checked table, positions of either method of each pair, differences pairs x rows, and the
-    float noise of each row.
-
-    Differences are positive where a is better, and exactly zero where they are noise; with `gaps`
-    they are NaN where either method has no value. Other arguments as in `wilcoxon_pairs`.
+    """The checked table, positions of either method of each pair, differences pairs x rows
+    (positive where a is better, zero where they are noise, NaN with `gaps`), and the float noise
+    of each row.
     """
     one_of(direction, "direction", ("max", "min"))
     frame = (incomplete_table if gaps else complete_table)(table, "table")
@@ -136,11 +134,8 @@ def mean_intervals(
     alpha: float = 0.05,
     ratio: float | None = None,
 ) -> pd.DataFrame:
-    """The mean of each column over datasets or folds (at least two; empty cells do not count) with
-    its interval at 1 - alpha.
-
-    By Student's t; `ratio`, n_test / n_train of a fold, widens the intervals for training data that
-    folds share.
+    """The mean of each column over datasets or folds with its interval by Student's t; `ratio`,
+    n_test / n_train of a fold, widens it for training data that folds share.
     """
     n = table.count()
     half = special.stdtrit(n - 1, 1 - alpha / 2) * table.std() * np.sqrt(variance_factor(n, ratio))
@@ -150,11 +145,7 @@ def mean_intervals(
 
 
 def adjust(pvalues: ArrayLike, method: str = "holm") -> AnyArray:
-    """P-values corrected for their number; Holm's step-down (1979) is never weaker than Bonferroni.
-
-    >>> adjust([0.01, 0.04, 0.03]).tolist()
-    [0.03, 0.06, 0.06]
-    """
+    """P-values corrected for their number."""
     one_of(method, "method", CORRECTIONS)
     p = np.asarray(pvalues, dtype=float).ravel()
     if bad := int((~((p >= 0) & (p <= 1))).sum()):
@@ -179,14 +170,8 @@ def holm(pvalues: AnyArray) -> AnyArray:
 
 def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
     """Holm's step-down for p-values that are corrected within families: closed testing of `worst`,
-    the largest of each family, and of so many extra ones that reject nothing.
-
-    A family counts until all of it is rejected. The p-value of a claim is the largest, over sets of
-    families with its own, of the size of the set times the least of the claim's p-value and the
-    largest ones of the others. For families of one it is Holm's. NaN where there is no test.
-
-    >>> stepped(np.array([0.01, 0.04, 0.03]), np.array([0.01, 0.04, 0.03])).tolist()
-    [0.03, 0.06, 0.06]
+    the largest of each family, and of so many extra ones that reject nothing. A family counts
+    until all of it is rejected. NaN where there is no test.
     """
     worst = np.sort(worst)
     ahead = np.searchsorted(worst, pvalues, side="left")
@@ -357,20 +342,10 @@ MAX_CLIQUES = 1000
 
 
 def cliques(separated: pd.DataFrame) -> list[list[Any]]:
-    """The maximal sets of methods of which the test separates no pair (a piece of a
-    critical-difference diagram each).
-
-    `separated` is methods x methods, symmetric (else a ValueError); its diagonal does not count.
-    Sets and their members are in the order of the frame; a method that is separated from all others
-    stands alone.
-
-    If there are more of them than `MAX_CLIQUES` and than methods, a UserWarning says so and the
-    result is a choice among them that still holds every unseparated pair at least once.
-
-    >>> apart = pd.DataFrame([[0, 0, 1], [0, 0, 0], [1, 0, 0]], list("abc"), list("abc"), dtype=bool)
-    >>> cliques(apart)
-    [['a', 'b'], ['b', 'c']]
-    """  # noqa: E501
+    """The maximal sets of methods of which the test separates no pair, in the order of the frame;
+    where there are more than `MAX_CLIQUES` and than methods, some that hold every such pair, and
+    a UserWarning.
+    """
     if separated.shape[0] != separated.shape[1] or not separated.index.equals(separated.columns):
         raise ValueError(
             f"`separated` must be square with the same names both ways, got {separated.shape}. "
@@ -406,10 +381,8 @@ def _maximal(sets: Collection[int]) -> list[int]:
 
 
 def _all_cliques(together: AnyArray) -> list[list[int]]:
-    """The maximal cliques; none at all where there are too many.
-
-    Vertices come one by one; sets of them are bits of integers. networkx takes 10 s for 1,000
-    methods on a line, this .2 s.
+    """The maximal cliques; none at all where there are too many. Vertices come one by one; sets of
+    them are bits of integers. networkx takes 10 s for 1,000 methods on a line, this .2 s.
     """
     groups: list[int] = []
     for v, row in enumerate(together[:, ::-1]):  # the first vertex is the last digit
@@ -453,13 +426,8 @@ def _some_cliques(together: AnyArray) -> list[list[int]]:
 
 def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> dict[Hashable, str]:
     """The compact letter display: two methods share a letter exactly where they are not separated
-    (Piepho 2004).
-
-    `groups` are the maximal cliques. "a" goes to the group of the best method of `order`; after z
-    come capitals, then a2, b2 and so on.
-
-    >>> letters([["b", "c"], ["a", "b"]], order=["a", "b", "c"])
-    {'a': 'a', 'b': 'ab', 'c': 'b'}
+    (Piepho 2004). "a" goes to the group of the best; after z come capitals, then a2, b2 and so
+    on.
     """
     place: Mapping[Hashable, int] = {name: i for i, name in enumerate(order)}
     out = dict.fromkeys(order, "")

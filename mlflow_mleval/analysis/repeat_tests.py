@@ -322,10 +322,9 @@ def compare_all_repeats(
 
 
 def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | None:
-    """Net flows within blocks, one block a repeat of a dataset: (dataset, number) x methods.
-
-    Thresholds and weights are those of the dataset, from its means. `on` is the measure by which
-    alone they are made, V-shaped. None where some cell has fewer than three whole repeats.
+    """Net flows within blocks, one a repeat of a dataset, (dataset, number) x methods, with the
+    thresholds and weights of the dataset's means; by the measure `on` alone if it is given. None
+    where some cell has fewer than three whole repeats.
     """
     study = fusion.study
     if study.repeats is None or study.filled:

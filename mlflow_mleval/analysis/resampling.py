@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, at_least_one, one_of
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, at_least_one
 
 #: Random sign changes where there are more than so many: beyond 14 units, for opposite ones give
 #: the same size.
@@ -37,8 +37,6 @@ EQUAL = {np.float64: 1e-10, np.float32: 1e-5}
 UNITS = 1024
 #: Rows of units that are alike are counted where there are so many times more rows.
 ALIKE = 16
-#: Slices that are multiplied each by itself.
-PARTS = 32
 #: Hypotheses and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
 ROWS = 256
 CHANGES = 2048
@@ -48,23 +46,9 @@ TILE = 128
 
 @dataclass(frozen=True)
 class Signs:
-    """Changes of the signs of units: all of them, or random ones.
-
-    Attributes
-    ----------
-    n : Units, or clusters of them.
-    n_resamples : Random changes; all :math:`2^{n-1}` that keep the first sign are made where these are no more.
-    seed : Of the random ones.
-    one_sided : Whether direction counts: then all changes are all :math:`2^n`.
-
-    Examples
-    --------
-    >>> signs = Signs(3)
-    >>> signs.exact, signs.changes, signs.sums([[1.0], [2.0], [4.0]]).ravel().tolist()
-    (True, 4, [7.0, -1.0, 3.0, -5.0])
-    >>> Signs(3, one_sided=True).changes, Signs(15).changes
-    (8, 10000)
-    """  # noqa: E501
+    """Changes of the signs of n units (or clusters): all of them, or random ones where these are
+    fewer. One-sided tests also change all signs at once.
+    """
 
     n: int
     n_resamples: int = RESAMPLES
@@ -94,9 +78,8 @@ class Signs:
         return np.concatenate([signs, -signs], axis=1) if self.one_sided else signs
 
     def sums(self, columns: ArrayLike) -> Array:
-        """Sums of the columns (units x columns) under each change of sign, changes x columns.
-
-        Only the signs of some units are in memory at a time, and the same for every call.
+        """Sums of the columns (units x columns) under each change, changes x columns; only the
+        signs of some units are in memory at a time.
         """
         values = np.asarray(columns, dtype=float)
         if self.exact:
@@ -112,11 +95,9 @@ class Signs:
                 return np.asarray((2.0 * kept - times) @ rows)
         positive: AnyArray = np.zeros((self.changes, values.shape[1]))
         for units, part in self._drawn():
-            for rows, at_columns in _parts(values[units]):
-                block, signs = values[units][rows][:, at_columns], part[:, rows]
-                for start in range(0, self.changes, TILE):
-                    at: Any = slice(start, start + TILE), at_columns
-                    positive[at] += signs[at[0]].astype(float) @ block
+            for start in range(0, self.changes, TILE):
+                at = slice(start, start + TILE)
+                positive[at] += part[at].astype(float) @ values[units]
         return 2 * positive - values.sum(axis=0)
 
     def _drawn(self) -> Iterator[tuple[slice, AnyArray]]:
@@ -128,14 +109,6 @@ class Signs:
             part = rng.integers(0, 2, shape, dtype=np.int8)
             part[0] = 1
             yield units, part
-
-
-def _parts(values: Array) -> list[tuple[Any, Any]]:
-    """Rows and columns that hold all that is not zero: of slices each its own, else everything."""
-    kinds, of = np.unique(values != 0, axis=0, return_inverse=True)
-    if len(kinds) > PARTS or kinds.mean() > 0.5:
-        return [(slice(None), slice(None))]
-    return [(np.flatnonzero(of == k), np.flatnonzero(kind)) for k, kind in enumerate(kinds)]
 
 
 class Rows(Protocol):
@@ -151,16 +124,8 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class SignTests:
-    """What sign changes say of hypotheses, one value each.
-
-    Attributes
-    ----------
-    total, size : Σd, and √Σd².
-    statistic : Σd / √Σd²; its size where the test is two-sided, turned where "less".
-    pvalue : Of each by itself.
-    corrected : Over all, by the largest statistic, step-down: holds the family-wise error.
-    largest : By change of sign, the largest statistic of all: what `critical` takes.
-    changes, exact : How many changes were made, and whether these are all.
+    """What sign changes say of hypotheses, one value each: Σd, √Σd², the size of their ratio, its
+    p-value by itself and step-down over all; and by change the largest statistic.
     """
 
     total: Array
@@ -173,88 +138,40 @@ class SignTests:
     exact: bool
 
 
-def sign_tests(
-    rows: Rows,
-    *,
-    sizes: ArrayLike | None = None,
-    centre: ArrayLike = 0.0,
-    alternative: str = "two-sided",
-    n_resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> SignTests:
-    r"""Test that mean differences are as a hypothesis says, by common changes of sign of units.
-
-    Hypotheses are ordered by their statistic; the corrected p-value of each is the share of sign
-    changes under which the largest statistic among it and those after it reaches its own, and no
-    smaller than that of any before it. This holds the family-wise error whatever the number of
-    hypotheses, where under the true ones the units are jointly symmetric.
-
-    Parameters
-    ----------
-    rows : array, shape (hypotheses, units)
-        Differences; sums of them where units are clusters (`cluster_sums`), 0 where there is none.
-        Or an object with this shape that makes the rows at some positions when they are asked for.
-    sizes : array of the same shape, optional
-        How many differences each is the sum of, where `centre` is not 0; by default 1.
-    centre : float, or one a hypothesis
-        The mean under the hypothesis: minus the margin :math:`\delta`, for a test that the mean is
-        no worse than that by ``"greater"``, or that it is worse by ``"less"``.
-    alternative : {"two-sided", "greater", "less"}
-        Than the centre.
-    n_resamples, seed : int
-        See `Signs`.
-
-    Examples
-    --------
-    Five units, two measures: the first is no worse than by .1, for the second this is open.
-
-    >>> rows = np.array([[0.2, 0.1, 0.3, 0.0, 0.1], [0.2, -0.3, 0.1, 0.1, -0.1]])
-    >>> found = sign_tests(rows, centre=-0.1, alternative="greater")
-    >>> found.pvalue.tolist(), found.corrected.tolist(), found.exact
-    ([0.03125, 0.25], [0.03125, 0.25], True)
+def sign_tests(rows: Rows, *, n_resamples: int = RESAMPLES, seed: int = 0) -> SignTests:
+    """Test that mean differences (hypotheses x units) are zero, by common changes of sign, with
+    step-down p-values: they hold the family-wise error where under the true hypotheses the units
+    are jointly symmetric.
     """
-    one_of(alternative, "alternative", ("two-sided", "greater", "less"))
-    one_sided = alternative != "two-sided"
     n_rows, n = rows.shape
-    signs = Signs(n, n_resamples, seed, one_sided)
-    turned = -1 if alternative == "less" else 1
-    centres = np.broadcast_to(np.asarray(centre, float), n_rows)
-
-    def differences(at: Places) -> AnyArray:
-        if not centres.any():
-            return turned * rows[at]
-        of = 1.0 if sizes is None else np.asarray(sizes)[at]
-        return turned * (rows[at] - centres[at, None] * of)
-
+    signs = Signs(n, n_resamples, seed)
+    many = n > UNITS
+    number: Any = np.float64 if signs.exact or many else np.float32
     total, size = np.empty((2, n_rows))
     for at in _blocks(n_rows):
-        d = differences(at)
-        total[at] = d.sum(axis=1)
-        size[at] = np.sqrt(np.einsum("ij,ij->i", d, d))
+        total[at] = rows[at].sum(axis=1)
+        size[at] = np.sqrt(np.einsum("ij,ij->i", rows[at], rows[at]))
     unit_size = np.where(size > 0, size, 1.0)
-    statistic = (total if one_sided else np.abs(total)) / unit_size
-    number: Any = np.float64 if signs.exact or n > UNITS else np.float32
-    if n > UNITS:
-        sums = signs.sums(
-            np.concatenate([differences(at) for at in _blocks(n_rows)]).T / unit_size
-        ).T
+    if many:
+        sums = signs.sums(np.concatenate([rows[at] for at in _blocks(n_rows)]).T / unit_size).T
     else:
         matrix = signs.matrix(number)
 
     def drawn(at: Places) -> Callable[[slice], AnyArray]:
-        if n > UNITS:
-            return lambda part: sums[at, part] if one_sided else np.abs(sums[at, part])
-        unit = (differences(at) / unit_size[at, None]).astype(number)
+        if many:
+            return lambda part: np.abs(sums[at, part])
+        unit = (rows[at] / unit_size[at, None]).astype(number)
 
         def product(part: slice) -> AnyArray:
             found = unit @ matrix[:, part]
-            return found if one_sided else np.abs(found, out=found)
+            return np.abs(found, out=found)
 
         return product
 
+    statistic = np.abs(total) / unit_size
     own, joint, largest = step_down(statistic, drawn, signs.changes, number)
     return SignTests(
-        turned * total,
+        total,
         size,
         statistic,
         own / signs.changes,
@@ -266,11 +183,8 @@ def sign_tests(
 
 
 def length_pvalue(columns: ArrayLike, n_resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """The share of sign changes of rows (units x columns) under which the sum of the rows is at
-    least as long: of several measures together, where the columns are orthonormal.
-
-    >>> length_pvalue([[0.6, 0.0], [0.8, 0.6], [0.0, 0.8]])
-    0.25
+    """The share of sign changes under which the sum of the rows (units x orthonormal columns) is at
+    least as long: of several measures together.
     """
     values = np.asarray(columns, dtype=float)
     squares = (Signs(len(values), n_resamples, seed).sums(values) ** 2).sum(axis=1)
@@ -294,11 +208,9 @@ def step_down(
     number: Any = np.float64,
 ) -> Counts:
     """Count the changes under which statistics, and the largest of them, reach those of the data.
-
     `drawn` gives for the hypotheses at some positions a function from a slice of the changes to
-    their statistics under these, hypotheses x changes, an array that may be used up. Blocks bound
-    the memory: from the smallest statistic of the data to the largest, a running maximum per change
-    makes the successive maxima.
+    their statistics, hypotheses x changes. Blocks bound the memory: from the smallest statistic
+    of the data to the largest, a running maximum per change makes the successive maxima.
     """
     own, joint = np.zeros((2, len(statistic)), dtype=np.int64)
     largest = np.full(changes, -np.inf, dtype=number)
@@ -347,13 +259,9 @@ def critical(drawn: AnyArray, alpha: float) -> float:
 
 
 class Moments(NamedTuple):
-    """Of hypotheses, one value each: what limits follow from.
-
-    Attributes
-    ----------
-    total, squares, n : Σ S_k, Σ S_k² and Σ n_k over units or clusters k, with sums S_k of n_k differences.
-    products, squared_sizes : Σ S_k n_k and Σ n_k².
-    """  # noqa: E501
+    """Of hypotheses, one value each: Σ S_k, Σ S_k², Σ n_k, Σ S_k n_k and Σ n_k² over units or
+    clusters k, with sums S_k of n_k differences; limits follow from them.
+    """
 
     total: Array
     squares: Array
@@ -369,19 +277,10 @@ class Moments(NamedTuple):
         return cls(*(term.sum(axis=-1) for term in terms))
 
     def limits(self, critical: ArrayLike, apart: Bools | bool = False) -> tuple[Array, Array]:
-        r"""The mean differences δ that sign changes do not reject, as ends of intervals.
-
-        These are the δ with :math:`|\sum_k (S_k - δ n_k)| \le c \sqrt{\sum_k (S_k - δ n_k)^2}`, the
-        roots of a quadratic; endless where so few units let no δ be rejected. With `critical` of
-        the largest statistics they hold together, and exclude 0 where a single step rejects it.
-        Each end alone is a one-sided limit, with a critical value of one-sided tests. Hypotheses
-        that are set `apart`, by a later step, end at 0, which they exclude.
-
-        Examples
-        --------
-        >>> low, high = Moments.of([[0.0, 1.0, 1.0, 2.0]], np.ones((1, 4))).limits(1.5)
-        >>> low.round(3).tolist(), high.round(3).tolist()
-        ([0.198], [1.802])
+        """The mean differences δ with |Σ(S_k - δ n_k)| ≤ c √Σ(S_k - δ n_k)², which sign changes do
+        not reject: the roots of a quadratic, endless where so few units let none be rejected.
+        With `critical` of the largest statistics they hold together. Hypotheses that a later
+        step sets `apart` end at 0.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             c2 = np.square(critical)
@@ -397,13 +296,8 @@ class Moments(NamedTuple):
 
 
 def cluster_sums(values: ArrayLike, clusters: Places | None = None) -> tuple[Array, Array]:
-    """Sums of each column (units x columns) over clusters, and of how many values; NaN is none.
-
-    Without clusters each unit is one.
-
-    >>> sums, sizes = cluster_sums([[1.0], [2.0], [np.nan]], np.array([0, 0, 1]))
-    >>> sums.ravel().tolist(), sizes.ravel().tolist()
-    ([3.0, 0.0], [2.0, 0.0])
+    """Sums of each column (units x columns) over clusters (without them, each unit is one), and of
+    how many values; NaN is none.
     """
     x = np.asarray(values, dtype=float)
     there = ~np.isnan(x)

@@ -57,12 +57,8 @@ class Register:
 
     @classmethod
     def open(cls, name: str, create: bool = True) -> Register:
-        """The register of this name or run id, which is made where there is none.
-
-        Raises
-        ------
-        StoreError
-            The store fails, or the register is not there, deleted, or not the only one.
+        """The register of this name or run id, which is made where there is none; a StoreError
+        where it is deleted, or not the only one.
         """
         client = store.connect(create=create)
         with quiet(), store.store_errors("write to" if create else "read"):
@@ -183,14 +179,7 @@ class Ledger:
     @classmethod
     def open(cls, name: str, *, alpha: float | None = None, error: str = "fdr") -> Ledger:
         """The ledger of this name, or of this register; made where there is none if its level is
-        given.
-
-        Raises
-        ------
-        ValueError
-            The ledger keeps another level, or another error.
-        StoreError
-            The store fails, or there is no such ledger.
+        given, which it must keep.
         """
         called = name if re.fullmatch("[0-9a-f]{32}", name) else LEDGER.format(name)
         book = cls(name, Register.open(called, create=alpha is not None))
@@ -214,13 +203,7 @@ class Ledger:
         return number
 
     def gates(self) -> list[Gate]:
-        """All gates in their order.
-
-        Raises
-        ------
-        StoreError
-            The ledger was changed, or the store fails.
-        """
+        """All gates in their order; a StoreError where the ledger was changed."""
         entries, claims = self.register.entries("entry"), self.register.entries("gate")
         self._check_numbers(claims)
         if beyond := entries.keys() - claims.keys():
@@ -311,16 +294,8 @@ def _is_entry(values: Any) -> bool:
 
 def promote(model: str, alias: str, version: str, judged: str) -> str | None:
     """Move an alias from the version that was judged to another, unless it points elsewhere by now;
-    returns what could not be seen of it afterwards.
-
-    MLflow has no compare-and-set of an alias: of several gates one begins at a time, by an entry in
-    a register that all of them heed. A hand that moves the alias in the milliseconds between the
-    last look and the move is not seen.
-
-    Raises
-    ------
-    StoreError
-        The alias points to another version, another gate is moving it, or the store fails.
+    returns what could not be seen of it afterwards. MLflow has no compare-and-set of an alias:
+    of several gates one begins at a time, by an entry in a register that all of them heed.
     """
     client = store.connect()
 

@@ -7,6 +7,7 @@ import pytest
 from places import STUDIES
 from scipy import optimize, stats
 
+from mlflow_mleval.analysis import gate_tests as tests
 from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Differences, Terms, gate_tests
 
 
@@ -93,6 +94,21 @@ def test_few_answers_ship_and_block_wrongly_in_a_twentieth_of_cases(n, changed, 
             found = judge({"exact": np.repeat([1.0, -1.0, 0.0], counts)}, margin=margin)
             wrong[found.decision] += chance
     assert wrong["ship"] <= 0.065 and wrong["block"] <= 0.065
+
+
+def test_many_units_are_tested_by_the_normal_limit_of_their_sign_changes(monkeypatch):
+    rng = np.random.default_rng(7)
+    d = {
+        "exact": rng.choice([-1.0, 0.0, 1.0], 3_000, p=[0.15, 0.72, 0.13]),
+        "f1": rng.normal(0, 0.2, 3_000).clip(-1, 1),
+    }
+    parts = {"part": np.arange(3_000) % 2 == 0}
+    normal = judge(d, slices=parts).table
+    monkeypatch.setattr(tests, "_ALIKE", np.inf)
+    changed = judge(d, slices=parts).table
+    for column in ("pvalue_worse", "pvalue_not_worse"):
+        assert normal[column].tolist() == pytest.approx(changed[column].tolist(), abs=0.04)
+    assert normal["low"].tolist() == pytest.approx(changed["low"].tolist(), abs=1e-3)
 
 
 def test_one_win_among_five_answers_ships_nothing():
