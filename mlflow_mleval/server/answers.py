@@ -23,12 +23,14 @@ from mlflow_mleval.errors import (
     StoreError,
     UnclearError,
 )
+from mlflow_mleval.measures.metric_names import proposed_direction
 from mlflow_mleval.report import FILES
 from mlflow_mleval.secrets import redacted
 from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.sentences import Argument, argument_of, count, worded
 from mlflow_mleval.server.page_selection import (
     FIELDS,
+    READ_ONLY,
     SIDES,
     PageSelection,
     as_field,
@@ -72,11 +74,6 @@ class TooManyError(StoreError):
     """More runs are selected than the page reads."""
 
 
-#: What a member hears who wants a report stored where they may only read.
-_READ_ONLY = (
-    "You may read these runs, but not store a report beside them: that takes the right to edit "
-    "the experiment. Ask its owner, or download the report."
-)
 #: What can be done about methods without a result on a dataset.
 _GAPS = (
     ("give them the worst value of the dataset", {"missing": "worst"}),
@@ -99,7 +96,7 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
     elif isinstance(error, TooManyError):
         status = 413
     elif job["what"] == "store" and "permission denied" in text.lower():
-        status, text = 403, _READ_ONLY
+        status, text = 403, READ_ONLY
     elif isinstance(error, StoreError):
         status, field = (400, "filter") if "does not accept the filter" in text else (503, None)
     elif isinstance(error, ValueError):
@@ -250,7 +247,7 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
         {
             "key": s.key,
             "title": plain(s.title),
-            "hint": plain(s.hint),
+            "hint": _in_words(s.key, plain(s.hint)),
             "open": s.key in document.opened,
         }
         for s in sections
@@ -260,14 +257,36 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
         "title": plain(document.title),
         "about": plain(document.about),
         "runs": len(comparison.study.runs),
+        "run_id": str(comparison.study.runs["run_id"].iloc[0]),
         "chips": chips(comparison.study),
         "leader": plain(comparison.order[0]),
         "pair": [*document.pair],
         "methods": [plain(method) for method in comparison.order[:OFFERED]],
         "experiments": comparison.study.source["experiments"],
         "sections": about,
-        "texts": {f"section/{s.key}": fragment(s) for s in first},
+        "remedies": [
+            {"what": what, "query": held.compared[0].adding(more).query}
+            for what, more in remedies(comparison.study, comparison.options["missing"])
+        ],
+        "texts": {f"section/{s.key}": _in_words(s.key, fragment(s)) for s in first},
     }
+
+
+def _in_words(key: str, text: str) -> str:
+    """Doubts speak of the fields of the page, not of the flags of the command."""
+    return without_flags(text) if key == "doubts" else text
+
+
+def remedies(study: Any, policy: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What removes a doubt: directions that names suggest, another policy about what is missing."""
+    for one in study.excluded:
+        way = proposed_direction(one.name)
+        if one.kind == "measure" and "no direction is known" in one.reason and way:
+            declared, better = ("minimize", "smaller") if way == "min" else ("maximize", "larger")
+            more = {"measures": [*study.measures, one.name], declared: [one.name]}
+            yield f"“{one.name}”: {better} is better ✓", more
+    if study.filled:
+        yield from (way for way in _GAPS if way[1]["missing"] != policy)
 
 
 def chips(study: Any) -> list[dict[str, Any]]:

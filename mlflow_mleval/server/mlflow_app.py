@@ -41,6 +41,7 @@ from mlflow_mleval.server.members import (
     verified_once,
 )
 from mlflow_mleval.server.page_selection import (
+    READ_ONLY,
     SIDES,
     PageSelection,
     SelectionError,
@@ -320,6 +321,9 @@ class Page:
         made = self._compared(selection, _number("newer-than", "0", "a time in milliseconds"))
         about = {key: value for key, value in made.items() if key not in ("texts", "text")}
         told = {"command": selection.command, "selection": selection.query}
+        # nothing is written; MLflow says whether the member might
+        tried = self.inside.post(self._caller, "runs/log-batch", {"run_id": made["run_id"]})
+        told["unwritable"] = READ_ONLY if tried.status == 403 else ""
         return _json({"state": "ready", "key": self._key(selection, "answer"), **told, **about})
 
     def section(self) -> Response:

@@ -48,6 +48,11 @@ _SHAPED = {
     *("preference", "weights", "p", "q", "s"),
     *("on", "test", "control", "alpha", "rope", "seed", "pair"),
 }
+#: What a member hears who wants a report stored where they may only read.
+READ_ONLY = (
+    "You may read these runs, but not store a report beside them: that takes the right to edit "
+    "the experiment. Ask its owner, or download the report."
+)
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
 #: Values of an option that takes two.
@@ -356,15 +361,19 @@ def _control(name: str, option: Option) -> dict[str, Any]:
 def without_flags(text: str) -> str:
     """A text of the command line as the page says it.
 
-    >>> without_flags("With --missing worst a --nonsense stops.")
-    'With “missing results” worst a --nonsense stops.'
-    """
+    >>> without_flags("With --missing worst a --nonsense stops; take --min or --max.")
+    'With “missing results: worst” a --nonsense stops; take “smaller is better” or “larger is better”.'
+    """  # noqa: E501
 
     def field(flag: re.Match[str]) -> str:
         option = options().get(flag[1])
-        return f"“{FIELDS.get(option.name or '', flag[1])}”" if option else flag[0]
+        if option is None:
+            return flag[0]
+        taken = flag[2] if flag[2] in getattr(option.type, "choices", ()) else ""
+        name = FIELDS.get(option.name or "", flag[1])
+        return f"“{name}: {taken}”" if taken else f"“{name}”{flag[0][2 + len(flag[1]) :]}"
 
-    return re.sub(r"(?<!\S)--([a-z][a-z-]+)", field, text)
+    return re.sub(r"(?<!\S)--([a-z][a-z-]+)(?: ([a-z-]+))?", field, text)
 
 
 @cache

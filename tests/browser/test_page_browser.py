@@ -315,7 +315,7 @@ def test_share_download_store_and_new_runs(reader, site):
     reader.of("study", "&missing=worst")
     reader.answered()
     address, title = reader.chrome.current_url, reader.text("#title")
-    reader.js("[...document.querySelectorAll('.menu summary')][0].click()")  # the list of files
+    reader.js("document.querySelector('.menu summary').click()")  # the list of files
     reader.until("document.querySelector('.sheet a')")
     files = reader.js("[...document.querySelectorAll('.sheet a')].map(a => a.href)")
     assert {"report.html", "report.json", "ranking.csv"} <= {
@@ -330,6 +330,7 @@ def test_share_download_store_and_new_runs(reader, site):
             and "attachment" in got.headers["Content-Disposition"]
         )
     assert "mleval report" in reader.text(".sheet pre")
+    assert "--" not in reader.text("#doubts")
     reader.click("#store")
     stored = reader.find("#stored a")
     place = stored.get_attribute("href")
@@ -437,6 +438,8 @@ def test_over_time_goes_back_by_days_and_by_runs(reader, site):
     reader.login("ann")
     reader.open(f"?experiment-id={experiment}")
     reader.answered()
+    assert reader.js("document.querySelector('#store').disabled")  # who only reads knows it before
+    assert "takes the right to edit" in reader.text(".sheet")
     reader.click("#over_time summary")
     reader.until("document.querySelector('#over_time .body').textContent.includes('18 Nov')")
     reader.js("void (document.querySelector('#each').value = '5')")

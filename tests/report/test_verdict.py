@@ -16,6 +16,7 @@ from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report.blocks import CLAIMS, DECIDES, Beside, Figure, Table, Text, listed, plain
 from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.differences import describe_cliques
+from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.text import percent
 from mlflow_mleval.study import Excluded, Study
 
@@ -65,6 +66,14 @@ def test_a_control():
     assert texts(published(control="PCT", test="nemenyi"))[1].startswith(
         "Bonferroni–Dunn, critical"
     )
+
+
+def test_one_dataset_has_no_flows_no_fusion_and_no_random_weightings():
+    found = compare(study_of(3, 1), stability=50)
+    report = document(found, {})
+    assert "random weight" not in " ".join(texts(found))
+    assert "stability" not in [section.key for section in report.sections]
+    assert "PROMETHEE" not in report.about and "2 measures" in report.about
 
 
 def test_one_dataset_has_values_and_no_test():
@@ -246,7 +255,7 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     n_methods=st.integers(3, 6),
-    n_datasets=st.integers(1, 6),
+    n_datasets=st.integers(2, 6),
     seed=st.integers(0, 10_000),
     gap=st.sampled_from([0.0, 0.01]),
 )

@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from concurrent.futures import Future
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from urllib.parse import parse_qs
 
@@ -26,7 +26,7 @@ from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
 from mlflow_mleval.sentences import PROPOSED, Message
 from mlflow_mleval.server import desk
-from mlflow_mleval.server.answers import failure, files_of, form_of, repeats_of
+from mlflow_mleval.server.answers import failure, files_of, form_of, remedies, repeats_of
 from mlflow_mleval.server.desk import MOST_BYTES, Desk, Desks, Door, locked, server_folder
 from mlflow_mleval.server.members import (
     Caller,
@@ -46,7 +46,7 @@ from mlflow_mleval.server.page_selection import (
     parsed,
     rendered,
 )
-from mlflow_mleval.study import Study, Survey, Way
+from mlflow_mleval.study import Excluded, Study, Survey, Way
 
 
 def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
@@ -463,6 +463,20 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
     so = Way("so", "rank", Selection(method_by=["param:m"]))
     _, ways = told(UnclearError("unclear", [so]))
     assert ways["so"]["method-by"] == ["param:m"]
+
+
+def test_a_doubt_comes_with_what_removes_it():
+    rows = [{"dataset": d, "method": m, "f1": 0.5} for d in "de" for m in "ab"]
+    reasons = {"latency_ms": "no direction is known; declare …", "gain": "no direction is known"}
+    gone = [Excluded("measure", name, reason) for name, reason in reasons.items()]
+    study = replace(Study.from_frame(pd.DataFrame(rows)), excluded=tuple(gone))
+    (declared,) = remedies(study, "error")  # the name of the other suggests nothing
+    assert declared == (
+        "“latency_ms”: smaller is better ✓",
+        {"measures": ["f1", "latency_ms"], "minimize": ["latency_ms"]},
+    )
+    filled = [more for _, more in remedies(replace(study, filled=(("d", "a"),)), "worst")]
+    assert filled[1:] == [{"missing": "drop-datasets"}, {"missing": "drop-methods"}]
 
 
 def test_the_page_offers_a_file_for_every_format_of_a_report():

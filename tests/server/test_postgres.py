@@ -473,6 +473,7 @@ def test_the_page_answers_and_stores_in_a_browser(login, chrome):
         reader.click("#compare")
         reader.answered()
         assert "RF" in reader.text("#decision")
+        reader.click(".menu summary")
         reader.click("#store")
         address = reader.find("#stored a").get_attribute("href")
     finally:

@@ -484,7 +484,7 @@ def _stable(c: Comparison) -> list[Sentence]:
     """Under how many other choices the lead stays, and, counted apart, the least certain of the
     separations.
     """
-    if c.stability is None or c.on != FUSED or counts_wins(c):
+    if c.stability is None or c.on != FUSED or counts_wins(c) or len(c.study.datasets) == 1:
         return []
     lead = c.fusion.ranking.index[0]
     draws = c.stability.acceptability

@@ -234,8 +234,10 @@ def _agreement(c: Comparison) -> Table:
 
 
 def sensitivity_section(c: Comparison) -> Section | None:
-    """The fused ranking under other choices; nothing where that was not examined."""
-    if c.stability is None:
+    """The fused ranking under other choices; nothing where that was not examined, or of one
+    dataset, which is told in its own units.
+    """
+    if c.stability is None or len(c.study.datasets) == 1:
         return None
 
     def blocks() -> list[Any]:

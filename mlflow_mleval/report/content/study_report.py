@@ -231,7 +231,9 @@ def _about(c: Comparison) -> str:
     """How, in a line."""
     n = len(c.study.measures)
     policy = c.options["missing"]
-    fused = f"{count(n, 'measure')} fused by PROMETHEE II, {decision.choices(c.options, n)}"
+    fused = count(n, "measure")
+    if len(c.study.datasets) > 1:  # one is told in its own units
+        fused += f" fused by PROMETHEE II, {decision.choices(c.options, n)}"
     parts = [
         title_of(c),
         fused if c.on == FUSED else "",

@@ -98,9 +98,9 @@ function chooseAgain() {
   $("choose").scrollIntoView();
   $("search").focus();
 }
-function ways(list) {
+function ways(list, title = "What you can do") {
   const items = list.map(way => element("li", {}, element("a", {class: "way", href: `?${way.query}`}, capital(way.what))));
-  return element("div", {class: "ways"}, element("p", {class: "title"}, "What you can do"), element("ul", {}, ...items));
+  return element("div", {class: "ways"}, element("p", {class: "title"}, title), element("ul", {}, ...items));
 }
 function working(place) {
   const bar = element("progress", {"aria-label": "Progress"}), text = element("span", {}, "Asking the server …");
@@ -465,6 +465,7 @@ async function load(key) {
     await released(body, `section ${key}`);
     body.dataset.made = of.key + of.made;  // before the sliders in it start: they heed what is of the same answer
     put(body, html);
+    if (key === "doubts" && of.remedies.length) body.append(ways(of.remedies, "What removes them"));
     clickable(body);
   } catch (error) {
     if (!stopped(error)) body.replaceChildren(failed(error, () => load(key)));
@@ -477,18 +478,21 @@ async function load(key) {
 // ---- What can be done with it
 
 function actions(made) {
-  const address = new URL(`?${shown.query}`, location.href).href, link = button("Copy link", event => copy(address, "The link is", event.target));
-  const bar = element("div", {class: "actions"},
-    button("Copy as text", copyText), link, button("Store as run", store, {id: "store"}), downloads(),
-    made.command ? menu("Command", element("div", {}, element("pre", {tabindex: 0}, made.command),
-      button("Copy command", event => copy(made.command, "The command is", event.target)))) : null,
-    button("Print", print, {class: "phone-not"}), selection.has("weights") ? button("Weights by entropy again", () => {
-      const made = new URLSearchParams(selection);
-      made.delete("weights");
-      go(made);
-    }) : null, element("button", {type: "button", id: "news", class: "primary", hidden: true}), element("span", {id: "stored"}));
-  bar.querySelector("#news").addEventListener("click", () => compare(shown.made));
-  return bar;
+  const address = new URL(`?${shown.query}`, location.href).href, files = element("ul");
+  const stores = button("Store as run", store, {id: "store", disabled: Boolean(made.unwritable), title: made.unwritable || null});
+  const share = menu("Share", element("div", {},
+    element("p", {class: "buttons"}, button("Copy link", event => copy(address, "The link is", event.target)), button("Copy as text", copyText),
+      stores, button("Print", print)),
+    made.unwritable ? element("p", {class: "help"}, made.unwritable) : null,
+    made.command ? element("p", {class: "title"}, "Command") : null, made.command ? element("pre", {tabindex: 0}, made.command) : null,
+    made.command ? button("Copy command", event => copy(made.command, "The command is", event.target)) : null,
+    element("p", {class: "title"}, "Download"), files));
+  share.addEventListener("toggle", () => { if (share.open) listFiles(files); });
+  return element("div", {class: "actions"}, share, element("span", {id: "stored"}), selection.has("weights") ? button("Weights by entropy again", () => {
+    const made = new URLSearchParams(selection);
+    made.delete("weights");
+    go(made);
+  }) : null, button("", () => compare(shown.made), {id: "news", class: "primary", hidden: true}));
 }
 async function copyText({target}) {
   try {
@@ -497,21 +501,18 @@ async function copyText({target}) {
     if (!stopped(error)) $("state").replaceChildren(failed(error));
   }
 }
-function downloads() {  // what there is, listed when the menu is opened
-  const list = element("ul"), fold = menu("Download", list), {query} = shown;
-  fold.addEventListener("toggle", async () => {
-    if (!fold.open || list.dataset.asked) return;
-    list.dataset.asked = true;
-    try {
-      const names = await (await ask(`files?${query}`, {slot: "files", told: working(list)})).json();
-      list.replaceChildren(...names.map(name => element("li", {},
-        element("a", {href: `download?file=${encodeURIComponent(name)}&${query}`, download: name}, name))));
-    } catch (error) {
-      delete list.dataset.asked;
-      if (!stopped(error)) list.replaceChildren(failed(error));
-    }
-  });
-  return fold;
+async function listFiles(list) {  // what there is, asked when the menu is opened
+  const {query} = shown;
+  if (list.dataset.asked) return;
+  list.dataset.asked = true;
+  try {
+    const names = await (await ask(`files?${query}`, {slot: "files", told: working(list)})).json();
+    list.replaceChildren(...names.map(name => element("li", {},
+      element("a", {href: `download?file=${encodeURIComponent(name)}&${query}`, download: name}, name))));
+  } catch (error) {
+    delete list.dataset.asked;
+    if (!stopped(error)) list.replaceChildren(failed(error));
+  }
 }
 function menu(title, content) {
   const fold = element("details", {class: "menu"}, element("summary", {}, title), element("div", {class: "sheet"}, content));
@@ -536,6 +537,7 @@ async function store() {
   try {
     const response = await ask(`store?${shown.query}`, {slot: "store", method: "POST", headers: {"X-Mleval-Token": token}});
     const {run_id, address} = await response.json();
+    place.closest(".actions").querySelector(".menu").open = false;
     place.replaceChildren("Stored as ", element("a", {href: address}, `run ${run_id.slice(0, 8)}`), ".");
     tell("The report is stored as a run.");
   } catch (error) {
