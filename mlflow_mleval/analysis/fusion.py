@@ -28,7 +28,7 @@ from mlflow_mleval.analysis.ranks import components
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import AnyArray, Array
+from mlflow_mleval.validation import Array
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -156,18 +156,18 @@ def study_flows(
     s: Threshold = None,
 ) -> FlowsByMeasure:
     """Flows by each measure of a completed study, before any weights."""
-    values = study.values
-    methods = pd.Index(study.methods)
-    datasets = study.datasets
-    matrices = (
-        values.reindex(pd.MultiIndex.from_product([datasets, methods]))
-        .to_numpy()
-        .reshape(len(datasets), len(methods), -1)
-    )
-    for dataset, matrix in zip(datasets, matrices, strict=True):
-        if dataset == datasets[0] or not can_be_fused(matrix):
-            checked(pd.DataFrame(matrix, methods, values.columns))
-    return flows_by_measure(matrices, methods, values.columns, study.minimize, preference, p, q, s)
+    matrices = study_cells(study)
+    methods, measures = pd.Index(study.methods), study.values.columns
+    for i, matrix in enumerate(matrices):
+        if i == 0 or not can_be_fused(matrix):
+            checked(pd.DataFrame(matrix, methods, measures))
+    return flows_by_measure(matrices, methods, measures, study.minimize, preference, p, q, s)
+
+
+def study_cells(study: Study) -> Array:
+    """Datasets x methods x measures of a completed study."""
+    cells = study.values.reindex(pd.MultiIndex.from_product([study.datasets, study.methods]))
+    return cells.to_numpy().reshape(len(study.datasets), len(study.methods), -1)
 
 
 def mean_ranking(flows: WeighedFlows) -> pd.DataFrame:
@@ -230,11 +230,10 @@ class Redundancy:
     overlap: Correlation
     kept: list[str]
     dropped: pd.DataFrame
-    groups: list[list[str]]
 
     @property
     def correlation(self) -> pd.DataFrame:
-        """Measures x measures: mean absolute correlation, as `Correlation.matrix`."""
+        """Measures x measures: mean absolute correlation."""
         return self.overlap.matrix
 
     @property
@@ -269,50 +268,49 @@ class Redundancy:
         )
 
     @property
+    def groups(self) -> list[list[str]]:
+        """The connected components of `graph`, the largest first, in the order of the measures."""
+        joined = self.correlation.to_numpy() > self.max_correlation
+        part = components(joined & ~np.eye(len(joined), dtype=bool))
+        names = self.correlation.columns
+        return sorted((names[part == i].tolist() for i in np.unique(part)), key=len, reverse=True)
+
+    @property
     def graph(self) -> nx.Graph:
-        """Measures, joined where their correlation exceeds `max_correlation`."""
-        return correlation_graph(self.correlation, self.max_correlation)
+        """Measures, joined where they correlate by more than `max_correlation` (edge attribute
+        ``correlation``).
+        """
+        import networkx as nx  # takes a tenth of a second, and no ranking needs it
+
+        graph = nx.Graph()
+        graph.add_nodes_from(self.correlation)
+        for a, b in combinations(self.correlation, 2):
+            if (r := self.correlation.loc[a, b]) > self.max_correlation:
+                graph.add_edge(a, b, correlation=r)
+        return graph
 
 
-def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
-    """Correlate measures over methods on each dataset, average, then drop the sign. What is
-    constant counts as 0, as in Figure 3 of Eftimov & Kocev (2019)."""
-    if not matrices:
-        raise ValueError("`matrices` must hold a dataset, got none.")
-    measures = next(iter(matrices.values())).columns
-    n = len(measures)
-    total = np.zeros((n, n))
-    used = np.zeros(n, dtype=int)
-    constant = []
-    for dataset, matrix in matrices.items():
-        if not matrix.columns.equals(measures):
-            raise ValueError(
-                f"`matrices` must have the same measures everywhere, got others on {dataset}. "
-                "Select common ones."
-            )
-        values = matrix.to_numpy(dtype=float)
-        if len(values) < 3:
-            raise ValueError(
-                f"`matrices` must have at least three methods, got {len(values)} on {dataset}. "
-                "Add methods."
-            )
-        if empty := int(np.isnan(values).sum()):
-            raise ValueError(
-                f"`matrices` must be complete, got {empty} empty cells on {dataset}. Apply a "
-                "missing-value policy."
-            )
-        varies = np.ptp(values, axis=0) > NOISE * np.abs(values).max(axis=0)
-        constant += [(dataset, measure) for measure in measures[~varies]]
-        centred = np.where(varies, values - values.mean(axis=0), 0.0)
-        unit = centred / np.where(varies, np.sqrt((centred**2).sum(axis=0)), 1.0)
-        total += np.clip(unit.T @ unit, -1, 1)
-        used += varies
-    mean = np.abs(total) / len(matrices)
+def overlap_of(study: Study) -> Correlation:
+    """How the measures of a completed study of at least three methods correlate: over methods on
+    each dataset, averaged with their signs. What is constant on a dataset counts as 0 there, as in
+    Figure 3 of Eftimov & Kocev (2019).
+    """
+    values = study_cells(study)
+    if values.shape[1] < 3:
+        raise ValueError(
+            f"`study` must hold at least three methods, got {values.shape[1]}. Add methods."
+        )
+    measures = study.values.columns
+    varies = np.ptp(values, axis=1) > NOISE * np.abs(values).max(axis=1)
+    centred = np.where(varies[:, None], values - values.mean(axis=1, keepdims=True), 0.0)
+    unit = centred / np.where(varies, np.sqrt((centred**2).sum(axis=1)), 1.0)[:, None]
+    mean = np.abs(np.clip(unit.swapaxes(1, 2) @ unit, -1, 1).mean(axis=0))
     np.fill_diagonal(mean, 1.0)
+    at = zip(*np.nonzero(~varies), strict=True)
     return Correlation(
         pd.DataFrame(mean, measures, measures),
-        pd.Series(used, measures, name="n_datasets"),
-        tuple(constant),
+        pd.Series(varies.sum(axis=0), measures, name="n_datasets"),
+        tuple((study.datasets[i], measures[j]) for i, j in at),
     )
 
 
@@ -327,8 +325,12 @@ def by_chance(max_correlation: float, n_methods: int) -> float:
 def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:
     """Drop one measure of each pair correlated above the limit: ``findCorrelation(exact = TRUE)``
     of the R package caret (Kuhn 2008), as Eftimov & Kocev (2019) did. The kept, and the dropped as
-    rows."""
-    _check(corr, max_correlation)
+    rows.
+    """
+    if not 0 <= max_correlation <= 1:
+        raise ValueError(
+            f"`max_correlation` must be a correlation between 0 and 1, got {max_correlation!r}."
+        )
     names = corr.columns
     left = corr.abs().to_numpy(dtype=float)
     order = np.argsort(-left.mean(axis=0), kind="stable")
@@ -352,31 +354,13 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
     )
 
 
-def correlation_graph(corr: pd.DataFrame, max_correlation: float) -> nx.Graph:
-    """Measures as nodes, joined where they correlate by more (edge attribute ``correlation``)."""
-    import networkx as nx  # takes a tenth of a second, and no ranking needs it
-
-    graph = nx.from_pandas_adjacency(corr.abs().where(_joined(corr, max_correlation), 0.0))
-    for *_, edge in graph.edges(data=True):
-        edge["correlation"] = edge.pop("weight")
-    return graph
-
-
-def groups(corr: pd.DataFrame, max_correlation: float) -> list[list[str]]:
-    """The connected components of the correlation graph, the largest first."""
-    part = components(_joined(corr, max_correlation))
-    return sorted(
-        (corr.columns[part == i].tolist() for i in np.unique(part)), key=len, reverse=True
-    )
-
-
 def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, Fusion]:
     """How the ranking moves when only the measures `kept` stay (Eftimov & Kocev 2019, Tables 4 to
-    6), and the Fusion of them."""
+    6), and the Fusion of them.
+    """
     without = fusion.refit(fusion.study.select(list(kept)))
-    full = fusion.ranking[["mean_rank", "rank"]]
-    fewer = without.ranking[["mean_rank", "rank"]]
-    ranking = full.join(fewer.add_suffix("_without"))
+    columns = ["mean_rank", "rank"]
+    ranking = fusion.ranking[columns].join(without.ranking[columns].add_suffix("_without"))
     ranking["mean_change"] = (fusion.ranks - without.ranks).abs().mean()
     return ranking, without
 
@@ -398,28 +382,6 @@ def redundancy(
     (['f1'], [['f1', 'recall']], [0.0, 0.0, 0.0])
     """  # noqa: E501
     overlap = overlap or overlap_of(fusion.study)
-    needed, dropped = redundancy_filter(overlap.matrix, max_correlation)
-    alike = groups(overlap.matrix, max_correlation)
-    return Redundancy(max_correlation, fusion, overlap, needed, dropped, alike)
-
-
-def overlap_of(study: Study) -> Correlation:
-    """How the measures of a completed study correlate."""
-    return correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
-
-
-def _joined(corr: pd.DataFrame, max_correlation: float) -> AnyArray:
-    """Which two measures correlate by more than `max_correlation`."""
-    _check(corr, max_correlation)
-    return (corr.abs().to_numpy() > max_correlation) & ~np.eye(len(corr), dtype=bool)
-
-
-def _check(corr: pd.DataFrame, max_correlation: float) -> None:
-    if not 0 <= max_correlation <= 1:
-        raise ValueError(
-            f"`max_correlation` must be a correlation between 0 and 1, got {max_correlation!r}."
-        )
-    if empty := int(corr.isna().to_numpy().sum()):
-        raise ValueError(
-            f"`corr` must have no empty cell, got {empty}. Count undefined correlations as 0."
-        )
+    return Redundancy(
+        max_correlation, fusion, overlap, *redundancy_filter(overlap.matrix, max_correlation)
+    )

@@ -327,17 +327,6 @@ class PrometheeResult:
         words = np.select([by_plus * by_minus < 0, total > 0, total < 0], ["R", "P", "-"], "I")
         return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
 
-    def incomparable(self) -> tuple[Places, Places]:
-        """Places (a, b), a < b, of the pairs that PROMETHEE I leaves open; no table of pairs."""
-        plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
-        open_pairs = []
-        for i in range(len(plus)):
-            signs = _sign(plus[i] - plus[i + 1 :]) * _sign(minus[i + 1 :] - minus[i])
-            open_pairs.append(i + 1 + np.flatnonzero(signs < 0))
-        return np.repeat(np.arange(len(plus)), [len(row) for row in open_pairs]), np.concatenate(
-            open_pairs
-        )
-
     def gaia(self) -> Gaia:
         """Coordinates in the GAIA plane (Mareschal & Brans 1988)."""
         flows = self.unicriterion.to_numpy()
@@ -833,6 +822,13 @@ def _warnings(
             "for the differences."
         )
     return tuple(warned)
+
+
+def left_open(plus: Array, minus: Array) -> tuple[Places, Places]:
+    """Places (a, b), a < b, of the pairs that PROMETHEE I leaves open ("R" in `partial_order`)."""
+    signs = _sign(plus[:, None] - plus) * _sign(minus - minus[:, None])
+    first, second = np.nonzero(np.triu(signs < 0, 1))
+    return first, second
 
 
 def _sign(difference: Array) -> Array:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from places import GOLDEN, STUDY
 
 from mlflow_mleval.analysis.fusion import (
-    correlation,
-    correlation_graph,
+    Correlation,
+    Redundancy,
     fuse,
-    groups,
+    overlap_of,
     ranking_without,
     redundancy,
     redundancy_filter,
@@ -135,29 +135,25 @@ def test_the_published_tests_of_the_fused_ranking(study, preference):
 def test_correlation_is_the_mean_of_signed_correlations():
     rng = np.random.default_rng(0)
     matrices = {d: pd.DataFrame(rng.random((6, 4)), columns=list("abcd")) for d in "xyz"}
+
+    def correlated():
+        long = pd.concat(matrices, names=["dataset", "method"]).reset_index()
+        return overlap_of(Study.from_frame(long, maximize=list("abcd")))
+
     expected = np.abs(sum(np.corrcoef(m.to_numpy(), rowvar=False) for m in matrices.values()) / 3)
-    assert np.allclose(correlation(matrices).matrix, expected)
+    assert np.allclose(correlated().matrix, expected)
     # a constant column counts as 0 there, float noise included
     matrices["y"]["d"] = 0.1 + 0.2
     matrices["y"].loc[0, "d"] = 0.3
-    found = correlation(matrices)
+    found = correlated()
     assert found.constant == (("y", "d"),) and found.n_datasets.tolist() == [3, 3, 3, 2]
     alone = [np.corrcoef(matrices[d]["a"], matrices[d]["d"])[0, 1] for d in "xz"]
     assert found.matrix.loc["a", "d"] == pytest.approx(abs(sum(alone)) / 3)
-
-
-def test_matrices_that_have_no_correlation_are_refused():
-    good = pd.DataFrame({"a": [1.0, 2, 3], "b": [2.0, 1, 3]})
-    with pytest.raises(ValueError, match="at least three methods, got 2 on y"):
-        correlation({"x": good, "y": good[:2]})
-    with pytest.raises(ValueError, match="1 empty cells on x"):
-        correlation({"x": good.mask(good == 3).fillna({"a": 0})})
-    with pytest.raises(ValueError, match="same measures everywhere, got others on y"):
-        correlation({"x": good, "y": good.rename(columns={"a": "c"})})
+    matrices = {d: m[:2] for d, m in matrices.items()}
+    with pytest.raises(ValueError, match="at least three methods, got 2"):
+        correlated()
     with pytest.raises(ValueError, match="`max_correlation`"):
-        redundancy_filter(good.corr(), 80)
-    with pytest.raises(ValueError, match="`corr` must have no empty cell, got 3"):
-        redundancy_filter(good.assign(a=1.0).corr(), 0.8)
+        redundancy_filter(found.matrix, 80)
 
 
 @st.composite
@@ -180,14 +176,13 @@ def test_the_filter_leaves_no_pair_above_the_threshold_and_drops_none_below(corr
     for row in dropped.itertuples():
         assert row.correlation > threshold
         assert row.correlation == pytest.approx(corr.loc[row.measure, row.because_of])
-    graph = correlation_graph(corr, threshold)
+    found = Redundancy(threshold, None, Correlation(corr, None, ()), kept, dropped)
+    graph = found.graph
     assert set(graph.edges) == {
         (a, b) for a, b in combinations(corr, 2) if corr.loc[a, b] > threshold
     }
-    assert sorted(map(sorted, groups(corr, threshold))) == sorted(
-        map(sorted, nx.connected_components(graph))
-    )
-    isolated = [part[0] for part in groups(corr, threshold) if len(part) == 1]
+    assert sorted(map(sorted, found.groups)) == sorted(map(sorted, nx.connected_components(graph)))
+    isolated = [part[0] for part in found.groups if len(part) == 1]
     assert set(isolated) <= set(kept)
 
 

@@ -265,13 +265,12 @@ def test_hostile_names_in_csv_are_text_in_one_cell_each():
     assert methods == {escape.csv_cell(name) for name in NASTY}
 
 
-def test_every_dataset_has_its_flows_by_measure_and_gaia_plane():
+def test_every_dataset_has_its_flows_by_measure():
     frame = pd.DataFrame(
         {"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.5, 0.6, 0.9]}
     )
     found = as_dict(compare(fuse(Study.from_frame(frame), weights="equal")))["promethee"]["d"]
     assert found["unicriterion"]["a"]["f1"] == pytest.approx((0.3 + 0.4) / 0.4 / 2)
-    assert set(found["gaia"]) == {"methods", "measures", "axis", "explained"}
     assert found["thresholds"]["f1"]["p"] == pytest.approx(0.4)
     assert (
         found["unicriterion"]["a"]["recall"] == pytest.approx(-0.625)

@@ -43,7 +43,6 @@ MOST = 100
 _TABLES = (
     "promethee.DATASET.unicriterion",
     "promethee.DATASET.incomparable",
-    "promethee.DATASET.gaia.methods",
     "stability.acceptability.shares",
     "stability.leave_one_out.ranks",
     "stability.leave_one_out.reversals",

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.promethee import PrometheeResult
+from mlflow_mleval.analysis.promethee import WeighedFlows, left_open
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
@@ -401,9 +401,15 @@ def _on_each_dataset(c: Comparison) -> Table:
 
 
 def data(c: Comparison) -> Data:
-    by_dataset = c.by_dataset.groupby("dataset", sort=False)[["method", "rank", *FLOWS]]
-    flows = {d: partial(_promethee, found, best(c)) for d, found in c.fusion.results.items()}
-    return {"ranking": c.ranking, "datasets": dict(iter(by_dataset)), "promethee": flows}
+    rows = c.by_dataset[["method", "rank", *FLOWS]].to_dict("records")
+    flows = c.fusion.flows
+    m = len(flows.by_measure.methods)
+    names = c.ranks.index
+    return {
+        "ranking": c.ranking,
+        "datasets": {d: rows[i * m : (i + 1) * m] for i, d in enumerate(names)},
+        "promethee": {d: partial(_promethee, flows, i, best(c)) for i, d in enumerate(names)},
+    }
 
 
 def frames(c: Comparison) -> Frames:
@@ -587,21 +593,21 @@ def _as_shown(
     return intervals, f"{title}, as a share of its range"
 
 
-def _promethee(result: PrometheeResult, methods: pd.Index) -> Data:
-    """Of a dataset: flows by measure of these methods, thresholds, their pairs that PROMETHEE I
-    leaves open, and the GAIA plane; made when it is asked for, for together they may be larger than
-    all else.
+def _promethee(flows: WeighedFlows, i: int, methods: pd.Index) -> Data:
+    """Of one dataset: flows by measure of these methods, thresholds, and their pairs that PROMETHEE
+    I leaves open; made when it is asked for, for together they may be larger than all else.
     """
-    gaia = result.gaia()
-    kept = result.flows[result.flows.index.isin(methods)]
-    a, b = replace(result, flows=kept).incomparable()
+    by = flows.by_measure
+    kept = np.flatnonzero(by.methods.isin(methods))
+    names = by.methods[kept]
+    net = (by.up[i] - by.down[i]).T[kept].tolist()
+    limits = zip(by.functions, by.limits[:, i].T.tolist(), strict=True)
+    thresholds = [{"preference": f.name, **dict(zip("qps", at, strict=True))} for f, at in limits]
+    a, b = left_open(flows.plus[i, kept], flows.minus[i, kept])
     return {
-        "unicriterion": result.unicriterion.loc[kept.index].to_dict(orient="index"),
-        "thresholds": result.thresholds.to_dict(orient="index"),
-        "incomparable": list(zip(kept.index[a], kept.index[b], strict=True)),
-        "gaia": {
-            "methods": gaia.methods.loc[kept.index].to_dict(orient="index"),
-            "measures": gaia.measures.to_dict(orient="index"),
-            **doc.named(gaia, "axis", "explained"),
+        "unicriterion": {
+            m: dict(zip(by.measures, x, strict=True)) for m, x in zip(names, net, strict=True)
         },
+        "thresholds": dict(zip(by.measures, thresholds, strict=True)),
+        "incomparable": list(zip(names[a], names[b], strict=True)),
     }
