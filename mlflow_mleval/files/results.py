@@ -97,6 +97,11 @@ _WRITTEN = re.compile(
 )
 #: What a column or row of a leaderboard is called that is the mean of the others.
 _MEANS = re.compile(r"(the )?(avg|average|mean|overall|macro[ -]avg)\.?( score)?\W*", re.IGNORECASE)
+#: What a column of methods is called, and how columns begin that say what a model is.
+_METHODS = ("method", "model")
+_OF_MODELS = re.compile(
+    r"#?\s?param|hub |co.? cost|size\b|available on|flagged|moe$", re.IGNORECASE
+)
 
 
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
@@ -269,7 +274,7 @@ def tidy(table: Cells) -> pd.DataFrame:
     _check_header(table)
     table.stop_if_problems()
     if is_leaderboard(table):
-        table = _without_means(table)
+        table = _with_datasets_alone(table)
         header = table.header
     if not table.rows:
         raise ImportFileError(f"{table.name} has a header but no rows.")
@@ -319,59 +324,58 @@ def _values(table: Cells, repeated: str | None) -> Iterator[_Value]:
 
 def is_leaderboard(table: Cells) -> bool:
     """Whether the rows are methods and the columns datasets: no column says what a value is of, and
-    all but the one of the methods hold numbers.
+    most hold numbers, or one is called a mean.
     """
     told = {"dataset", *SEEDS, "fold", INSTANCE, "measure", "value", *MEASURES}
     at = _methods_at(table)
     others = [i for i, _ in enumerate(table.header) if i != at]
     if not others or not told.isdisjoint(table.header):
         return False
-    if "method" not in table.header and all(_is_number(row[at]) for _, row in table.rows):
+    if table.header[at].lower() not in _METHODS and all(_is_number(r[at]) for _, r in table.rows):
         return False
     cells = [_plain(row[i]) for _, row in table.rows for i in others if not _is_empty(row[i])]
-    return 2 * sum(map(_is_number, cells)) > len(cells)
+    enough = 2 * sum(map(_is_number, cells)) > len(cells)
+    return enough or any(_MEANS.fullmatch(table.header[i]) for i in others)
 
 
 def _methods_at(table: Cells) -> int:
-    """Where a leaderboard names its methods: the column method, else the first."""
-    return table.header.index("method") if "method" in table.header else 0
+    """Where a leaderboard names its methods: the column method or model, else the first."""
+    named = (i for i, column in enumerate(table.header) if column.lower() in _METHODS)
+    return next(named, 0)
 
 
-def _without_means(table: Cells) -> Cells:
-    """The leaderboard without the columns and rows that are means of the others, by their names and
-    values.
+def _with_datasets_alone(table: Cells) -> Cells:
+    """The leaderboard without columns of text, and without columns and rows that are called means,
+    what a model is, or the raw values of others; `notes` names them.
     """
     at = _methods_at(table)
-    rows = [[_plain(cell) for i, cell in enumerate(cells) if i != at] for _, cells in table.rows]
-    named = [i for i, c in enumerate(table.header) if i != at and _MEANS.fullmatch(c)]
-    held = pd.DataFrame(rows).apply(pd.to_numeric, errors="coerce").to_numpy(float)
-    bottom = [i for i, (_, row) in enumerate(table.rows) if _MEANS.fullmatch(str(row[at]).strip())]
-    right = [i - (i > at) for i in named]
-    inside = np.delete(np.delete(held, bottom, axis=0), right, axis=1)
-    columns = [i for i, j in zip(named, right, strict=True) if _is_mean(inside, held[:, j], bottom)]
-    means = [i for i in bottom if _is_mean(inside.T, held[i], right)]
-    if not (columns or means):
+    notes: dict[str, list[str]] = {}
+    kept = [at]
+    raw = {f"{column} Raw" for column in table.header}
+    for i, column in enumerate(table.header):
+        cells = [_plain(row[i]) for _, row in table.rows if not _is_empty(row[i])]
+        if i == at:
+            continue
+        if _MEANS.fullmatch(column):
+            why = "it is called the mean of the others"
+        elif cells and not any(map(_is_number, cells)) and len(table.rows) > 1:
+            why = "it holds no number"
+        elif _OF_MODELS.match(column) or column in raw:
+            why = "it is no result, or one that is there already"
+        else:
+            kept.append(i)
+            continue
+        notes.setdefault(f"Left out of the leaderboard, for {why}", []).append(column)
+    if len(kept) == 1:
         return table
-    left = [table.header[i] for i in columns] + [str(table.rows[i][1][at]) for i in means]
-    header = [c for i, c in enumerate(table.header) if i not in columns]
-    kept: list[tuple[str, Sequence[object]]] = [
-        (row, [cell for j, cell in enumerate(cells) if j not in columns])
-        for i, (row, cells) in enumerate(table.rows)
-        if i not in means
-    ]
-    notes = {"Left out of the leaderboard, for it is the mean of the others": left}
-    return Cells(table.name, header, kept, table.problems, notes)
-
-
-def _is_mean(others: np.ndarray, column: np.ndarray, beside: Sequence[int]) -> bool:
-    """Whether a column is the mean of others, within rounding; cells `beside` are other means."""
-    own = np.delete(column, beside)
-    there = ~np.isnan(own) & ~np.isnan(others).any(axis=1)
-    if not there.any() or others.shape[1] < 2:
-        return False
-    means = others[there].mean(axis=1)
-    rounding = 0.006 if np.abs(means).max() <= 1.5 else 0.06
-    return bool((np.abs(own[there] - means) <= rounding).all())
+    rows: list[tuple[str, Sequence[object]]] = []
+    for row, cells in table.rows:
+        if _MEANS.fullmatch(name := str(cells[at]).strip()) and len(table.rows) > 2:
+            why = "Left out of the leaderboard, for it is called the mean of the others"
+            notes.setdefault(why, []).append(name)
+        else:
+            rows.append((row, [cells[i] for i in kept]))
+    return Cells(table.name, [table.header[i] for i in kept], rows, table.problems, notes)
 
 
 def _of_leaderboard(table: Cells) -> Iterator[_Value]:

@@ -98,10 +98,20 @@ def test_a_leaderboard_as_people_write_it_is_read_without_its_means(nowhere):
     assert (study.methods, study.datasets) == (["svm", "rf", "nb"], ["iris", "wine"])
     assert study.values["value"].dropna().tolist() == pytest.approx([0.9, 0.8, 0.8, 0.7, 0.7])
     said = " ".join(study.notes)
-    assert "mean of the others: Avg, Average." in said and "as shares: iris, wine." in said
+    assert (
+        "called the mean of the others: Avg, Average." in said and "as shares: iris, wine." in said
+    )
     assert "spread is not read: iris." in said
-    kept = BOARD.assign(mean=[0.1, 0.2, 0.3])  # called so, and it is none
-    assert "mean" in mleval.load_study(kept, maximize=["value"]).datasets
+
+
+def test_a_leaderboard_of_models_keeps_its_datasets_alone(nowhere):
+    Path("board.csv").write_text(
+        "eval_name,Precision,Model,Average ⬆️,Hub ❤️,#Params (B),IFEval Raw,IFEval,BBH Raw,BBH\n"
+        "x,bf16,a,40.5,3,7,0.41,41,0.4,40\ny,bf16,b,50,1,8,0.5,50,0.5,50\n"
+    )
+    study = mleval.load_study("board.csv", maximize=["value"])
+    assert (study.methods, study.datasets) == (["a", "b"], ["IFEval", "BBH"])
+    assert "holds no number: eval_name, Precision." in " ".join(study.notes)
 
 
 def test_a_study_is_made_of_a_frame_of_any_of_the_three_shapes():
