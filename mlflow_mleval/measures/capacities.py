@@ -60,12 +60,9 @@ class Capacity:
     """  # noqa: E501
 
     n_labels: int
-    #: mu of the set in each row of members N x K, given the relevant labels of the same shape.
-    _measure: Callable[[Bools, Bools], Array] = field(repr=False)
-    #: mu of the labels order[n, i:] of every row n and i, shape (N, K), where that is quicker.
-    _along: Callable[[Places, Bools], Array] | None = field(default=None, repr=False)
-    #: The losses of errors, where they follow without chains of sets.
-    _direct: Callable[[Array, Bools], Array] | None = field(default=None, repr=False)
+    #: mu of the labels order[n, i:] of every row n and i = 0..K, shape (N, K + 1), given the
+    #: relevant labels.
+    _chains: Callable[[Places, Bools], Array] = field(repr=False)
 
     @classmethod
     def from_function(
@@ -83,28 +80,27 @@ class Capacity:
             as its second argument.
         """
         n_labels = label_count(n_labels)
+        if not relevance and n_labels <= MOST_TABULATED:
+            sets = (frozenset(_labels(mask)) for mask in range(1 << n_labels))
+            return _tabulated(np.array([function(labels) for labels in sets], float))._checked()
 
-        def measure(members: Bools, relevant: Bools) -> Array:
-            # each different set, and set of relevant labels, is asked for once
-            asked = np.hstack([members, relevant]) if relevance else members
-            different, places = np.unique(np.packbits(asked, axis=1), axis=0, return_inverse=True)
-            bits = np.unpackbits(different, axis=1, count=asked.shape[1])
-            answers = [
-                function(*(frozenset(np.flatnonzero(part).tolist()) for part in row))
-                for row in bits.reshape(len(different), -1, n_labels)
-            ]
-            return np.array(answers, dtype=float)[places.ravel()]
+        def chains(order: Places, relevant: Bools) -> Array:
+            answers = np.empty((len(order), n_labels + 1))
+            asked: dict[tuple[frozenset[int], ...], float] = {}  # each different one once
+            for n, labels in enumerate(order.tolist()):
+                own = (frozenset(np.flatnonzero(relevant[n]).tolist()),) if relevance else ()
+                for i in range(n_labels + 1):
+                    key = (frozenset(labels[i:]), *own)
+                    if key not in asked:
+                        asked[key] = function(*key)
+                    answers[n, i] = asked[key]
+            return answers
 
-        asked = cls(n_labels, measure)._checked()
-        return asked if relevance or n_labels > MOST_TABULATED else _tabulated(asked.values())
+        return cls(n_labels, chains)._checked()
 
     @classmethod
     def from_mobius(
-        cls,
-        masses: Mapping[Iterable[int], float] | ArrayLike,
-        n_labels: int,
-        *,
-        emphasis: Callable[[int, int], float] | None = None,
+        cls, masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int
     ) -> Capacity:
         """A capacity given by its Möbius transform m: mu(A) is the sum of m(T) over the subsets T
         of A (eq. 10).
@@ -113,11 +109,6 @@ class Capacity:
         ----------
         masses : mapping from sets of label numbers to float, or array of shape (2**K,) by bitmask
             Sets that are missing have mass 0.
-        emphasis : callable, optional
-            ``emphasis(r, t)``, positive: by what factor the mass of a set of t labels grows if r of
-            them are relevant; masses are then divided by their new sum. More weight on sets with
-            relevant labels is the paper's proposed extension (section 4.3). Takes masses that are
-            not negative.
 
         Raises
         ------
@@ -125,40 +116,34 @@ class Capacity:
             Unknown labels, masses that do not sum to 1, a capacity that is not monotone; the sets
             are named.
 
-        >>> pairs = Capacity.from_mobius({(0, 1): 0.5, (1, 2): 0.5}, 3, emphasis=lambda r, t: 1 + r)
-        >>> pairs({0, 1}), pairs({0, 1}, relevant={0})
-        (0.5, 0.6666666666666666)
+        >>> pairs = Capacity.from_mobius({(0, 1): 0.5, (1, 2): 0.5}, 3)
+        >>> pairs({0, 1}), pairs({0, 2})
+        (0.5, 0.0)
         """
         n_labels = label_count(n_labels)
         terms = _terms(masses, n_labels)
-        negative = any(not mass >= 0 for _, mass in terms)
-        if emphasis is None and n_labels <= MOST_TABULATED:
+        if n_labels <= MOST_TABULATED:
             values = np.zeros(1 << n_labels)
             for labels, mass in terms:
                 values[sum(1 << i for i in labels)] += mass
             for bit in _bits(values):
                 bit[:, 1] += bit[:, 0]
             return _tabulated(values)._checked()
-        _check_masses(terms, emphasis is not None)
-        factors = [_factors(emphasis, len(labels)) for labels, _ in terms]
+        total = sum(mass for _, mass in terms)
+        if not abs(total - 1) <= _TOLERANCE or any(not labels for labels, _ in terms):
+            raise ValueError(
+                f"`masses` must sum to 1, with none on the empty set, got {total}. Divide them "
+                "by their sum."
+            )
 
-        def integral(relevant: Bools, part: Callable[[list[int]], AnyArray]) -> Array:
-            total = np.zeros(len(relevant))
-            norm = np.zeros(len(relevant))
-            for (labels, mass), factor in zip(terms, factors, strict=True):
-                mine = mass * factor[relevant[:, list(labels)].sum(axis=1)]
-                total += mine * part(list(labels))
-                norm += mine
-            return total / norm
+        def chains(order: Places, relevant: Bools) -> Array:
+            rank = np.argsort(order, axis=1)
+            gained = np.zeros((len(order), n_labels + 1))
+            for labels, mass in terms:  # a set is part of order[n, i:] up to its first label
+                gained[np.arange(len(order)), rank[:, labels].min(axis=1)] += mass
+            return np.cumsum(gained[:, ::-1], axis=1)[:, ::-1]
 
-        def measure(members: Bools, relevant: Bools) -> Array:
-            return integral(relevant, lambda labels: np.asarray(members[:, labels].all(axis=1)))
-
-        def direct(errors: Array, relevant: Bools) -> Array:
-            return integral(relevant, lambda labels: errors[:, labels].max(axis=1))  # eq. 13
-
-        # with negative masses along chains, which are checked for monotonicity
-        return cls(n_labels, measure, None, None if negative else direct)
+        return cls(n_labels, chains)
 
     @classmethod
     def counting(cls, v: Callable[[float], float] | ArrayLike, n_labels: int) -> Capacity:
@@ -274,7 +259,12 @@ class Capacity:
                     f"{unknown[:5]}."
                 )
             row[0, chosen] = True
-        return float(self._measure(*sets)[0])
+        return float(self._of_sets(*sets)[0])
+
+    def _of_sets(self, members: Bools, relevant: Bools) -> Array:
+        """mu of the set in each row of members N x K."""
+        chains = self._chains(np.argsort(members, axis=1, kind="stable"), relevant)
+        return chains[np.arange(len(members)), self.n_labels - members.sum(axis=1)]
 
     def values(self, relevant: Iterable[int] = ()) -> Array:
         """mu of every set by bitmask, shape (2**K,), for at most 16 labels."""
@@ -284,7 +274,7 @@ class Capacity:
             )
         sets = (np.arange(1 << self.n_labels)[:, None] >> np.arange(self.n_labels) & 1).astype(bool)
         instance = np.isin(np.arange(self.n_labels), list(relevant))
-        return self._measure(sets, np.broadcast_to(instance, sets.shape))
+        return self._of_sets(sets, np.broadcast_to(instance, sets.shape))
 
     def mobius(self, relevant: Iterable[int] = ()) -> Array:
         """Möbius transform by bitmask, shape (2**K,), for at most 16 labels: the mass that is a
@@ -302,29 +292,16 @@ class Capacity:
         With the errors sorted, e_(1) the largest, and A_(i) the labels whose error is the i-th
         largest or smaller, it is the sum of e_(i) (mu(A_(i)) - mu(A_(i+1))).
         """
-        if self._direct is not None:
-            return self._direct(errors, relevant)
         order = np.argsort(-errors, axis=1)
-        chain = np.zeros((len(errors), self.n_labels + 1))
-        chain[:, :-1] = self._chain(order, relevant)
+        chain = self._chains(order, relevant)
         steps = chain[:, :-1] - chain[:, 1:]
-        if len(off := np.flatnonzero(~(abs(chain[:, 0] - 1) <= _TOLERANCE))):
-            _check_ends(0.0, chain[off[0], 0])
+        for n in np.flatnonzero(~(abs(chain[:, 0] - 1) <= _TOLERANCE)):
+            _check_ends(0.0, chain[n, 0])
         falls = np.argwhere(~(steps >= -_TOLERANCE))
         _check_steps(
             [(order[n, i + 1 :], chain[n, i + 1], order[n, i:], chain[n, i]) for n, i in falls]
         )
         return np.sum(np.take_along_axis(errors, order, axis=1) * steps, axis=1)
-
-    def _chain(self, order: Places, relevant: Bools) -> Array:
-        """mu of the labels order[n, i:] for every row n and i, shape (N, K)."""
-        if self._along is not None:
-            return self._along(order, relevant)
-        rank = np.argsort(order, axis=1)
-        chain = np.empty(order.shape)
-        for i in range(self.n_labels):
-            chain[:, i] = self._measure(rank >= i, relevant)
-        return chain
 
     def _checked(self) -> Capacity:
         """Itself, after a look at every set if there are few labels, else at none and all of
@@ -348,10 +325,10 @@ class Capacity:
 
 def _terms(
     masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int
-) -> list[tuple[tuple[int, ...], float]]:
+) -> list[tuple[list[int], float]]:
     """Sets of labels with their masses, where these are not 0."""
     if isinstance(masses, Mapping):
-        pairs = [(tuple(sorted(set(labels))), float(mass)) for labels, mass in masses.items()]
+        pairs = [(sorted(set(labels)), float(mass)) for labels, mass in masses.items()]
     else:
         by_mask = np.asarray(masses, dtype=float)
         if n_labels > MOST_TABULATED or by_mask.shape != (1 << n_labels,):
@@ -359,7 +336,7 @@ def _terms(
                 "`masses` must be a mapping, or an array of 2**n_labels masses for at most "
                 f"{MOST_TABULATED} labels, got shape {by_mask.shape} for {n_labels} labels."
             )
-        pairs = [(tuple(_labels(int(m))), float(by_mask[m])) for m in np.flatnonzero(by_mask)]
+        pairs = [(_labels(int(m)), float(by_mask[m])) for m in np.flatnonzero(by_mask)]
     terms = [(labels, mass) for labels, mass in pairs if mass != 0]
     numbers = {i for labels, _ in terms for i in labels}
     if unknown := sorted((i for i in numbers if i not in range(n_labels)), key=str):
@@ -367,36 +344,6 @@ def _terms(
             f"`masses` must be of sets of labels 0..{n_labels - 1}, got labels {unknown[:5]}."
         )
     return terms
-
-
-def _check_masses(terms: list[tuple[tuple[int, ...], float]], emphasised: bool) -> None:
-    """Raise a ValueError about masses that are negative where they are emphasised, or do not sum
-    to 1.
-    """
-    negative = [_set(labels) for labels, mass in terms if not mass >= 0]
-    if emphasised and negative:
-        raise ValueError(
-            "`masses` must not be negative with `emphasis`, got negative ones for "
-            f"{', '.join(negative[:_NAMED])} ({len(negative)} such sets)."
-        )
-    total = sum(mass for _, mass in terms)
-    if not abs(total - 1) <= _TOLERANCE or any(not labels for labels, _ in terms):
-        raise ValueError(
-            f"`masses` must sum to 1, with none on the empty set, got {total}. Divide them "
-            "by their sum."
-        )
-
-
-def _factors(emphasis: Callable[[int, int], float] | None, size: int) -> Array:
-    """By what a set of this size counts more if 0, 1, … of its labels are relevant."""
-    if emphasis is None:
-        return np.ones(size + 1)
-    factors = np.array([emphasis(relevant, size) for relevant in range(size + 1)])
-    if not np.all((factors > 0) & np.isfinite(factors)):
-        raise ValueError(
-            f"`emphasis` must be positive and finite, got {factors.tolist()} for sets of {size}."
-        )
-    return factors
 
 
 def choquet_loss(
@@ -439,28 +386,18 @@ def choquet_loss(
 
 
 def _of_sums(
-    weights: AnyArray,
-    value: Callable[[AnyArray, AnyArray], Array],
-    relevant_weight: float = 1,
-    direct: Callable[[Array, Bools], Array] | None = None,
+    weights: AnyArray, value: Callable[[AnyArray, AnyArray], Array], relevant_weight: float = 1
 ) -> Capacity:
     """The capacity whose value follows from the sum of the weights of the labels in a set, and of
     all labels; those of relevant labels are this many times as large.
     """
 
-    def each(relevant: Bools) -> AnyArray:
-        return weights * np.where(relevant, relevant_weight, 1)
-
-    def measure(members: Bools, relevant: Bools) -> Array:
-        own = each(relevant)
-        return value((members * own).sum(axis=1), own.sum(axis=1))
-
-    def along(order: Places, relevant: Bools) -> Array:
-        own = np.take_along_axis(each(relevant), order, axis=1)
-        below = np.cumsum(own[:, ::-1], axis=1)[:, ::-1]
+    def chains(order: Places, relevant: Bools) -> Array:
+        own = np.take_along_axis(weights * np.where(relevant, relevant_weight, 1), order, axis=1)
+        below = np.pad(np.cumsum(own[:, ::-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
         return value(below, below[:, :1])
 
-    return Capacity(len(weights), measure, along, direct)
+    return Capacity(len(weights), chains)
 
 
 def _tabulated(values: Array) -> Capacity:
@@ -472,11 +409,7 @@ def _tabulated(values: Array) -> Capacity:
 def _counting(weights: Array) -> Capacity:
     """v(|A|/K), given as OWA weights, the weight of the largest error first."""
     by_size = np.append(0.0, np.cumsum(weights[::-1]))
-    return _of_sums(
-        np.ones(len(weights), np.int64),
-        lambda size, _: by_size[size],
-        direct=lambda errors, _: np.sort(errors, axis=1) @ weights[::-1],
-    )
+    return _of_sums(np.ones(len(weights), np.int64), lambda size, _: by_size[size])
 
 
 # ---- sets ----------------------------------------------------------------------------------------

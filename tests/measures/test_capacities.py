@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from mlflow_mleval.measures.capacities import Capacity, choquet_loss
-from mlflow_mleval.measures.owa import binomial_loss, owa_loss, polynomial_loss
+from mlflow_mleval.measures.owa import binomial_loss, polynomial_loss
 
 
 def subsets(n_labels):
@@ -132,15 +132,6 @@ def test_counting_capacities_are_the_owa_losses(n_labels):
         assert choquet_loss(truth, score, capacity) == pytest.approx(expected, abs=1e-12)
 
 
-def test_counting_values_and_owa_weights_say_the_same():
-    truth, score = random_pair(25, 4)
-    v = np.array([0, 0.1, 0.4, 0.9, 1])
-    weights = [v[4 - i + 1] - v[4 - i] for i in range(1, 5)]
-    assert choquet_loss(truth, score, Capacity.counting(v, 4)) == pytest.approx(
-        owa_loss(truth, score, weights), abs=1e-15
-    )
-
-
 def test_binomial_mass_lies_on_the_sets_of_k_labels():
     masses = Capacity.binomial(5, 3).mobius()
     expected = [0.1 if bin(mask).count("1") == 3 else 0 for mask in range(32)]
@@ -166,15 +157,6 @@ def test_functions_and_masses_of_many_labels(n_labels):
         choquet_loss(truth, score, neighbours, per_instance=True), largest, atol=1e-12
     )
     assert neighbours({3, 4, 5, 9}) == pytest.approx(2 / (n_labels - 1))
-
-
-def test_functions_of_many_labels():
-    truth, score = random_pair(12, 40)
-    low = Capacity.from_function(lambda a: (0 in a) * 0.25 + (39 in a) * 0.75, 40)
-    expected = abs(score - truth)[:, [0, 39]] @ [0.25, 0.75]
-    np.testing.assert_allclose(
-        choquet_loss(truth, score, low, per_instance=True), expected, atol=1e-12
-    )
 
 
 def test_negative_masses_of_many_labels_follow_the_chains():
@@ -229,25 +211,6 @@ def test_weighted_hamming_loss():
     assert choquet_loss(truth, score, Capacity.weighted(weights)) == pytest.approx(
         (abs(score - truth) @ weights / 10).mean()
     )
-
-
-def test_emphasis_moves_mass_to_sets_with_relevant_labels():
-    truth, score = random_pair(30, 5)
-    masses = dict.fromkeys(combinations(range(5), 2), 0.1)
-
-    def mu(labels, relevant):
-        own = {t: 0.1 * (1 + 2 * len(relevant & set(t)) / len(t)) for t in masses}
-        return sum(m for t, m in own.items() if labels >= set(t)) / sum(own.values())
-
-    capacity = Capacity.from_mobius(masses, 5, emphasis=lambda r, t: 1 + 2 * r / t)
-    np.testing.assert_allclose(
-        choquet_loss(truth, score, capacity, per_instance=True),
-        by_definition(truth, score, mu),
-        atol=1e-12,
-    )
-    assert capacity({0, 1}, {0, 1}) > capacity({0, 1}) > capacity({0, 1}, {2, 3, 4})
-    plain = Capacity.from_mobius(masses, 5, emphasis=lambda r, t: 5)
-    np.testing.assert_allclose(plain.mobius({2}), Capacity.binomial(5, 2).mobius(), atol=1e-12)
 
 
 def test_errors_on_relevant_labels_cost_more_where_relevance_is_emphasised():
@@ -350,10 +313,6 @@ def test_bad_input_is_named(call, given, message):
 
 
 def test_bad_options_are_named():
-    with pytest.raises(ValueError, match=r"negative ones for \{0, 1\} \(1 such"):
-        FROM_MOBIUS({(0,): 1.5, (0, 1): -0.5}, 2, emphasis=lambda r, t: 1)
-    with pytest.raises(ValueError, match=r"`emphasis` must be positive and finite, got \[0"):
-        FROM_MOBIUS({(0,): 1}, 2, emphasis=lambda r, t: r)
     with pytest.raises(ValueError, match="`relevant_weight` must be positive and finite, got 0"):
         Capacity.weighted([1, 1], relevant_weight=0)
 
