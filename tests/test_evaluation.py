@@ -238,19 +238,6 @@ def test_parts_in_any_order_and_grouping_are_the_whole(part, random, conventions
     same(pool[0], whole)
 
 
-def test_parts_in_any_order_are_the_whole():
-    rng = np.random.default_rng(0)
-    for y, s in ((Y, S), (Y, S * 3 - 1), (rng.integers(0, 3, N), rng.dirichlet(np.ones(3), N))):
-        options = {"instances": False} | ({"label_names": range(3)} if y.ndim == 1 else {})
-        whole = mleval.evaluate(y, s, **options).measures
-        for size in (1, 7, 16):
-            parts = [
-                mleval.evaluate(y[i : i + size], s[i : i + size], **options)
-                for i in range(0, N, size)
-            ]
-            assert mleval.merge(parts[::-1]).measures == pytest.approx(whole, rel=1e-12)
-
-
 def test_scores_out_of_range_in_one_part_show_in_the_whole():
     parts = [mleval.evaluate(Y[:30], S[:30]), mleval.evaluate(Y[30:], S[30:] * 2)]
     for order in (parts, parts[::-1]):

@@ -191,24 +191,11 @@ def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
 
 
 def lookup(above: sparse.csr_array, rows: AnyArray, columns: AnyArray) -> AnyArray:
-    """The entries of a closure at these places, 0 where there is none: bisection of all rows at
-    once.
-    """
-    if not above.nnz:
-        return np.zeros(len(rows), above.dtype)
-    lo = above.indptr[rows].astype(np.int64)
-    end = above.indptr[rows + 1].astype(np.int64)
-    hi = end.copy()
-    while (open := lo < hi).any():
-        middle = np.where(open, (lo + hi) // 2, 0)
-        less = above.indices[middle] < columns
-        lo[open & less] = middle[open & less] + 1
-        hi[open & ~less] = middle[open & ~less]
-    inside = lo < end
-    place = np.where(inside, lo, 0)
-    return np.where(
-        inside & (above.indices[place] == columns), above.data[place], above.dtype.type(0)
-    )
+    """The entries of a closure at these places, 0 where there is none."""
+    if not len(rows):
+        return np.zeros(0, above.dtype)
+    found: Any = above[rows, columns]
+    return (found.toarray() if sparse.issparse(found) else np.asarray(found)).ravel()
 
 
 class Hierarchy:
@@ -377,48 +364,6 @@ class Hierarchy:
             names = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
             nodes |= dict.fromkeys(names)
             edges |= dict.fromkeys(pairwise(names))
-        return cls(edges, nodes=nodes)
-
-    @classmethod
-    def from_indented(cls, text: str) -> Hierarchy:
-        """The hierarchy of an outline: each line is a class, indented deeper than its parent.
-
-        Empty lines do not count.
-
-        A class that stands under several parents is written under each of them; what is below it
-        needs to be written once.
-
-        >>> h = Hierarchy.from_indented('''
-        ... animal
-        ...   cat
-        ...   dog
-        ... pet
-        ...   dog
-        ... ''')
-        >>> h.nodes, sorted(h.parents("dog"))
-        (['animal', 'cat', 'dog', 'pet'], ['animal', 'pet'])
-        """
-        nodes = []
-        edges = []
-        above: list[tuple[str, str]] = []  # the line's ancestors: indentation and name
-        for number, line in enumerate(text.splitlines(), 1):
-            name = line.strip()
-            if not name:
-                continue
-            indent = line[: len(line) - len(line.lstrip())]
-            if above and not (indent.startswith(above[-1][0]) and indent != above[-1][0]):
-                while above and above[-1][0] != indent:
-                    above.pop()
-                if not above:
-                    raise ValueError(
-                        f"`text` must be indented like a line above, got line {number}, "
-                        f"{name!r}. Align it."
-                    )
-                above.pop()
-            if above:
-                edges.append((above[-1][1], name))
-            nodes.append(name)
-            above.append((indent, name))
         return cls(edges, nodes=nodes)
 
     @classmethod

@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment, milp
 
 import mlflow_mleval as mleval
 from mlflow_mleval.measures import hierarchical
-from mlflow_mleval.measures.hierarchical import FAMILIES, best_matching, instance_measures
+from mlflow_mleval.measures.hierarchical import FAMILIES, instance_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS
 
@@ -189,14 +189,6 @@ def test_many_classes_against_an_assignment_and_an_integer_programme(drawn, limi
         assert row["mgia_error"] == pytest.approx(edge_cover(cost, limit, forbid))
 
 
-@given(st.integers(1, 5), st.integers(1, 7), st.integers(0, 2**32 - 1))
-def test_tabulated_matchings_are_optimal(m, k, seed):
-    weight = np.random.default_rng(seed).integers(0, 6, (4, m, k))
-    expected = [w[linear_sum_assignment(w, maximize=True)].sum() for w in weight]
-    assert best_matching(weight).tolist() == expected
-    assert best_matching(weight.transpose(0, 2, 1)).tolist() == expected
-
-
 # ---- what must hold always -----------------------------------------------------------------------
 
 
@@ -240,49 +232,6 @@ def test_bounds_and_perfection(drawn, lca, data):
         assert perfect[name].dropna().tolist() == pytest.approx(
             [best] * perfect[name].notna().sum()
         ), name
-
-
-@given(hierarchies(most=15, tree=True), st.data())
-def test_trees_follow_the_closed_forms_of_trees(drawn, data):
-    edges, lengths, nodes = drawn
-    h, parent = Hierarchy(edges, lengths, nodes), {c: p for p, c in edges}
-    a, b = data.draw(st.sampled_from(nodes)), data.draw(st.sampled_from(nodes))
-
-    def chain(c):
-        return [c, *chain(parent[c])] if c in parent else [c]
-
-    above_a, above_b = chain(a), chain(b)
-    shared = len(set(above_a) & set(above_b))
-    row = instance_measures([[a]], [[b]], h, max_distance=100).loc[0]
-    assert (
-        row["tree_induced_error"]
-        == row["gie"]
-        == row["mgia_error"]
-        == len(above_a) + len(above_b) - 2 * shared
-    )
-    assert row["h_precision"] == shared / len(above_b) and row["h_recall"] == shared / len(above_a)
-    both = 1  # the one lowest common ancestor; a virtual one adds a node to each side
-    sizes = [len(x) - max(shared - 1, 0) + (shared == 0) for x in (above_a, above_b)]
-    assert [row["lca_intersection"], row["lca_true_size"], row["lca_pred_size"]] == [both, *sizes]
-
-
-@settings(deadline=None, max_examples=30)
-@given(hierarchies(weighted=True), st.data())
-def test_units_of_length_do_not_matter(drawn, data):
-    edges, lengths, nodes = drawn
-    true, pred = (data.draw(st.lists(class_sets(nodes), min_size=2, max_size=2)) for _ in range(2))
-    roots = set(nodes) - {c for _, c in edges}
-    edges, lengths = (
-        [*(("top", c) for c in sorted(roots)), *edges],
-        [1.0] * len(roots) + lengths,
-    )  # the virtual root stays at 1
-    whole = instance_measures(
-        true, pred, Hierarchy(edges, np.rint(np.multiply(lengths, 10))), max_distance=20
-    )
-    tenth = instance_measures(true, pred, Hierarchy(edges, lengths), max_distance=2)
-    scaled = ["tree_induced_error", "gie", "all_pairs_error", "mgia_error", "mgia_bound"]
-    pd.testing.assert_frame_equal(whole.drop(columns=scaled), tenth.drop(columns=scaled))
-    pd.testing.assert_frame_equal(whole[scaled] / 10, tenth[scaled])
 
 
 def random_case(seed, n=60, instances=40):

@@ -36,7 +36,6 @@ def test_every_source_gives_the_same_hierarchy(tmp_path):
         and same(h, Hierarchy(iter(EDGES)))
     )
     assert same(h, Hierarchy.from_paths(["01/01/03", "01/02", "02/13", "01/01"]))
-    assert same(h, Hierarchy.from_indented("01\n  01/01\n    01/01/03\n  01/02\n\n02\n\t02/13\n"))
     pd.DataFrame(EDGES, columns=["parent", "child"]).to_csv(tmp_path / "h.csv", index=False)
     assert same(h, Hierarchy.from_csv(tmp_path / "h.csv"))
     assert (
@@ -104,10 +103,6 @@ def test_wrong_sources_are_refused(tmp_path):
         Hierarchy(nx.Graph([("a", "b")]))
     with pytest.raises(ValueError, match="non-empty parts joined by '/', got 'a//b'"):
         Hierarchy.from_paths(["a/b", "a//b"])
-    with pytest.raises(ValueError, match="line 3, 'c'"):
-        Hierarchy.from_indented("    a\n      b\n   c\n")
-    with pytest.raises(ValueError, match=r"`edges` must not run in a cycle, got 'a' -> 'b' -> 'a'"):
-        Hierarchy.from_indented("a\n  b\n    a\n")
     (tmp_path / "h.csv").write_text("parent,kid\na,b\n")
     with pytest.raises(ValueError, match="'child' is missing"):
         Hierarchy.from_csv(tmp_path / "h.csv")

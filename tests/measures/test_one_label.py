@@ -2,16 +2,14 @@
 groups, and bad input.
 """
 
-import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
-from one_label_cases import _PROBA, DIGITS, of_sklearn, text_data
+from one_label_cases import DIGITS, of_sklearn, text_data
 from sklearn import metrics
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
@@ -71,43 +69,6 @@ def test_known_data_as_in_scikit_learn(known, name):
     assert ev.absent["micro_f1"] == "of one label it is top1_accuracy"
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_random_cases_as_in_scikit_learn(seed):
-    """Few instances, ties, classes that never occur or are never predicted, two classes, decision
-    values.
-    """
-    rng = np.random.default_rng(seed)
-    n, c = int(rng.integers(2, 40)), int(rng.integers(2, 9))
-    names = [list("abcdefghi"), list(range(9)), list(range(-3, 6))][seed % 3][:c]
-    y = rng.choice(c, n, p=rng.dirichlet(np.ones(c) / 2))
-    y[:2] = 0, 1
-    score = rng.integers(0, 4, (n, c)) + 1.0  # many ties
-    p = score / score.sum(axis=1, keepdims=True)
-    truth, pred = np.array(names)[y], np.array(names)[p.argmax(axis=1)]
-    with np.errstate(all="ignore"):
-        known = of_sklearn(truth, pred)
-    ev = mleval.evaluate(truth, p, label_names=names)
-    assert_equal(ev, {m: v for m, v in known.items() if not np.isnan(v)})
-    occurs = [i for i in range(c) if 0 < (y == i).sum() < n]
-    areas = [roc_auc_score(y == i, p[:, i]) for i in occurs]
-    expected = (
-        {"macro_auroc": np.mean(areas)} if c > 2 else {"macro_auroc": roc_auc_score(y, p[:, 1])}
-    )
-    expected["log_loss"] = metrics.log_loss(
-        truth, **{_PROBA: p[:, np.argsort(names)]}, labels=sorted(names)
-    )
-    assert_equal(ev, expected)
-    values = mleval.evaluate(truth, score, truth, label_names=names)
-    assert values.measures["top1_accuracy"] == 1 and "log_loss" in values.absent
-    assert values.absent["log_loss"].startswith("it needs scores in [0, 1], and `y_score` reaches")
-    if c > 5:
-        before = (
-            (p > p[np.arange(n), y][:, None]).sum(axis=1)
-            + [(p[i, : y[i]] == p[i, y[i]]).sum() for i in range(n)]
-        ) < 5
-        assert ev.measures["top_k_accuracy_5"] == pytest.approx(before.mean())
-
-
 def test_binary_in_each_form():
     p = np.array([0.1, 0.7, 0.6, 0.5])
     forms = [
@@ -143,50 +104,6 @@ def test_one_instance_and_one_class():
     assert ev.absent["kappa"] == "all true and all predicted classes are one"
     assert ev.absent["macro_auroc"] == "no class has both instances and others"
     assert mleval.evaluate(["a"], y_pred=["a"]).measures["macro_f1"] == 1
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_merged_in_any_groups_it_is_the_same(monkeypatch, seed):
-    rng = np.random.default_rng(seed)
-    if seed > 3:
-        monkeypatch.setattr(curves, "EXACT", 60)
-    n, c = 70, 4
-    y, p = rng.integers(0, c, n), rng.dirichlet(np.ones(c), n)
-    p = (p.round(2) + 1e-9) / (p.round(2) + 1e-9).sum(axis=1, keepdims=True) if seed % 2 else p
-    folds = rng.integers(0, 3, n)
-    whole = mleval.evaluate(y, p, label_names=range(c), folds=folds)
-    if seed > 3:  # as it is stored
-        whole = mleval.Evaluation.from_dict(json.loads(json.dumps(whole.to_dict())))
-    parts = np.array_split(
-        rng.permutation(n), sorted(rng.choice(np.arange(1, n), 9, replace=False))
-    )
-    evs = [mleval.evaluate(y[i], p[i], label_names=range(c), folds=folds[i]) for i in parts]
-    while len(evs) > 1:
-        i, j = rng.choice(len(evs), 2, replace=False)
-        evs = [ev for k, ev in enumerate(evs) if k not in (i, j)] + [mleval.merge([evs[i], evs[j]])]
-    assert evs[0].measures == pytest.approx(whole.measures, rel=1e-13)
-    pd.testing.assert_frame_equal(evs[0].folds, whole.folds, rtol=1e-13)
-    assert evs[0].truth_digest == whole.truth_digest
-    again = mleval.Evaluation.from_dict(json.loads(json.dumps(evs[0].to_dict())))
-    assert again.measures == evs[0].measures and again.kind == ONE_LABEL
-    pd.testing.assert_frame_equal(again.confusion, whole.confusion)
-
-
-def test_too_many_scores_are_put_on_a_grid_with_a_bound(monkeypatch):
-    rng = np.random.default_rng(1)
-    y, p = rng.integers(0, 2, 4000), rng.random(4000).round(5)
-    for score in (p, 6 * p - 3):
-        monkeypatch.setattr(curves, "EXACT", 100)
-        monkeypatch.setattr(curves, "STEPS", 256)
-        exact = mleval.evaluate(y, score)
-        assert not exact.warnings
-        rough = mleval.merge([mleval.evaluate(y[i::2], score[i::2]) for i in range(2)])
-        bound = rough.total.classes.scores.auroc[1][0]
-        assert (
-            0 < abs(rough.measures["macro_auroc"] - exact.measures["macro_auroc"]) <= bound < 0.01
-        )
-        assert f"macro_auroc, weighted_auroc by {bound:.2g}" in rough.warnings[0]
-        monkeypatch.setattr(curves, "STEPS", 1 << 16)
 
 
 def test_what_is_evaluated_at_once_is_exact_over_folds_too(monkeypatch):
@@ -304,12 +221,3 @@ def test_parts_of_other_classes_or_thresholds_do_not_merge():
     ):
         with pytest.raises(ValueError, match="label sets"):
             what()
-
-
-def test_a_logistic_regression_on_float32():
-    X, y = load_iris(return_X_y=True)
-    model = LogisticRegression(max_iter=300).fit(X[::2], y[::2])
-    p = model.predict_proba(X).astype(np.float32)
-    assert_equal(
-        mleval.evaluate(y, p), {"top1_accuracy": metrics.accuracy_score(y, p.argmax(axis=1))}
-    )

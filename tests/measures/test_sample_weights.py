@@ -100,41 +100,6 @@ def test_label_sets_are_weighted_as_in_scikit_learn(seed, form):
     assert {m: found[m] for m in expected} == pytest.approx(expected, **EXACT)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_one_label_is_weighted_as_in_scikit_learn(seed):
-    y, p, w = classes(seed)
-    guess = p.argmax(axis=1)
-    ev = mleval.evaluate(y, p, sample_weight=w)
-    known = {"sample_weight": w, "zero_division": 0}
-    expected = {
-        "top1_accuracy": metrics.accuracy_score(y, guess, sample_weight=w),
-        "balanced_accuracy": metrics.balanced_accuracy_score(y, guess, sample_weight=w),
-        "matthews": metrics.matthews_corrcoef(y, guess, sample_weight=w),
-        "kappa": metrics.cohen_kappa_score(y, guess, sample_weight=w),
-        "log_loss": metrics.log_loss(y, p, sample_weight=w),
-        "brier_score": np.average(((p - np.eye(4)[y]) ** 2).mean(axis=1), weights=w),
-        "macro_auroc": metrics.roc_auc_score(y, p, multi_class="ovr", sample_weight=w),
-        "weighted_auroc": metrics.roc_auc_score(
-            y, p, multi_class="ovr", average="weighted", sample_weight=w
-        ),
-    }
-    for average in ("macro", "weighted"):
-        expected[f"{average}_precision"] = metrics.precision_score(
-            y, guess, average=average, **known
-        )
-        expected[f"{average}_recall"] = metrics.recall_score(y, guess, average=average, **known)
-        expected[f"{average}_f1"] = metrics.f1_score(y, guess, average=average, **known)
-    assert {m: ev.measures[m] for m in expected} == pytest.approx(expected, **EXACT)
-    own = metrics.confusion_matrix(y, guess, sample_weight=w)
-    assert ev.confusion.to_numpy() == pytest.approx(own, **EXACT)
-    top = mleval.evaluate(y, p, sample_weight=w, measures="top_k_accuracy_2")
-    own = metrics.top_k_accuracy_score(y, p, k=2, sample_weight=w)
-    assert top.measures["top_k_accuracy_2"] == pytest.approx(own, **EXACT)
-    two = mleval.evaluate(y % 2, p[:, 0], sample_weight=w, label_names=[0, 1])
-    own = metrics.roc_auc_score(y % 2, p[:, 0], sample_weight=w)
-    assert two.measures["macro_auroc"] == pytest.approx(own, **EXACT)
-
-
 TREE = mleval.Hierarchy([("r", "a"), ("r", "b"), ("a", 0), ("a", 1), ("b", 2), ("b", 3)])
 
 
