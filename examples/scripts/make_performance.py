@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -42,16 +43,20 @@ PARTS: dict[str, dict[str, Benchmark]] = {
     "Evaluating": {
         "bench_curves": Benchmark(packages=("numpy", "scikit-learn")),
         "bench_sparse": Benchmark(packages=("numpy", "scipy", "napkinxc")),
+        "bench_hierarchical": Benchmark(packages=("numpy", "scipy")),
     },
     "Ranking and testing": {
         "bench_fusion": Benchmark(packages=("numpy", "pymcdm")),
         "bench_tests": Benchmark(packages=("scipy", "networkx")),
         "bench_multivariate": Benchmark(packages=("numpy", "statsmodels")),
         "bench_hierarchical_t": Benchmark(packages=("numpy",)),
+        "bench_gate": Benchmark(packages=("numpy",)),
+        "bench_large": Benchmark(packages=("numpy", "pandas")),
     },
     "Reading and importing": {
         "bench_query": Benchmark(packages=("mlflow",)),
         "bench_import": Benchmark(packages=("mlflow",)),
+        "bench_start": Benchmark(packages=("mlflow",)),
     },
     "Logging": {
         "bench_log": Benchmark(packages=("mlflow",)),
@@ -81,7 +86,9 @@ alone. A bound is what a change may not fall below: a ratio, a multiple of the p
 seconds where there is no peer.
 
 `python examples/scripts/make_performance.py` measures all of it and writes this page;
-`--only NAME` measures one benchmark anew and keeps the others.
+`--only NAME` measures one benchmark anew and keeps the others. Where a row moved by more than a
+quarter since it was measured last, it says what it was. The load is that of the machine before
+anything was measured.
 """
 TABLE = """
 | work | ours | best peer | peer's | ratio | bound | command |
@@ -143,11 +150,12 @@ def seconds(value: float) -> str:
 def line(row: Row, command: str) -> str:
     """A row of the page's table."""
     work = f"{row.work} ({row.note})" if row.note else row.work
+    ours = seconds(row.ours)
+    if row.before is not None and row.has_moved:
+        ours += f", **was {seconds(row.before)}**"
     theirs = (seconds(row.theirs), f"{row.ratio:.3g}") if row.peer else ("", "")
     limit = row.limit if row.is_met else f"{row.limit}, **missed**"
-    return " | ".join(
-        ("", work, seconds(row.ours), row.peer or "none", *theirs, limit, command, "")
-    ).strip()
+    return " | ".join(("", work, ours, row.peer or "none", *theirs, limit, command, "")).strip()
 
 
 def page(measured: dict[str, Any]) -> str:
@@ -182,9 +190,13 @@ def main() -> None:
     parser.add_argument("--rows", nargs=2, action="append", default=[], metavar=("NAME", "FILE"))
     asked = parser.parse_args()
     measured = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    load = os.getloadavg()[0]  # before we add to it
 
     def keep(name: str, rows: list[dict[str, Any]]) -> None:
-        with_ = f"{processor()}, {versions(known[name].packages)}"
+        last = measured.get(name, {"rows": []})["rows"]
+        before = {(row["work"], row["peer"]): row["ours"] for row in last}
+        with_ = f"{processor()}, load {load:.1f}, {versions(known[name].packages)}"
+        rows = [row | {"before": before.get((row["work"], row["peer"]))} for row in rows]
         measured[name] = {"with": with_, "rows": rows}
         MEASURED.write_text(json.dumps(measured, indent=1, ensure_ascii=False) + "\n")
 

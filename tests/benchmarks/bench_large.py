@@ -15,17 +15,18 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from timing import Row, told
 
-#: Name -> methods, datasets, measures; and the bounds: seconds of CPU, MB of memory and of page
-#: (None: no bound).
+#: Name -> methods, datasets, measures, and at most so many seconds of CPU.
 STUDIES = {
-    "datasets": (5, 2000, 20, 60, None, None),
-    "methods": (2000, 1, 20, 30, 600, 2),
-    "runs": (100, 100, 20, 25, 600, None),
-    "measures": (10, 20, 500, 30, None, None),
+    "datasets": (5, 2000, 20, 16),
+    "methods": (2000, 1, 20, 30),
+    "runs": (100, 100, 20, 25),
+    "measures": (10, 20, 500, 30),
 }
 
 
@@ -43,7 +44,7 @@ def study(methods: int, datasets: int, measures: int) -> object:
 
 
 def report(methods: int, datasets: int, measures: int) -> dict[str, float]:
-    """Seconds of CPU, MB of memory, and MB of the page, of JSON and of CSV, in this process."""
+    """Seconds of CPU, MB of memory, of the page and of its data, in this process."""
     from mlflow_mleval.analysis.comparison import compare
     from mlflow_mleval.report.content.study_report import document
 
@@ -52,7 +53,6 @@ def report(methods: int, datasets: int, measures: int) -> dict[str, float]:
     made = document(compare(data, stability=True, rope=0.01), {"command": "mleval report"})
     files, page = made.files(), made.to_html()
     seconds = time.process_time() - start
-    sizes = {name: len(text.encode()) / 1e6 for name, text in files.items()}
     peak = (
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         * (1 if sys.platform == "darwin" else 1024)
@@ -62,41 +62,25 @@ def report(methods: int, datasets: int, measures: int) -> dict[str, float]:
         "seconds": seconds,
         "memory": peak,
         "page": len(page.encode()) / 1e6,
-        "json": sizes.pop("report.json"),
-        "csv": sum(sizes.values()),
+        "data": sum(len(text.encode()) for text in files.values()) / 1e6,
     }
 
 
-def main(names: list[str]) -> int:
-    missed = False
-    heads = " ".join(f"{head:>8}" for head in ("CPU", "bound", "peak", "page", "JSON", "CSV"))
-    print(f"{'study':9} {'methods x datasets x measures':30} {heads}")
+def rows(names: list[str]) -> Iterator[Row]:
     for name in names or STUDIES:
-        *shape, seconds, memory, page = STUDIES[name]
-        done = subprocess.run(
-            [sys.executable, __file__, *map(str, shape)], capture_output=True, text=True, check=True
-        )
+        *shape, bound = STUDIES[name]
+        command = [sys.executable, __file__, *map(str, shape)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         found = json.loads(done.stdout)
-        bounds = (("seconds", seconds), ("memory", memory), ("page", page))
-        late = [
-            f"{key} above {bound:g}"
-            for key, bound in bounds
-            if bound is not None and found[key] > bound
-        ]
-        missed |= bool(late)
-        sizes = " ".join(f"{found[key]:5.1f} MB" for key in ("memory", "page", "json", "csv"))
-        print(
-            f"{name:9} {' x '.join(map(str, shape)):30} {found['seconds']:6.1f} s "
-            f"{found['seconds'] / seconds:8.0%} {sizes}  "
-            f"{'MISSED: ' + ', '.join(late) if late else 'ok'}",
-            flush=True,
-        )
-    return int(missed)
+        sizes = ", ".join(f"{found[what]:.0f} MB of {what}" for what in ("memory", "page", "data"))
+        methods, datasets, measures = (f"{n:,}" for n in shape)
+        work = f"a report on {methods} methods × {datasets} datasets × {measures} measures"
+        yield Row(work, found["seconds"], bound=bound, note=sizes)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
+    given = [text for text in sys.argv[1:] if text != "--json"]
     if len(given) == 3 and all(text.isdigit() for text in given):
         print(json.dumps(report(*map(int, given))))
     else:
-        sys.exit(main(given))
+        sys.exit(told(rows(given)))

@@ -14,27 +14,17 @@ from statistics import median
 from typing import Any
 
 
-def _in_turns(
-    calls: tuple[Callable[[], object], ...], repeats: int, clock: Callable[[], float]
-) -> list[list[float]]:
-    """The times of each call, taken in turns so that a busy machine slows all alike."""
+def cpu(*calls: Callable[[], object], repeats: int = 5) -> list[float]:
+    """The median of several times of each call, in seconds of CPU; taken in turns, so that a busy
+    machine slows all alike.
+    """
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats):
         for call, taken in zip(calls, times, strict=True):
-            start = clock()
+            start = time.process_time()
             call()
-            taken.append(clock() - start)
-    return times
-
-
-def best(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
-    """The least of several times of each call, in seconds."""
-    return [min(taken) for taken in _in_turns(calls, repeats, time.perf_counter)]
-
-
-def cpu(*calls: Callable[[], object], repeats: int = 5) -> list[float]:
-    """The median of several times of each call, in seconds of CPU."""
-    return [median(taken) for taken in _in_turns(calls, repeats, time.process_time)]
+            taken.append(time.process_time() - start)
+    return [median(taken) for taken in times]
 
 
 def peak(call: Callable[[], object]) -> float:
@@ -84,10 +74,16 @@ class Row:
     bound: float | None = None  # how many times as fast it must be
     note: str = ""
     most: float | None = None  # how many times as long as the peer it may take
+    before: float | None = None  # what it took when it was measured last
 
     @property
     def ratio(self) -> float:
         return self.theirs / self.ours
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether it takes more than a quarter more or less than it did."""
+        return self.before is not None and not 0.75 <= self.ours / self.before <= 1.25
 
     @property
     def is_met(self) -> bool:
