@@ -676,9 +676,17 @@ def compare(
     step()
     over_folds = dict(over_folds or {})
     absent: dict[str, str] = {}
-    by_fold = _by_fold(full, absent, step, alpha=alpha, **over_folds)
-    by_instance, reasons = _by_instance(instances)
-    absent |= reasons
+    by_fold: dict[str, FoldComparison] = {}
+    if full.folds is not None:
+        from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
+
+        by_fold = compare_all_folds(full, absent, step, alpha=alpha, **over_folds)
+    by_instance: dict[str, InstanceTests] = {}
+    for dataset, one in (instances or {}).items():
+        if isinstance(one, str):
+            absent[f"instances.{dataset}"] = one
+        else:
+            by_instance[dataset] = one
     along = step(profiles and _along_profiles(full, profiles, alpha, over_folds, absent))
     overlap = None
     if len(full.measures) > 1 and len(full.methods) > 2:
@@ -711,18 +719,20 @@ def compare(
 def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Comparison:
     """The comparison by these weights."""
     study, full, absent = fusion.given, fusion.study, dict(ground.absent)
-    on, test, counted = (options[name] for name in ("on", "test", "missing_is_failure"))
+    on, counted = options["on"], options["missing_is_failure"]
     table, ranks = _tested(fusion, on)
-    there = _there(study, on, table) | counted
+    there = study.select(None if on == FUSED else [on]).finished().reindex_like(table)
+    for dataset, method in study.filled:
+        there.loc[dataset, method] = False
+    there |= counted
     flows = table if on == FUSED else v_shape(table)
     chosen = {name: options[name] for name in ("alpha", "control", "seed")}
     tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
-    tests = _tests_over_datasets(tested, options["ties"], test, absent, full.unsure("dataset"))
-    if test == "max-t" and not full.unsure("repeat"):
-        beside = tests["posthoc"]
-        tests |= _where_datasets_are_few(fusion, tested, on, ground.folds, beside)
+    tests = _tests(fusion, tested, ground.folds, options, absent)
     made: Made | None = tests["deciding"]
-    order = _criterion(ground.order, made)
+    order = ORDERS[made is not None and made.test.by_mean_ranks]
+    if ground.order is not None:
+        order = one_of(ground.order, "order", ORDERS)
     scores = {"mean-value": flows.mean(), "mean-rank": -ranks.mean()}[order]
     pairs = [] if made is None else made.result.significant_pairs
     methods, turned = best_first(scores, pairs)
@@ -734,7 +744,14 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
     if ground.overlap is not None:
         redundant = redundancy(fusion, options["threshold"], ground.overlap)
     again = _retest(on, made, tested, there)
-    sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
+    sure = None
+    if ground.examined and len(full.measures) == 1:
+        absent["stability"] = "one measure has no weights and no preference function to vary"
+    elif ground.examined:
+        if len(full.methods) < 3:
+            absent["stability.leave_one_out"] = "needs three methods"
+        matrix = None if ground.overlap is None else ground.overlap.matrix
+        sure = st.Stability(fusion, study, again, matrix, options["n_draws"], options["seed"])
     of = "rank" if order == "mean-rank" else "net flow"
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
     if on != FUSED:
@@ -773,14 +790,6 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
     )
 
 
-def _there(study: Study, on: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Datasets x methods: whether there is a result of what is compared, and no policy's."""
-    there = study.select(None if on == FUSED else [on]).finished().reindex_like(table)
-    for dataset, method in study.filled:
-        there.loc[dataset, method] = False
-    return there
-
-
 def _retest(on: str, made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
     """The deciding test, to be made again under other choices; None where that says nothing."""
     if on != FUSED or made is None or not made.result.significant_pairs:
@@ -807,47 +816,6 @@ def _check(
         raise IncomparableRunsError(f"the control {control!r} is not among the methods {methods}.")
     if on != FUSED:
         study.cells(on)
-
-
-def _stability(
-    ground: Ground,
-    fusion: Fusion,
-    again: Retest | None,
-    options: Mapping[str, Any],
-    absent: dict[str, str],
-) -> st.Stability | None:
-    """How sure the fused ranking is."""
-    if len(fusion.study.measures) == 1:
-        absent["stability"] = "one measure has no weights and no preference function to vary"
-        return None
-    if len(fusion.study.methods) < 3:
-        absent["stability.leave_one_out"] = "needs three methods"
-    matrix = None if ground.overlap is None else ground.overlap.matrix
-    draws = options["n_draws"], options["seed"]
-    return st.Stability(fusion, fusion.given, again, matrix, *draws)
-
-
-def _by_instance(
-    given: Mapping[str, InstanceTests | str] | None,
-) -> tuple[dict[str, InstanceTests], dict[str, str]]:
-    """The tests over instances by dataset, and why others have none, as `absent` calls it."""
-    results = dict(given or {})
-    reasons = {f"instances.{d}": why for d, why in results.items() if isinstance(why, str)}
-    return {d: one for d, one in results.items() if not isinstance(one, str)}, reasons
-
-
-def _by_fold(
-    study: Study,
-    absent: dict[str, str],
-    step: Callable[[], object],
-    **options: Any,
-) -> dict[str, FoldComparison]:
-    """What the folds of every dataset say; see `compare_all_folds`."""
-    if study.folds is None:
-        return {}
-    from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
-
-    return compare_all_folds(study, absent, step, **options)
 
 
 def _along_profiles(
@@ -879,92 +847,67 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     return study.cells(on) * (-1 if study.directions[on] == "min" else 1), study.ranks(on)
 
 
-def _tests_over_datasets(
+def _tests(
+    fusion: Fusion,
     tested: Tested,
-    ties: str,
-    test: str,
+    by_fold: Mapping[str, FoldComparison],
+    options: Mapping[str, Any],
     absent: dict[str, str],
-    unsure: str,
 ) -> dict[str, Any]:
-    """The fields that hold tests over datasets; `unsure` says why nobody knows their number."""
+    """The fields of `Comparison` that hold tests over datasets; where these are too few to decide,
+    over blocks of repeats, else over folds.
+    """
+    study, test = fusion.study, options["test"]
     n_datasets = len(tested.ranks)
     out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
-    if unsure:
-        absent |= dict.fromkeys(("friedman", "max_t", "nemenyi", "pairwise"), unsure)
+    parts = ("friedman", "max_t", "nemenyi", "pairwise")
+    if unsure := study.unsure("dataset"):
+        absent |= dict.fromkeys(parts, unsure)
         out["decision"] = Message("No test decides. ", unsure)
     elif n_datasets < MIN_DATASETS:
         reason = f"{n_datasets} dataset: tests over datasets need at least {MIN_DATASETS}"
-        absent |= dict.fromkeys(("friedman", "max_t", "nemenyi", "pairwise"), reason)
+        absent |= dict.fromkeys(parts, reason)
         out["decision"] = f"No test over datasets is possible with {n_datasets} dataset."
     else:
-        out["friedman"] = friedman(tested.ranks, ties=ties)
+        out["friedman"] = friedman(tested.ranks, ties=options["ties"])
         out["posthoc"] = tuple(make(tested, test))
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
+    few = n_datasets < datasets_needed(tested.alpha)
+    if few and test == "max-t" and not study.unsure("repeat"):
+        posthoc = _over_repeats(fusion, tested, options["on"])
+        posthoc = posthoc or _over_folds(by_fold, tested, options["on"], out["posthoc"])
+        for made in posthoc:
+            if made.test.over != "datasets":
+                said = f"{made.test.sentence(made.result)}: {made.test.about(made.result)}."
+                out |= {"posthoc": posthoc, "deciding": made, "decision": said}
     return out
 
 
-def _where_datasets_are_few(
-    fusion: Fusion,
-    tested: Tested,
-    on: str,
-    by_fold: Mapping[str, FoldComparison],
-    beside: tuple[Made, ...],
-) -> dict[str, Any]:
-    """The same of repeats, else of folds, where so few datasets cannot decide; else none."""
-    if len(tested.ranks) >= datasets_needed(tested.alpha):
-        return {}
-    over_repeats = _tests_over_repeats(fusion, tested, on)
-    return over_repeats or _decided_by_folds(by_fold, tested, on, beside)
-
-
-def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str) -> dict[str, Any]:
-    """The fields that hold tests over blocks of repeats; none where these cannot decide."""
+def _over_repeats(fusion: Fusion, tested: Tested, on: str) -> tuple[Made, ...]:
+    """Max-T by blocks of repeats with signed ranks beside it; none where these cannot decide."""
     if fusion.study.repeats is None:
-        return {}
+        return ()
     from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
 
     flows = flows_of_repeats(fusion, None if on == FUSED else on)
     if flows is None or len(flows) < datasets_needed(tested.alpha):
-        return {}
+        return ()
     blocks = replace(tested, table=flows, ranks=flows.rank(axis=1, ascending=False), flows=flows)
-    test = OverRepeats(len(tested.ranks), fusion.study.same_split())
-    made = Made(test, test.run(blocks))
-    beside = Wilcoxon()
-    return {
-        "posthoc": (made, Made(beside, beside.run(blocks))),
-        "deciding": made,
-        "decision": f"{test.sentence(made.result)}: {test.about(made.result)}.",
-    }
+    test, beside = OverRepeats(len(tested.ranks), fusion.study.same_split()), Wilcoxon()
+    return Made(test, test.run(blocks)), Made(beside, beside.run(blocks))
 
 
-def _decided_by_folds(
-    by_fold: Mapping[str, FoldComparison],
-    tested: Tested,
-    on: str,
-    beside: tuple[Made, ...],
-) -> dict[str, Any]:
-    """The same of folds, where several datasets have some, tested on what is compared; else
-    none."""
-    measures = [list(folds.measures) for folds in by_fold.values()]
-    about_this = on == FUSED or all(tested_on == [on] for tested_on in measures)
+def _over_folds(
+    by_fold: Mapping[str, FoldComparison], tested: Tested, on: str, beside: tuple[Made, ...]
+) -> tuple[Made, ...]:
+    """Tests over folds beside the others, where several datasets have some, of what is compared."""
+    about_this = on == FUSED or all(list(folds.measures) == [on] for folds in by_fold.values())
     if len(by_fold) < MIN_DATASETS or not about_this or tested.control is not None:
-        return {}
+        return ()
     from mlflow_mleval.analysis.folds.fold_comparison import OverFolds
 
     test = OverFolds(by_fold)
-    made = Made(test, test.run(tested))
-    return {
-        "posthoc": (*beside, made),
-        "deciding": made,
-        "decision": f"{test.sentence(made.result)}: {test.about(made.result)}.",
-    }
-
-
-def _criterion(order: str | None, decides: Made | None) -> str:
-    """By what methods are in order: as asked for, else as the deciding test compares them."""
-    if order is not None:
-        return one_of(order, "order", ORDERS)
-    return ORDERS[decides is not None and decides.test.by_mean_ranks]
+    return *beside, Made(test, test.run(tested))
 
 
 def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, pd.DataFrame]:
