@@ -14,6 +14,8 @@ import pandas as pd
 from mlflow_mleval.analysis.answer_comparison import POWER, AnswerComparison
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
+from mlflow_mleval.analysis.folds.multivariate import ManovaResult
+from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.analysis.pair_tests import (
     PairTests,
@@ -29,23 +31,33 @@ from mlflow_mleval.report.blocks import (
     PAPER,
     Column,
     Data,
+    Figure,
     Frames,
     Late,
     Link,
     Provenance,
     Section,
     Table,
-    Terms,
     Text,
     doubts,
     listed,
     name,
+    within_range,
 )
-from mlflow_mleval.report.content import folds
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Brief, Document
-from mlflow_mleval.report.text import number, percent
+from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
+from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.report.text import (
+    ARROWS,
+    aligned,
+    confidence,
+    level,
+    number,
+    percent,
+    with_intervals,
+)
 from mlflow_mleval.sentences import count, span
 from mlflow_mleval.validation import present
 
@@ -55,6 +67,7 @@ ALL_ROWS = 500
 DATASETS = 12
 #: Pairs of measures, and rows of what more would give, that a page holds.
 ANSWERS_ROWS = 60
+METHODS = 100
 #: Attributes that JSON holds in another form.
 _REPLACED = (
     "notes",
@@ -81,8 +94,8 @@ class _Kind:
     key: str
     pairs_file: str
     prefix: str
-    #: Columns of the table, those of p-values first, then others.
-    columns: Callable[[Any, pd.DataFrame], tuple[list[Column], list[Column]]]
+    #: Columns of the table, the p-values that decide first.
+    columns: Callable[[Any, pd.DataFrame], list[Column]]
     #: Sentences after the verdict.
     sentences: Callable[[Any], list[str]]
     #: What stands above and below the table; on the dataset with this number.
@@ -246,11 +259,15 @@ def _section(
     ones, without verdicts where it decides over other units.
     """
     kind = _KINDS[unit]
-    lost_by_fold = lost_pairs(_by_fold(tests).values())
+    lost = lost_pairs(one for one in tests.values() if isinstance(one, FoldComparison))
     describes = decides_over not in (None, unit)
-    about = _describes(unit, present(decides_over)) if describes else ""
+    about = (
+        f"Here {f'{decides_over} decide' if decides_over else 'nothing can decide'}; what {unit} "
+        "tell is described, with p-values and no verdict. For one, ask for tests over "
+        f"{unit} by themselves."
+    ) * describes
     blocks = Late(lambda: _blocks(unit, tests, absent, depth, about))
-    hint = "described" if describes else f"{_hint(tests)}{lost_by_fold}"
+    hint = "described" if describes else f"{_hint(tests)}{lost}"
     return Section(kind.key, kind.title, blocks, hint)
 
 
@@ -262,14 +279,8 @@ def _blocks(
     about: str,
 ) -> list[Any]:
     """`about` says why they are only described, where other units decide."""
-    alone = depth == ALWAYS
-    by_fold = _by_fold(tests)
-    blocks = list[Any]()
-    if about and tests:
-        blocks.append(doc.note(about))
-    elif len(by_fold) > 1:
-        blocks.append(folds.overview_table(by_fold, depth=min(depth, PAPER)))
-    shown = list(tests.items())[: None if alone else DATASETS]
+    blocks: list[Any] = [doc.note(about)] if about and tests else []
+    shown = list(tests.items())[: None if depth == ALWAYS else DATASETS]
     for key, (dataset, one) in enumerate(shown, start=1):
         parts = on_dataset(one, key, dataset, depth)
         blocks += _without_verdicts(parts, dataset) if about else parts
@@ -280,9 +291,6 @@ def _blocks(
         blocks.insert(0, Text(depends, "lead", depth=depth))
     lost = _not_tested(absent)
     blocks += doc.points(lost, "Not tested", depth=ALWAYS if unit == "answers" else PAPER)
-    terms = {word: text for one in by_fold.values() for word, text in folds.words(one)}
-    if terms and alone:  # a report has a guide
-        blocks.append(Terms(list(terms.items()), doc.WORDS))
     return blocks
 
 
@@ -290,27 +298,15 @@ def _not_tested(absent: Mapping[str, str]) -> list[str]:
     return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
 
 
-def _describes(unit: str, decides_over: str) -> str:
-    """Why tests have no verdict where other ones decide."""
-    decides = f"{decides_over} decide" if decides_over else "nothing can decide"
-    return (
-        f"Here {decides}; what {unit} tell is described, with p-values and no verdict. For one, "
-        f"ask for tests over {unit} by themselves."
-    )
-
-
-#: Columns that say which pairs are separated, and so who is better.
-_VERDICTS = {"separated", "groups", "carried by"}
-
-
 def _without_verdicts(blocks: Sequence[Any], dataset: str) -> list[Any]:
     """Tables and figures of a dataset, of which none says that two methods differ."""
     kept: list[Any] = []
     for block in blocks:
         if isinstance(block, Table):
-            columns = [c for c in block.columns if c.head not in _VERDICTS]
+            saying = ("separated", "groups", "carried by")
+            columns = [c for c in block.columns if c.head not in saying]
             kept.append(replace(block, columns=columns, title=block.title or f"On {name(dataset)}"))
-        elif isinstance(block, doc.Beside):
+        elif isinstance(block, Figure):
             kept.append(block)
     return kept
 
@@ -337,10 +333,6 @@ def _crossing(tests: Mapping[str, PairTests]) -> list[str]:
     return told
 
 
-def _by_fold(tests: Mapping[str, PairTests]) -> dict[str, FoldComparison]:
-    return {dataset: one for dataset, one in tests.items() if isinstance(one, FoldComparison)}
-
-
 def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = ALWAYS) -> list[Any]:
     """What the tests of a dataset say, their table, and what else this kind of unit tells."""
     kind = _KINDS[tests.unit]
@@ -350,24 +342,16 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
     paragraphs = [verdict[:1].upper() + verdict[1:], *kind.sentences(tests)]
     caption = f"Pairs of methods over {tests.unit}{of}"
     table = pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption)
+    role = "lead" if tests.unit == "answers" else ""
+    tables = [*kind.above(tests, key, dataset), table]
     blocks = [
-        Text(
-            [*filter(None, paragraphs)],
-            "lead" if tests.unit == "answers" else "",
-            title,
-            depth=depth,
-        ),
-        *(block if key == 1 else _unexplained(block) for block in kind.above(tests, key, dataset)),
-        table if key == 1 else _unexplained(table),
+        Text([*filter(None, paragraphs)], role, title),
+        *(tables if key == 1 else map(_unexplained, tables)),
         *kind.below(tests, key, dataset),
-        *doc.points(
-            tests.warnings,
-            f"Doubts about the verdicts{on}",
-            depth=depth,
-        ),
+        *doc.points(tests.warnings, f"Doubts about the verdicts{on}"),
     ]
     return [
-        block if isinstance(block, doc.Beside) else replace(block, depth=max(block.depth, depth))
+        replace(block, depth=depth if isinstance(block, Text) else max(block.depth, depth))
         for block in blocks
     ]
 
@@ -381,31 +365,19 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
     """One row a pair and measure, separated ones first."""
     rows = tests.ordered.head(ALL_ROWS)
     tested = rows["pvalue"].notna()
-    apart = [
-        "not tested"
-        if not is_tested
-        else ("yes" if separated else "no") + (f" {NOT_TRUSTED}" if doubt else "")
-        for separated, doubt, is_tested in zip(
-            rows["separated"],
-            rows["doubt"],
-            tested,
-            strict=True,
-        )
-    ]
-    reasons = dict.fromkeys(rows["doubt"][tested & (rows["doubt"] != "")])
+    apart = rows["separated"].map({True: "yes", False: "no"}).where(tested, "not tested")
+    doubtful = tested & (rows["doubt"] != "")
+    apart += doubtful.map({True: f" {NOT_TRUSTED}", False: ""})
+    reasons = dict.fromkeys(rows["doubt"][doubtful])
     why = f"for {next(iter(reasons), '')}" if len(reasons) == 1 else "see the doubts"
-    pvalues, others = _KINDS[tests.unit].columns(tests, rows)
+    note = f"{NOT_TRUSTED}: not to be trusted, {why}." if reasons else ""
+    decides, *others = _KINDS[tests.unit].columns(tests, rows)
     columns = [
         *doc.pair(rows),
         *([] if tests.unit == "folds" else [Column("measure", [*rows["measure"]], "<")]),
         *_differences(rows, tests.alpha, tests.one_family),
-        *pvalues,
-        Column(
-            "separated",
-            apart,
-            "<",
-            note=f"{NOT_TRUSTED}: not to be trusted, {why}." if reasons else "",
-        ),
+        decides,
+        Column("separated", apart.tolist(), "<", note=note),
         *_counts(rows),
         *others,
     ]
@@ -434,48 +406,189 @@ def _counts(rows: pd.DataFrame) -> list[Column]:
 
 
 # --------------------------------------------------------------------------------------------------
+# What is special to folds: several measures tested together, and a picture of the folds.
+
+
+def _fold_means(comparison: FoldComparison, i: int, dataset: str) -> list[Any]:
+    """The means of the methods, over the table of pairs."""
+    shared = comparison.n_shared_folds == comparison.n_folds
+    far = "" if shared else ", as far as a method has them,"
+    caption = f"Means over {count(comparison.n_folds, 'fold')}{far} of {name(dataset)}"
+    return [means_table(comparison, caption=caption, key=f"fold-means-{i}", depth=ALWAYS)]
+
+
+def fold_sentences(comparison: FoldComparison) -> list[str]:
+    """What the folds of one dataset say beside the verdict, a sentence each: what was tested
+    and what was refused.
+    """
+    refused = {"naive": "The uncorrected test was", "pairs": "Pairs were"}
+    refusals = [
+        f"{refused[key]} refused: {reason.rstrip('.')}."
+        for key, reason in comparison.refusals.items()
+        if key in refused
+    ]
+    return [_tested(comparison), *refusals]
+
+
+def _tested(comparison: FoldComparison) -> str:
+    """What was tested, and what could not be."""
+    together = " together" if len(comparison.measures) > 1 else ""
+    each = f"each pair on the {comparison.folds_of_a_pair} that both have, "
+    text = (
+        f"{count(len(comparison.methods), 'method')}, "
+        f"{'' if comparison.n_shared_folds == comparison.n_folds else each}tested on "
+        f"{listed(comparison.measures, most=8)}{together} (Holm's correction"
+        f"{_over(comparison)}, α = {level(comparison.alpha)})"
+    )
+    for why, n in comparison.untested.items():
+        text += "" if why == UNPAIRED else f"; {count(n, 'pair')} could not be tested: {why}"
+    if comparison.n_lost:
+        gone = listed(dict.fromkeys(e.name for e in comparison.excluded if e.kind == "method"))
+        text += (
+            f"; {count(comparison.n_lost, 'further pair')} of {gone} could not be tested for want "
+            "of folds in common"
+        )
+    return f"{text}."
+
+
+def _over(comparison: FoldComparison) -> str:
+    """What the correction counts, where that is more than the pairs of this dataset."""
+    return (
+        f" over the pairs of all {comparison.n_datasets} datasets"
+        if comparison.n_datasets > 1
+        else ""
+    )
+
+
+def _heads(comparison: FoldComparison) -> list[str]:
+    return [f"{m} {ARROWS[o.direction]}" for m, o in comparison.orderings.items()]
+
+
+def means_table(comparison: FoldComparison, **options: Any) -> Table:
+    """Means over folds with their intervals and the groups, best mean rank first."""
+    shown = comparison.order[:METHODS]
+    first = (
+        "The best mean rank over these measures comes first."
+        if len(comparison.measures) > 1
+        else "The best comes first."
+    )
+    shared = (
+        "" if comparison.protocol.ratio is None else ", as wide as shared training data make it"
+    )
+    columns = [
+        doc.names(
+            "method",
+            shown,
+            note=f"{first} Means with {confidence(comparison.alpha)} intervals{shared}.",
+        )
+    ]
+    if comparison.n_shared_folds < comparison.n_folds:
+        own = comparison.values.groupby(level=0).size()
+        note = "Folds: how many the method has; its means are over them."
+        columns.append(Column("folds", [str(own[m]) for m in shown], note=note))
+    for i, (measure, head) in enumerate(zip(comparison.measures, _heads(comparison), strict=True)):
+        means = comparison.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
+        cells = with_intervals(within_range(means, measure).to_numpy())
+        columns.append(Column(head, cells, keep=len(comparison.measures) - i))
+    letters = [comparison.letters[m] for m in shown]
+    columns.append(
+        doc.names("groups", letters, note="Methods that share a letter are not separated.")
+    )
+    return Table(columns, len(comparison.methods), things="methods", **options)
+
+
+def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Column]:
+    total = count(len(comparison.table), "pair")
+    n = comparison.n_datasets
+    each = f" of each of {n} datasets together" if n > 1 else ""
+    note = f"p: {comparison.test}; Holm over {total}{each}."
+    columns = [doc.pvalues("p (Holm)", shown["pvalue_corrected"], keep=6, note=note)]
+    if (shown["carried"] != "").any():
+        note = "Carried by: what differs on its own, + where the first is better, else −."
+        columns.append(Column("carried by", shown["carried"].tolist(), "<", note=note))
+    note = "Direction: of the means; the test says that two differ, not which is better."
+    columns.append(Column("direction", shown["direction"].tolist(), "<", keep=3, note=note))
+    columns.append(
+        Column("Λ" if comparison.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1)
+    )
+    if comparison.n_shared_folds < comparison.n_folds:
+        note = "Folds: how many both methods have."
+        columns.append(Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
+    return columns
+
+
+def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[Figure]:
+    """The folds of one of the first datasets on two measures."""
+    if len(comparison.measures) < 2 or i > DATASETS:
+        return []
+    many = len(comparison.methods)
+    said = [
+        "Each point is a fold, the large mark the mean. The ellipse shows how the folds scatter "
+        f"({INSIDE:.0%} of a normal distribution), not how sure the mean is."
+    ] * (i == 1)
+    if many > DETAILED:
+        most = f" (of the best {TOP} of {many})" if many > TOP else ""
+        drawn = f"Folds and ellipses of the best {DETAILED} are drawn, of others the mean"
+        said.append(f"{drawn}{most}.")
+    if len(comparison.measures) > 2:
+        said.append(f"Drawn are the first two of {len(comparison.measures)} measures.")
+    svg = fold_scatter(
+        comparison.values.iloc[:, :2],
+        comparison.order,
+        _heads(comparison)[:2],
+        f"Folds on {dataset}",
+    )
+    return [Figure(svg, " ".join(said), title="Folds on two measures")]
+
+
+def _fold_record(comparison: FoldComparison) -> Data:
+    """What JSON holds of the folds of one dataset beside what it holds of all tests of pairs."""
+    learned = comparison.learned
+    return {
+        "sentences": fold_sentences(comparison),
+        **doc.named(comparison, "cliques", "letters", "directions"),
+        "manova": _manova(comparison.manova),
+        "naive_manova": _manova(comparison.naive_manova),
+        "orderings": {
+            m: doc.named(o, "direction", "order", "groups", "letters")
+            for m, o in comparison.orderings.items()
+        },
+        "learned": learned
+        and {
+            "weights": learned.weights.to_dict(),
+            "scaled_weights": learned.scaled_weights.to_dict(),
+            "dimensions": learned.dimensions.to_dict(orient="index"),
+            "tests": comparison.learned_tests,
+            **doc.named(learned, "eigenvalues", "shares"),
+        },
+    }
+
+
+def _manova(manova: ManovaResult | None) -> Data | None:
+    if manova is None:
+        return None
+    names = ("statistic", "pvalue", "f_statistic", "df", "design", "warnings")
+    return {**doc.named(manova, *names), "table": manova.table.to_dict(orient="index")}
+
+
+# --------------------------------------------------------------------------------------------------
 # What is special to instances, and to repeats.
 
 
-def _instance_columns(
-    tests: InstanceTests,
-    rows: pd.DataFrame,
-) -> tuple[list[Column], list[Column]]:
-    joint = tests.n_datasets > 1
-    over = "pairs, measures and datasets" if joint else "pairs and measures"
-    note = f"p-values are corrected for the number of {over}; permutation decides "
-    note += f"({tests.n_resamples:,} draws, seed {tests.seed})."
-    pvalues = [doc.pvalues("permutation", rows["pvalue_corrected"], keep=6, note=note)]
-    beside = {"sign": ("sign", 1), "signed rank": ("wilcoxon", 2)}
-    return pvalues, [
-        doc.pvalues(head, rows[f"{test}_corrected"], keep=keep)
-        for head, (test, keep) in beside.items()
-    ]
+def _instance_columns(tests: InstanceTests, rows: pd.DataFrame) -> list[Column]:
+    over = "pairs and measures" if tests.n_datasets == 1 else "pairs, measures and datasets"
+    note = f"p: by changes of sign ({tests.n_resamples:,} draws, seed {tests.seed}), corrected for "
+    note += f"the number of {over}."
+    return [doc.pvalues("p", rows["pvalue_corrected"], keep=6, note=note)]
 
 
-def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> tuple[list[Column], list[Column]]:
+def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> list[Column]:
     together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
-    over = f"{count(tests.n_comparisons, 'test')}{together}"
     source = "" if tests.by_seed else " (Welch 1947)"
+    note = f"p: {tests.test}{source}, corrected by Holm over {count(tests.n_comparisons, 'test')}"
     repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
-    pvalues = [
-        doc.pvalues(
-            "p (Holm)",
-            rows["pvalue_corrected"],
-            keep=5,
-            note=f"p: {tests.test}{source}, corrected by Holm over {over}.",
-        )
-    ]
-    return pvalues, [
-        Column("repeats", repeats, keep=2),
-        doc.alike(
-            "effect",
-            rows["effect_size"],
-            3,
-            keep=1,
-            note="Effect: the difference in standard deviations (Hedges' g).",
-        ),
-    ]
+    pvalues = doc.pvalues("p", rows["pvalue_corrected"], keep=5, note=f"{note}{together}.")
+    return [pvalues, Column("repeats", repeats, keep=2)]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -640,11 +753,11 @@ _KINDS = {
         "folds",
         "fold_pairs",
         "fold",
-        folds.columns,
-        folds.sentences,
-        folds.above,
-        folds.below,
-        folds.record,
+        _fold_columns,
+        fold_sentences,
+        _fold_means,
+        _scatter,
+        _fold_record,
     ),
     "repeats": _Kind(
         "Tests over repeats",

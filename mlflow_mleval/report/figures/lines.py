@@ -34,17 +34,14 @@ from mlflow_mleval.report.svg import TOP as svg_TOP
 from mlflow_mleval.report.text import ARROWS, aligned, fixed, number
 
 # --------------------------------------------------------------------------------------------------
-# The folds of one dataset: two measures as a scatter with an ellipse a method, one measure as
-# histograms.
+# The folds of one dataset: two measures as a scatter with an ellipse a method.
 
 #: Methods whose folds and ellipse are drawn; of the others only the mean.
 DETAILED = 8
 #: Share of the fitted normal distribution inside its ellipse.
 INSIDE = 0.68
 HEIGHT = 400
-FOLD_SCATTER_ROW = 26
 MARKS = 5
-BINS = 24
 
 
 def mark(
@@ -133,56 +130,6 @@ def _ellipse(centre: Point, radius: float, covariance: np.ndarray) -> str:
     arc = f"A{long:.1f} {short:.1f} {turn:.1f} 0 1"
     a, b = ("{:.1f} {:.1f}".format(*(centre + sign * axes[:, 1] * long)) for sign in (1, -1))
     return f"M{a}{arc} {b}{arc} {a}"
-
-
-def fold_histogram(
-    values: pd.Series, order: Sequence[str], head: str, intervals: pd.DataFrame | None = None
-) -> Svg:
-    """A row a method: how many of its folds fall where on one measure, their mean, and its interval
-    if there is one.
-
-    `values` has the index (method, fold), `intervals` low and high by method; the first thirty
-    methods of `order` are drawn.
-    """
-    rows = {m: values.loc[m].to_numpy(float) for m in order[:svg_TOP]}
-    ends = np.concatenate([*rows.values()])
-    if intervals is not None:
-        ends = np.append(ends, intervals.loc[[*rows], ["low", "high"]])
-    low, high = ends.min(), ends.max()
-    if high <= low:
-        low = low - 0.5 * (abs(low) or 1)
-        high = high + 0.5 * (abs(high) or 1)
-    means = {m: float(row.mean()) for m, row in rows.items()}
-    shown = dict(zip(means, aligned(means.values()), strict=True))
-    words = "; ".join(map(" ".join, shown.items()))
-    bottom = 24 + FOLD_SCATTER_ROW * len(rows)
-    svg = Svg(f"Folds by {head}", f"Mean over folds: {words}.", bottom + 24)
-    room = room_for([*rows, head], 150) + 20
-    x = Scale(low, high, room + 6, WIDTH - 66)
-    edges = np.linspace(low, high, BINS + 1)
-    svg.text(0, 12, fit(head, WIDTH - 60), "strong")
-    svg.text(WIDTH, 12, "mean", "muted", "end")
-    svg.grid(x, 20, bottom, 6)
-    counts = {m: np.histogram(row, edges)[0] for m, row in rows.items()}
-    most = max(map(np.max, counts.values()))
-    for i, (m, mean) in enumerate(means.items()):
-        foot = 22 + FOLD_SCATTER_ROW * (i + 1) - 3
-        mark(svg, i, 8, foot - 7, 4.5)
-        svg.name(18, foot - 3, m, room - 18)
-        for k in np.flatnonzero(counts[m]):
-            height = (FOLD_SCATTER_ROW - 7) * counts[m][k] / most
-            left, right = map(x, edges[k : k + 2])
-            tip = f"{m}: {counts[m][k]} folds from {number(edges[k])} to {number(edges[k + 1])}"
-            box = left + 0.4, foot - height, right - left - 0.8, height
-            svg.rect(*box, f"f{i % COLOURS}", fill_opacity=0.6, tip=tip)
-        svg.level(foot, x.start, x.stop, "rule")
-        if intervals is not None:
-            start, stop = map(x, intervals.loc[m, ["low", "high"]])
-            svg.level(foot, start, stop, "tick")
-        svg.upright(x(mean), foot - FOLD_SCATTER_ROW + 8, foot, "tick")
-        svg.text(WIDTH, foot - 3, shown[m], anchor="end")
-    svg.axis(x, bottom, about=6, label=number)
-    return svg
 
 
 # --------------------------------------------------------------------------------------------------
