@@ -139,7 +139,6 @@ def test_a_report_loads_only_what_it_has_to_tell():
     idle = (
         "content.units",
         "content.profiles",
-        "content.folds",
         "fold_comparison",
         "figures.lines",
     )

@@ -50,7 +50,7 @@ def test_the_report_says_it_in_every_format(found):
     assert all(sentence in render(found, form) for form in ("md", "latex"))
     (text, *_) = found.report().to_dict()["next_dataset"]["sentences"]
     assert all(word in text for word in ("better than", "within 0.01 (1% of its range)", "worse"))
-    assert 'id="next_dataset"' in page and page.count("Found and shrunken differences") >= 2
+    assert 'id="next_dataset"' in page
     assert sentence in render(found, "table", "pairs") and sentence in render(found, "md", "pairs")
     record = found.report().to_dict()["next_dataset"]
     assert record["ropes"] == {"precision": 0.01, "recall": 0.01}

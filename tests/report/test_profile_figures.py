@@ -25,8 +25,6 @@ from hypothesis import strategies as st
 from mlflow_mleval.measures.owa import ALPHAS
 from mlflow_mleval.report.figures.lines import (
     NAMED,
-    SUMMARIES,
-    awareness_strips,
     profile_lines,
     ratio_panels,
 )
@@ -82,13 +80,6 @@ def crossings_of(ratios: pd.DataFrame, certain: bool = True) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def awareness_of(methods: list[str], datasets: list[str]) -> pd.DataFrame:
-    index = pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
-    return pd.DataFrame(
-        np.random.default_rng(0).uniform(0, 1, (len(index), 3)), index, list(SUMMARIES)
-    )
-
-
 def all_figures(methods: list[str], datasets: list[str]) -> list:
     ratios = ratios_of(methods[:4], datasets)
     return [
@@ -100,7 +91,6 @@ def all_figures(methods: list[str], datasets: list[str]) -> list:
         ratio_panels(
             ratios, crossings_of(ratios, False), [tuple(methods[:2])], "polynomial", "Ratios"
         ),
-        awareness_strips(awareness_of(methods, datasets), methods, "Awareness"),
     ]
 
 
@@ -239,20 +229,6 @@ def test_many_datasets_are_drawn_and_the_farthest_named():
         )
     )
     assert len({content(n) for n in texts(root)} & set(datasets)) == NAMED
-
-
-def test_strips_have_a_dot_a_dataset_and_a_line_at_the_mean():
-    frame = awareness_of(["a", "b"], ["d", "e", "f"])
-    root = parse(awareness_strips(frame, ["a", "b"], ""))
-    assert (
-        len(list(root.iter(f"{NS}circle"))) == 2 * 3 * 3 and len(classes(root, "line", "tick")) == 6
-    )
-    shown = {content(n) for n in texts(root)}
-    assert {
-        f"{frame.xs('a', level='method')['slope'].mean():.3f}",
-        "slope ↓",
-        "relative gain ↑",
-    } <= shown
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.floats(0.5, 10))

@@ -28,7 +28,6 @@ from mlflow_mleval.report.content.profiles import (
     described,
     document,
     profile_pairs,
-    words,
 )
 from mlflow_mleval.report.content.provenance import bibliography
 from mlflow_mleval.report.content.study_report import document as whole_document
@@ -161,9 +160,7 @@ def test_claims_come_with_their_error_rate():
 def test_profiles_without_folds_are_drawn_and_not_tested():
     found = compare_profiles(profiles({"d": 6, "e": 7}, n_folds=1))
     assert "is not tested here" in " ".join(sentences(found))
-    assert "certain, sure" not in dict(words(found)) and "certain" not in [
-        c.head for c in profile_pairs(found).columns
-    ]
+    assert "certain" not in [c.head for c in profile_pairs(found).columns]
     alone = compare_profiles(profiles({"d": 6}, n_folds=1))
     assert "folds are sure" not in " ".join([*sentences(alone), *sentences(found)])
     assert len(dataset_table(alone, "d").columns) == 3
@@ -197,22 +194,6 @@ def test_means_are_over_datasets_that_all_methods_share():
     )
 
 
-def test_methods_that_lack_on_a_dataset_are_not_averaged_with_the_others():
-    whole, more = (
-        profiles({"d": 6, "e": 7}),
-        profiles({"f": 6}, {m: BEHAVIOUR[m] for m in ("BR", "LP")}, seed=1),
-    )
-    joined = type(whole)(
-        {**whole.errors, **more.errors}, {"d": 6, "e": 7, "f": 6}, {**whole.folds, **more.folds}
-    )
-    found = compare_profiles(joined)
-    assert set(found.awareness_means.index) == {"BR", "LP"}
-    assert found.awareness_means.loc["BR", "slope"] == pytest.approx(
-        found.awareness.xs("BR", level="method")["slope"].mean()
-    )
-    assert "Without CC: not on every dataset." in plain(awareness_table(found).note)
-
-
 def test_methods_without_a_common_dataset_are_not_set_against_each_other():
     parts = [
         profiles({d: 6}, {m: BEHAVIOUR[m] for m in pair})
@@ -224,29 +205,6 @@ def test_methods_without_a_common_dataset_are_not_set_against_each_other():
     found = compare_profiles(Profiles(errors, {"d": 6, "e": 6}, folds))
     assert "rises least" not in " ".join(sentences(found))
     assert "the means cannot be compared" in plain(awareness_table(found).note)
-
-
-def test_equally_flat_methods_are_named_together():
-    found = compare_profiles(
-        Profiles.from_counts({("d", "A"): [9, 0, 0], ("d", "B"): [9, 0, 0], ("d", "C"): [5, 4, 0]})
-    )
-    assert (
-        "A and B rise least from the Hamming to the subset 0/1 loss (by 0.000), C most"
-        in " ".join(sentences(found))
-    )
-
-
-@pytest.mark.parametrize("count", [8, 9])
-def test_a_figure_without_its_bands_says_so(count):
-    found = compare_profiles(
-        profiles({"d": 6}, {f"m{i}": (1.0, 0.1 + i / 50) for i in range(count)})
-    )
-    page = rendered(found, "html")
-    assert (
-        ("Bands over folds are drawn for at most 8 methods" in page)
-        == (count > 8)
-        != ("intervals of the mean over folds" in page)
-    )
 
 
 def test_markdown_has_no_empty_paragraphs():

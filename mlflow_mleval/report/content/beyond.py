@@ -14,7 +14,6 @@ from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     PAGE,
     PAPER,
-    Beside,
     Column,
     Data,
     Figure,
@@ -34,7 +33,6 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.figures.pair_diagrams import (
     leaders_over_time,
     power_lines,
-    shrinkage,
 )
 from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.sentences import count, grouped
@@ -186,29 +184,17 @@ def probability(p: float) -> str:
 # --------------------------------------------------------------------------------------------------
 # Would it be better on the next dataset?
 #
-# The hierarchical correlated t test, with raw and shrunken differences side by side.
-
-#: What the three masses are called where the first method is named.
-LIKELIEST = {"share_better": "first", "share_equivalent": "neither", "share_worse": "second"}
+# The hierarchical correlated t test.
 
 
 def next_dataset_section(c: Comparison, depth: int = PAPER) -> Section | None:
-    """Sentences, the pairs and the figure; nothing where fewer than two datasets have folds or
-    repeats.
-    """
+    """Sentences and the pairs; nothing where fewer than two datasets have folds or repeats."""
     found = c.next_dataset
     if found is None:
         return None
-    text = [s.text for s in next_dataset_sentences(c)]
-    table = _table(c, depth)
-    figures = [_figure(c, measure) for measure in found.pairs]
-    blocks = [
-        Text(text, depth=depth),
-        *doc.points(found.doubts, "Doubts about these", depth=depth),
-        table,
-        Beside(figures[:1], figures[1:]) if len(figures) > 1 else figures[0],
-    ]
-    return next_dataset_heading(c, blocks)
+    text = Text([s.text for s in next_dataset_sentences(c)], depth=depth)
+    doubts = doc.points(found.doubts, "Doubts about these", depth=depth)
+    return next_dataset_heading(c, [text, *doubts, _table(c, depth)])
 
 
 def next_dataset_heading(c: Comparison, blocks: Sequence[Any]) -> Section:
@@ -255,12 +241,6 @@ def _table(c: Comparison, depth: int) -> Table:
         [part.assign(measure=measure) for measure, part in parts.items()], ignore_index=True
     )
     pairs = next(iter(found.pairs.values()))
-    shares = table[list(LIKELIEST)]
-    likeliest = shares.fillna(-1).idxmax(axis=1).map(LIKELIEST)
-    share = [
-        NONE if np.isnan(x) else f"{word} {probability(x)}"
-        for word, x in zip(likeliest, shares.max(axis=1), strict=True)
-    ]
     columns = [
         *doc.pair(table),
         *([names("measure", table["measure"])] if len(parts) > 1 else []),
@@ -283,16 +263,6 @@ def _table(c: Comparison, depth: int) -> Table:
                 f"{pairs.credible_level:.0%} interval."
             ),
         ),
-        Column(
-            "likeliest in",
-            share,
-            "<",
-            keep=2,
-            note=(
-                "Likeliest in: the share of the posterior in which this of the three is the most "
-                "probable, as in the paper."
-            ),
-        ),
         doc.numbers("datasets", table["n"], keep=1),
     ]
     return Table(
@@ -302,39 +272,6 @@ def _table(c: Comparison, depth: int) -> Table:
         things="pairs",
         depth=depth,
     )
-
-
-def _figure(c: Comparison, measure: str) -> Figure:
-    """The differences of the first pair of the table: not every method has folds."""
-    found = present(c.next_dataset)
-    row = found.table(measure, c.order).iloc[0]
-    rope = found.ropes[measure]
-    first = row.method_a
-    second = row.method_b
-    by_dataset = found.by_dataset(measure, first, second)
-    svg = shrinkage(
-        by_dataset,
-        rope,
-        row.mean_difference,
-        f"{first} minus {second} by {measure}",
-        (first, second),
-    )
-    better = "larger" if c.study.directions[measure] == "max" else "smaller"
-    caption = (
-        f"{name(first)} against {name(second)} by {name(measure)} ({better} is better). Rings "
-        "are the differences as they were found, dots what remains of them when every dataset is "
-        f"drawn towards the others, with their {1 - c.options['alpha']:.0%} credible intervals; "
-        f"the dashed line is the typical difference, the band holds those up to {number(rope)}."
-    )
-    cells = [
-        names("dataset", by_dataset.index),
-        doc.numbers("n", by_dataset["n"]),
-        Column("found", [number(x, 3) for x in by_dataset["mean"]]),
-        doc.intervals("shrunken", by_dataset[["shrunken", "low", "high"]]),
-    ]
-    title = "Found and shrunken differences"
-    table = Table(cells, title=title, things="datasets", folded=True, depth=PAGE)
-    return Figure(svg, caption, table, title)
 
 
 def next_dataset_data(c: Comparison) -> Data:

@@ -29,7 +29,6 @@ from mlflow_mleval.report.blocks import (
     name,
 )
 from mlflow_mleval.report.content import pair_question
-from mlflow_mleval.report.figures.pair_diagrams import means_figure
 from mlflow_mleval.report.figures.weighting import cost_figure
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import (
@@ -46,8 +45,6 @@ from mlflow_mleval.validation import present
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 
-#: Methods in the picture.
-SHOWN = 5
 #: So many methods are named, more are counted.
 FEW = 2
 #: On fewer datasets than this nobody is told what to use.
@@ -65,8 +62,7 @@ def section(c: Comparison, asked: Question, command: str = "") -> Section:
 
 def units_section(c: Comparison) -> Section:
     """The best methods in the units of the measures."""
-    picture = Late(lambda: [_picture(c, decision(c))])
-    return Section("units", "In the measures' own units", picture)
+    return Section("units", "In the measures' own units", Late(lambda: [_means(c, decision(c))]))
 
 
 def data(c: Comparison, asked: Question) -> Data:
@@ -198,20 +194,14 @@ def _doubt(c: Comparison, advice: Decision) -> str:
     }[turns["kind"]]
 
 
-def _picture(c: Comparison, advice: Decision) -> Figure:
+def _means(c: Comparison, advice: Decision) -> Table:
     """Means alone: how they differ, the tests of pairs say."""
-    means = advice.means.loc[c.order[:SHOWN]]
-    directions = c.study.directions
-    cells = [doc.Column(doc.heading(directions, m), aligned(means[m])) for m in means]
-    columns = [doc.names("method", means.index), *cells]
-    several = len(c.study.datasets) > 1
-    by = " by the two measures of most weight" if len(c.study.measures) > len(cells) > 1 else ""
+    means = advice.means
+    cells = [doc.Column(doc.heading(c.study.directions, m), aligned(means[m])) for m in means]
     each = " that all of these methods finished" if c.study.filled else ""
-    over = f"Means over the datasets{each}" if several else "Values"
-    best = f" The best {SHOWN} of {len(c.order):,}." if len(c.order) > SHOWN else ""
-    table = Table(columns, title="The same as a table", folded=True, depth=PAGE)
-    svg = means_figure(means, directions, set(advice.ahead))
-    return Figure(svg, f"{over}{by}.{best}", table)
+    over = f"Means over the datasets{each}." if len(c.study.datasets) > 1 else ""
+    columns = [doc.names("method", means.index), *cells]
+    return Table(columns, len(c.order), things="methods", note=over, depth=PAGE)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -2,9 +2,8 @@
 or a pair of methods.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -37,13 +36,11 @@ from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.beyond import probability
 from mlflow_mleval.report.content.decision import deciding_test
 from mlflow_mleval.report.content.differences import differences
-from mlflow_mleval.report.content.measures import lost_choices
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.document import Document
-from mlflow_mleval.report.figures.lines import profile_lines, ratio_panels
+from mlflow_mleval.report.figures.lines import ratio_panels
 from mlflow_mleval.report.text import (
-    NONE,
     aligned,
     confidence,
     fixed,
@@ -52,14 +49,12 @@ from mlflow_mleval.report.text import (
     with_intervals,
 )
 from mlflow_mleval.sentences import count, some
-from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
 
 #: Measures in a table that has a column for each, those of most weight; measures a method is best
-#: at; datasets whose profiles are drawn; rows of a table.
+#: at; rows of a table.
 MEASURES = 6
 BEST = 3
-DRAWN = 4
 ROWS = 500
 KINDS = ("method", "dataset", "cell", "pair")
 #: How the values of a cell scatter, and what is known of a run: columns and their heads.
@@ -252,7 +247,7 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     if len(runs):
         table.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
     blocks = [
-        Text(_about_method(c, method, measures), role="flow", depth=ALWAYS),
+        Text(_about_method(c, method), role="flow", depth=ALWAYS),
         Table(
             table,
             title="On each dataset",
@@ -270,22 +265,14 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     return blocks
 
 
-def _about_method(c: Comparison, method: str, measures: pd.DataFrame) -> list[str]:
-    """Its place, what it is best and worst at, and from whom it is separated."""
+def _about_method(c: Comparison, method: str) -> list[str]:
+    """Its place, and from whom it is separated."""
     row = c.ranking.set_index("method").loc[method]
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     where = (
         f"with a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(c.ranks), 'dataset')}"
     )
     texts = [f"{name(method)} has place {row['position']} of {len(c.order)} {what}, {where}."]
-    if len(measures) > 1:
-        order = measures.sort_values(["place", "phi"], ascending=[True, False], kind="stable")
-        best = order.iloc[:BEST]
-        rest = order.iloc[max(BEST, len(order) - BEST) :][::-1]
-        worst = rest[rest["place"] > best["place"].max()]
-        sides = {"best": best, "worst": worst}
-        does = [f"{word} by {_places(side)}" for word, side in sides.items() if len(side)]
-        texts.append(f"It does {joined(does)}.")
     if c.deciding is not None:
         sides = {
             "better": [worse for better, worse in c.separated if better == method],
@@ -295,10 +282,6 @@ def _about_method(c: Comparison, method: str, measures: pd.DataFrame) -> list[st
         says = f"says it is {joined(apart)}" if apart else "separates it from none of the others"
         texts.append(f"The evidence {says} ({deciding_test(c)}).")
     return texts
-
-
-def _places(measures: pd.DataFrame) -> str:
-    return joined([f"{name(m)} (place {place})" for m, place in measures["place"].items()])
 
 
 def _by_measure(c: Comparison, measures: pd.DataFrame) -> Table:
@@ -340,27 +323,16 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
         doc.numbers("rank", flows["rank"]),
         doc.names("method", flows.index, about={"dataset": dataset}),
         doc.decimals("φ", flows["phi"], 3),
-        doc.decimals("φ⁺", flows["phi_plus"], 3, keep=1),
-        doc.decimals("φ⁻", flows["phi_minus"], 3, keep=1),
     ]
-    cells = {
-        head: Column(head, _with_spread(c.study, m, dataset, flows.index), keep=i)
-        for m, head, i in _columns(c, _heaviest(c))
-    }
-    columns += cells.values()
-    several = any("±" in text for column in cells.values() for text in column.cells)
-    notes = ["± is the standard deviation over repeats."] * several
-    note = " ".join(filter(None, [*notes, _note(bool(filled))]))
+    for m, head, keep in _columns(c, _heaviest(c)):
+        gaps = [(dataset, method, m) in c.study.imputed for method in flows.index]
+        cells = starred(aligned(c.study.cells(m).loc[dataset, flows.index]), gaps)
+        columns.append(Column(head, cells, keep=keep))
+    note = _note(bool(filled))
+    about = {"title": "Ranking on this dataset", "things": "methods", "note": note}
     blocks: list[Any] = [
         Text(_about_dataset(c, dataset, flows, filled), role="flow", depth=ALWAYS),
-        Table(
-            columns,
-            len(fused.flows),
-            title="Ranking on this dataset",
-            things="methods",
-            note=note,
-            depth=ALWAYS,
-        ),
+        Table(columns, len(fused.flows), depth=ALWAYS, **about),
     ]
     if len(c.study.measures) > 1:
         shown = fused.unicriterion.loc[flows.index]
@@ -374,19 +346,6 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
     return blocks
 
 
-def _with_spread(study: Study, measure: str, dataset: str, methods: pd.Index) -> list[str]:
-    """Values on a dataset, with their standard deviation where there is one."""
-    spread = study.spread[measure]
-    sd = [spread.get((dataset, method)) for method in methods]
-    values = study.cells(measure).loc[dataset, methods]
-    texts = aligned(chain.from_iterable(zip(values, sd, strict=True)))
-    shown = starred(texts[::2], [(dataset, m, measure) in study.imputed for m in methods])
-    return [
-        value if sd == NONE else f"{value} ± {sd}"
-        for value, sd in zip(shown, texts[1::2], strict=True)
-    ]
-
-
 def _note(imputed: bool) -> str:
     return IMPUTED if imputed else ""
 
@@ -394,16 +353,8 @@ def _note(imputed: bool) -> str:
 def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set[str]) -> list[str]:
     first = flows.index[flows["rank"] == flows["rank"].iloc[0]]
     lead = "leads" if len(first) == 1 else "tie for the lead"
-    texts = [
-        f"{listed(first)} {lead} by all measures fused among "
-        f"{count(len(c.fusion.phi.columns), 'method')}."
-    ]
-    constant = c.fusion.flows.by_measure.constant[c.study.datasets.index(dataset)]
-    if constant.any():
-        texts.append(
-            "Alike for all methods, so that it tells none apart: "
-            f"{listed(np.array(c.study.measures)[constant])}."
-        )
+    among = count(len(c.fusion.phi.columns), "method")
+    texts = [f"{listed(first)} {lead} by all measures fused among {among}."]
     if filled:
         whose = listed([m for m in c.order if m in filled])
         texts.append(
@@ -499,100 +450,59 @@ def _separation(c: Comparison, a: str, b: str) -> list[str]:
     tried = None if c.stability is None else c.stability.separations
     if tried is not None and apart in tried.stays:
         stays, of = tried.of(apart)
-        lost = lost_choices(tried, apart)
-        but = f", but not under {joined(lost)}" if lost else ""
-        texts.append(f"The separation stays under {stays} of {of} other choices{but}.")
+        texts.append(f"The separation stays under {stays} of {of} other choices.")
     return texts
 
 
 def _tests(c: Comparison, a: str, b: str) -> list[Table]:
-    """What each test says, the deciding one first: over datasets, over the folds and the instances
-    of each dataset.
-    """
-    rows = [*_over_datasets(c, a, b), *_over_folds(c, a, b), *_over_instances(c, a, b)]
+    """What each test says, the deciding one first: over datasets, folds and instances."""
+    rows: list[tuple[str, str, float, str]] = []
+    says = {True: "separated", False: "not separated"}
+    made = sorted(c.posthoc, key=lambda one: one is not c.deciding)
+    for row in _rows_of(part.pairs_of(c, a), a, b) if c.deciding is not None else ():
+        for one in made:
+            apart = any({a, b} == {*pair} for pair in one.result.significant_pairs)
+            wording = f"{one.wording}{' (decides)' if one is c.deciding else ''}"
+            over = count(int(row["n"]), "dataset")
+            rows.append((wording, over, row[one.test.column], says[apart]))
+    for unit in ("folds", "instances"):
+        for dataset, tests in c.tests_over(unit).items():
+            for row in _rows_of(tests.ordered, a, b):
+                by = f", by {name(row['measure'])}" if unit == "instances" else ""
+                over = f"{count(int(row['n']), unit[:-1])} of {name(dataset)}"
+                doubt = f" (in doubt: {row['doubt']})" if row["doubt"] else ""
+                how = ""
+                if unit == "folds" and row["separated"]:
+                    how = f", {name(a)} {c.folds[dataset].direction(a, b, listed)}"
+                said = f"{says[row['separated']]}{how}{doubt}"
+                rows.append((f"{tests.test}{by}", over, row["pvalue_corrected"], said))
     if not rows:
         return []
-    test, over, p, says = zip(*rows, strict=True)
+    test, over, p, says_ = zip(*rows, strict=True)
     columns = [
         Column("test", test, "wrap"),
         doc.pvalues("p", p),
-        Column("says", says, "wrap"),
+        Column("says", says_, "wrap"),
         Column("over", over, "<", keep=1),
     ]
-    note = (
-        "p-values are corrected as in the report: each for the number of pairs, and what else, "
-        "that its test looks at."
-    )
+    note = "p-values are corrected as in the report, each for all that its test looks at."
     return [Table(columns, title="What each test says", things="tests", note=note, depth=ALWAYS)]
-
-
-#: A test, over what, its p-value, and what it says.
-_Test = tuple[str, str, float, str]
-_SAYS = {True: "separated", False: "not separated"}
-
-
-def _over_datasets(c: Comparison, a: str, b: str) -> Iterator[_Test]:
-    if c.deciding is None:
-        return
-    for row in _rows_of(part.pairs_of(c, a), a, b):
-        for made in sorted(c.posthoc, key=lambda m: m is not c.deciding):
-            apart = any({a, b} == {*pair} for pair in made.result.significant_pairs)
-            wording = f"{made.wording}{' (decides)' if made is c.deciding else ''}"
-            yield wording, count(int(row["n"]), "dataset"), row[made.test.column], _SAYS[apart]
-
-
-def _over_folds(c: Comparison, a: str, b: str) -> Iterator[_Test]:
-    for dataset, folds in c.folds.items():
-        for row in _rows_of(folds.table, a, b):
-            says = _SAYS[row["separated"]]
-            if row["pvalue"] != row["pvalue"]:
-                says = "not tested"
-            if row["separated"]:
-                says += f", {name(a)} {folds.direction(a, b, listed)}"
-            if row["doubt"]:
-                says += f" (in doubt: {row['doubt']})"
-            over = f"{count(int(row['n']), 'fold')} of {name(dataset)}"
-            yield folds.test, over, row["pvalue_corrected"], says
-
-
-def _over_instances(c: Comparison, a: str, b: str) -> Iterator[_Test]:
-    for dataset, tests in c.tests_over("instances").items():
-        for row in _rows_of(tests.ordered, a, b):
-            over = f"{count(int(row['n']), 'instance')} of {name(dataset)}"
-            by = f"{tests.test}, by {name(row['measure'])}"
-            yield by, over, row["pvalue_corrected"], _SAYS[row["separated"]]
 
 
 def _rows_of(pairs: pd.DataFrame, a: str, b: str) -> list[Data]:
     return pairs[pairs["method_a"].isin([a, b]) & pairs["method_b"].isin([a, b])].to_dict("records")
 
 
-def _profiles(c: Comparison, a: str, b: str) -> list[Any]:
-    """Both loss profiles on each dataset that has them, beside their ratio."""
+def _profiles(c: Comparison, a: str, b: str) -> list[Figure]:
+    """The ratio of their loss profiles, a line a dataset that has both."""
     profiles = c.profiles
-    if profiles is None:
+    if profiles is None or not any({a, b} <= {*profiles.methods_on(d)} for d in profiles.datasets):
         return []
-    shared = [d for d in profiles.datasets if {a, b} <= {*profiles.methods_on(d)}]
-    if not shared:
-        return []
-    family = profiles.options["family"]
-    figures = []
-    for d in shared[:DRAWN]:
-        curves = profiles.curves.xs(d, level="dataset").loc[[a, b]]
-        svg = profile_lines(curves, family, f"Loss profiles on {d}", {a: 0, b: 1})
-        caption = f"Mean loss of {along.KINDS[profiles.options['kind']]}; 0 is best."
-        figures.append(Figure(svg, caption, title=f"On {name(d)}"))
     both = [profiles.ratios.index.isin([a, b], level=of) for of in ("method_a", "method_b")]
-    ratios = profiles.ratios[both[0] & both[1]]
-    caption = (
-        f"The loss of {name(b)} over that of {name(a)}, a line a dataset: above 1 {name(a)} is "
-        "better."
-    )
-    if len(shared) > DRAWN:
-        caption += f" The profiles of {DRAWN} of {len(shared)} datasets are drawn."
-    svg = ratio_panels(ratios, profiles.crossings, [(a, b)], family, "Ratio of losses")
-    ratio = Figure(svg, caption, title="Their ratio")
-    return [doc.Beside([ratio, *figures[1::2]], figures[::2])]
+    caption = f"The loss of {name(b)} over that of {name(a)}: above 1 {name(a)} is better."
+    drawn = profiles.ratios[both[0] & both[1]], profiles.crossings, [(a, b)]
+    svg = ratio_panels(*drawn, profiles.options["family"], "Ratio of losses")
+    return [Figure(svg, caption, title="Their loss profiles, a line a dataset")]
 
 
 def _measures(c: Comparison, measures: pd.Index) -> list[Column]:

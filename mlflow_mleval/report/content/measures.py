@@ -333,12 +333,6 @@ def _separated(c: Comparison) -> list[Table]:
     ]
 
 
-def lost_choices(found: Separations, pair: tuple[str, str]) -> list[str]:
-    """Under which other choices a pair is not separated any more, in words."""
-    column = found.stays[pair]
-    return [_choice(kind, which) for kind, which in column.index[column == 0]]
-
-
 def _choice(kind: str, which: str) -> str:
     if kind == "filter":
         return f"measures correlated above {which.removeprefix('0')} left out"

@@ -25,7 +25,6 @@ from mlflow_mleval.report.blocks import (
     Section,
     Table,
     Text,
-    glossary,
     joined,
     listed,
     name,
@@ -36,31 +35,33 @@ from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import (
     DETAILED,
     NAMED,
-    SUMMARIES,
-    awareness_strips,
     profile_lines,
     ratio_panels,
 )
 from mlflow_mleval.report.svg import TOP
-from mlflow_mleval.report.text import aligned, fixed, level, number
+from mlflow_mleval.report.text import aligned, confidence, fixed, level, number
 from mlflow_mleval.sentences import count, grouped
 
-#: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal; parameters of a
-#: table.
+#: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal.
 DATASETS = 12
 PANELS = 12
 METHODS = 100
 PAIRS = 500
 AT_ONCE = 3
-POINTS = 8
 #: Pairs of which the sentences tell, over the datasets and on one of them; notes on a terminal.
 TOLD = 4
 TOLD_HERE = 3
 NOTES = 4
 SYMBOLS = {"binomial": "k", "polynomial": "α"}
 KINDS = {"hard": "predicted label sets", "soft": "scores"}
-#: How the summaries are called.
-NAMES = {"area": "area", "slope": "slope", "relative_gain": "relative gain"}
+#: How the summaries of a profile are called, with their better directions.
+SUMMARIES = {
+    "hamming": "Hamming ↓",
+    "subset": "subset 0/1 ↓",
+    "area": "area ↓",
+    "slope": "slope ↓",
+    "relative_gain": "relative gain ↑",
+}
 
 
 def _symbol(comparison: ProfileComparison) -> str:
@@ -117,70 +118,36 @@ def _blocks(comparison: ProfileComparison, at: Mapping[str, Any]) -> list[Any]:
     datasets = comparison.datasets
     blocks: list[Any] = [Text(sentences(comparison), role="flow", **at)]
     blocks += doc.points([*comparison.warnings, *_missing(comparison)], "Doubts", most=NOTES, **at)
+    several = len(datasets) > 1
     if len(comparison.ratios):
-        pairs = (
-            profile_pairs(comparison)
-            if len(datasets) > 1
-            else dataset_table(comparison, datasets[0])
-        )
-        pairs = replace(
-            pairs,
-            title="",
-            caption="Who is ahead where along the loss profiles",
-            key="profiles",
-            **at,
-        )
-        blocks += [Text((), title="Every pair", depth=PAGE), pairs]
-    strips = [_strips(comparison)] if len(datasets) > 1 and len(comparison.ratios) else []
-    aware = Text((), title="How aware of dependence each method is, on average", depth=PAGE)
-    blocks.append(
-        doc.Beside(
-            _ratios(comparison), [*strips, aware, replace(awareness_table(comparison), **at)]
-        )
-    )
+        pairs = profile_pairs(comparison) if several else dataset_table(comparison, datasets[0])
+        caption = "Who is ahead where along the loss profiles"
+        blocks.append(replace(pairs, caption=caption, key="profiles", **at))
+    aware = replace(awareness_table(comparison), **at)
+    blocks.append(doc.Beside(_ratios(comparison), [aware]))
     for dataset in datasets[:DATASETS]:
         blocks += on_dataset(comparison, dataset)
     if len(datasets) > DATASETS:
-        blocks.append(
-            doc.note(
-                f"The first {DATASETS} of {len(datasets)} datasets are shown; the JSON and CSV "
-                "data hold all."
-            )
-        )
-    blocks.append(doc.Terms(words(comparison), doc.WORDS))
+        rest = f"The first {DATASETS} of {len(datasets)} datasets are shown"
+        blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
     return blocks
 
 
 def on_dataset(comparison: ProfileComparison, dataset: str) -> list[Any]:
-    """The curves of a dataset in a picture and in numbers, beside what they say where there are
-    others.
-    """
+    """The curves of a dataset in a picture, beside what they say where there are others."""
     methods = comparison.methods_on(dataset)
-    alone = len(comparison.datasets) == 1
     curves = comparison.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
     caption = f"Mean loss of {KINDS[comparison.options['kind']]}; 0 is best."
     if curves["low"].notna().any() and len(methods) <= DETAILED:
-        level_of_bands = f"{1 - comparison.options['alpha']:.0%}"
-        caption += (
-            f" Bands: {level_of_bands} Student's intervals of the mean over folds, pointwise."
-        )
-    elif curves["low"].notna().any():
-        caption += (
-            f" Bands over folds are drawn for at most {DETAILED} methods; the JSON data hold "
-            "those of all."
-        )
+        level_of_bands = confidence(comparison.options["alpha"])
+        caption += f" Bands: {level_of_bands} intervals of the mean over folds, each point alone."
     if len(methods) > TOP:
-        caption += (
-            f" The {TOP} of {len(methods):,} methods with the least mean loss along the profile "
-            "are drawn."
-        )
-    everyone = (
-        comparison.awareness["area"].groupby(level="method").mean().sort_values(kind="stable").index
-    )
+        caption += f" The {TOP} of {len(methods):,} methods with the least mean loss are drawn."
+    everyone = comparison.awareness["area"].groupby(level="method").mean().sort_values().index
     kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
     svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}", kinds)
-    figure = Figure(svg, caption, curves_table(comparison, dataset), title=f"On {name(dataset)}")
-    if alone or len(methods) < 2:
+    figure = Figure(svg, caption, title=f"On {name(dataset)}")
+    if len(comparison.datasets) == 1 or len(methods) < 2:
         return [figure]
     pairs = replace(dataset_table(comparison, dataset), depth=PAGE)
     points = crossings(comparison, dataset)[:TOLD_HERE]
@@ -197,31 +164,13 @@ def _ratios(comparison: ProfileComparison) -> list[Figure]:
         "first is better. A circle is a crossing."
     )
     if comparison.ratios["significant"].any():
-        caption += (
-            " Where a line is heavy the folds are sure of the difference; a full circle has such "
-            "stretches on both sides."
-        )
+        caption += " Heavy, and full circles: the folds are sure of it."
     if len(frame) > PANELS:
         caption += f" The {PANELS} pairs with the most crossings of {len(frame):,} are drawn."
     if len(comparison.datasets) > NAMED:
         caption += f" Of the datasets the {NAMED} farthest from 1 are named."
-    svg = ratio_panels(
-        comparison.ratios,
-        comparison.crossings,
-        drawn,
-        comparison.options["family"],
-        "Ratios of losses",
-    )
-    return [Figure(svg, caption, title="Where the order changes")]
-
-
-def _strips(comparison: ProfileComparison) -> Figure:
-    order = comparison.awareness_means.index
-    caption = "A dot is a dataset, the line the mean."
-    if len(order) > TOP:
-        caption += f" The flattest {TOP} of {len(order):,} methods."
-    svg = awareness_strips(comparison.shared_awareness, order, "Awareness of dependence")
-    return Figure(svg, caption, title="Awareness of dependence by dataset")
+    lines = comparison.ratios, comparison.crossings, drawn, comparison.options["family"]
+    return [Figure(ratio_panels(*lines, "Ratios of losses"), caption, title="Where they cross")]
 
 
 def sentences(comparison: ProfileComparison) -> list[str]:
@@ -374,27 +323,17 @@ def _claims(comparison: ProfileComparison) -> str:
 
 
 def _awareness(comparison: ProfileComparison) -> list[str]:
-    means = comparison.awareness_means
-    slope = means["slope"]
+    """Whose profile is the flattest, and whose the steepest."""
+    slope = comparison.awareness_means["slope"]
     if slope.max() - slope.min() < 1e-12 or not comparison.same_datasets:
         return []
     shared = comparison.shared_awareness.index.unique("dataset")
     mean = f" on average of {count(len(shared), 'dataset')}" if len(comparison.datasets) > 1 else ""
-    flat, steep = (list(means.index[np.abs(slope - end) < 1e-12]) for end in slope.iloc[[0, -1]])
-    text = (
-        f"{listed(flat)} {'rises' if len(flat) == 1 else 'rise'} least from the Hamming to the "
-        "subset 0/1 loss "
-    )
-    text += (
-        f"(by {fixed(slope.iloc[0], 3)}{mean}), {listed(steep)} most ({fixed(slope.iloc[-1], 3)})"
-    )
-    gain = means["relative_gain"].dropna()
-    if len(gain):
-        text += (
-            f"; for its level {name(gain.idxmax())} gathers its errors most (relative gain "
-            f"{fixed(gain.max(), 3)})"
-        )
-    return [f"{text}."]
+    least = f"by {fixed(slope.iloc[0], 3)}{mean}"
+    return [
+        f"{name(slope.index[0])} rises least from the Hamming to the subset 0/1 loss ({least}), "
+        f"{name(slope.index[-1])} most ({fixed(slope.iloc[-1], 3)})."
+    ]
 
 
 def _missing(comparison: ProfileComparison) -> list[str]:
@@ -406,21 +345,6 @@ def _missing(comparison: ProfileComparison) -> list[str]:
     return [
         f"{head}: {listed(what, most=8)} ({reason})."
         for (head, reason), what in grouped(missing).items()
-    ]
-
-
-def words(comparison: ProfileComparison) -> list[tuple[str, str]]:
-    """What the words mean and when not to trust them: (word, explanation)."""
-    symbol = _symbol(comparison)
-    alpha = level(comparison.options["alpha"])
-    idle = {*SYMBOLS.values()} - {symbol} | (
-        set() if comparison.ratios["significant"].any() else {"certain, sure"}
-    )
-    entries = glossary("profiles").items()
-    return [
-        (word, text.format(symbol=symbol, alpha=alpha))
-        for word, text in entries
-        if word not in idle
     ]
 
 
@@ -501,57 +425,24 @@ def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
     return Table(columns, len(table), "Every pair", things="pairs", most=AT_ONCE)
 
 
-def curves_table(comparison: ProfileComparison, dataset: str) -> Table:
-    """One row a method on one dataset: its loss at a few parameters, the ends among them."""
-    methods = comparison.methods_on(dataset)
-    losses = (
-        comparison.curves.xs(dataset, level="dataset")["loss"]
-        .unstack("parameter")
-        .loc[methods[:METHODS]]
-    )
-    at = np.unique(
-        np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int)
-    )
-    symbol = _symbol(comparison)
-    columns = [
-        Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3))
-        for i in at
-    ]
-    columns.insert(0, doc.names("method", losses.index))
-    return Table(columns, len(methods), "In numbers", things="methods", folded=True, depth=PAGE)
-
-
 def awareness_table(comparison: ProfileComparison) -> Table:
     """One row a method, the flattest first: means over datasets of its summaries."""
     means = comparison.awareness_means
     shown = means.head(METHODS)
-    heads = {
-        "hamming": "Hamming ↓",
-        "subset": "subset 0/1 ↓",
-        **{s: f"{NAMES[s]} {arrow}" for s, arrow in SUMMARIES.items()},
-    }
     columns = [doc.names("method", shown.index)]
-    for summary, head in heads.items():
-        cells = aligned(shown[summary], 3)
-        columns.append(Column(head, cells, ">", keep=2 if summary in SUMMARIES else 1))
+    for summary, head in SUMMARIES.items():
+        keep = 1 if summary in ("hamming", "subset") else 2
+        columns.append(Column(head, aligned(shown[summary], 3), keep=keep))
     shared = comparison.shared_awareness.index.unique("dataset")
     every = comparison.datasets
-    lacking = [m for m in comparison.awareness.index.unique("method") if m not in means.index]
-    notes = [
-        "Each mean is over the datasets of its method; no dataset is shared by all: the means "
-        "cannot be compared."
-        if not comparison.same_datasets
-        else f"Means over {len(shared)} of {len(every)} datasets that all methods share."
-        if len(shared) < len(every)
-        else "",
-        f"Without {listed(lacking)}: not on every dataset." if lacking else "",
-        "Losses of scores, not of the label sets that follow from them."
-        if comparison.options["kind"] == "soft"
-        else "",
-    ]
-    caption = "How aware of the dependence of labels each method is"
-    note = " ".join(filter(None, notes))
-    return Table(columns, len(means), "", caption, "awareness", "methods", note, most=15)
+    over = f"Means over {len(shared)} of {len(every)} datasets that all methods share."
+    if not comparison.same_datasets:
+        over = "No dataset is shared by all methods: the means cannot be compared."
+    of_scores = "Losses of scores, not of the label sets that follow from them."
+    said = [over] * (not comparison.same_datasets or len(shared) < len(every))
+    note = " ".join([*said, *[of_scores] * (comparison.options["kind"] == "soft")])
+    title = "How aware of the dependence of labels each method is"
+    return Table(columns, len(means), title, "", "awareness", "methods", note, most=15)
 
 
 def data(c: Comparison) -> Data:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from mlflow_mleval.measures.owa import SUMMARIES as DIRECTIONS
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.svg import (
     BOLD,
@@ -31,7 +30,7 @@ from mlflow_mleval.report.svg import (
     text_width,
 )
 from mlflow_mleval.report.svg import TOP as svg_TOP
-from mlflow_mleval.report.text import ARROWS, aligned, fixed, number
+from mlflow_mleval.report.text import aligned, fixed, number
 
 # --------------------------------------------------------------------------------------------------
 # The folds of one dataset: two measures as a scatter with an ellipse a method.
@@ -156,8 +155,6 @@ NAMED = 9
 _BETTER = BOLD * text_width("↑  better")
 #: Ratios are drawn up to this, and down to one over it.
 LARGEST_RATIO = 100.0
-#: Summaries of a whole profile, with their better directions.
-SUMMARIES = {s: ARROWS[DIRECTIONS[s]] for s in ("area", "slope", "relative_gain")}
 
 
 def profile_lines(
@@ -428,64 +425,6 @@ def _ratio_ticks(y: Scale) -> list[float]:
         if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
             kept.append(value)
     return kept
-
-
-def awareness_strips(
-    awareness: pd.DataFrame,
-    order: Sequence[str],
-    title: str,
-) -> Svg:
-    """A row a method, a strip a summary of its profiles: a dot a dataset, the mean as a line with
-    its value.
-
-    `awareness` has the index (dataset, method) and the columns of `SUMMARIES`. The first thirty
-    methods of `order` are drawn.
-    """
-    methods = list(order)[:svg_TOP]
-    awareness = awareness[awareness.index.get_level_values("method").isin(methods)]
-    means = awareness[list(SUMMARIES)].groupby(level="method").mean().loc[methods]
-    words = "; ".join(f"{m} {', '.join(map(number, means.loc[m]))}" for m in methods)
-    bottom = 24 + ROW * len(methods)
-    svg = Svg(title, f"Means over datasets of {', '.join(SUMMARIES)}: {words}.", bottom + 24)
-    room = room_for(methods, 130) + 8
-    step = (WIDTH - room) / len(SUMMARIES)
-    for i, m in enumerate(methods):
-        svg.name(room - 8, 22 + ROW * i + 14, m, room - 8, anchor="end")
-    for j, summary in enumerate(SUMMARIES):
-        ends = room + step * j, room + step * (j + 1)
-        _strip(svg, awareness[summary], means[summary], ends)
-    return svg
-
-
-def _strip(
-    svg: Svg,
-    values: pd.Series,
-    means: pd.Series,
-    ends: tuple[float, float],
-) -> None:
-    """One summary: values by dataset and method, means by method."""
-    summary = str(values.name)
-    shown = aligned(means, 3)
-    right = ends[1] - 8
-    edge = right - max(map(text_width, shown)) - 6
-    low, high = values.min(), values.max()
-    domain = (low, high) if high > low else (low - 0.5, low + 0.5)
-    x = Scale(*domain, ends[0] + 6, edge - 4)
-    left = x.start - 4
-    bottom = 24 + ROW * len(means)
-    svg.text(left, 12, f"{summary.replace('_', ' ')} {SUMMARIES[summary]}", "strong")
-    svg.upright(left, 20, bottom)
-    for i, (m, mean) in enumerate(means.items()):
-        at = 22 + ROW * i + ROW / 2
-        svg.level(at, left, edge)
-        for dataset, value in values.xs(m, level="method").dropna().items():
-            tip = f"{m} on {dataset}: {number(value)}"
-            svg.dot(x(value), at, 3.4, "faccent", fill_opacity=0.5, tip=tip)
-        if mean == mean:
-            svg.upright(x(mean), at - 6, at + 6, "tick")
-        svg.text(right, at + 4, shown[i], anchor="end")
-    for tick in dict.fromkeys((low, high)):
-        svg.text(x(tick), bottom + 15, number(tick, 2), "muted small", "middle")
 
 
 # --------------------------------------------------------------------------------------------------

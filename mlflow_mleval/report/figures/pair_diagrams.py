@@ -3,7 +3,7 @@ intervals, power.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -27,7 +27,7 @@ from mlflow_mleval.report.svg import (
     spans,
     text_width,
 )
-from mlflow_mleval.report.text import ARROWS, MINUS, fixed, latex, number, pvalue, shorten, terminal
+from mlflow_mleval.report.text import MINUS, fixed, latex, number, pvalue, shorten, terminal
 from mlflow_mleval.sentences import count
 
 # --------------------------------------------------------------------------------------------------
@@ -325,98 +325,6 @@ def _lines(row: Any, decimals: int) -> list[str]:
 
 def _sign(value: float) -> str:
     return "" if abs(value) <= NOISE else "+" if value > 0 else MINUS
-
-
-# --------------------------------------------------------------------------------------------------
-# Means of a few methods by one or two measures in their own units.
-
-MEANS_ROW = 22
-GAP = 26
-
-
-def means_figure(
-    means: pd.DataFrame, directions: Mapping[str, str], stressed: Collection[str]
-) -> Svg:
-    """A panel a measure, a row a method: its mean as a dot."""
-    methods = list(means.index)
-    room = room_for(methods, 140) + 8
-    wide = (WIDTH - room - GAP * means.shape[1]) / means.shape[1]
-    bottom = 24 + MEANS_ROW * len(methods)
-    better = {"max": "larger is better", "min": "smaller is better"}
-    words = " ".join(
-        f"{measure} ({better[directions[measure]]}): "
-        f"{', '.join(f'{m} {number(x, 3)}' for m, x in values.items())}."
-        for measure, values in means.items()
-    )
-    svg = Svg("Means in the measures' own units", words, bottom + 24)
-    for i, method in enumerate(methods):
-        style = "strong" if method in stressed else None
-        svg.name(room - 8, 24 + MEANS_ROW * (i + 0.5) + 4, method, room - 8, style, "end")
-    for k, (measure, values) in enumerate(means.items()):
-        left = room + k * (wide + GAP) + 6
-        low, high = (values.min(), values.max()) if values.notna().any() else (0.0, 1.0)
-        pad = 0.04 * (high - low) or 0.5
-        x = Scale(low - pad, high + pad, left, left + wide - 6)
-        svg.text(
-            left, 13, fit(f"{measure} {ARROWS[directions[measure]]}", wide, SMALL), "muted small"
-        )
-        svg.axis(x, bottom, 22, 4, lambda value: number(value, 3))
-        for method, mean in values.dropna().items():
-            style = "faccent" if method in stressed else "fgrey"
-            y = 24 + MEANS_ROW * (methods.index(method) + 0.5)
-            svg.dot(x(mean), y, 4, style, tip=f"{method}: {number(mean, 3)}")
-    return svg
-
-
-# --------------------------------------------------------------------------------------------------
-# Differences of two methods by dataset: as they were found, and drawn towards those on the other
-# datasets.
-
-SHRINKAGE_ROW = 22
-
-
-def shrinkage(
-    table: pd.DataFrame, rope: float, mean: float, title: str, better: tuple[str, str]
-) -> Svg:
-    """A row a dataset (mean, shrunken, low, high; by falling difference): a ring where it was
-    found, a dot where it is drawn to.
-
-    Differences within the rope lie on a pale band; a line marks the typical one. Of more than
-    thirty datasets those that differ most are drawn. `better` names the methods for which positive
-    and negative differences speak.
-    """
-    drawn = table.loc[table["mean"].abs().sort_values(ascending=False, kind="stable").index[:TOP]]
-    drawn = drawn.sort_values("mean", ascending=False, kind="stable")
-    tips = [
-        f"{dataset}: found {number(row['mean'], 3)}, shrunken {number(row.shrunken, 3)} "
-        f"({number(row.low, 3)} to {number(row.high, 3)})"
-        for dataset, row in drawn.iterrows()
-    ]
-    room = room_for(["dataset", *drawn.index], 150) + 12
-    height = 26 + SHRINKAGE_ROW * len(drawn)
-    ends = [*drawn["mean"], *drawn["low"], *drawn["high"], -rope, rope, mean]
-    wide = max(ends) - min(ends)
-    x = Scale(min(ends) - 0.03 * wide, max(ends) + 0.03 * wide, room, WIDTH - 12)
-    words = (
-        f"Differences by dataset; those up to {number(rope)} do not matter; the typical one is "
-        f"{number(mean, 3)}."
-    )
-    svg = Svg(title, f"{words} {'; '.join(tips)}.", height + 24)
-    tip = f"differences up to {number(rope)} do not matter"
-    svg.bar(x, (-rope, rope), 20, height - 20, "fpale", tip=tip)
-    svg.text(room - 8, 12, "dataset", "muted", "end")
-    svg.name(WIDTH - 12, 12, f"{better[0]} better →", (WIDTH - room) / 2 - 10, "muted", "end")
-    svg.name(room, 12, f"← {better[1]} better", (WIDTH - room) / 2 - 10, "muted")
-    svg.axis(x, height, 20, label=lambda t: number(t, 3))
-    svg.upright(x(0), 20, height, "zero")
-    svg.upright(x(mean), 20, height, "arrow", stroke_dasharray="4 3")
-    for i, (dataset, row) in enumerate(drawn.iterrows()):
-        y = 20 + i * SHRINKAGE_ROW + SHRINKAGE_ROW / 2
-        svg.name(room - 8, y + 4, str(dataset), room - 8, anchor="end")
-        svg.dot(x(row["mean"]), y - 4, 4, "hollow", tip=tips[i])
-        svg.level(y + 4, x(row.low), x(row.high), "leader")
-        svg.dot(x(row.shrunken), y + 4, 4, "faccent", tip=tips[i])
-    return svg
 
 
 # --------------------------------------------------------------------------------------------------
