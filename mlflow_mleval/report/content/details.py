@@ -329,7 +329,7 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
         cells = starred(aligned(c.study.cells(m).loc[dataset, flows.index]), gaps)
         columns.append(Column(head, cells, keep=keep))
     note = _note(bool(filled))
-    about = {"title": "Ranking on this dataset", "things": "methods", "note": note}
+    about: Any = {"title": "Ranking on this dataset", "things": "methods", "note": note}
     blocks: list[Any] = [
         Text(_about_dataset(c, dataset, flows, filled), role="flow", depth=ALWAYS),
         Table(columns, len(fused.flows), depth=ALWAYS, **about),
@@ -478,12 +478,12 @@ def _tests(c: Comparison, a: str, b: str) -> list[Table]:
                 rows.append((f"{tests.test}{by}", over, row["pvalue_corrected"], said))
     if not rows:
         return []
-    test, over, p, says_ = zip(*rows, strict=True)
+    frame = pd.DataFrame(rows, columns=["test", "over", "p", "says"])
     columns = [
-        Column("test", test, "wrap"),
-        doc.pvalues("p", p),
-        Column("says", says_, "wrap"),
-        Column("over", over, "<", keep=1),
+        Column("test", [*frame["test"]], "wrap"),
+        doc.pvalues("p", frame["p"]),
+        Column("says", [*frame["says"]], "wrap"),
+        Column("over", [*frame["over"]], "<", keep=1),
     ]
     note = "p-values are corrected as in the report, each for all that its test looks at."
     return [Table(columns, title="What each test says", things="tests", note=note, depth=ALWAYS)]
