@@ -20,7 +20,7 @@ from mlflow_mleval.analysis.pairs import NOISE, named_pairs
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions
-from mlflow_mleval.sentences import Argument, Message, some
+from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import Array, present, probability, unique_names
 
@@ -34,28 +34,20 @@ FEW = 5
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatTests(PairTests):
-    """Tests of every pair of methods over their repeats on one dataset.
-
-    Attributes
-    ----------
-    table : One row a pair and measure: the columns of `pairs` (n is the number of repeats of the method that has fewer; repeats are
-        won only where they are paired), then n_a and n_b (repeats with a value); mean_a, mean_b;
-        effect_size (the difference in standard deviations, Hedges' g); statistic (t) and df.
-    n_repeats : By method.
-    by_seed : Whether repeats of the same seed were paired.
-    same_split : Whether all repeats share their split of the data; None where unknown.
-    """  # noqa: E501
+    """Welch's tests of every pair of methods over their repeats on one dataset: the columns of
+    `pairs` (n are the repeats of the method that has fewer), then `FURTHER`; effect_size is
+    Hedges' g.
+    """
 
     unit: ClassVar[str] = "repeats"
 
     n_repeats: Mapping[Any, int]
-    by_seed: bool
     same_split: bool | None
 
     @property
     def test(self) -> str:
         """The test that decides."""
-        return "Student's t test of differences by seed" if self.by_seed else "Welch's t test"
+        return "Welch's t test"
 
     @property
     def extent(self) -> str:
@@ -119,7 +111,6 @@ def repeat_tests(
     *,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
-    by_seed: bool = False,
     same_split: bool | None = None,
     alpha: float = 0.05,
 ) -> RepeatTests:
@@ -138,9 +129,6 @@ def repeat_tests(
         Default: the columns of the first method.
     minimize, maximize : iterable of str
         Directions of measures that the registry does not know.
-    by_seed : bool
-        Whether repeats of the same seed are paired: Student's t test of their differences. For
-        seeds that split the data, too.
     same_split : bool, optional
         Whether all repeats share their split of the data, as `Study.same_split` says it; for the
         verdict.
@@ -150,8 +138,7 @@ def repeat_tests(
     Raises
     ------
     IncomparableRunsError
-        Fewer than two methods with two repeats, or nothing that can be tested; with `by_seed`,
-        seeds that are not the same.
+        Fewer than two methods with two repeats, or nothing that can be tested.
     ValueError
         No measure, one without a direction or one that a method lacks, or infinite values.
 
@@ -171,8 +158,6 @@ def repeat_tests(
         raise IncomparableRunsError(
             f"a test over repeats needs two methods with two each; {has}. Train with other seeds."
         )
-    if by_seed:
-        methods = _in_order_of_seeds(methods)
     if measures is None:
         measures = next(iter(methods.values())).columns
     measures = list(measures)
@@ -183,11 +168,19 @@ def repeat_tests(
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
     values = np.full((len(methods), max(n_repeats.values()), len(names)), np.nan)
     for of, (name, rows) in zip(values, methods.items(), strict=True):
-        of[: len(rows)] = sign * _values(name, rows, names)
+        if lacking := [m for m in names if m not in rows]:
+            raise ValueError(
+                f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
+                "two out."
+            )
+        of[: len(rows)] = sign * rows[list(names)].to_numpy(float)
+        if bad := int(np.isinf(of).sum()):
+            raise ValueError(
+                f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
+            )
     pairs = np.triu_indices(len(methods), 1)
-    found = _tested(values[pairs[0]], values[pairs[1]], sign, by_seed, alpha)
-    shape = len(pairs[0]), len(names)
-    columns = {name: np.ravel(np.broadcast_to(numbers, shape)) for name, numbers in found.items()}
+    found = _tested(values[pairs[0]], values[pairs[1]], sign, alpha)
+    columns = {name: np.ravel(numbers) for name, numbers in found.items()}
     if np.isnan(columns["pvalue"]).all():
         raise IncomparableRunsError(
             f"no pair of methods can be tested: {some(dict.fromkeys(columns['doubt']))}."
@@ -199,6 +192,7 @@ def repeat_tests(
             **columns,
             "pvalue_corrected": np.nan,
             "separated": False,
+            **dict.fromkeys(("wins", "ties", "losses"), np.nan),
         }
     )
     made = RepeatTests(
@@ -207,48 +201,29 @@ def repeat_tests(
         measures=names,
         alpha=alpha,
         n_repeats=n_repeats,
-        by_seed=by_seed,
         same_split=same_split,
         notes=_gaps(methods, names),
     )
     return jointly({"": made})[""]
 
 
-def _tested(a: Array, b: Array, sign: Array, by_seed: bool, alpha: float) -> dict[str, Any]:
+def _tested(a: Array, b: Array, sign: Array, alpha: float) -> dict[str, Any]:
     """Columns of the table, pairs x measures, of values pairs x repeats x measures, larger is
     better; positive differences are for a. `sign` turns means back to those of the measures.
     """
-    if by_seed:
-        few = np.minimum(*((~np.isnan(x)).sum(axis=1) for x in (a, b))) < 2
-        both = ~np.isnan(a + b) | few[:, None]
-        a, b = np.where(both, a, np.nan), np.where(both, b, np.nan)
     (n_a, mean_a, var_a), (n_b, mean_b, var_b) = _moments(a), _moments(b)
     largest = np.fmax(*(np.fmax.reduce(np.abs(x), axis=1, initial=0.0) for x in (a, b)))
-    noise = NOISE * largest
-
-    def spread(variance: Array, n: Array) -> Array:
-        return np.where(np.sqrt(variance * (n - 1) / n) <= noise, 0.0, variance)
-
-    counts: list[Any] = [np.nan] * 3
     with np.errstate(invalid="ignore", divide="ignore"):
-        var_a, var_b = spread(var_a, n_a), spread(var_b, n_b)
+        for variance, n in ((var_a, n_a), (var_b, n_b)):
+            variance[np.sqrt(variance * (n - 1) / n) <= NOISE * largest] = 0.0
         difference = mean_a - mean_b
-        if by_seed:
-            d = a - b
-            at = noise[:, None]
-            sides = d > at, np.abs(d) <= at, d < -at
-            counts = [np.where(few, np.nan, x.sum(axis=1)) for x in sides]
-            df = n_a - 1.0
-            error = np.sqrt(spread(_moments(d)[2], n_a) / n_a)
-        else:
-            parts = var_a / n_a, var_b / n_b
-            error = np.sqrt(parts[0] + parts[1])
-            df = error**4 / (parts[0] ** 2 / (n_a - 1) + parts[1] ** 2 / (n_b - 1))
+        parts = var_a / n_a, var_b / n_b
+        error = np.sqrt(parts[0] + parts[1])
+        df = error**4 / (parts[0] ** 2 / (n_a - 1) + parts[1] ** 2 / (n_b - 1))
         t = difference / error
         half = special.stdtrit(df, 1 - alpha / 2) * error
-        hedges = 1 - 3 / (4 * (n_a + n_b - 2) - 1)
         pooled = np.sqrt((var_a + var_b) / 2)
-        effect = np.where(pooled > 0, difference / pooled * hedges, np.nan)
+        effect = difference / pooled * (1 - 3 / (4 * (n_a + n_b - 2) - 1))
         pvalue = 2 * special.stdtr(df, -np.abs(t))
     n = np.minimum(n_a, n_b)
     fine = (n > 1) & (error > 0)
@@ -272,7 +247,6 @@ def _tested(a: Array, b: Array, sign: Array, by_seed: bool, alpha: float) -> dic
         "mean_a": sign * mean_a,
         "mean_b": sign * mean_b,
         "difference": difference,
-        **dict(zip(("wins", "ties", "losses"), counts, strict=True)),
         **{name: np.where(fine, numbers, np.nan) for name, numbers in tested.items()},
         "doubt": np.select([*doubts.values()], [*doubts], "").astype(object),
     }
@@ -359,48 +333,6 @@ def _paired(study: Study, dataset: str, flows: FlowsByMeasure) -> Array:
     if len(seeds) == fewest and all(rows.index.is_unique for rows in whole):
         whole = [rows.loc[seeds] for rows in whole]
     return np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1)
-
-
-def _values(name: Hashable, rows: pd.DataFrame, measures: Sequence[str]) -> Array:
-    """Repeats x measures."""
-    if lacking := [m for m in measures if m not in rows]:
-        raise ValueError(
-            f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
-            "two out."
-        )
-    values = rows[list(measures)].to_numpy(float)
-    if bad := int(np.isinf(values).sum()):
-        raise ValueError(
-            f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
-        )
-    return values
-
-
-def _in_order_of_seeds(methods: Mapping[Hashable, pd.DataFrame]) -> dict[Hashable, pd.DataFrame]:
-    """The repeats of all methods in the same order; they can be paired only where methods have each
-    of the same seeds once.
-    """
-    several = {name: rows for name, rows in methods.items() if len(rows) > 1}
-    reference, seeds = next((name, rows.index) for name, rows in several.items())
-    for name, rows in several.items():
-        if rows.index.has_duplicates:
-            raise IncomparableRunsError(
-                Message(
-                    f"{name} has several repeats of one seed: none can be paired. Leave out ",
-                    Argument("by_seed", True),
-                    ".",
-                )
-            )
-        if len(gone := seeds.symmetric_difference(rows.index)):
-            raise IncomparableRunsError(
-                Message(
-                    f"repeats can be paired only if methods have the same seeds: {reference} and "
-                    f"{name} do not share {some(gone)}. Leave out ",
-                    Argument("by_seed", True),
-                    ", or train what is missing.",
-                )
-            )
-    return {name: rows.loc[seeds] if name in several else rows for name, rows in methods.items()}
 
 
 def _gaps(methods: Mapping[Hashable, pd.DataFrame], measures: Sequence[str]) -> tuple[str, ...]:

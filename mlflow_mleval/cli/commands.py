@@ -397,7 +397,7 @@ HEEDED = {
     ),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
     "instances": (*_OF_ANSWERS, opt.cluster, opt.swaps, opt.seed),
-    "repeats": (opt.paired,),
+    "repeats": (),
 }
 
 

@@ -298,13 +298,7 @@ cost = _of_measures(
     help="Metric of time, money, tokens or size that is drawn beside the quality. Default: the "
     "first that all runs hold.",
 )
-#: Parts of `--over`, for repeats and for answers.
-paired = _testing(
-    "--paired",
-    "by_seed",
-    is_flag=True,
-    help="Pair repeats of the same seed, such as seeds that split the data, too.",
-)
+#: A part of `--over`, for answers.
 difference = _testing(
     "--difference",
     type=PerMeasure(),
@@ -319,7 +313,6 @@ over = Joined(
         help="What the tests count: datasets, the folds of each dataset, test instances, or "
         "repeats (runs with other seeds).",
     ),
-    paired,
     difference,
 )
 tests = (

@@ -1,6 +1,4 @@
-"""Tests over independent repeats: Welch in unequal numbers, one correction, pairs
-by seed only on request.
-"""
+"""Tests over independent repeats: Welch in unequal numbers, one correction."""
 
 import json
 
@@ -62,20 +60,6 @@ def test_one_correction_holds_for_headline_and_table():
         found.by_pair["separated"].sum() == len(won)
         and won.sum() == found.by_pair[["a_better", "b_better"]].sum().sum()
     )
-
-
-def test_repeats_are_paired_by_seed_only_on_request():
-    methods = repeats(5, 5, measures=["f1"])
-    shuffled = methods | {"m1": methods["m1"].iloc[::-1]}
-    row = repeat_tests(shuffled, by_seed=True).table.iloc[0]
-    expected = stats.ttest_rel(methods["m0"]["f1"], methods["m1"]["f1"])
-    assert (row.statistic, row.pvalue, row.df) == pytest.approx(
-        (expected.statistic, expected.pvalue, 4)
-    )
-    with pytest.raises(IncomparableRunsError, match="m0 and m1 do not share 4"):
-        repeat_tests(repeats(5, 4), by_seed=True)
-    with pytest.raises(IncomparableRunsError, match="m1 has several repeats of one seed"):
-        repeat_tests(methods | {"m1": methods["m1"].set_axis([0] * 5)}, by_seed=True)
 
 
 def test_what_cannot_be_tested_is_listed():
@@ -162,10 +146,5 @@ def test_what_is_wrong_is_said_once_and_clearly(plain):
         assert result.exit_code == code, result.output
         return result.output
 
-    assert "have the same seeds" in stopped(
-        "--over", ":paired"
-    ) and "Leave out --over :paired" in stopped("--over", ":paired")
     assert "no method has several runs on wine" in stopped("--read", "duplicates=latest")
     assert "--rope: only for tests over datasets" in stopped("--rope", "0.1", code=2)
-    result = CliRunner().invoke(main, ["compare", "--over", "folds", *SEEDS, "--over", ":paired"])
-    assert result.exit_code == 2 and "--over :paired: only for tests over repeats" in result.output

@@ -59,7 +59,6 @@ def test_a_reader_that_stops_early_is_no_error():
             ("Name one: ", Argument("experiment_names", ("NAME",))),
             "Name one: --experiment-name NAME",
         ),
-        (("Leave out ", Argument("by_seed", True)), "Leave out --over :paired"),
         ((Argument("n_jobs", "2"), " is no option"), "`n_jobs='2'` is no option"),
         (
             ("KNN(weights='uniform'), `missing='worst'`",),

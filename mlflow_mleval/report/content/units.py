@@ -584,8 +584,8 @@ def _instance_columns(tests: InstanceTests, rows: pd.DataFrame) -> list[Column]:
 
 def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> list[Column]:
     together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
-    source = "" if tests.by_seed else " (Welch 1947)"
-    note = f"p: {tests.test}{source}, corrected by Holm over {count(tests.n_comparisons, 'test')}"
+    over = count(tests.n_comparisons, "test")
+    note = f"p: {tests.test} (Welch 1947), corrected by Holm over {over}"
     repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
     pvalues = doc.pvalues("p", rows["pvalue_corrected"], keep=5, note=f"{note}{together}.")
     return [pvalues, Column("repeats", repeats, keep=2)]
