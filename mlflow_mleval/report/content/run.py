@@ -55,9 +55,6 @@ if TYPE_CHECKING:
 # The curves of one run's scores: precision against recall, ROC, and what probabilities keep of what
 # they promise.
 
-#: More labels than these are left to the files beside the report.
-_CURVES_SHOWN = 200
-
 
 @dataclass(frozen=True)
 class Curves:
@@ -148,82 +145,44 @@ class Curves:
         return lines, others
 
 
-def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | None:
+def _curves(report: RunReport) -> Section | None:
     """The curves with what they say, and the areas in numbers."""
+    curves, noun = report.curves, report.noun
     if curves is None or not curves.figures:
         return None
     areas = curves.areas
-    drawn = curves.figures
     several = present(curves.ev.total.counts_by_score).n_classes > 1
-    which = _which(curves, noun) if several else ""
-    over = " Each curve joins the instances of all folds." if folds else ""
-    columns = [
-        doc.names(noun, areas.index[:_CURVES_SHOWN]),
-        doc.counts("support", areas["support"][:_CURVES_SHOWN]),
-        *(
-            doc.decimals(head, areas[c][:_CURVES_SHOWN], 3)
-            for c, head in (
-                ("average_precision", "average precision"),
-                ("auroc", "AUROC"),
-                ("brier_score", "Brier score"),
-            )
-            if c in areas
-        ),
-    ]
-    table = Table(
-        columns,
-        len(areas),
-        title="Areas in numbers, the lowest first",
-        things=plural(noun),
-        folded=True,
-        depth=PAGE,
-    )
+    drawn = f"Thick: {curves.together}, pooled. Thin: each {noun}."
+    if len(areas) > SCORE_CURVES_NAMED:
+        named = f"Named: the {plural(noun)} with the lowest average precision"
+        drawn = f"Thick: {curves.together}, pooled. {named}; grey: others."
+    over = " Each curve joins the instances of all folds." if len(report.ev.folds) else ""
+    of_one = curves.ev.kind == ONE_LABEL
+    what = "instances by their highest probability" if of_one else "labels by their probability"
+    share = "whose class is right" if of_one else "that is true"
     captions = {
-        "precision_recall": (
-            f"A lower threshold finds more of what is true, and more that is not. {which}{over}"
+        "precision_recall": f"{drawn}{over}" if several else over,
+        "roc": "Scores that tell nothing would follow the dashed line.",
+        "reliability": (
+            f"A dot is one of {count(len(curves.bins), 'bin')} of {what}: their mean, and the "
+            f"share {share}. Below the dashed line probabilities are too high, above it too low."
         ),
-        "roc": (
-            f"{f'The same {plural(noun)}. ' if several else ''}Scores that tell nothing would "
-            "follow the dashed line."
-        ),
-        "reliability": _reliability_caption(curves),
     }
-    tables = {"precision_recall": table} if several else {}
-    blocks = [Figure(svg, captions[name], tables.get(name)) for name, svg in drawn.items()]
+    shown = areas.head(_LABELS)
+    heads = {
+        "average_precision": "average precision",
+        "auroc": "AUROC",
+        "brier_score": "Brier score",
+    }
+    columns = [doc.names(noun, shown.index), doc.counts("support", shown["support"])]
+    columns += [doc.decimals(head, shown[c], 3) for c, head in heads.items() if c in shown]
+    title = "Areas in numbers, the lowest first"
+    table = Table(columns, len(areas), title=title, things=plural(noun), folded=True, depth=PAGE)
+    blocks = [
+        Figure(svg, captions[which], table if several and which == "precision_recall" else None)
+        for which, svg in curves.figures.items()
+    ]
     return Section("curves", "Curves", blocks, hint="precision and recall, ROC, reliability")
-
-
-def _which(curves: Curves, noun: str) -> str:
-    """What the lines are."""
-    nouns = plural(noun)
-    n = len(curves.areas)
-    together = (
-        f"every {noun} against the rest, pooled"
-        if noun == "class"
-        else "all labels of all instances, pooled"
-    )
-    if n <= SCORE_CURVES_NAMED:
-        return f"Thick: {together}. Thin: each {noun}."
-    drawn = min(TOP, n) - SCORE_CURVES_NAMED
-    rest = n - SCORE_CURVES_NAMED
-    others = f"the {rest:,} others" if rest > 1 else "the other one"
-    grey = f" Grey: {f'{drawn} of ' if drawn < rest else ''}{others}."
-    return f"Thick: {together}. Named: the {nouns} with the lowest average precision.{grey}"
-
-
-def _reliability_caption(curves: Curves) -> str:
-    """What a dot is, and on which side of the diagonal."""
-    bins = count(len(curves.bins), "bin")
-    what, mean, share = (
-        ("instances", "highest probabilities", "whose class is right")
-        if curves.ev.kind == ONE_LABEL
-        else ("labels of instances", "probabilities", "that is true")
-    )
-    each = (
-        f"Each dot is one of {bins} of about equally many {what}: the mean of their {mean}, and "
-        f"the share {share}."
-    )
-    return f"{each} Below the dashed line the probabilities are too high, above it too low."
 
 
 #: Of more labels than these, not every k of a loss profile is computed; of that many values of k
@@ -524,7 +483,7 @@ def frames(report: RunReport) -> Frames:
 
 def _summary(report: RunReport) -> Section:
     """The answer in a few sentences, the most important first."""
-    parts = (_lead, _cardinality, _majority, _lowest, _confused, _rise, _gain, _extremes)
+    parts = (_lead, _cardinality, _majority, _lowest, _confused, _extremes)
     found = [text for make in parts if (text := make(report))]
     return Section(
         "verdict", "In short", [Text([f"{text}." for text in found], "lead", depth=ALWAYS)]
@@ -636,26 +595,6 @@ def _lowest(report: RunReport) -> str:
     return text if len(table) > 1 else ""
 
 
-def _rise(report: RunReport) -> str:
-    if not report.profiles:
-        return ""
-    kind, profile = next(iter(report.profiles.items()))
-    ends = f"{number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1)"
-    return (
-        f"The loss of the {KINDS[kind]} rises from {ends} as more labels have to be right together"
-    )
-
-
-def _gain(report: RunReport) -> str:
-    gain = next((profile.relative_gain for profile in report.profiles.values()), np.nan)
-    if np.isnan(gain):
-        return ""
-    return (
-        "On a scale from errors that are spread evenly over the instances (0%) to errors that all "
-        f"fall on the same ones (100%) it stands at {_percent(min(max(gain, 0.0), 1.0))}"
-    )
-
-
 def _extremes(report: RunReport) -> str:
     if report.statistics is None or report.lead is None:
         return ""
@@ -730,16 +669,14 @@ def _labels(report: RunReport) -> Section | None:
     if table.empty:
         return None
     noun = report.noun
-    first = (
-        "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {count(len(table), noun)}. "
-    )
-    silent = count(len(report.ev.label_names) - len(table), noun)
     caption = (
-        f"{first}Of the instances with a {noun}, true or predicted: the share where it was "
-        "found, missed, or predicted wrongly;"
-        " the lowest F1 "
-        f"first.{'' if silent[0] == '0' else f' Not drawn: {silent} without a true or predicted instance.'}"  # noqa: E501
+        f"Of the instances with a {noun}, true or predicted: the share where it was found, missed, "
+        "or predicted wrongly; the lowest F1 first."
     )
+    if len(table) > TOP:
+        caption += f" Drawn: {TOP} of {count(len(table), noun)}."
+    if silent := len(report.ev.label_names) - len(table):
+        caption += f" Not drawn: {count(silent, noun)} without a true or predicted instance."
     shown = table.head(_LABELS)
     columns = [
         doc.names(noun, shown.index),
@@ -758,14 +695,6 @@ def _labels(report: RunReport) -> Section | None:
     )
 
 
-def _curves(report: RunReport) -> Section | None:
-    return (
-        None
-        if report.curves is None
-        else curves_section(report.curves, len(report.ev.folds), report.noun)
-    )
-
-
 def _counts(head: str, values: pd.Series) -> Column:
     if (values % 1).any():  # sums of weights
         return doc.decimals(head, values, 2)
@@ -776,91 +705,61 @@ def _profile(report: RunReport) -> Section | None:
     profiles = report.profiles
     if not profiles:
         return None
-    caption = " ".join(
-        [
-            "Binomial loss: the mean over all sets of k labels of the largest error in the set. "
-            "At k = 1 it is the Hamming loss, at",
-            f"k = {len(report.ev.label_names)} the subset 0/1 loss. The flatter the line, the "
-            "more the errors fall on the same",
-            "instances.",
-            *(
-                f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, "
-                f"rise {number(p.slope)}."
-                for kind, p in profiles.items()
-            ),
-        ]
+    rises = (
+        f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, rise "
+        f"{number(p.slope)}."
+        for kind, p in profiles.items()
+    )
+    caption = (
+        "Binomial loss: the mean over all sets of k labels of the largest error in the set, from "
+        f"the Hamming loss (k = 1) to the subset 0/1 loss (k = {len(report.ev.label_names)}). The "
+        f"flatter the line, the more the errors fall on the same instances. {' '.join(rises)}"
     )
     ks = next(iter(profiles.values())).parameters
     at = np.unique(np.linspace(0, len(ks) - 1, min(len(ks), _SHOWN)).round().astype(int))
-    lines = [Column(KINDS[kind], aligned(p.losses[at])) for kind, p in profiles.items()]
-    table = Table(
-        [Column("k", [*map(str, ks[at])], "<"), *lines], title="In numbers", folded=True, depth=PAGE
-    )
+    columns = [Column("k", [*map(str, ks[at])], "<")]
+    columns += [Column(KINDS[kind], aligned(p.losses[at])) for kind, p in profiles.items()]
+    table = Table(columns, title="In numbers", folded=True, depth=PAGE)
     figure = Figure(report.figures["profile"], caption, table)
     return Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
 
 
 def _hierarchy(report: RunReport) -> Section | None:
-    """The hierarchical measures' own view: how far the classes reach, level by level, and where the
-    errors lie.
-    """
+    """How far the classes reach, level by level, and where the errors lie."""
     if report.ev.hierarchy is None:
         return None
-    given = {
-        key: value
-        for key, value in report.ev.hierarchy.items()
-        if key != "hierarchy" and value is not None
-    }
-    options = Terms(
-        [(key.replace("_", " "), str(value)) for key, value in given.items()],
-        "Options of the hierarchical measures",
-    )
+    given = report.ev.hierarchy.items()
+    told = [(k.replace("_", " "), str(v)) for k, v in given if k != "hierarchy" and v is not None]
+    options = Terms(told, "Options of the hierarchical measures")
     levels = [] if report.hierarchy is None else [_levels(report)]
-    return Section(
-        "hierarchy",
-        "Hierarchy",
-        [*levels, options],
-        hint="classes by level, and where the errors lie",
-    )
+    hint = "classes by level, and where the errors lie"
+    return Section("hierarchy", "Hierarchy", [*levels, options], hint=hint)
 
 
 def _levels(report: RunReport) -> doc.Beside:
     table = report.labels
     paths = {label: report.place(label) for label in table.index}
-    counted = (
-        table.assign(classes=1)
-        .groupby([len(paths[label]) for label in table.index])[["classes", "tp", "fp", "fn"]]
-        .sum()
-    )
-    tp, fp, fn = (counted[c] for c in ("tp", "fp", "fn"))
-    counted.insert(1, "support", tp + fn)
-    rates = np.transpose([tp / (tp + fp), tp / (tp + fn), 2 * tp / (2 * tp + fp + fn)])
-    cells = zip(*(aligned(row, 3) for row in rates), strict=True)
-    by_depth = Table(
-        [
-            Column("depth", [*map(str, counted.index)], "<"),
-            *(_counts(c, counted[c]) for c in counted),
-            *map(Column, ("precision", "recall", "F1"), cells),
-        ],
-        title="By depth",
-        depth=PAGE,
-        note=(
-            "1 is a root. Classes as they were assigned, without those above them; sums over "
-            "instances."
-        ),
-    )
-    most = (
-        table.assign(errors=table["fp"] + table["fn"])
-        .sort_values("errors", ascending=False, kind="stable")
-        .head(_ERRORS)
-    )
-    heads = {"errors": "errors", "fp": "predicted wrongly", "fn": "missed", "support": "support"}
+    depth = [len(paths[label]) for label in table.index]
+    sums = table.assign(classes=1).groupby(depth)[["classes", "tp", "fp", "fn"]].sum()
+    tp, fp, fn = (sums[c] for c in ("tp", "fp", "fn"))
+    sums.insert(1, "support", tp + fn)
+    rates = {
+        "precision": tp / (tp + fp),
+        "recall": tp / (tp + fn),
+        "F1": 2 * tp / (2 * tp + fp + fn),
+    }
     columns = [
-        Column(
-            "class", [name(" › ".join(map(str, paths[label])), 50) for label in most.index], "<"
-        ),
-        *(_counts(head, most[c]) for c, head in heads.items()),
+        Column("depth", [*map(str, sums.index)], "<"),
+        *(_counts(c, sums[c]) for c in sums),
+        *(doc.decimals(head, rate, 3) for head, rate in rates.items()),
     ]
+    note = "1 is a root. Classes as they were assigned, without those above them."
+    by_depth = Table(columns, title="By depth", depth=PAGE, note=note)
+    errors = table.assign(errors=table["fp"] + table["fn"])
+    most = errors.sort_values("errors", ascending=False, kind="stable").head(_ERRORS)
+    heads = {"errors": "errors", "fp": "predicted wrongly", "fn": "missed", "support": "support"}
+    places = [name(" › ".join(map(str, paths[label])), 50) for label in most.index]
+    columns = [Column("class", places, "<"), *(_counts(head, most[c]) for c, head in heads.items())]
     return doc.Beside(
         [by_depth], [Table(columns, title="Classes with the most errors", depth=PAGE)]
     )
