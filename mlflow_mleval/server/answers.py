@@ -89,8 +89,7 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
     if isinstance(error, CandidatesError):
         text, ways = error.text, _mean_first(error)
     elif isinstance(error, UnclearError):
-        ranked = [way for way in error.ways if way.command == "rank"]
-        text, ways = error.text, [(way.what, way.selection.arguments()) for way in ranked]
+        text, ways = error.text, _ways_to_rank(error)
     elif isinstance(error, MissingResultsError):
         text, ways = error.text, error.ways or _GAPS
     elif isinstance(error, TooManyError):
@@ -124,6 +123,25 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
         "field": field,
         "ways": [{"what": what, "query": way.query} for what, way in named],
     }
+
+
+def _ways_to_rank(stop: UnclearError) -> list[tuple[str, Mapping[str, Any]]]:
+    """The ways to a ranking; where the only one is what the text proposes, in its words, and then
+    what else may be done about gaps.
+    """
+    ways = [(way.what, way.selection.arguments()) for way in stop.ways if way.command == "rank"]
+    proposed = re.search(
+        r"The proposal is to (.+?)(?:; leave out .+? other ways)?\.(?: |$)", stop.text
+    )
+    if len(ways) != 1 or proposed is None:
+        return ways
+    arguments = ways[0][1]
+    ways = [(proposed[1], arguments)]
+    if "missing" in arguments:
+        ways += [
+            (what, {**arguments, **more}) for what, more in _GAPS if more["missing"] == "worst"
+        ]
+    return ways
 
 
 def _without(text: str, chosen: PageSelection) -> list[tuple[str, PageSelection]]:

@@ -373,6 +373,7 @@ def without_flags(text: str) -> str:
         name = FIELDS.get(option.name or "", flag[1])
         return f"“{name}: {taken}”" if taken else f"“{name}”{flag[0][2 + len(flag[1]) :]}"
 
+    text = re.sub(r"; leave out [^;]+ to be told the other ways(?=\.)", "", text)
     return re.sub(r"(?<!\S)--([a-z][a-z-]+)(?: ([a-z-]+))?", field, text)
 
 

@@ -463,6 +463,15 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
     so = Way("so", "rank", Selection(method_by=["param:m"]))
     _, ways = told(UnclearError("unclear", [so]))
     assert ways["so"]["method-by"] == ["param:m"]
+    proposal = (
+        "A gap. The proposal is to leave out d; leave out --missing x to be told the other ways."
+    )
+    dropped = Selection(missing="drop-datasets")
+    stop = UnclearError(proposal, [Way("a ranking of them", "rank", dropped)])
+    text, ways = told(stop)
+    assert text == "A gap. The proposal is to leave out d."
+    assert [way["missing"] for way in ways.values()] == [["drop-datasets"], ["worst"]]
+    assert [*ways][0] == "leave out d"
 
 
 def test_a_doubt_comes_with_what_removes_it():

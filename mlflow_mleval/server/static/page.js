@@ -103,13 +103,16 @@ function ways(list, title = "What you can do") {
   return element("div", {class: "ways"}, element("p", {class: "title"}, title), element("ul", {}, ...items));
 }
 function working(place) {
-  const bar = element("progress", {"aria-label": "Progress"}), text = element("span", {}, "Asking the server …");
+  const bar = element("progress", {"aria-label": "Progress"}), text = element("span", {}, "Asking the server …"), began = Date.now();
   place.replaceChildren(element("p", {class: "working"}, bar, " ", text));
   return ({step = "Working", done = 0, total = 0}) => {
     if (total) { bar.max = total; bar.value = done; } else bar.removeAttribute("value");
-    text.textContent = total > 1 ? `${capital(step)}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")}` : `${capital(step)} …`;
+    const seconds = Math.round((Date.now() - began) / 1000);
+    text.textContent = `${progress(step, done, total)}${seconds ? ` ${seconds} s` : ""}`;
   };
 }
+const progress = (step, done, total) => done > 1 || total > 1
+  ? `${capital(step)}: ${done.toLocaleString("en")}${total > 1 ? ` of ${total.toLocaleString("en")}` : ""} …` : `${capital(step)} …`;
 // Put a fragment of the server in its place. Where the reader stood in the old one, there he stands in the new one; what he had
 // unfolded stays so.
 function put(place, html) {
@@ -249,7 +252,7 @@ async function readSurvey(wanted = collected()) {
   place.setAttribute("aria-busy", "true");
   if (!place.childElementCount) working(place);
   try {
-    const told = ({step, done, total}) => { $("hold-hint").textContent = $("go-hint").textContent = total > 1 ? `${capital(step)}: ${done} of ${total}` : `${capital(step || "reading")} …`; };
+    const told = ({step, done, total}) => { $("hold-hint").textContent = $("go-hint").textContent = progress(step || "reading", done, total); };
     const html = await (await ask(`survey?${wanted}`, {slot: "survey", told})).text();
     put(place, html);
     for (const row of place.querySelectorAll("[data-experiment]")) if (chosen.has(row.dataset.experiment)) chosen.set(row.dataset.experiment, row.dataset.name);
