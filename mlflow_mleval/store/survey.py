@@ -427,21 +427,29 @@ def _method(variables: pd.DataFrame, table: RunsTable, selection: Selection) -> 
         reason = f"{len(names)} names {recur} {count(n, 'run')}"
         candidates.append(Candidate("method", "run_name", reason))
     others = [v.name for v in (*named, *_called(variables, DATASET))]
-    # whose values are words that recur
+    candidates += _unnamed(variables, n, others, none=not candidates)
+    return _chosen_first(candidates or [Candidate("method", "run_name", _ALONE)])
+
+
+def _unnamed(
+    variables: pd.DataFrame, n: int, others: Collection[str], none: bool
+) -> list[Candidate]:
+    """Variables that hold words which recur; where there are no other candidates and none of these,
+    the one param over which a sweep went.
+    """
+    rows = [*variables.itertuples(index=False)]
     wordy = [
         v
-        for v in variables.itertuples(index=False)
+        for v in rows
         if 1 < v.values <= _MOST * n < v.runs
         and v.name not in others
         and not _REPEAT.fullmatch(v.name)
         and not any(map(_is_number, v.examples))
     ]
-    candidates += _candidates("method", wordy[:3], "holds words", n)
-    if not candidates:  # a sweep over one param
-        swept = [v for v in variables.itertuples(index=False) if _is_swept(v, n, others)]
-        if len(swept) == 1:
-            candidates = _candidates("method", swept, "is all that differs", n)
-    return _chosen_first(candidates or [Candidate("method", "run_name", _ALONE)])
+    if wordy or not none:
+        return _candidates("method", wordy[:3], "holds words", n)
+    swept = [v for v in rows if _is_swept(v, n, others)]
+    return _candidates("method", swept, "is all that differs", n) if len(swept) == 1 else []
 
 
 def _is_swept(v: Any, n: int, others: Collection[str]) -> bool:
