@@ -8,7 +8,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse, stats
+from scipy import stats
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.measure_intervals import measure_intervals, with_clusters
@@ -130,15 +130,6 @@ def test_what_has_none_says_why():
     true[:, :2], score[:, :2] = False, 0
     rare = measure_intervals(mleval.evaluate(true, score))
     assert rare.absent["macro_f1"].startswith("2 of 6 labels") and "micro_f1" not in rare.absent
-
-
-def test_sparse_and_dense_agree():
-    true, score = draw(60)
-    dense = measure_intervals(mleval.evaluate(true, y_pred=score > 0.5)).table
-    stored = measure_intervals(
-        mleval.evaluate(sparse.csr_array(true), y_pred=sparse.csr_array(score > 0.5))
-    ).table
-    pd.testing.assert_frame_equal(dense, stored, rtol=1e-5)
 
 
 def test_tables_of_a_run_have_them():

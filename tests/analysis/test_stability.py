@@ -119,16 +119,6 @@ def test_weight_intervals_of_leaders_that_tie_end_at_once():
     assert found.table.rival_high.tolist() == ["b", "a"]
 
 
-def test_methods_that_are_the_same_never_change_places():
-    study = random_study(0, m=3)
-    twin = study.values.loc[(slice(None), "m0"), :].rename({"m0": "twin"}, level=1)
-    fusion = fuse(Study(pd.concat([study.values, twin]), study.directions))
-    assert fusion.ranking["rank"]["m0"] == fusion.ranking["rank"]["twin"]
-    table = stability.weight_intervals(fusion).table
-    assert (table.order_weight_low < table.weight).all()
-    assert (table.order_weight_high > table.weight).all()
-
-
 def test_one_measure_cannot_be_moved():
     found = stability.weight_intervals(fuse(random_study(1, n=1)))
     assert found.table.loc["f1", ["weight_low", "weight_high"]].tolist() == [1, 1]
@@ -164,16 +154,6 @@ def test_acceptability_is_what_fusing_with_the_same_weights_gives(decimals):
     assert np.allclose(found.acceptability, expected)
     assert np.allclose(found.acceptability.sum(axis=0), 1)
     assert np.allclose(found.acceptability.sum(axis=1), 1)
-
-
-def test_acceptability_is_seeded():
-    fusion = fuse(random_study(2))
-    one, same, other = (
-        stability.rank_acceptability(fusion, 200, seed).acceptability for seed in (1, 1, 2)
-    )
-    assert one.equals(same) and not one.equals(other)
-    with pytest.raises(ValueError, match="`n_resamples` must be at least 1, got 0"):
-        stability.rank_acceptability(fusion, 0)
 
 
 @pytest.mark.parametrize("seed", range(3))

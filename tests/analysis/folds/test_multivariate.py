@@ -17,32 +17,13 @@ from mlflow_mleval import hotelling, hotelling_pairs, manova
 
 #: Johnson & Wichern, "Applied multivariate statistical analysis", example 6.1: BOD and SS of
 #: effluent by two laboratories.
-COMMERCIAL = [
-    [6, 27],
-    [6, 23],
-    [18, 64],
-    [8, 44],
-    [11, 30],
-    [34, 75],
-    [28, 26],
-    [71, 124],
-    [43, 54],
-    [33, 30],
-    [20, 14],
-]
-STATE = [
-    [25, 15],
-    [28, 13],
-    [36, 22],
-    [35, 29],
-    [15, 31],
-    [44, 64],
-    [42, 30],
-    [54, 64],
-    [34, 56],
-    [29, 20],
-    [39, 21],
-]
+COMMERCIAL, STATE = (
+    np.array(text.split(), dtype=float).reshape(-1, 2)
+    for text in (
+        "6 27 6 23 18 64 8 44 11 30 34 75 28 26 71 124 43 54 33 30 20 14",
+        "25 15 28 13 36 22 35 29 15 31 44 64 42 30 54 64 34 56 29 20 39 21",
+    )
+)
 #: Rencher, "Methods of multivariate analysis", table 6.2: four measures of eight apple trees on
 #: each of six rootstocks.
 ROOTSTOCK = """
@@ -110,15 +91,6 @@ class TestHotelling:
         theirs = stats.ttest_ind(a, b)
         assert hotelling(a, b, paired=False).pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
 
-    def test_posthoc_are_t_tests_with_holm(self):
-        a, b = folds(2)
-        found = hotelling(a, b).posthoc
-        theirs = stats.ttest_rel(a, b)
-        np.testing.assert_allclose(found["statistic"], theirs.statistic)
-        np.testing.assert_allclose(found["pvalue"], theirs.pvalue)
-        p = np.sort(theirs.pvalue)
-        assert found["pvalue_corrected"].min() == pytest.approx(min(1, 3 * p[0]))
-
     def test_correction_for_shared_training_data(self):
         """Nadeau & Bengio's corrected resampled t: t divided by sqrt(1 + R n_test / n_train)."""
         a, b = np.random.default_rng(3).normal(size=(2, 10))
@@ -155,14 +127,6 @@ class TestHotelling:
         back = hotelling(b[::-1], a[::-1], ratio=ratio, paired=paired)
         assert turned.statistic == pytest.approx(first.statistic, rel=1e-5)
         assert back.statistic == pytest.approx(first.statistic, rel=1e-9)
-
-    def test_badly_scaled_measures(self):
-        """Units of 1e-6 beside units of 1e6 change nothing."""
-        a, b = folds(2)
-        scale = np.array([1e-6, 1, 1e6])
-        assert hotelling(a * scale, b * scale).statistic == pytest.approx(
-            hotelling(a, b).statistic, rel=1e-9
-        )
 
     def test_permutation_goes_through_all_swaps(self):
         a, b = folds(2, n_folds=8, p=2, effect=1)
@@ -312,14 +276,6 @@ class TestPairs:
         assert table["pvalue_corrected"].min() == pytest.approx(5 * table["pvalue"].min())
         assert np.isnan(found.posthoc_pvalues["b"]).sum() == 1
 
-    def test_drops_what_depends_over_all_methods(self):
-        x = folds(4, p=2)
-        x = np.concatenate([x, 5 - x[..., :1]], axis=2)
-        found = hotelling_pairs(x, measures=["tp", "fp", "fn"], dependent="drop")
-        assert found.measures == ["tp", "fp"] and found.dropped == {"fn": "follows from tp"}
-        with pytest.raises(ValueError, match="fn follows from tp"):
-            hotelling_pairs(x, measures=["tp", "fp", "fn"])
-
 
 class TestManova:
     def test_published_example(self):
@@ -363,22 +319,6 @@ class TestManova:
         )
         np.testing.assert_allclose(ours.table["f_statistic"], theirs[:, 3], rtol=1e-8)
         np.testing.assert_allclose(ours.table["pvalue"], theirs[:, 4], rtol=1e-8)
-
-    def test_two_methods_are_the_paired_t2(self):
-        x = folds(2)
-        for ratio in (None, 1 / 9):
-            ours, theirs = manova(x, ratio=ratio), hotelling(x[0], x[1], ratio=ratio)
-            assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
-            assert ours.f_statistic == pytest.approx(theirs.f_statistic, rel=1e-9)
-            assert set(ours.table["pvalue"].round(12)) == {round(theirs.pvalue, 12)}
-
-    def test_univariate_tests_are_analyses_of_variance(self):
-        x = folds(4)
-        np.testing.assert_allclose(
-            manova(x, design="one-way").univariate["pvalue"],
-            stats.f_oneway(*x, axis=0).pvalue,
-            rtol=1e-9,
-        )
 
     def test_chi_square_of_the_paper(self):
         x = folds(4)
@@ -433,17 +373,6 @@ class TestManova:
         (warning,) = manova(x, methods=list("abcd")).warnings
         assert warning.startswith("The results of c vary") and "rejects too often" in warning
 
-    def test_names_dependent_measures(self):
-        x = folds(3, p=2)
-        x = np.concatenate([x, 40 - x[..., :1]], axis=2)
-        with pytest.raises(ValueError, match="1 of 3 that are not: fn follows from tp"):
-            manova(x, measures=["tp", "fp", "fn"])
-        found = manova(x, measures=["tp", "fp", "fn"], dependent="drop")
-        assert found.measures == ["tp", "fp"]
-        assert found.statistic == pytest.approx(manova(x[..., :2]).statistic)
-        x[1, :, 2] += 1
-        assert "but for a constant" in manova(x, dependent="drop").dropped[2]
-
     @pytest.mark.parametrize(
         ("x", "options", "message"),
         [
@@ -482,10 +411,6 @@ class TestErrorRates:
         naive = np.mean([hotelling(a, b).pvalue <= 0.05 for a, b in x])
         assert 0.04 <= corrected <= 0.06
         assert naive > 0.12
-
-    def test_corrected_manova_holds_its_level(self):
-        x = self.null(800, 4, 2, seed=1)
-        assert 0.03 <= np.mean([manova(v, ratio=1 / 9).pvalue <= 0.05 for v in x]) <= 0.06
 
     def test_tests_on_learned_measures_hold_their_level(self):
         x = self.null(150, 4, 3, seed=2)
