@@ -22,9 +22,9 @@ from mlflow_mleval.analysis.loss_profiles import Profiles as Profiles
 from mlflow_mleval.analysis.loss_profiles import compare_profiles as compare_profiles
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
-from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn as bonferroni_dunn
-from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi as nemenyi
-from mlflow_mleval.analysis.posthoc.wilcoxon import wilcoxon_pairs as wilcoxon_pairs
+from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn as bonferroni_dunn
+from mlflow_mleval.analysis.posthoc.rank_tests import nemenyi as nemenyi
+from mlflow_mleval.analysis.posthoc.rank_tests import wilcoxon_pairs as wilcoxon_pairs
 from mlflow_mleval.analysis.promethee import promethee as promethee
 from mlflow_mleval.analysis.ranks import friedman as friedman
 from mlflow_mleval.analysis.ranks import skillings_mack as skillings_mack

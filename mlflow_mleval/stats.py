@@ -5,7 +5,7 @@ from mlflow_mleval.package import lazily
 #: Name -> its module.
 WHERE = {
     "bayesian_t": "analysis.beyond_pvalues",
-    "bonferroni_dunn": "analysis.posthoc.nemenyi",
+    "bonferroni_dunn": "analysis.posthoc.rank_tests",
     "equivalence": "analysis.beyond_pvalues",
     "five_by_two": "analysis.folds.multivariate",
     "friedman": "analysis.ranks",
@@ -17,12 +17,12 @@ WHERE = {
     "mardia": "analysis.folds.multivariate",
     "max_t": "analysis.posthoc.max_t",
     "measure_intervals": "analysis.measure_intervals",
-    "nemenyi": "analysis.posthoc.nemenyi",
+    "nemenyi": "analysis.posthoc.rank_tests",
     "power_curve": "analysis.beyond_pvalues",
     "repeat_tests": "analysis.repeat_tests",
     "sign_test": "analysis.instance_tests",
     "skillings_mack": "analysis.ranks",
-    "wilcoxon_pairs": "analysis.posthoc.wilcoxon",
+    "wilcoxon_pairs": "analysis.posthoc.rank_tests",
 }
 __all__ = list(WHERE)
 __getattr__, __dir__ = lazily(__name__, WHERE)

@@ -12,9 +12,9 @@ from mlflow_mleval.analysis.instance_tests import instance_tests as instance_tes
 from mlflow_mleval.analysis.instance_tests import sign_test as sign_test
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
-from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn as bonferroni_dunn
-from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi as nemenyi
-from mlflow_mleval.analysis.posthoc.wilcoxon import wilcoxon_pairs as wilcoxon_pairs
+from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn as bonferroni_dunn
+from mlflow_mleval.analysis.posthoc.rank_tests import nemenyi as nemenyi
+from mlflow_mleval.analysis.posthoc.rank_tests import wilcoxon_pairs as wilcoxon_pairs
 from mlflow_mleval.analysis.ranks import friedman as friedman
 from mlflow_mleval.analysis.ranks import skillings_mack as skillings_mack
 from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests

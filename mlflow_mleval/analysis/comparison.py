@@ -46,8 +46,12 @@ from mlflow_mleval.analysis.posthoc.max_t import (
     datasets_needed,
     half_widths,
 )
-from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
-from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult, Wilcoxon
+from mlflow_mleval.analysis.posthoc.rank_tests import (
+    Feasibility,
+    NemenyiResult,
+    PairwiseResult,
+    Wilcoxon,
+)
 from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
 from mlflow_mleval.analysis.ranks import (
     FriedmanResult,

@@ -26,7 +26,7 @@ from mlflow_mleval.analysis.pair_tests import (
     jointly,
 )
 from mlflow_mleval.analysis.pairs import NOISE, Draws, adjust, drawn, named_pairs
-from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, share_at_most
+from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_DATASETS, share_at_most
 from mlflow_mleval.analysis.resampling import (
     RESAMPLES,
     Moments,

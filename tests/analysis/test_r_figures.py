@@ -25,7 +25,7 @@ from mlflow_mleval import (
 from mlflow_mleval.analysis.beyond_pvalues import paired_power
 from mlflow_mleval.analysis.folds.multivariate import five_by_two
 from mlflow_mleval.analysis.pairs import adjust
-from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn
+from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn
 from mlflow_mleval.analysis.ranks import kendall
 
 R = json.loads((GOLDEN / "r_figures.json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from places import GOLDEN, STUDY
 from scipy import stats
 
-from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn, nemenyi, range_sf
+from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn, nemenyi, range_sf
 from mlflow_mleval.analysis.ranks import friedman, kendall, skillings_mack
 
 DATA = STUDY

@@ -17,8 +17,7 @@ from timing import Row, cpu, told
 
 from mlflow_mleval.analysis.pairs import cliques
 from mlflow_mleval.analysis.posthoc.max_t import max_t
-from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi, range_sf
-from mlflow_mleval.analysis.posthoc.wilcoxon import wilcoxon_pairs
+from mlflow_mleval.analysis.posthoc.rank_tests import nemenyi, range_sf, wilcoxon_pairs
 from mlflow_mleval.analysis.ranks import friedman
 
 SAMPLE = 200

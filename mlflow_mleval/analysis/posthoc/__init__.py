@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 #: the names costs nothing. The first decides unless another is asked for.
 _TESTS = (
     ("max-t", "max_t", "MaxT"),
-    ("nemenyi", "nemenyi", "Nemenyi"),
-    ("wilcoxon", "wilcoxon", "Wilcoxon"),
-    ("bonferroni-dunn", "nemenyi", "BonferroniDunn"),
-    ("benjamini-hochberg", "wilcoxon", "BenjaminiHochberg"),
+    ("nemenyi", "rank_tests", "Nemenyi"),
+    ("wilcoxon", "rank_tests", "Wilcoxon"),
+    ("bonferroni-dunn", "rank_tests", "BonferroniDunn"),
+    ("benjamini-hochberg", "rank_tests", "BenjaminiHochberg"),
 )
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from mlflow_mleval.analysis.pairs import adjust
-from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, feasibility, wilcoxon_pairs
+from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_DATASETS, feasibility, wilcoxon_pairs
 
 coarse = arrays(
     float, st.tuples(st.integers(2, 9), st.just(3)), elements=st.integers(0, 4).map(float)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from mlflow_mleval.analysis import posthoc
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.posthoc.wilcoxon import Wilcoxon
+from mlflow_mleval.analysis.posthoc.rank_tests import Wilcoxon
 
 
 class Signs(Wilcoxon):
