@@ -190,14 +190,19 @@ class Asked:
         from mlflow_mleval.store import store
 
         with store.remembered():
-            sides = self._sides()
+            asked = self._resolved()
             if over in ("auto", "answers"):
-                answers = self._answers(sides)
+                answers = asked._answers()
                 if answers is not None:
                     return answers
                 if over == "answers":
                     raise MissingResultsError("none of the runs holds answers.")
-            return _of_study(self, sides, over)
+            return _of_study(asked, over)
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """Candidate and champion."""
+        return self.candidate, self.champion
 
     @property
     def of_instances(self) -> bool:
@@ -224,20 +229,19 @@ class Asked:
         named = {name: name for name in self.slices if name != _DATASET}
         return named | ({_CLUSTER: self.cluster} if self.cluster else {})
 
-    def _sides(self) -> _Sides:
-        """The two sides as methods of a selection."""
+    def _resolved(self) -> Asked:
+        """The same with the two sides as methods of the selection."""
         from mlflow_mleval.store import store
 
         chosen = self.selection
         if chosen.experiment_names or chosen.experiment_ids or chosen.filter_string:
-            named = (self.candidate, self.champion)
             if self.candidate == self.champion:
                 raise ValueError(
                     f"`candidate` and `champion` must differ, got {self.champion!r} for both."
                 )
-            return _Sides(self.candidate, self.champion, replace(chosen, methods=named))
+            return replace(self, selection=replace(chosen, methods=self.sides))
         client = store.connect()
-        ids = [store.run_of(client, each).run_id for each in (self.candidate, self.champion)]
+        ids = [store.run_of(client, each).run_id for each in self.sides]
         if not any(map(_RUN_ID.fullmatch, ids)):
             text = f"no run is called {' or '.join(ids)}. Methods take their experiments, too: "
             raise NoRunsError(Message(text, store.EXPERIMENTS, "."))
@@ -245,14 +249,15 @@ class Asked:
             raise ValueError(
                 f"`candidate` and `champion` must be different runs, got {ids[0]} for both."
             )
-        return _Sides(ids[0], ids[1], replace(chosen, run_ids=tuple(ids), method_by=("run_id",)))
+        chosen = replace(chosen, run_ids=tuple(ids), method_by=("run_id",))
+        return replace(self, candidate=ids[0], champion=ids[1], selection=chosen)
 
-    def _answers(self, sides: _Sides) -> Shared | None:
+    def _answers(self) -> Shared | None:
         from mlflow_mleval.store.read_answers import load_answers
 
         try:
             found = load_answers(
-                sides.selection, **self.of_answers, measures=self.measures, asked_of=sides.champion
+                self.selection, **self.of_answers, measures=self.measures, asked_of=self.champion
             )
         except NoRunsError:
             if self.of_answers.get("table"):
@@ -264,33 +269,16 @@ class Asked:
                     " ".join(f"{dataset}: {why}" for dataset, why in found.absent.items())
                 )
             return None
-        both = {d: a for d, a in found.found.items() if {*sides.named} <= {*a.tables}}
+        both = {d: a for d, a in found.found.items() if {*self.sides} <= {*a.tables}}
         if not both:
             raise IncomparableRunsError(
                 f"{self.candidate} and {self.champion} share no answers: they are on "
                 f"{some(found.found)}."
             )
-        parts = [_of_answers(self, sides, dataset, one) for dataset, one in both.items()]
+        parts = [_of_answers(self, dataset, one) for dataset, one in both.items()]
         runs = found.runs.groupby("method")["run_id"].agg(list).to_dict()
-        shared = _pooled(parts, "answers", sides, runs, found.notes, found.source, self)
+        shared = _pooled(self, parts, "answers", runs, found.notes, found.source)
         return replace(shared, changed=found.changed)
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """The two sides as methods, and the selection that holds them."""
-
-    candidate: str
-    champion: str
-    selection: Selection
-
-    @property
-    def named(self) -> tuple[str, str]:
-        return self.candidate, self.champion
-
-    def of_both(self, runs: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-        """The ids of their runs."""
-        return {"candidate": runs[self.candidate], "champion": runs[self.champion]}
 
 
 @dataclass(frozen=True)
@@ -310,13 +298,12 @@ class _Part:
 
 
 def _pooled(
+    asked: Asked,
     parts: Sequence[_Part],
     over: str,
-    sides: _Sides,
     runs: Mapping[str, Sequence[str]],
     notes: Iterable[str],
     source: Mapping[str, Any],
-    asked: Asked,
 ) -> Shared:
     """The units of all datasets together, with their slices and clusters."""
     names = [part.dataset for part in parts]
@@ -328,7 +315,7 @@ def _pooled(
     columns[_DATASET] = tables[1].index.get_level_values(0).to_numpy(object)
     known = {m: r for part in parts for m, r in part.ranges.items()}
     shared = _shared(
-        sides,
+        asked,
         over,
         (tables[0], tables[1]),
         parts[0].directions,
@@ -347,7 +334,7 @@ def _pooled(
 
 
 def _shared(
-    sides: _Sides,
+    asked: Asked,
     over: str,
     tables: tuple[pd.DataFrame, pd.DataFrame],
     directions: Mapping[str, str],
@@ -363,7 +350,7 @@ def _shared(
     """
     champion = tables[1][[*directions]]
     candidate = tables[0].reindex(champion.index)[[*directions]]
-    ranges = _ranges(dict(zip(sides.named, (candidate, champion), strict=True)), ranges or {})
+    ranges = _ranges(dict(zip(asked.sides, (candidate, champion), strict=True)), ranges or {})
     signs = np.array([-1.0 if directions[m] == "min" else 1.0 for m in directions])
     ends = [ranges[m][directions[m] == "min"] for m in directions]
     worst = ((ends - champion) * signs).where(candidate.isna() & champion.notna())
@@ -381,7 +368,7 @@ def _shared(
         over,
         directions,
         ranges,
-        sides.of_both(runs),
+        {"candidate": runs[asked.candidate], "champion": runs[asked.champion]},
         candidate,
         tuple(dict.fromkeys(notes)),
         source,
@@ -431,10 +418,10 @@ def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
 # Answers.
 
 
-def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _Part:
+def _of_answers(asked: Asked, dataset: str, answers: Units) -> _Part:
     chosen = asked.selection
     grades = asked.of_answers.get("grades") or {}
-    tables = answers.tables[sides.candidate], answers.tables[sides.champion]
+    tables = answers.tables[asked.candidate], answers.tables[asked.champion]
     seen = pd.concat(tables)
     binary = [m for m in answers.measures if seen[m].dropna().isin([0, 1]).all()]
     scorers = {name for one in answers.answers.values() for name in one.scorers}
@@ -455,7 +442,7 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Units) -> _P
     if taken := [m for m in binary if m not in {*answers.passing, *grades}]:
         notes = (*notes, f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
     if not asked.cluster:
-        about = answers.answers[sides.champion].about.drop(columns=[*asked.slices], errors="ignore")
+        about = answers.answers[asked.champion].about.drop(columns=[*asked.slices], errors="ignore")
         notes = (*notes, *map(_may_group, islice(grouping(about), 2)))
     return _Part(
         dataset,
@@ -492,8 +479,8 @@ def _may_group(column: str) -> Message:
 # A study: instances, folds, repeats, datasets.
 
 
-def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
-    readers: dict[str, Callable[[Asked, _Sides, Study], Shared]] = {
+def _of_study(asked: Asked, over: str) -> Shared:
+    readers: dict[str, Callable[[Asked, Study], Shared]] = {
         "instances": _of_instances,
         "folds": _of_folds,
         "repeats": _of_repeats,
@@ -501,12 +488,12 @@ def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
         "datasets": _of_datasets,
     }
     if over != "auto":
-        return readers[over](asked, sides, _study(asked, sides, over))
+        return readers[over](asked, _study(asked, over))
     skipped: list[str] = []
-    for kind in ("instances", *_kinds(_study(asked, sides, "instances"))):
-        study = _study(asked, sides, kind)
+    for kind in ("instances", *_kinds(_study(asked, "instances"))):
+        study = _study(asked, kind)
         try:
-            shared = readers[kind](asked, sides, study)
+            shared = readers[kind](asked, study)
         except (MissingResultsError, MeasureError, IncomparableRunsError) as error:
             passes = isinstance(error, MissingResultsError | MeasureError)
             each_its_data = kind == "instances" and study.repeats is not None
@@ -518,18 +505,18 @@ def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
     raise MissingResultsError("the two sides share no units. Log folds, instances or repeats.")
 
 
-def _study(asked: Asked, sides: _Sides, over: str) -> Study:
+def _study(asked: Asked, over: str) -> Study:
     """The study of both sides; instances may have measures that no run has as a whole."""
     from mlflow_mleval.store.query import selected_study
 
     if over != "instances":
         asked.check(over)
     wanted = None if over == "instances" else asked.measures
-    study = selected_study(replace(sides.selection, measures=wanted, missing="drop-datasets"))
-    for side, name in zip(sides.named, (asked.candidate, asked.champion), strict=True):
+    study = selected_study(replace(asked.selection, measures=wanted, missing="drop-datasets"))
+    for side in asked.sides:
         if side not in study.methods:
             raise NoRunsError(
-                f"there is no {name!r} among the methods {some(study.methods)}. Name one of them."
+                f"there is no {side!r} among the methods {some(study.methods)}. Name one of them."
             )
     return study
 
@@ -546,15 +533,15 @@ def _kinds(study: Study) -> Iterator[str]:
     yield "datasets"
 
 
-def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
+def _of_instances(asked: Asked, study: Study) -> Shared:
     from mlflow_mleval.store import schema
     from mlflow_mleval.store.study_artifacts import changed_means, instances_of
 
     parts = []
-    for dataset in _of_both(study, sides):
+    for dataset in _of_both(study, asked):
         wanted = None if asked.measures is None else [*asked.measures]
         with instances_of(study, dataset, wanted) as instances:
-            if lacking := {*sides.named} - {*instances.tables}:
+            if lacking := {*asked.sides} - {*instances.tables}:
                 raise MissingResultsError(
                     f"{some(lacking)} has no values by instance on {dataset}. Log them."
                 )
@@ -563,7 +550,7 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
             }
             champion, candidate = (
                 pd.DataFrame({m: instances.tables[side](m) for m in directions})
-                for side in reversed(sides.named)
+                for side in reversed(asked.sides)
             )
             columns = {key: instances.column(name) for key, name in asked.columns.items()}
             own = instances.notes
@@ -572,7 +559,7 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
                 weights = instances.column(schema.INSTANCE_WEIGHT)
             changed = [
                 one
-                for side, values in zip(sides.named, (candidate, champion), strict=True)
+                for side, values in zip(asked.sides, (candidate, champion), strict=True)
                 for one in changed_means(
                     shown(side), values, study.values.loc[(dataset, side)], weights
                 )
@@ -581,17 +568,17 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
         tables = candidate.reindex(champion.index), champion
         parts.append(_Part(dataset, tables, directions, columns, notes=own, changed=tuple(changed)))
     runs, notes = _runs_and_notes(study)
-    return _pooled(parts, "instances", sides, runs, notes, study.source, asked)
+    return _pooled(asked, parts, "instances", runs, notes, study.source)
 
 
-def _of_both(study: Study, sides: _Sides) -> list[str]:
+def _of_both(study: Study, asked: Asked) -> list[str]:
     """The datasets on which both sides have a result."""
     both = [
-        d for d in study.datasets if all((d, side) in study.values.index for side in sides.named)
+        d for d in study.datasets if all((d, side) in study.values.index for side in asked.sides)
     ]
     if not both:
         raise IncomparableRunsError(
-            f"{shown(sides.candidate)} and {shown(sides.champion)} share no dataset: there are "
+            f"{shown(asked.candidate)} and {shown(asked.champion)} share no dataset: there are "
             f"{some(study.datasets)}."
         )
     return both
@@ -606,7 +593,7 @@ def _runs_and_notes(study: Study) -> tuple[dict[str, list[str]], list[str]]:
 
 def _of_table(
     study: Study,
-    sides: _Sides,
+    asked: Asked,
     over: str,
     tables: tuple[pd.DataFrame, pd.DataFrame],
     slices: Mapping[str, Any],
@@ -616,7 +603,7 @@ def _of_table(
     """Units of tables, candidate and champion."""
     runs, of_study = _runs_and_notes(study)
     return _shared(
-        sides,
+        asked,
         over,
         tables,
         study.directions,
@@ -628,10 +615,10 @@ def _of_table(
     )
 
 
-def _of_folds(asked: Asked, sides: _Sides, study: Study) -> Shared:
+def _of_folds(asked: Asked, study: Study) -> Shared:
     from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 
-    both = _of_both(study, sides)
+    both = _of_both(study, asked)
     if study.folds is None:
         raise MissingResultsError("no run holds values by fold. Log them with folds.")
     if len(both) > 1:
@@ -640,22 +627,22 @@ def _of_folds(asked: Asked, sides: _Sides, study: Study) -> Shared:
             "datasets."
         )
     frame = study.folds.xs(both[0], level="dataset")
-    tables = [frame.loc[[side]].droplevel("method") for side in sides.named if side in frame.index]
+    tables = [frame.loc[[side]].droplevel("method") for side in asked.sides if side in frame.index]
     if len(tables) < 2 or len(tables[1]) < 2:
         raise MissingResultsError(f"not both sides have two folds on {both[0]}.")
-    runs = runs_of(study.runs, both[0], sides.named)
-    apart, doubts = unpaired(runs, sides.named)
+    runs = runs_of(study.runs, both[0], asked.sides)
+    apart, doubts = unpaired(runs, asked.sides)
     if apart is not None and apart.any():
         raise IncomparableRunsError(f"the two sides split {both[0]} differently.")
     kind, stated = asked.of_folds.get("protocol"), asked.of_folds.get("ratio")
     how, notes = recorded_protocol(runs, len(tables[1]), kind=kind, ratio=stated)
     slices: dict[str, pd.DataFrame] = {}
     if _LABEL in asked.slices:
-        slices, of_labels = _by_label(study, sides, both[0], tables[1].index)
+        slices, of_labels = _by_label(study, asked, both[0], tables[1].index)
         notes = [*notes, *of_labels]
     return _of_table(
         study,
-        sides,
+        asked,
         "folds",
         (tables[0], tables[1]),
         slices,
@@ -665,7 +652,7 @@ def _of_folds(asked: Asked, sides: _Sides, study: Study) -> Shared:
 
 
 def _by_label(
-    study: Study, sides: _Sides, dataset: str, folds: pd.Index
+    study: Study, asked: Asked, dataset: str, folds: pd.Index
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """By label the differences in each fold, and which labels are not judged."""
     from mlflow_mleval.store.study_artifacts import label_counts
@@ -675,7 +662,7 @@ def _by_label(
         raise MeasureError(
             f"slices by label are of {some(_OF_LABEL)}, and the two sides share none of them."
         )
-    counts = [label_counts(study, dataset, side) for side in sides.named]
+    counts = [label_counts(study, dataset, side) for side in asked.sides]
     if counts[0] is None or counts[1] is None:
         raise MissingResultsError(
             "slices by label take counts by fold, and not both sides have them. Log the "
@@ -710,37 +697,37 @@ def _rates(counts: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _of_repeats(asked: Asked, sides: _Sides, study: Study) -> Shared:
+def _of_repeats(asked: Asked, study: Study) -> Shared:
     """Blocks of dataset and repeat, by seed where both have the same, else in order."""
     if study.repeats is None:
         raise MissingResultsError("neither side has repeats. Log runs with other seeds.")
-    both, notes, pairs = _of_both(study, sides), [], []
+    both, notes, pairs = _of_both(study, asked), [], []
     for dataset in both:
         sides_there = study.repeats.xs(dataset, level="dataset")
-        named = [s for s in sides.named if s in sides_there.index.get_level_values(0)]
+        named = [s for s in asked.sides if s in sides_there.index.get_level_values(0)]
         if len(named) < 2:
             raise MissingResultsError(f"only {some(named)} has repeats on {dataset}.")
-        a, b = (sides_there.loc[[side]].droplevel(0) for side in sides.named)
+        a, b = (sides_there.loc[[side]].droplevel(0) for side in asked.sides)
         if {*a.index} != {*b.index} or a.index.has_duplicates:
             least = min(len(a), len(b))
             notes.append(f"On {dataset} the seeds differ: {least} repeats are paired in order.")
             a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
         pairs.append((a, b))
     a, b = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
-    return _of_table(study, sides, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
+    return _of_table(study, asked, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
 
 
-def _of_counts(asked: Asked, sides: _Sides, study: Study) -> Shared:
+def _of_counts(asked: Asked, study: Study) -> Shared:
     """Answers of which only is known how many are right, paired so that as many as possible differ:
     no other pairing has a larger variance.
     """
     from mlflow_mleval.store import store
 
-    both = _of_both(study, sides)
+    both = _of_both(study, asked)
     runs, notes = _runs_and_notes(study)
     with store.store_errors("read"):
         client = store.connect()
-        told = [client.get_run(runs[side][-1]).data.metrics for side in sides.named]
+        told = [client.get_run(runs[side][-1]).data.metrics for side in asked.sides]
     tables: tuple[dict[str, pd.Series], dict[str, pd.Series]] = ({}, {})
     for share, parts in _SHARES.items():
         n, other = (int(sum(metrics.get(part, 0) for part in parts)) for metrics in told)
@@ -760,7 +747,7 @@ def _of_counts(asked: Asked, sides: _Sides, study: Study) -> Shared:
     others = [m for m in study.measures if m not in shares]
     left = [f"Not judged, for no counts are known: {some(others)}."] if others else []
     return _shared(
-        sides,
+        asked,
         "answers",
         (pd.DataFrame(tables[0]), pd.DataFrame(tables[1])),
         dict.fromkeys(shares, "max"),
@@ -777,8 +764,8 @@ def _by_dataset(asked: Asked, units: pd.Index) -> dict[str, AnyArray]:
     return dict(_slices({_DATASET: column})) if _DATASET in asked.slices else {}
 
 
-def _of_datasets(asked: Asked, sides: _Sides, study: Study) -> Shared:
+def _of_datasets(asked: Asked, study: Study) -> Shared:
     named = {*study.values.index.get_level_values("method")}
-    tables = [study.values.xs(side, level="method") for side in sides.named if side in named]
+    tables = [study.values.xs(side, level="method") for side in asked.sides if side in named]
     slices = _by_dataset(asked, tables[1].index)
-    return _of_table(study, sides, "datasets", (tables[0], tables[1]), slices)
+    return _of_table(study, asked, "datasets", (tables[0], tables[1]), slices)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -33,16 +34,9 @@ from mlflow_mleval.validation import probability
 #: The share of questions that may be absent somewhere with no more than a doubt.
 MOST_LOST = 0.05
 #: What a scorer says of an answer that passes, and of one that does not.
-PASS = {
-    True: 1.0,
-    False: 0.0,
-    "yes": 1.0,
-    "no": 0.0,
-    "true": 1.0,
-    "false": 0.0,
-    "pass": 1.0,
-    "fail": 0.0,
-}
+PASS = dict.fromkeys((True, "yes", "true", "pass"), 1.0) | dict.fromkeys(
+    (False, "no", "false", "fail"), 0.0
+)
 
 
 @dataclass(frozen=True)
@@ -487,41 +481,33 @@ def most_different(
     """The instances on which two methods differ most over all measures, in standard deviations
     (positive: a is better), with the values, links and outputs of both.
     """
-    a = answered.tables[method_a]
-    b = answered.tables[method_b]
-    sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in answered.measures])
-    raw = (a - b)[answered.measures] * sign
-    deviation = raw.std(ddof=0).replace(0.0, np.nan)
-    size = (raw / deviation).mean(axis=1).fillna(0.0)
+    names = answered.measures
+    sides = {"a": method_a, "b": method_b}
+    tables = {side: answered.tables[method][names] for side, method in sides.items()}
+    sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
+    raw = (tables["a"] - tables["b"]) * sign
+    size = (raw / raw.std(ddof=0).replace(0.0, np.nan)).mean(axis=1).fillna(0.0)
     order = size.abs().sort_values(ascending=False, kind="stable").index[:most]
-    order = [key for key in order if size[key] != 0]
+    order = pd.Index([key for key in order if size[key] != 0], name="instance")
     told: dict[str, Any] = {}
-    for side, method in (("a", method_a), ("b", method_b)):
+    for side, method in sides.items():
         about = answered.answers[method].about
         first = about[~about.index.duplicated()].reindex(order)
-        told["asked"] = told.get("asked", first["asked"])
-        for what in ("link", "address"):
-            told[f"{what}_{side}"] = first.get(what, "")
-        of_order = about.loc[about.index.isin(order)]
+        told.setdefault("asked", first["asked"])
+        told |= {f"{what}_{side}": first.get(what, "") for what in ("link", "address")}
         told[f"output_{side}"] = ""
         if "output" in about:  # of a question that was answered more than once, all that differ
-            told[f"output_{side}"] = of_order.groupby(level=0)["output"].agg(
-                lambda texts: " / ".join(dict.fromkeys(texts.astype(str)))
-            )
-    values = {
-        f"{m}:{side}": table.loc[order, m]
-        for m in answered.measures
-        for side, table in (("a", a), ("b", b))
-    }
+            outputs = about.loc[about.index.isin(order), "output"].astype(str).groupby(level=0)
+            told[f"output_{side}"] = outputs.agg(lambda texts: " / ".join(dict.fromkeys(texts)))
     return pd.DataFrame(
         {
             "asked": told.pop("asked"),
             "difference": size[order],
-            **{m: raw.loc[order, m] for m in answered.measures},
-            **values,
+            **{m: raw.loc[order, m] for m in names},
+            **{f"{m}:{side}": tables[side].loc[order, m] for m in names for side in sides},
             **told,
         },
-        index=pd.Index(order, name="instance"),
+        index=order,
     )
 
 
@@ -533,29 +519,16 @@ def agreement(answered: Units) -> pd.DataFrame:
     pooled = pd.concat(tables, ignore_index=True)
     centred = pd.concat([table - table.mean() for table in tables], ignore_index=True)
     rows = []
-    for i, a in enumerate(answered.measures):
-        for b in answered.measures[i + 1 :]:
-            both = centred[[a, b]].dropna()
-            varies = (both.std(ddof=0) > 1e-12).all()
-            passing = a in answered.passing and b in answered.passing
-            rows.append(
-                {
-                    "measure_a": a,
-                    "measure_b": b,
-                    "n": len(both),
-                    "correlation": float(both[a].corr(both[b]))
-                    if varies and len(both) > 2
-                    else np.nan,
-                    "equal_share": float(
-                        (pooled.loc[both.index, a] == pooled.loc[both.index, b]).mean()
-                    )
-                    if passing
-                    else np.nan,
-                }
-            )
-    table = pd.DataFrame(
-        rows, columns=["measure_a", "measure_b", "n", "correlation", "equal_share"]
-    )
+    for a, b in combinations(answered.measures, 2):
+        both = centred[[a, b]].dropna()
+        varies = len(both) > 2 and (both.std(ddof=0) > 1e-12).all()
+        equal = np.nan
+        if {a, b} <= {*answered.passing}:
+            equal = float((pooled.loc[both.index, a] == pooled.loc[both.index, b]).mean())
+        correlation = float(both[a].corr(both[b])) if varies else np.nan
+        rows.append((a, b, len(both), correlation, equal))
+    columns = ["measure_a", "measure_b", "n", "correlation", "equal_share"]
+    table = pd.DataFrame(rows, columns=columns)
     return table.assign(redundant=table["correlation"].abs() > REDUNDANT)
 
 
@@ -567,17 +540,12 @@ def sampling(answered: Units) -> pd.DataFrame:
     for method, answers in answered.answers.items():
         for measure in answered.measures:
             groups = answers.values[measure].dropna().groupby(level=0)
-            size = groups.size().to_numpy()
-            mean = groups.mean().to_numpy()
-            if len(size) < 2 or size.max() < 2:
+            size, n = groups.size(), groups.ngroups
+            if n < 2 or size.max() < 2:
                 continue
-            within = float(
-                groups.var(ddof=1)[size > 1].mul(size[size > 1] - 1).sum()
-                / (size[size > 1] - 1).sum()
-            )
+            within = float((groups.var(ddof=1) * (size - 1)).sum() / (size - 1).sum())
             inverse = float((1 / size).mean())
-            between = max(float(mean.var(ddof=1)) - within * inverse, 0.0)
-            n = len(size)
+            between = max(float(groups.mean().var(ddof=1)) - within * inverse, 0.0)
             rows.append(
                 {
                     "method": method,
@@ -607,7 +575,18 @@ def questions_needed(
     the number of rows, two-sided, by the normal approximation.
     """
     probability(alpha, "alpha")
-    wanted = _wanted(answered, difference)
+    wanted = (
+        difference
+        if isinstance(difference, Mapping)
+        else dict.fromkeys(answered.measures if difference is not None else (), difference)
+    )
+    if unknown := [m for m in wanted if m not in answered.measures]:
+        raise ValueError(
+            f"`difference` must be of the measures {some(answered.measures)}, got one of "
+            f"{some(unknown)}."
+        )
+    if wrong := [d for d in wanted.values() if not 0 < d < np.inf]:
+        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
     methods = tuple(answered.tables)
     pairs = np.triu_indices(len(methods), 1)
     unit = None
@@ -635,23 +614,3 @@ def questions_needed(
     table["more"] = np.maximum(needed - table["n"], 0)
     sides = (np.tile(side, len(answered.measures)) for side in pairs)
     return pd.DataFrame({**named_pairs(methods, *sides), **table})
-
-
-def _wanted(
-    answered: Units,
-    difference: float | Mapping[str, float] | None,
-) -> Mapping[str, float | None]:
-    """By measure the difference that matters, None for the one seen; a ValueError for others."""
-    wanted: Mapping[str, float | None] = dict.fromkeys(answered.measures)
-    if isinstance(difference, Mapping):
-        wanted = difference
-    elif difference is not None:
-        wanted = dict.fromkeys(answered.measures, difference)
-    if unknown := [m for m in wanted if m not in answered.measures]:
-        raise ValueError(
-            f"`difference` must be of the measures {some(answered.measures)}, got one of "
-            f"{some(unknown)}."
-        )
-    if wrong := [d for d in wanted.values() if d is not None and not 0 < d < np.inf]:
-        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
-    return wanted

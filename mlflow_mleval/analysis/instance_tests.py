@@ -53,16 +53,8 @@ FEW = 12
 
 @dataclass(frozen=True)
 class SignTestResult:
-    """The micro sign test.
-
-    Attributes
-    ----------
-    k, n : Of n instances on which two systems differ, the first is better on k.
-    statistic : Z = (k - n/2) / (sqrt(n)/2).
-    pvalue : Exact, from the binomial distribution.
-    normal_pvalue : From Z, as published; for n > 12.
-    share, low, high : k / n with its exact (Clopper-Pearson) interval at 1 - alpha.
-    alternative : "two-sided", "greater" or "less".
+    """The micro sign test: of n instances on which two systems differ, the first is better on k; Z,
+    the exact p-value, the one from Z, and the share with its Clopper-Pearson interval.
     """
 
     k: int
@@ -116,30 +108,15 @@ def sign_test(
             f"`k` and `n` must be integers with 0 <= k <= n, got {k!r} and {n!r}. Leave ties out "
             "of n."
         )
-    k = int(k)
-    n = int(n)
-    z = (k - n / 2) / (np.sqrt(n) / 2) if n else 0.0
-    if n == 0:
-        exact = 1.0
-        normal = 1.0
-        low = 0.0
-        high = 1.0
-    else:
-        test = stats.binomtest(k, n, alternative=alternative)
-        exact = float(test.pvalue)
+    k, n = int(k), int(n)
+    z, exact, normal, low, high = 0.0, 1.0, 1.0, 0.0, 1.0
+    if n:
+        z = (2 * k - n) / np.sqrt(n)
+        exact = float(stats.binomtest(k, n, alternative=alternative).pvalue)
         low, high = stats.binomtest(k, n).proportion_ci(1 - alpha)
-        normal = float(
-            {"greater": stats.norm.sf(z), "less": stats.norm.cdf(z)}.get(
-                alternative, 2 * stats.norm.sf(abs(z))
-            )
-        )
-    warnings = (
-        ()
-        if n > FEW
-        else (
-            f"The systems differ on {n} instances only: use the exact p-value, not the normal one.",
-        )
-    )
+        tails = {"greater": stats.norm.sf(z), "less": stats.norm.cdf(z)}
+        normal = float(tails.get(alternative, 2 * stats.norm.sf(abs(z))))
+    few = f"The systems differ on {n} instances only: use the exact p-value, not the normal one."
     return SignTestResult(
         k,
         n,
@@ -151,27 +128,17 @@ def sign_test(
         float(high),
         alternative,
         alpha,
-        warnings,
+        () if n > FEW else (few,),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceTests(PairTests):
-    """Tests of every pair of methods over the instances of one test set.
-
-    Attributes
-    ----------
-    table : One row a pair and measure: the columns of `pairs` (n are instances; low to high is the
-        interval of differences that the permutation test does not reject, all rows and datasets together, endless where it can
-        reject none; p-values are those of the permutation test, which decides, corrected by the maximum over all rows, step-down
-        max-T), then statistic (|mean difference| in standard errors about zero); sign_statistic (Z), sign_pvalue (exact) and
-        sign_corrected; wilcoxon_statistic (sum of the ranks where a is better), wilcoxon_pvalue, wilcoxon_corrected and exact
-        (whether it is): these corrected by Holm over all rows.
-    n_instances : Before instances without a value were left out.
-    n_clusters : Of instances that belong together; None where each counts by itself.
-    n_resamples, seed : Of the permutation test.
-    moments, largest : What limits follow from: of the rows, and the largest statistic by change of sign.
-    """  # noqa: E501
+    """Tests of every pair of methods over the instances of one test set. p-values are those of the
+    permutation test, corrected by the maximum over all rows; low to high is what it does not
+    reject, all rows and datasets together. Beside it stand the sign test (Z, exact) and signed
+    ranks (the sum of ranks where a is better), corrected by Holm over all rows.
+    """
 
     unit: ClassVar[str] = "instances"
     one_family: ClassVar[bool] = True
@@ -329,12 +296,21 @@ def instance_tests(
     table = pd.DataFrame(rows).iloc[measure_at * len(first) + pair].reset_index(drop=True)
     moments = Moments(*np.array(table.pop("moments").tolist()).T)
     drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
-    table, largest = _tested(table, moments, drawn_sums, (first, second))
+    size = np.sqrt(moments.squares)
+    size[size == 0] = 1.0
+    statistic, changes = np.abs(moments.total) / size, drawn_sums.shape[2]
+    counts = step_down(statistic, _under_changes(drawn_sums, (first, second), size), changes)
+    for test in ("sign", "wilcoxon"):
+        place = table.columns.get_loc(f"{test}_pvalue") + 1
+        table.insert(place, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
     few = table["wins"] + table["losses"] <= FEW
     table = table.assign(
         **named_pairs(tuple(methods), first[pair], second[pair]),
         measure=np.array(names, dtype=object)[measure_at],
-        separated=table["pvalue_corrected"] <= alpha,
+        pvalue=counts.own / changes,
+        pvalue_corrected=counts.joint / changes,
+        statistic=statistic,
+        separated=counts.joint / changes <= alpha,
         doubt=np.where(few, "so few instances differ that they say little", ""),
         low=np.nan,
         high=np.nan,
@@ -351,10 +327,10 @@ def instance_tests(
         n_resamples=n_resamples,
         seed=seed,
         moments=moments,
-        largest=largest,
+        largest=np.asarray(counts.largest, dtype=float),
         notes=(
             *([] if unit is None else cluster_doubts(clusters, unit)),
-            *_doubts(table, missing, n_clusters, len(largest), alpha),
+            *_doubts(table, missing, n_clusters, changes, alpha),
         ),
     )
     tests = jointly({"": tests})[""]
@@ -365,39 +341,24 @@ def instance_tests(
     return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
 
 
-def _tested(
-    table: pd.DataFrame,
-    moments: Moments,
-    swapped: Array,
-    pairs: tuple[Places, Places],
-) -> tuple[pd.DataFrame, Array]:
-    """The table with p-values of all tests, and the largest statistic under each change of sign.
-
-    `swapped` has the sums of measures x methods x changes; rows are pairs, of each the measures.
+def _under_changes(
+    sums: Array, pairs: tuple[Places, Places], size: Array
+) -> Callable[[Places], Callable[[slice], Array]]:
+    """What `step_down` takes, of sums measures x methods x changes; rows are pairs, of each the
+    measures.
     """
-    n_measures, _, changes = swapped.shape
-    first, second = pairs
-    size = np.sqrt(moments.squares)
-    size[size == 0] = 1.0
-    statistic = np.abs(moments.total) / size
 
     def drawn(at: Places) -> Callable[[slice], Array]:
-        pair, measure = np.divmod(at, n_measures)
+        pair, measure = np.divmod(at, len(sums))
+        first, second = (side[pair] for side in pairs)
 
         def statistics(part: slice) -> Array:
-            d = swapped[measure, first[pair], part] - swapped[measure, second[pair], part]
+            d = sums[measure, first, part] - sums[measure, second, part]
             return np.abs(d, out=d) / size[at, None]
 
         return statistics
 
-    counts = step_down(statistic, drawn, changes)
-    for test in ("sign", "wilcoxon"):
-        place = table.columns.get_loc(f"{test}_pvalue") + 1
-        table.insert(place, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
-    table = table.assign(
-        pvalue=counts.own / changes, pvalue_corrected=counts.joint / changes, statistic=statistic
-    )
-    return table, np.asarray(counts.largest, dtype=float)
+    return drawn
 
 
 def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
