@@ -310,7 +310,7 @@ def tested_instances(
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
     from mlflow_mleval.analysis.instance_tests import instance_tests
-    from mlflow_mleval.analysis.pair_tests import jointly
+    from mlflow_mleval.analysis.pairs import jointly
     from mlflow_mleval.store.study_artifacts import instances_of
 
     tests: dict[str, Any] = {}

@@ -26,7 +26,7 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
-from mlflow_mleval.analysis.pair_tests import PairTests, jointly
+from mlflow_mleval.analysis.pairs import PairTests, jointly
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.recommendation import decision
 from mlflow_mleval.analysis.repeat_tests import flows_of_repeats

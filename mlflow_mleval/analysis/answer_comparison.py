@@ -16,8 +16,13 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
-from mlflow_mleval.analysis.pair_tests import cluster_numbers, jointly, one_table
-from mlflow_mleval.analysis.pairs import named_pairs, possible_ranks
+from mlflow_mleval.analysis.pairs import (
+    cluster_numbers,
+    jointly,
+    named_pairs,
+    one_table,
+    possible_ranks,
+)
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.resampling import cluster_sums
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, MlevalError

@@ -27,8 +27,11 @@ from mlflow_mleval.analysis.fusion import (
     redundancy,
     v_shape,
 )
-from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, DatasetTests, PairTests
 from mlflow_mleval.analysis.pairs import (
+    COLUMNS,
+    PAIR,
+    DatasetTests,
+    PairTests,
     apart,
     behind,
     best_first,

@@ -15,8 +15,7 @@ from scipy.stats import binom
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, shared_folds, widest
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalT, hierarchical_pairs
-from mlflow_mleval.analysis.pair_tests import jointly
-from mlflow_mleval.analysis.pairs import behind, better_first, places
+from mlflow_mleval.analysis.pairs import behind, better_first, jointly, places
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import some

@@ -21,8 +21,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import optimize, sparse, special
 
-from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
-from mlflow_mleval.analysis.pairs import holm, variance_factor
+from mlflow_mleval.analysis.pairs import cluster_doubts, cluster_numbers, holm, variance_factor
 from mlflow_mleval.analysis.resampling import (
     UNITS,
     Counts,

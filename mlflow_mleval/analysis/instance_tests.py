@@ -18,14 +18,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.pair_tests import (
+from mlflow_mleval.analysis.pairs import (
     COLUMNS,
+    NOISE,
+    Draws,
     PairTests,
+    adjust,
     cluster_doubts,
     cluster_numbers,
+    drawn,
     jointly,
+    named_pairs,
 )
-from mlflow_mleval.analysis.pairs import NOISE, Draws, adjust, drawn, named_pairs
 from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_DATASETS, share_at_most
 from mlflow_mleval.analysis.resampling import (
     RESAMPLES,

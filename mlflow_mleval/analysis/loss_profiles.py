@@ -34,8 +34,14 @@ from mlflow_mleval.analysis.folds.protocol import (
     shared_folds,
     unpaired,
 )
-from mlflow_mleval.analysis.pair_tests import PAIR, PairTests
-from mlflow_mleval.analysis.pairs import better_first, mean_intervals, stepped, variance_factor
+from mlflow_mleval.analysis.pairs import (
+    PAIR,
+    PairTests,
+    better_first,
+    mean_intervals,
+    stepped,
+    variance_factor,
+)
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.owa import (
     ALPHAS,

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.pair_tests import (
+from mlflow_mleval.analysis.pairs import (
     blank_clusters,
     cluster_doubts,
     cluster_names,

@@ -16,8 +16,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.beyond_pvalues import required_size
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.pair_tests import PairTests
-from mlflow_mleval.analysis.pairs import better_first
+from mlflow_mleval.analysis.pairs import PairTests, better_first
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
 from mlflow_mleval.analysis.recommendation import measures_of_pair
 

@@ -15,8 +15,7 @@ import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.fusion import Fusion, study_flows
-from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
-from mlflow_mleval.analysis.pairs import NOISE, named_pairs
+from mlflow_mleval.analysis.pairs import COLUMNS, NOISE, PAIR, PairTests, jointly, named_pairs
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions

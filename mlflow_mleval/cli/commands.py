@@ -33,7 +33,7 @@ from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.sentences import count, grouped
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.pair_tests import PairTests
+    from mlflow_mleval.analysis.pairs import PairTests
     from mlflow_mleval.report.document import Document
 
 # --------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from mlflow import MlflowClient
 
 from mlflow_mleval.analysis.gate_tests import Changed
 from mlflow_mleval.analysis.loss_profiles import Pair, Profiles, gather
-from mlflow_mleval.analysis.pair_tests import one_table
+from mlflow_mleval.analysis.pairs import one_table
 from mlflow_mleval.errors import (
     IncomparableRunsError,
     MeasureError,

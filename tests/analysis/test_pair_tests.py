@@ -13,8 +13,7 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
-from mlflow_mleval.analysis.pair_tests import COLUMNS, jointly
-from mlflow_mleval.analysis.pairs import holm, stepped
+from mlflow_mleval.analysis.pairs import COLUMNS, holm, jointly, stepped
 from mlflow_mleval.analysis.repeat_tests import repeat_tests
 
 METHODS = ["a", "b", "c"]

@@ -47,15 +47,18 @@ from mlflow_mleval.analysis.folds.protocol import (
     unpaired,
     widest,
 )
-from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
 from mlflow_mleval.analysis.pairs import (
+    COLUMNS,
     NOISE,
+    PAIR,
+    PairTests,
     behind,
     better_first,
     cliques,
     decided,
     grouped,
     holm,
+    jointly,
     letters,
     named_pairs,
     pair_matrix,

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.pair_tests import most_certain
+from mlflow_mleval.analysis.pairs import most_certain
 from mlflow_mleval.analysis.question import Question
 from mlflow_mleval.analysis.question import question as ask
 from mlflow_mleval.analysis.recommendation import decision as decide

@@ -17,7 +17,7 @@ from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pa
 from mlflow_mleval.analysis.folds.multivariate import ManovaResult
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.analysis.instance_tests import InstanceTests
-from mlflow_mleval.analysis.pair_tests import (
+from mlflow_mleval.analysis.pairs import (
     PairTests,
     crossings,
     most_certain,
