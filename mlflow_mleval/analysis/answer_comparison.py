@@ -580,11 +580,9 @@ def questions_needed(
     the number of rows, two-sided, by the normal approximation.
     """
     probability(alpha, "alpha")
-    wanted = (
-        difference
-        if isinstance(difference, Mapping)
-        else dict.fromkeys(answered.measures if difference is not None else (), difference)
-    )
+    wanted: Mapping[str, float] = difference if isinstance(difference, Mapping) else {}
+    if isinstance(difference, int | float):
+        wanted = dict.fromkeys(answered.measures, difference)
     if unknown := [m for m in wanted if m not in answered.measures]:
         raise ValueError(
             f"`difference` must be of the measures {some(answered.measures)}, got one of "

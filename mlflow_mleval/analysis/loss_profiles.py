@@ -664,10 +664,7 @@ _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
 
 
 def _chosen(
-    summaries: pd.DataFrame,
-    methods: Sequence[str],
-    top: int,
-    warnings: list[str],
+    summaries: pd.DataFrame, methods: Sequence[str], top: int, warnings: list[str]
 ) -> list[str]:
     """The methods whose pairs are compared, and a warning if these are not all."""
     least = set(summaries["area"].groupby(level="method").mean().nsmallest(max(top, 2)).index)
@@ -685,9 +682,8 @@ def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
     tested = [(part, t) for part in parts for t in part.tested]
     if not tested:
         return
-    extra = sum(
-        part.n_pairs - len(part.a) for part in parts
-    )  # pairs of methods that were not chosen count, too
+    # pairs of methods that were not chosen count, too
+    extra = sum(part.n_pairs - len(part.a) for part in parts)
     worst = np.concatenate([np.nan_to_num(t.along, nan=1.0).max(axis=1) for _, t in tested])
     pairs = len(worst) + extra
     for part, t in tested:
