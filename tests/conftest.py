@@ -64,19 +64,88 @@ def pytest_xdist_auto_num_workers(config) -> int:
 SMOKE = {
     *("test_evaluation", "test_layers", "test_house_map", "test_public_names", "test_selection"),
     *("test_flat", "test_one_label", "test_registry", "test_pair_tests", "test_ranks"),
-    *("test_promethee", "test_tag_packing", "test_counts", "test_filters", "test_set_scorers"),
+    *("test_promethee", "test_counts", "test_filters", "test_scores"),
     *("test_brief", "test_displays", "test_escape", "test_decision"),
 }
+#: Dear tests, and dear cases of tests, whose fact another one tells after each change: thorough.
+DEAR = set(
+    """
+test_a_file_gives_the_ranking_that_importing_it_gives
+test_a_model_logged_to_return_scores_does
+test_a_name_or_param_that_tells_of_more_datasets_stops_tests_over_repeats[{m}-params2-`dataset_by='param:data'`]
+test_a_ranking_loads_nothing_that_it_does_without
+test_a_report_into_a_device_leaves_no_data_beside_it
+test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow
+test_a_search_logs_its_winner_with_folds[GridSearchCV-2]
+test_a_search_logs_its_winner_with_folds[RandomizedSearchCV-2]
+test_a_server_that_goes_away_in_the_middle[0]
+test_a_server_that_goes_away_in_the_middle[3]
+test_any_names_and_numbers_come_back_unharmed
+test_cross_validation_logs_every_fold[cross_val_predict-2]
+test_cross_validation_logs_every_fold[cross_val_score-1]
+test_cross_validation_logs_every_fold[cross_val_score-2]
+test_cross_validation_logs_every_fold[cross_validate-2]
+test_cross_validation_logs_every_fold[decision_function-1]
+test_cross_validation_logs_every_fold[decision_function-2]
+test_cross_validation_logs_every_fold[predict_proba-2]
+test_data_is_never_redacted
+test_every_format_holds_it[csv-args1]
+test_every_format_holds_it[csv-args2]
+test_every_format_holds_it[html-args1]
+test_every_format_holds_it[html-args2]
+test_every_format_holds_it[json-args1]
+test_every_format_holds_it[json-args2]
+test_every_format_holds_it[latex-args1]
+test_every_format_holds_it[latex-args2]
+test_every_format_holds_it[md-args1]
+test_every_format_holds_it[md-args2]
+test_every_format_holds_it[table-args1]
+test_every_format_holds_it[table-args2]
+test_every_next_is_a_call_that_works[asked1]
+test_every_next_is_a_call_that_works[asked2]
+test_explain_knows_keys_words_arguments_and_the_metrics_of_an_experiment
+test_fit_time_is_that_of_the_fit_alone[<lambda>-order0]
+test_fit_time_is_that_of_the_fit_alone[<lambda>-order1]
+test_fit_time_is_that_of_the_fit_alone[<lambda>-order2]
+test_folds_that_are_too_many_for_a_tag_are_read_where_it_points_to
+test_hostile_names_stay_text
+test_hyperparameters_are_not_logged_twice_beside_mlflow
+test_importing_changes_nothing_of_other_libraries
+test_known_data_held_out_and_cross_validated[cancer]
+test_known_data_held_out_and_cross_validated[text]
+test_mlflow_finds_the_evaluator_at_no_cost
+test_no_password_is_in_a_warning[False-postgresql://me:{}@127.0.0.1:9/db]
+test_no_password_is_in_a_warning[True-postgresql://me:{}@127.0.0.1:9/db]
+test_options_change_beside_mlflow_too[mlflow ours mlflow ours off]
+test_options_change_beside_mlflow_too[ours off mlflow ours]
+test_our_predictions_make_mlflow_say_nothing[order0-KNeighborsClassifier]
+test_our_predictions_make_mlflow_say_nothing[order0-MultiOutputClassifier]
+test_our_predictions_make_mlflow_say_nothing[order0-RandomForestClassifier]
+test_prompts_are_gated_by_their_traces
+test_rank_gives_the_published_tables[v_shape]
+test_rows_align_although_order_differs_and_previews_are_cut
+test_runs_of_earlier_versions_read_and_write_the_same
+test_spread_and_number_of_repeats_stand_in_every_format
+test_the_blocks_of_other_engines_run_as_scripts[concurrent.futures]
+test_the_blocks_of_other_engines_run_as_scripts[dask]
+test_the_command_writes_the_id_and_keeps_one_run_a_report
+test_the_run_counted_more_than_the_store_holds
+test_the_tag_of_folds_is_exact_or_says_so
+test_what_mleval_logged_ends_with_the_command_that_was_selected
+test_without_the_library_it_says_what_to_install
+""".splitlines()
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is thorough
 def pytest_collection_modifyitems(items) -> None:
-    """What drives a browser is thorough, and quick tests of `SMOKE` are a lane of their own.
+    """What drives a browser is thorough, and so is `DEAR`; quick tests of `SMOKE` are a lane.
 
     What needs the server or the browser first: one worker starts them, and no other.
     """
     for item in items:
-        if item.get_closest_marker("browser"):
+        dear = {item.name, getattr(item, "originalname", None)} & DEAR
+        if dear or item.get_closest_marker("browser"):
             item.add_marker("thorough")
         if item.path.stem in SMOKE and not (
             item.get_closest_marker("thorough") or item.get_closest_marker("slow")
