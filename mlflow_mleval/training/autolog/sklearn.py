@@ -11,6 +11,7 @@ import sys
 import warnings
 import weakref
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -123,8 +124,9 @@ class SklearnAutolog:
         hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(
             ("predict", *SCORE_METHODS), self.predict
         )
+        classes = _estimators()
         for name, hook in hooks.items():
-            for owner, slot in places(_estimators(), name):
+            for owner, slot in places(classes, name):
                 wrap(owner, slot, hook)
         for name in sklearn.metrics.__all__:
             metric = getattr(sklearn.metrics, name)
@@ -408,11 +410,15 @@ class SklearnAutolog:
         return ev, split_facts(Y, splits)
 
 
+#: The first call imports all that scikit-learn has; further ones would walk through it again.
+_import_scikit_learn = cache(all_estimators)
+
+
 def _estimators() -> set[type]:
     """Every class of classifiers, regressors, pipelines and searches by now, of other packages and
     the script too.
     """
-    all_estimators(["classifier", "regressor"])  # imports those of scikit-learn
+    _import_scikit_learn()
     classes: set[type] = {ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV}
     new = list(classes)
     while new:
