@@ -352,12 +352,12 @@ def _with_datasets_alone(table: Cells) -> Cells:
     kept = [at]
     raw = {f"{column} Raw" for column in table.header}
     for i, column in enumerate(table.header):
-        cells = [_plain(row[i]) for _, row in table.rows if not _is_empty(row[i])]
+        held = [_plain(row[i]) for _, row in table.rows if not _is_empty(row[i])]
         if i == at:
             continue
         if _MEANS.fullmatch(column):
             why = "it is called the mean of the others"
-        elif cells and not any(map(_is_number, cells)) and len(table.rows) > 1:
+        elif held and not any(map(_is_number, held)) and len(table.rows) > 1:
             why = "it holds no number"
         elif _OF_MODELS.match(column) or column in raw:
             why = "it is no result, or one that is there already"

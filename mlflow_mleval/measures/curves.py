@@ -204,9 +204,11 @@ class ScoreCounts(ScoreRows):
         """The counts of entries, each a class, a score, and how many positives and negatives have
         it.
         """
-        return cls(
-            n_classes, (joined_rows([_present(classes, scores + 0.0, positives, negatives)]),)
-        )
+        rows: _Rows = (classes, scores + 0.0, positives, negatives)
+        if positives.dtype.kind != "i":  # instances that weigh nothing leave no row
+            there = positives + negatives > 0
+            rows = tuple(column[there] for column in rows)
+        return cls(n_classes, (joined_rows([rows]),))
 
     @cached_property
     def pooled(self) -> ScoreCounts:
@@ -332,12 +334,13 @@ class ScoreCounts(ScoreRows):
         """
         if self.sample is not None:
             return _of_classes(enumerate(map(self.sample.rises, self._classes)))
-        return _of_classes((first, piece._rises_of_rows()) for first, piece in self.pieces())
-
-    def _rises_of_rows(self) -> _Rows:
-        classes, _, pos, neg = self.whole.parts[0]
-        rows = np.flatnonzero(pos)
-        return tuple(column[rows] for column in (classes, pos, neg, *self.reached()))
+        pieces = []
+        for first, piece in self.pieces():
+            classes, _, pos, neg = piece.whole.parts[0]
+            rows = np.flatnonzero(pos)
+            columns = (classes, pos, neg, *piece.reached())
+            pieces.append((first, tuple(column[rows] for column in columns)))
+        return _of_classes(pieces)
 
     def bins(self, number: int) -> tuple[AnyArray, AnyArray, Array]:
         """Instances, positives and the sum of scores of so many bins of equal numbers, of one
@@ -403,14 +406,6 @@ def _of_classes(pieces: Iterable[tuple[int, _Rows]]) -> _Rows:
 def _first_of_equal(ordered: Array) -> Ints:
     """Where each different number begins."""
     return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
-
-
-def _present(classes: Ints, scores: Array, *counts: AnyArray) -> _Rows:
-    """The rows without those of instances that weigh nothing."""
-    if counts[0].dtype.kind == "i":
-        return classes, scores, *counts
-    there = np.add(*counts) > 0
-    return tuple(column[there] for column in (classes, scores, *counts))
 
 
 def joined_rows(parts: Sequence[_Rows]) -> _Rows:

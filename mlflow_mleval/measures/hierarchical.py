@@ -494,9 +494,16 @@ def of_label_matrices(
         true = _indicator(true, names, h)
         columns, identity = of_class_sets(true, _indicator(pred, names, h), h, options, asked)
         for k in numbers(DISTANCE_NAME, asked) if score is not None else ():
-            columns[f"distance_at_{k}"] = _nearest(
-                true, _indicator(top_labels(score, k, zeros), names, h), h
-            )
+            # of each instance the shortest path between a class of one set and one of the other
+            top = _indicator(top_labels(score, k, zeros), names, h)
+            up, _, (t, p) = part_above(h, true, top)
+            pairs = Pairs.of(t, p, closure(up))
+            some = np.flatnonzero(np.diff(pairs.start))
+            nearest = np.full(true.shape[0], np.nan)
+            if len(some):
+                ends = pairs.start[some]
+                nearest[some] = np.minimum.reduceat(pairs.apart[pairs.kind], ends)
+            columns[f"distance_at_{k}"] = nearest
         return columns, identity
     refuse_without(h, options)
     return {}, None
@@ -521,19 +528,6 @@ def of_class_sets(
         options["class_costs"] = f"SHA-256 {sha256(text.encode()).hexdigest()[:16]}"
     columns = {name: table[name].to_numpy() for name in table} | level_columns(true, pred, h, asked)
     return columns, {"hierarchy": h.digest, **options}
-
-
-def _nearest(true: sparse.csr_array, top: sparse.csr_array, h: Hierarchy) -> Array:
-    """Of each instance the shortest path between a class of one set and a class of the other; NaN
-    where one is empty.
-    """
-    up, _, (true, top) = part_above(h, true, top)
-    pairs = Pairs.of(true, top, closure(up))
-    some = np.flatnonzero(np.diff(pairs.start))
-    nearest = np.full(true.shape[0], np.nan)
-    if len(some):
-        nearest[some] = np.minimum.reduceat(pairs.apart[pairs.kind], pairs.start[some])
-    return nearest
 
 
 def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.csr_array:

@@ -247,9 +247,9 @@ def weighted_rows(digests: NDArray[np.uint32], weights: Array) -> int:
     return added(_halves(_mixed(rows ^ _words(weights.view(np.uint64)))))
 
 
-def together(a: int | None, b: int | None) -> int | None:
-    """The sum over the rows of both; None where that of one is not known."""
-    return None if a is None or b is None else (a + b) % _MODULUS
+def together(a: int, b: int) -> int:
+    """The sum over the rows of both."""
+    return (a + b) % _MODULUS
 
 
 def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:

@@ -154,7 +154,11 @@ def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") ->
         if stored is not None:
             ordered &= stored
         if stable:
-            _by_label_where_tied(ordered, keys, table)
+            # rows with equal scores in the order of falling label index
+            by_score = keys >> 1
+            tied = (by_score[:, 1:] == by_score[:, :-1]).any(axis=1)
+            order = np.argsort(-table.scores[tied, ::-1], axis=1, kind="stable")
+            ordered[tied] = np.take_along_axis(table.truth[tied, ::-1], order, axis=1)
         width = ordered.shape[1]
         best = table.scores[:, ::-1] if stable else table.scores
         top = width - 1 - best.argmax(axis=1) if stable else best.argmax(axis=1)
@@ -181,14 +185,6 @@ def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") ->
     order = np.argsort(row * k + place)
     ranked = _of_places(row[order], place[order], keys[order], n, k, conventions)
     return {"one_error": 1.0 - right, **ranked}
-
-
-def _by_label_where_tied(ordered: Bools, keys: Ints, table: Table) -> None:
-    """Put the truth of rows with equal scores into the order of falling label index."""
-    by_score = keys >> 1
-    tied = (by_score[:, 1:] == by_score[:, :-1]).any(axis=1)
-    order = np.argsort(-table.scores[tied, ::-1], axis=1, kind="stable")
-    ordered[tied] = np.take_along_axis(table.truth[tied, ::-1], order, axis=1)
 
 
 def _of_places(
@@ -285,9 +281,7 @@ def parsed(names: Iterable[str]) -> list[tuple[str, int]]:
     return [(found[1], int(found[2])) for found in map(AT_K_NAME.fullmatch, names) if found]
 
 
-def at_k_measures(
-    names: Collection[str], scores: RowScores, weights: Array | None
-) -> dict[str, Array]:
+def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) -> dict[str, Array]:
     """The measures at k of each instance; two columns, gain and best, of each that is propensity-
     scored.
     """
@@ -304,9 +298,8 @@ def at_k_measures(
     discount = 1 / np.log2(np.arange(most) + 2)
     ideal = np.append(0, np.cumsum(discount))
     if any(name in SCORED for name, _ in wanted):
-        assert weights is not None  # only those with propensities are asked
-        weighted = np.where(hit, weights[hits], 0)
-        best = _largest(true, weights, most)
+        weighted = np.where(hit, propensities.weights[hits], 0)
+        best = _largest(true, propensities.weights, most)
     columns = {}
     for name, k in wanted:
         key = f"{name}_at_{k}"
@@ -329,7 +322,15 @@ def _highest(
     are true; those of dense scores that are 0 only with `zeros`.
     """
     for table in scores.tables():
-        order = _top(table.scores.astype(float, copy=True), k)
+        most = min(k, table.scores.shape[1])
+        order = np.empty((len(table.scores), most), np.int64)
+        if most > _ROUNDS:
+            order = np.argsort(-table.scores.astype(float), axis=1, kind="stable")[:, :most]
+        else:
+            left = table.scores.astype(float, copy=True)
+            for i in range(most):
+                order[:, i] = left.argmax(axis=1)
+                left[np.arange(len(left)), order[:, i]] = -np.inf
         rank = np.broadcast_to(np.arange(order.shape[1]), order.shape)
         there = rank < scores.counts[table.rows, None]
         if scores.all_stored:
@@ -370,21 +371,6 @@ def without_zeros(matrix: Any) -> sparse.csr_array:
         stored.sum_duplicates()
         stored.eliminate_zeros()
     return stored
-
-
-def _top(table: Array, k: int) -> Ints:
-    """Columns of the k highest scores of each row, of equal ones the lower first; the table is used
-    up.
-    """
-    k = min(k, table.shape[1])
-    if k > _ROUNDS:
-        return np.argsort(-table, axis=1, kind="stable")[:, :k]
-    rows = np.arange(len(table))
-    columns = np.empty((len(table), k), np.int64)
-    for i in range(k):
-        columns[:, i] = table.argmax(axis=1)
-        table[rows, columns[:, i]] = -np.inf
-    return columns
 
 
 def _largest(true: sparse.csr_array, weights: Array, k: int) -> Array:

@@ -356,7 +356,10 @@ class _Instance:
             for side, edges in zip(sides, self.edges, strict=True)
         ]
         # nodes of several legs, the only ones for which it matters which path is taken
-        self.shared = _in_several(chain.from_iterable(side.values() for side in masks))
+        self.shared = once = 0
+        for mask in chain.from_iterable(side.values() for side in masks):
+            self.shared |= once & mask
+            once |= mask
         self.extended = [reduce(or_, (masks[side][leg] for leg in used[side])) for side in (0, 1)]
         ways = [
             {leg: self._paths(number, leg, leg in whole) for leg in edges}
@@ -588,15 +591,6 @@ def _inside(
     for leg in edges.keys() - whole:
         edges[leg] = [edge for edge in edges[leg] if edge in inside]
     return edges, whole
-
-
-def _in_several(masks: Iterable[int]) -> int:
-    """The nodes that several of these sets have."""
-    several = once = 0
-    for mask in masks:
-        several |= once & mask
-        once |= mask
-    return several
 
 
 def _missing(wanted: list[int], chosen: int) -> tuple[int, int]:

@@ -200,20 +200,19 @@ def of_training(names: Collection[str]) -> set[str]:
     their names, or because the same stands there of validation data or a later evaluation set.
     """
     there = set(names)
-    measuring = (name for name in there if not is_bookkeeping(name))
-    return {name for name in measuring if _is_of_training(name, there)}
-
-
-def _is_of_training(name: str, there: Collection[str]) -> bool:
-    prefix = _PREFIX.match(name)
-    known = term(name)
-    numbered = _NUMBERED.fullmatch(name)
-    if (known and known.data == TRAINING) or (prefix and _DATA[prefix["data"].lower()] == TRAINING):
-        return True
-    if numbered:  # of several evaluation sets the last one stops the training; others may be of it
-        kind, number, metric = numbered.groups()
-        return f"{kind}_{int(number) + 1}-{metric}" in there
-    return any(twin + name in there for twin in ("val_", "valid_", "validation_", "eval_"))
+    found = set()
+    for name in there:
+        prefix = _PREFIX.match(name)
+        known = term(name)
+        by_name = (known and known.data, prefix and _DATA[prefix["data"].lower()])
+        twins = [twin + name for twin in ("val_", "valid_", "validation_", "eval_")]
+        if numbered := _NUMBERED.fullmatch(name):
+            # of several evaluation sets the last one stops the training; others may be of it
+            kind, number, metric = numbered.groups()
+            twins = [f"{kind}_{int(number) + 1}-{metric}"]
+        if not is_bookkeeping(name) and (TRAINING in by_name or not there.isdisjoint(twins)):
+            found.add(name)
+    return found
 
 
 def by_measure(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str, str]]:

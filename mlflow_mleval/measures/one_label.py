@@ -352,8 +352,16 @@ def sum_classes(
         counts = _counts_of_scores(true, score, weights, counts)
         values |= dict.fromkeys(_PROBABILITIES, np.full(len(true), np.nan))
         if vectors.is_probability:
-            values |= _probabilistic_losses(true, score, vectors)
-            largest = np.maximum(score, 1 - score) if score.ndim == 1 else score.max(axis=1)
+            if score.ndim == 1:
+                of_true = np.where(true == 1, score, 1 - score)
+                squares = (1 - of_true) ** 2
+                largest = np.maximum(score, 1 - score)
+            else:
+                of_true = score[np.arange(len(true)), true]
+                squares = ((score**2).sum(axis=1) + 1 - 2 * of_true) / n_classes
+                largest = score.max(axis=1)
+            loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
+            values |= dict(zip(_PROBABILITIES, (loss, squares), strict=True))
             confidence = ScoreCounts.of(largest[:, None], right[:, None], weights)
             counts = replace(counts, confidence=confidence)
     values |= {name: column[rows] for name, column in inputs.further.items()}
@@ -368,7 +376,7 @@ def sum_classes(
         seconds=facts.seconds,
         truth=facts.truth,
         classes=counts,
-        weight=None if weights is None else float(weights.sum()),
+        weight=facts.weight,
         weighting=facts.weighting,
     )
     return sums, values
@@ -388,18 +396,6 @@ def _counts_of_scores(
         score = score[:, 1]
     of_second = ScoreCounts.of(score[:, None], (true == 1)[:, None], weights)
     return replace(counts, scores=of_second)
-
-
-def _probabilistic_losses(true: Ints, score: Array, vectors: ClassVectors) -> dict[str, Array]:
-    """Log loss and Brier score of each instance."""
-    if score.ndim == 1:
-        of_true = np.where(true == 1, score, 1 - score)
-        squares = (1 - of_true) ** 2
-    else:
-        of_true = score[np.arange(len(true)), true]
-        squares = ((score**2).sum(axis=1) + 1 - 2 * of_true) / len(vectors.names)
-    loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
-    return dict(zip(_PROBABILITIES, (loss, squares), strict=True))
 
 
 def _ranks(true: Ints, score: Array) -> Ints:

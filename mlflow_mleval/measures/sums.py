@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -153,20 +154,14 @@ class Sums:
 
     def __add__(self, other: Sums) -> Sums:
         parts: dict[str, Any] = {"columns": self.columns, "conventions": self.conventions}
+        times = self.seconds.keys() & other.seconds.keys()
+        parts["seconds"] = {name: self.seconds[name] + other.seconds[name] for name in times}
         for name in (f.name for f in fields(self) if f.name not in parts):
             mine = getattr(self, name)
             theirs = getattr(other, name)
-            if name == "seconds":
-                shared = mine.keys() & theirs.keys()
-                parts[name] = {time: mine[time] + theirs[time] for time in shared}
-            elif name in ("truth", "weighting"):
-                parts[name] = together(mine, theirs)
-            elif mine is None or theirs is None:
-                parts[name] = None
-            elif name == "score_range":
-                parts[name] = min(mine[0], theirs[0]), max(mine[1], theirs[1])
-            else:
-                parts[name] = mine + theirs
+            parts[name] = None
+            if mine is not None and theirs is not None:
+                parts[name] = _ADDED.get(name, operator.add)(mine, theirs)
         return Sums(**parts)
 
     @property
@@ -224,15 +219,12 @@ class Sums:
 
     def awareness(self, kind: str) -> Mapping[str, Array]:
         """Summaries of the binomial loss profile, see `owa.awareness`; none without errors."""
-        return self._soft if kind == "soft" else self._hard
+        return self._awareness[kind]
 
     @cached_property
-    def _soft(self) -> Mapping[str, Array]:
-        return {} if self.errors is None else awareness(self.mean_errors("soft"))
-
-    @cached_property
-    def _hard(self) -> Mapping[str, Array]:
-        return awareness(self.mean_errors("hard"))
+    def _awareness(self) -> Mapping[str, Mapping[str, Array]]:
+        soft = {} if self.errors is None else awareness(self.mean_errors("soft"))
+        return {"soft": soft, "hard": awareness(self.mean_errors("hard"))}
 
     @property
     def size(self) -> float:
@@ -300,11 +292,17 @@ class Sums:
         with np.errstate(invalid="ignore"):
             means = dict(zip(self.columns, (self.totals / entering).tolist(), strict=True))
         if self.errors is not None and self.size:
-            means["soft_hamming_loss"] = float(self._soft["hamming"])
-            means["soft_subset_loss"] = float(self._soft["subset"])
+            means["soft_hamming_loss"] = float(self.awareness("soft")["hamming"])
+            means["soft_subset_loss"] = float(self.awareness("soft")["subset"])
         return means
 
 
+#: How parts add up that are no numbers, counts or arrays.
+_ADDED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "truth": together,
+    "weighting": together,
+    "score_range": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
+}
 #: The parts of sums that write themselves, and real ones that are arrays.
 _COUNTED: Mapping[str, Any] = {
     "classes": ClassCounts,
@@ -393,15 +391,13 @@ class FoldFacts:
     seconds: Mapping[str, float] = field(default_factory=dict)
     truth: int | None = None
     weighting: int | None = None
+    weight: float | None = None
 
 
-def sum_rows(
-    inputs: Inputs, rows: Rows = slice(None), facts: FoldFacts | None = None
-) -> tuple[Sums, dict[str, Any]]:
+def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and what of each of these rows is a measure, a further quantity or a
     number of labels.
     """
-    facts = facts or FoldFacts()
     scored = inputs.score is not None
     n_labels = inputs.true.shape[1]
     weights = None if inputs.weights is None else inputs.weights[rows]
@@ -416,10 +412,9 @@ def sum_rows(
         if not scored:
             continue
         in_order = RowScores(true, ordered_floats(score))
-        weighs = None if inputs.propensities is None else inputs.propensities.weights
         of_order.append(
             ranking_measures(in_order, inputs.conventions)
-            | at_k_measures(inputs.asked, in_order, weighs)
+            | at_k_measures(inputs.asked, in_order, inputs.propensities)
         )
         exact = score.dtype.itemsize <= np.dtype(float).itemsize
         errors.add(in_order if exact else RowScores(true, score.astype(float)), score.dtype, each)
@@ -430,9 +425,9 @@ def sum_rows(
         empty = float(inputs.conventions == "mulan")
         counts = Counts(shared, predicted, relevant, n_labels, empty)
         values = {m.name: m.each(counts) for m in MEASURES.values() if m.each is not None}
-    for name in of_order[0] if scored else ():
-        values[name] = np.concatenate([block[name] for block in of_order])
-    values |= errors.losses(len(shared)) if scored else {}
+    if scored:
+        of_scores = {n: np.concatenate([block[n] for block in of_order]) for n in of_order[0]}
+        values |= of_scores | errors.losses(len(shared))
     values |= {name: column[rows] for name, column in inputs.further.items()}
     sums = Sums(
         n=len(shared),
@@ -443,14 +438,14 @@ def sum_rows(
         conventions=inputs.conventions,
         seconds=facts.seconds,
         truth=facts.truth,
-        weight=None if weights is None else float(weights.sum()),
+        weight=facts.weight,
         weighting=facts.weighting,
     )
     if scored:
         sums = _with_scores(sums, inputs, rows, errors, weights)
-    if scored and errors.are_soft:
-        mean, largest = np.hstack(errors.ends)
-        values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
+        if errors.are_soft:
+            mean, largest = np.hstack(errors.ends)
+            values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
     return sums, values | {"true_labels": relevant, "predicted_labels": predicted}
 
 
@@ -637,7 +632,9 @@ def sum_folds(
         known_times = {name: of_folds[key] for name, of_folds in times.items()}
         facts = FoldFacts(known_times, added(digests[rows]))
         if weights is not None:
-            facts = replace(facts, weighting=weighted_rows(digests[rows], weights[rows]))
+            own = weights[rows]
+            weighting = weighted_rows(digests[rows], own)
+            facts = replace(facts, weighting=weighting, weight=float(own.sum()))
         sums[key], values = sum_part(inputs, rows, facts)
         if weights is not None:
             values = {SAMPLE_WEIGHT: weights[rows], **values}
