@@ -85,7 +85,9 @@ class _Stored:
     def blocks(self, size: int) -> Iterator[AnyArray]:
         """All rows of a matrix, so many at a time."""
         starts = range(0, self.shape[0], size)
-        if self.by_column:  # a row lies scattered over the file
+        if (
+            self.by_column or len(self.shape) == 1
+        ):  # a row lies scattered over the file, or is a cell
             whole = self.whole()
             yield from (whole[start : start + size] for start in starts)
             return
@@ -139,41 +141,45 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
-    sides: tuple[str, ...] = ("y_true", "y_score", "y_pred")
-    given = {key: arrays[key] for key in sides if key in arrays}
+    given = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
     if len(given) < 2 or "y_true" not in given:
         listed = ", ".join(map(quoted, arrays)) or "none"
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
     shape = given["y_true"].shape
     one_label = len(shape) == 1
     for key, array in given.items():
-        own = array.shape[:1] if one_label else array.shape
-        wanted = own == shape and len(shape) in (1, 2) and 0 not in shape
-        if not wanted or array.dtype.kind not in ("biufUS" if one_label else "biuf"):
+        own, kinds = (array.shape[:1], "biufUS") if one_label else (array.shape, "biuf")
+        if own != shape or len(shape) > 2 or 0 in shape or array.dtype.kind not in kinds:
             raise _unfit(array, key, path)
-    n_names = None if one_label else shape[1]
+    names = _npz_names(arrays, "label_names", None if one_label else shape[1], path)
+    folds = _npz_names(arrays, "folds", shape[0], path)
     ignored = tuple(key for key in arrays if key not in (*given, "label_names", "folds"))
-    names = None if one_label else tuple(range(shape[1]))
-    if "label_names" in arrays:
-        names = tuple(_npz_names(arrays["label_names"], "label_names", n_names, path))
-    folds: list[Any] = []
-    if "folds" in arrays:
-        folds = _npz_names(arrays["folds"], "folds", shape[0], path)
 
-    def batches() -> Batches:
-        step = shape[0] if one_label else max(1, _CELLS // (shape[1] * len(given)))
-        sides = [[array.whole()] if one_label else array.blocks(step) for array in given.values()]
-        for start, blocks in enumerate(zip(*sides, strict=True)):
-            batch: Batch = dict(zip(given, blocks, strict=True))
-            rows = slice(start * step, (start + 1) * step)
-            yield batch | ({"folds": folds[rows]} if folds else {})
-            progress(min(rows.stop, shape[0]), shape[0])
-
-    return PredictionFile(names, tuple(given)[1:], ignored, batches())
+    numbered = None if one_label else tuple(range(shape[1]))
+    batches = _npz_batches(given, folds, progress)
+    return PredictionFile(tuple(names) or numbered, tuple(given)[1:], ignored, batches)
 
 
-def _npz_names(array: _Stored, key: str, length: int | None, path: Path) -> list[Any]:
-    """The names of labels or folds, so many if that is known."""
+def _npz_batches(given: Mapping[str, _Stored], folds: list[Any], progress: Progress) -> Batches:
+    n, *width = given["y_true"].shape
+    step = max(1, _CELLS // (width[0] * len(given))) if width else n
+    sides = (array.blocks(step) for array in given.values())
+    for start, blocks in enumerate(zip(*sides, strict=True)):
+        done = min((start + 1) * step, n)
+        batch: Batch = dict(zip(given, blocks, strict=True))
+        if folds:
+            batch["folds"] = folds[start * step : done]
+        yield batch
+        progress(done, n)
+
+
+def _npz_names(
+    arrays: Mapping[str, _Stored], key: str, length: int | None, path: Path
+) -> list[Any]:
+    """The names of labels or folds, so many if that is known; none where there are none."""
+    if key not in arrays:
+        return []
+    array = arrays[key]
     fits = len(array.shape) == 1 and length in (None, *array.shape)
     if not fits or array.dtype.kind not in "biufUSO":
         raise _unfit(array, key, path)
@@ -254,10 +260,9 @@ def _of_npz(path: Path) -> sparse.csr_array:
 def _of_text(path: Path, labels: bool) -> sparse.csr_array:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         first = file.readline().split()
-        promised = [int(part) for part in first if part.isdecimal()]
-        is_head = len(promised) == len(first) and len(first) in ((2, 3) if labels else (2,))
+        is_head = all(map(str.isdecimal, first)) and len(first) in ((2, 3) if labels else (2,))
+        promised = [int(part) for part in first] if is_head else []
         if not is_head:
-            promised = []
             file.seek(0)
         rows: list[tuple[Ints, Array]] = []
         for at, text in enumerate(file, 2 if is_head else 1):
@@ -270,19 +275,19 @@ def _of_text(path: Path, labels: bool) -> sparse.csr_array:
                 ) from None
     if not rows:
         raise ImportFileError(f"{path.name} is empty. It needs a line for each instance.")
-    widths = [int(columns.max(initial=-1)) + 1 for columns, _ in rows]
-    n_labels = promised[-1] if promised else max(1, *widths)
+    ends = np.cumsum([0, *(len(columns) for columns, _ in rows)])
+    columns, values = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    n_labels = promised[-1] if promised else max(1, int(columns.max(initial=0)) + 1)
     if promised and len(rows) != promised[0]:
         raise ImportFileError(
             f"{path.name}: the first line promises {promised[0]} rows, and there are {len(rows)}."
         )
-    if wide := [i for i, width in enumerate(widths) if width > n_labels]:
+    if len(wide := np.flatnonzero(columns >= n_labels)):
+        line = int(np.searchsorted(ends, wide[0], side="right")) + 1
         raise ImportFileError(
-            f"{path.name}, line {wide[0] + 2}: label {widths[wide[0]] - 1} where the first line "
+            f"{path.name}, line {line}: label {columns[wide[0]]} where the first line "
             f"promises {n_labels} labels."
         )
-    ends = np.cumsum([0, *(len(columns) for columns, _ in rows)])
-    columns, values = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     return sparse.csr_array((values, columns, ends), shape=(len(rows), n_labels))
 
 
@@ -592,8 +597,7 @@ def refuse_bomb(path: Path, declared: int) -> None:
 
 # ---- tables of columns ---------------------------------------------------------------------------
 
-_COLUMN = re.compile(r"(?:y_)?(true|score|pred)_(.+)", re.DOTALL)
-_SINGLE_COLUMNS = {"true", "score", "pred", "y_true", "y_score", "y_pred", FOLD}
+_COLUMN = re.compile(rf"(?:y_)?(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
 #: The columns at some places, some rows at a time; and how errors call a row, counted from 0.
 _Parts = Callable[[list[int]], Iterator[pa.RecordBatch]]
 _NameRow = Callable[[int], str]
@@ -685,37 +689,40 @@ def table_columns(header: Sequence[str], file: str) -> Columns:
     """Which column holds what, by the names of the columns; else an ImportFileError that names the
     file.
     """
-    single: dict[str, list[int]] = {}
+    found = _found_columns(header, file)
+    there = {kind: [place] for (kind, label), place in found.items() if label is None}
     by_label: dict[str, dict[str, int]] = {"true": {}, "score": {}, "pred": {}}
-    for place, column in enumerate(header):
-        if column in _SINGLE_COLUMNS:
-            single.setdefault(column.removeprefix("y_"), []).append(place)
-        elif match := _COLUMN.fullmatch(column):
-            kind, label = match.groups()
-            if by_label[kind].setdefault(label, place) != place:
-                raise ImportFileError(
-                    f"{file}: two columns hold {kind} of the label {quoted(label)}. Remove one."
-                )
-    one_label = "true" in single and not by_label["true"]
-    for kind in single if one_label else (FOLD,):
-        if len(single.get(kind, ())) > 1:
-            raise ImportFileError(f"{file}: two columns hold {kind}. Remove one.")
+    for (kind, label), place in found.items():
+        if label is not None:
+            by_label[kind][label] = place
+    one_label = "true" in there and not by_label["true"]
     names: tuple[str, ...] | None
     if one_label:
         names = tuple(by_label["score"]) or None
-        scores = [*by_label["score"].values()] or single.get("score", [])
-        there = {"true": single["true"], "score": scores, "pred": single.get("pred", [])}
+        there |= {"score": [*by_label["score"].values()]} if names else {}
     else:
         names = tuple(by_label["true"])
         _refuse_lonely(by_label, file)
-        there = {k: [at[label] for label in names if at] for k, at in by_label.items()}
-    if not there["true"] or not (there["score"] or there["pred"]):
-        missing = "of scores or predictions" if there["true"] else "of the truth"
+        there = {k: [at[label] for label in names] for k, at in by_label.items() if at}
+    places = {f"y_{kind}": there[kind] for kind in by_label if there.get(kind)}
+    if len(places) < 2 or "y_true" not in places:
+        missing = "of scores or predictions" if "y_true" in places else "of the truth"
         raise ImportFileError(
             f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
         )
-    places = {f"y_{kind}": at for kind, at in there.items() if at}
-    return Columns(header, places, names, single.get(FOLD, [None])[0], one_label)
+    return Columns(header, places, names, found.get((FOLD, None)), one_label)
+
+
+def _found_columns(header: Sequence[str], file: str) -> dict[tuple[str, str | None], int]:
+    """The columns of truth, scores, predictions and folds, by what they hold of which label."""
+    found: dict[tuple[str, str | None], int] = {}
+    for place, column in enumerate(header):
+        if match := _COLUMN.fullmatch(column):
+            key = match[1] or FOLD, match[2]
+            if found.setdefault(key, place) != place:
+                of = f" of the label {quoted(match[2])}" if match[2] else ""
+                raise ImportFileError(f"{file}: two columns hold {key[0]}{of}. Remove one.")
+    return found
 
 
 def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None:
@@ -980,18 +987,16 @@ def _open_lists(
     ``score``, ``pred``, or both; the labels are all that occur, sorted.
     """
     header = file.schema_arrow.names
-    sources = {"y_true": "true"}
-    if {"scored", "score"} <= lists:
-        sources["y_score"] = "scored"
-    if "pred" in lists:
-        sources["y_pred"] = "pred"
+    if not {"scored", "score"} <= lists:
+        lists = lists - {"scored", "score"}
+    of_arguments = {"y_true": "true", "y_score": "scored", "y_pred": "pred"}
+    sources = {name: column for name, column in of_arguments.items() if column in lists}
     if len(sources) == 1:
         raise ImportFileError(
             f"{path.name}: no column of predictions (it has {columns_shown(header)}). Add scored "
             "(lists of labels) with score (lists of their scores), pred (lists of labels), or both."
         )
-    scores = ["score"] if "y_score" in sources else []
-    used = [*sources.values(), *scores, *([FOLD] if FOLD in header else [])]
+    used = [column for column in header if column in {*lists, FOLD}]
     refuse_bomb(path, 8 * _elements(file, used))
     found: set[Any] = set()
     for _, batch in _parquet_batches(path, file, [*sources.values()], _LINES, lambda *_: None):
@@ -1002,22 +1007,25 @@ def _open_lists(
         raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
     names = tuple(sorted(found))
 
-    def batches() -> Batches:
-        for done, batch in _parquet_batches(path, file, used, _LINES, progress):
-            sides: Batch = {}
-            for name, column in sources.items():
-                given = batch["score"] if name == "y_score" else None
-                try:
-                    sides[name] = sets_in(batch[column], names, given)
-                except BadRow as error:
-                    where = f"{path.name}, row {done + error.row + 1}, column {column}"
-                    raise ImportFileError(f"{where}: {error}.") from error
-            if FOLD in used:
-                sides["folds"] = batch[FOLD].to_pylist()
-            yield sides
-
+    read = _parquet_batches(path, file, used, _LINES, progress)
+    batches = (_of_lists(path, done, batch, sources, names) for done, batch in read)
     ignored = tuple(name for name in header if name not in used)
-    return PredictionFile(names, tuple(sources)[1:], ignored, batches())
+    return PredictionFile(names, tuple(sources)[1:], ignored, batches)
+
+
+def _of_lists(
+    path: Path, before: int, rows: pa.RecordBatch, sources: Mapping[str, str], names: Sequence[Any]
+) -> Batch:
+    """The arguments of `evaluate` in some rows of lists, behind so many others."""
+    sides: Batch = {} if FOLD not in rows.schema.names else {"folds": rows[FOLD].to_pylist()}
+    for name, column in sources.items():
+        scores = rows["score"] if name == "y_score" else None
+        try:
+            sides[name] = sets_in(rows[column], names, scores)
+        except BadRow as error:
+            where = f"{path.name}, row {before + error.row + 1}, column {column}"
+            raise ImportFileError(f"{where}: {error}.") from error
+    return sides
 
 
 def _elements(file: parquet.ParquetFile, columns: Iterable[str]) -> int:

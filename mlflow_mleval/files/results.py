@@ -350,31 +350,36 @@ def _with_datasets_alone(table: Cells) -> Cells:
     at = _methods_at(table)
     notes: dict[str, list[str]] = {}
     kept = [at]
-    raw = {f"{column} Raw" for column in table.header}
     for i, column in enumerate(table.header):
-        held = [_plain(row[i]) for _, row in table.rows if not _is_empty(row[i])]
-        if i == at:
-            continue
-        if _MEANS.fullmatch(column):
-            why = "it is called the mean of the others"
-        elif held and not any(map(_is_number, held)) and len(table.rows) > 1:
-            why = "it holds no number"
-        elif _OF_MODELS.match(column) or column in raw:
-            why = "it is no result, or one that is there already"
-        else:
+        if i != at and (why := _no_dataset(table, i)):
+            notes.setdefault(f"Left out of the leaderboard, for {why}", []).append(column)
+        elif i != at:
             kept.append(i)
-            continue
-        notes.setdefault(f"Left out of the leaderboard, for {why}", []).append(column)
     if len(kept) == 1:
         return table
     rows: list[tuple[str, Sequence[object]]] = []
     for row, cells in table.rows:
         if _MEANS.fullmatch(name := str(cells[at]).strip()) and len(table.rows) > 2:
-            why = "Left out of the leaderboard, for it is called the mean of the others"
-            notes.setdefault(why, []).append(name)
+            notes.setdefault(f"Left out of the leaderboard, for {_A_MEAN}", []).append(name)
         else:
             rows.append((row, [cells[i] for i in kept]))
     return Cells(table.name, [table.header[i] for i in kept], rows, table.problems, notes)
+
+
+_A_MEAN = "it is called the mean of the others"
+
+
+def _no_dataset(table: Cells, i: int) -> str:
+    """Why a column of a leaderboard holds no results of a dataset; empty where it may."""
+    column = table.header[i]
+    held = [_plain(row[i]) for _, row in table.rows if not _is_empty(row[i])]
+    if _MEANS.fullmatch(column):
+        return _A_MEAN
+    if held and not any(map(_is_number, held)) and len(table.rows) > 1:
+        return "it holds no number"
+    is_raw = column in [f"{other} Raw" for other in table.header]
+    about = is_raw or _OF_MODELS.match(column)
+    return "it is no result, or one that is there already" if about else ""
 
 
 def _of_leaderboard(table: Cells) -> Iterator[_Value]:
