@@ -141,7 +141,8 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
-    given = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
+    sides: tuple[str, ...] = ("y_true", "y_score", "y_pred")
+    given = {key: arrays[key] for key in sides if key in arrays}
     if len(given) < 2 or "y_true" not in given:
         listed = ", ".join(map(quoted, arrays)) or "none"
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
@@ -151,11 +152,11 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
         own, kinds = (array.shape[:1], "biufUS") if one_label else (array.shape, "biuf")
         if own != shape or len(shape) > 2 or 0 in shape or array.dtype.kind not in kinds:
             raise _unfit(array, key, path)
-    names = _npz_names(arrays, "label_names", None if one_label else shape[1], path)
+    width = None if one_label else shape[1]
+    names = _npz_names(arrays, "label_names", width, path)
     folds = _npz_names(arrays, "folds", shape[0], path)
-    ignored = tuple(key for key in arrays if key not in (*given, "label_names", "folds"))
-
-    numbered = None if one_label else tuple(range(shape[1]))
+    ignored = tuple(sorted(arrays.keys() - {*given, "label_names", "folds"}))
+    numbered = None if width is None else tuple(range(width))
     batches = _npz_batches(given, folds, progress)
     return PredictionFile(tuple(names) or numbered, tuple(given)[1:], ignored, batches)
 
@@ -260,7 +261,7 @@ def _of_npz(path: Path) -> sparse.csr_array:
 def _of_text(path: Path, labels: bool) -> sparse.csr_array:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         first = file.readline().split()
-        is_head = all(map(str.isdecimal, first)) and len(first) in ((2, 3) if labels else (2,))
+        is_head = all(map(str.isdecimal, first)) and len(first) in (2, 2 + labels)
         promised = [int(part) for part in first] if is_head else []
         if not is_head:
             file.seek(0)
@@ -689,40 +690,40 @@ def table_columns(header: Sequence[str], file: str) -> Columns:
     """Which column holds what, by the names of the columns; else an ImportFileError that names the
     file.
     """
-    found = _found_columns(header, file)
-    there = {kind: [place] for (kind, label), place in found.items() if label is None}
-    by_label: dict[str, dict[str, int]] = {"true": {}, "score": {}, "pred": {}}
-    for (kind, label), place in found.items():
-        if label is not None:
-            by_label[kind][label] = place
+    there, by_label = _found_columns(header, file)
     one_label = "true" in there and not by_label["true"]
-    names: tuple[str, ...] | None
+    names = tuple(by_label["score" if one_label else "true"]) or None
     if one_label:
-        names = tuple(by_label["score"]) or None
         there |= {"score": [*by_label["score"].values()]} if names else {}
     else:
-        names = tuple(by_label["true"])
         _refuse_lonely(by_label, file)
-        there = {k: [at[label] for label in names] for k, at in by_label.items() if at}
+        there |= {k: [at[label] for label in names or () if at] for k, at in by_label.items()}
     places = {f"y_{kind}": there[kind] for kind in by_label if there.get(kind)}
     if len(places) < 2 or "y_true" not in places:
         missing = "of scores or predictions" if "y_true" in places else "of the truth"
         raise ImportFileError(
             f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
         )
-    return Columns(header, places, names, found.get((FOLD, None)), one_label)
+    return Columns(header, places, names, there.get(FOLD, [None])[0], one_label)
 
 
-def _found_columns(header: Sequence[str], file: str) -> dict[tuple[str, str | None], int]:
-    """The columns of truth, scores, predictions and folds, by what they hold of which label."""
-    found: dict[tuple[str, str | None], int] = {}
+def _found_columns(
+    header: Sequence[str], file: str
+) -> tuple[dict[str, list[Any]], dict[str, dict[str, int]]]:
+    """The columns of truth, scores, predictions and folds as such, and by label."""
+    there: dict[str, list[Any]] = {}
+    by_label: dict[str, dict[str, int]] = {"true": {}, "score": {}, "pred": {}}
     for place, column in enumerate(header):
         if match := _COLUMN.fullmatch(column):
-            key = match[1] or FOLD, match[2]
-            if found.setdefault(key, place) != place:
-                of = f" of the label {quoted(match[2])}" if match[2] else ""
-                raise ImportFileError(f"{file}: two columns hold {key[0]}{of}. Remove one.")
-    return found
+            kind, label = match[1] or FOLD, match[2]
+            of = f" of the label {quoted(label)}" if label else ""
+            if (kind in there and not label) or label in by_label.get(kind, ()):
+                raise ImportFileError(f"{file}: two columns hold {kind}{of}. Remove one.")
+            if label:
+                by_label[kind][label] = place
+            else:
+                there[kind] = [place]
+    return there, by_label
 
 
 def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None:

@@ -156,7 +156,7 @@ def class_vectors(
     """Truth, scores and predictions, checked against each other."""
     true = classes_of(y_true, "y_true")
     pred = None if y_pred is None else classes_of(y_pred, "y_pred")
-    score, epsilon = (None, 0.0) if y_score is None else _scores(y_score)
+    score, epsilon, n_classes = (None, 0.0, None) if y_score is None else _scores(y_score)
     sides = (("y_score", score, y_score), ("y_pred", pred, y_pred))
     for name, array, _ in sides:
         if array is not None and len(array) != len(true):
@@ -166,9 +166,6 @@ def class_vectors(
     probable = score is not None and _is_probability(score, epsilon, probabilities)
     for name, _, value in sides:
         _same_index(value, name, y_true)
-    n_classes = None
-    if score is not None:
-        n_classes = _BINARY if score.ndim == 1 else score.shape[1]
     names = _names(true, pred, y_score, n_classes, label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
@@ -190,14 +187,16 @@ def class_vectors(
     return ClassVectors(names, numbers, above, score, probable, epsilon, cut)
 
 
-def _scores(y_score: Any) -> tuple[Array, float]:
-    """Finite scores, N x C or N, and the epsilon of their type."""
+def _scores(y_score: Any) -> tuple[Array, float, int]:
+    """Finite scores, N x C or N, the epsilon of their type, and of how many classes they are."""
     flat = is_vector(y_score)
     given = dense(score_matrix(np.asarray(y_score)[:, None] if flat else y_score, "y_score"))
     kind = given.dtype if given.dtype.kind == "f" else np.dtype(float)
     score = given.astype(float)
     epsilon = float(np.finfo(kind).eps)
-    return score[:, 0] if score.shape[1] == 1 else score, epsilon
+    if score.shape[1] == 1:
+        return score[:, 0], epsilon, _BINARY
+    return score, epsilon, score.shape[1]
 
 
 def _is_probability(score: Array, epsilon: float, said: bool | None) -> bool:

@@ -495,10 +495,9 @@ class _Errors:
         """Take in a block of scores, given as numbers of this kind."""
         data = scores.score if scores.all_stored else scores.score.data
         unstored = [0.0] if scores.zeros.any() else []
-        ends = [float(data.min()), float(data.max())] if data.size else []
         self.span = (
-            min(self.span[0], *ends, *unstored) + 0.0,  # -0 is 0
-            max(self.span[1], *ends, *unstored) + 0.0,
+            min(self.span[0], float(data.min(initial=np.inf)), *unstored) + 0.0,  # -0 is 0
+            max(self.span[1], float(data.max(initial=-np.inf)), *unstored) + 0.0,
         )
         if not self.are_soft:
             return
