@@ -35,7 +35,49 @@ from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.sentences import Message, quoted, some
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
 
+#: Called with how much is read and how much there is.
+Progress = Callable[[int, int], None]
+#: Arguments of `evaluate`, or of `evaluate_hierarchical`, of some rows.
+Batch = dict[str, Any]
+Batches = Iterator[Batch]
+#: The column of the fold.
+FOLD = "fold"
+
+_NAMING = (
+    "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and "
+    "fold where there are folds; or, for one label of several classes, true with pred, "
+    "score_CLASS or both."
+)
+_LISTS = ("true", "pred", "scored", "score")
+_BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
+_CELLS = 1 << 18  # cells of tables and arrays that are read together
+_LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
+_LONGEST = 1 << 26  # bytes of one line; more is no table
+_PLENTY = 1 << 28  # bytes that a file may declare however small it is
 _MOST_LABELS = 10_000_000  # numbers of labels in text; the largest public sets have three million
+_PACKED = 500  # times its own size that it may declare beyond that
+
+
+@dataclass(frozen=True)
+class PredictionFile:
+    """What a file holds."""
+
+    #: The K labels, or the classes of class sets; None where the classes are those that occur.
+    names: tuple[Any, ...] | None
+    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
+    ignored: tuple[str, ...]  # columns that are not used
+    batches: Batches  # read once
+
+
+def refuse_bomb(path: Path, declared: int) -> None:
+    """Raise for a file that would unpack to hundreds of times its size."""
+    size = path.stat().st_size
+    if declared > max(_PLENTY, _PACKED * size):
+        raise ImportFileError(
+            f"{path.name} declares {declared:,} bytes of truth and predictions and has {size:,}, "
+            f"which no predictions pack into: more than {_PACKED} times its size is not unpacked. "
+            "If the file is yours, write it in parts or without compression."
+        )
 
 
 def open_predictions(
@@ -512,7 +554,9 @@ def _column(path: str | Path, name: str, argument: str) -> pd.Series:
         if path.suffix == ".npz":
             return pd.Series(_npz_arrays(path)[name].whole())
         if path.suffix == ".parquet":
-            return parquet_column(path, name)
+            file = _parquet_file(path)
+            refuse_bomb(path, 8 * _elements(file, [name]))
+            return file.read([name]).to_pandas()[name]
         if path.suffix == ".csv":
             return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
     except (ValueError, KeyError) as error:
@@ -549,55 +593,9 @@ def _last_place(numbers: Array) -> float:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# Tables, CSV and parquet.
-
-#: Called with how much is read and how much there is.
-Progress = Callable[[int, int], None]
-#: Arguments of `evaluate`, or of `evaluate_hierarchical`, of some rows.
-Batch = dict[str, Any]
-Batches = Iterator[Batch]
-#: The column of the fold.
-FOLD = "fold"
-
-_NAMING = (
-    "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and "
-    "fold where there are folds; or, for one label of several classes, true with pred, "
-    "score_CLASS or both."
-)
-_LISTS = ("true", "pred", "scored", "score")
-_BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
-_CELLS = 1 << 18  # cells of tables and arrays that are read together
-_LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
-_LONGEST = 1 << 26  # bytes of one line; more is no table
-_PLENTY = 1 << 28  # bytes that a file may declare however small it is
-_PACKED = 500  # times its own size that it may declare beyond that
-
-
-@dataclass(frozen=True)
-class PredictionFile:
-    """What a file holds."""
-
-    #: The K labels, or the classes of class sets; None where the classes are those that occur.
-    names: tuple[Any, ...] | None
-    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
-    ignored: tuple[str, ...]  # columns that are not used
-    batches: Batches  # read once
-
-
-def refuse_bomb(path: Path, declared: int) -> None:
-    """Raise for a file that would unpack to hundreds of times its size."""
-    size = path.stat().st_size
-    if declared > max(_PLENTY, _PACKED * size):
-        raise ImportFileError(
-            f"{path.name} declares {declared:,} bytes of truth and predictions and has {size:,}, "
-            f"which no predictions pack into: more than {_PACKED} times its size is not unpacked. "
-            "If the file is yours, write it in parts or without compression."
-        )
-
-
 # ---- tables of columns ---------------------------------------------------------------------------
 
+_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _COLUMN = re.compile(rf"(?:y_)?(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
 #: The columns at some places, some rows at a time; and how errors call a row, counted from 0.
 _Parts = Callable[[list[int]], Iterator[pa.RecordBatch]]
@@ -749,7 +747,8 @@ def _values(cells: pa.Array, kind: str, where: str) -> Any:
     values = _texts(cells, where).to_pylist()
     if kind == "class":
         return [None if value is None else str(value) for value in values]
-    known = {value: _fold_name(value) if isinstance(value, str) else value for value in set(values)}
+    # a fold's name is a number where it looks like one
+    known = {v: int(v) if isinstance(v, str) and _WHOLE.fullmatch(v) else v for v in set(values)}
     return [known[value] for value in values]
 
 
@@ -782,11 +781,6 @@ def _complaint(shown: str, kind: str, names: set[str] | None) -> str:
     if names is None or kind == "fold" or shown in ("''", "'None'"):
         return "the row has none"
     return f"{shown} is none of the classes with scores ({some(map(repr, sorted(names)), 8)})"
-
-
-def _fold_name(text: str) -> int | str:
-    """The name of a fold: a number where it looks like one."""
-    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
 
 
 # ---- CSV -----------------------------------------------------------------------------------------
@@ -1094,10 +1088,3 @@ def sets_in(
         row = int(np.flatnonzero(np.diff(once.indptr) < lengths)[0])
         raise BadRow(row, "a list names a label twice")
     return once
-
-
-def parquet_column(path: Path, name: str) -> Any:
-    """One column as a pandas Series; KeyError where it is not there."""
-    file = _parquet_file(path)
-    refuse_bomb(path, 8 * _elements(file, [name]))
-    return file.read([name]).to_pandas()[name]
