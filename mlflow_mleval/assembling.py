@@ -45,12 +45,27 @@ def compared(
     say: Callable[[str], object] = lambda text: None,
     word: Wording = str,
 ) -> Any:
-    """The Comparison that a selection of runs and some options yield: arguments of `load_study`,
-    `fuse` and `compare`, `cost`, `protocol`, `ratio`, `paired`; others are not heeded.
+    """The Comparison that a selection of runs and some options yield.
 
-    With `whole` all that a report tells is computed: stability, loss profiles and, of few runs,
-    tests over instances. `stage` is told what is being done, `say` takes messages for whoever
-    waits, and `word` tells the reader of arguments.
+    Parameters
+    ----------
+    choices : mapping
+        Arguments of `load_study`, `fuse` and `compare` by name, `cost`, and `protocol`, `ratio`,
+        `paired`. Others are not heeded, nor is what is empty.
+    whole : bool
+        Whether all that a report tells is computed: stability, loss profiles and, of few runs,
+        tests over instances.
+    stage : callable, optional
+        Is told what is being done.
+    say : callable, optional
+        Takes messages for whoever waits.
+    word : callable, optional
+        How the reader is told of arguments.
+
+    Raises
+    ------
+    MlevalError, ValueError
+        As `load_study` and `compare`.
     """
     material = read(choices, whole=whole, stage=stage, say=say, word=word)
     return comparison_of(material, choices, whole=whole, stage=stage, say=say)
@@ -96,13 +111,13 @@ def read(
     _options(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
     with store.remembered():
-        study = _study(selection, stage, say)
+        study, selection = _study(selection, stage, say)
         tracked = selection.results is None  # a table holds neither answers nor instances
         with_answers = whole and tracked
         answers, means = (
             _answers(selection, choices, stage, say, word) if with_answers else ({}, {})
         )
-        if isinstance(study, NoRunsError):
+        if isinstance(study, MlevalError):
             if not any(means.values()):
                 raise study
             study = _of_answers(selection, means, stage)
@@ -166,9 +181,12 @@ def _options(choices: Choices) -> dict[str, Any]:
     return _of(compare, choices) | papers
 
 
-def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> Study | NoRunsError:
-    """The study that was asked for, or why no run holds one: it may hold answers. Where nobody said
-    how to read runs of others, or which runs to take, the one that `mleval runs` finds.
+def _study(
+    selection: Selection, stage: Stage, say: Callable[[str], object]
+) -> tuple[Study | MlevalError, Selection]:
+    """The study that was asked for, or why no run holds one: it may hold answers; and of what it
+    is. Where nobody said how to read runs of others, or which runs to take, the one that `mleval
+    runs` finds.
     """
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.survey import taken_unasked
@@ -177,18 +195,25 @@ def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> 
     asked_for = _as_asked(selection, ruled or selection.results is not None, stage)
     if isinstance(asked_for, MlevalError):
         if ruled:
-            return _no_runs(asked_for)
+            if isinstance(asked_for, NoRunsError):
+                return asked_for, selection
+            raise asked_for
     elif asked_for is not None and (ruled or not asked_for.is_foreign):
-        return asked_for
+        return asked_for, selection
     try:
-        selection, line = taken_unasked(selection)
-    except UnclearError:
-        if isinstance(asked_for, MlevalError):
-            return _no_runs(asked_for)
-        raise
+        taken, line = taken_unasked(selection)
+    except UnclearError as error:
+        if isinstance(asked_for, MlevalError) and not error.ways:
+            error = asked_for
+        experiments = {tuple(way.selection.experiment_names) for way in error.ways}
+        if asked_for is None and len(experiments) == 1:
+            selection = replace(selection, experiment_names=[*experiments.pop()])
+        elif asked_for is None:
+            raise
+        return error, selection
     say(f"taken as `mleval runs` finds it: {line}")
-    study = selected_study(selection)
-    return replace(study, source={**study.source, "taken_as": line})
+    study = selected_study(taken)
+    return replace(study, source={**study.source, "taken_as": line}), selection
 
 
 def _as_asked(selection: Selection, ruled: bool, stage: Stage) -> Study | MlevalError | None:
@@ -206,13 +231,6 @@ def _as_asked(selection: Selection, ruled: bool, stage: Stage) -> Study | Mleval
         except MlevalError as error:
             return error
     return None
-
-
-def _no_runs(error: MlevalError) -> NoRunsError:
-    """The error where no run holds a study, for the runs may hold answers; others are raised."""
-    if isinstance(error, NoRunsError):
-        return error
-    raise error from None
 
 
 def _of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) -> Study:
@@ -244,7 +262,7 @@ def _answers(
     theirs, by their directions.
     """
     from mlflow_mleval.analysis.answer_comparison import compare_all_answers
-    from mlflow_mleval.store.read_answers import load_answers
+    from mlflow_mleval.store.run_answers import load_answers
 
     try:
         with stage("reading answers", "runs") as step:
@@ -276,7 +294,13 @@ def _answers(
 
 
 def asked_answers(choices: Choices) -> Choices:
-    """Of the choices, how answers are read, as `load_answers` takes it."""
+    """Of the choices, how answers are read, as `load_answers` takes it.
+
+    Raises
+    ------
+    ValueError
+        `grades` does not say the categories of a measure.
+    """
     taken = ("table", "instance_by", "shared")
     chosen = {name: choices[name] for name in taken if name in choices}
     return chosen | {"grades": dict(map(_grades, choices.get("grades", ())))}

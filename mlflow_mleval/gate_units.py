@@ -253,7 +253,7 @@ class Asked:
         return replace(self, candidate=ids[0], champion=ids[1], selection=chosen)
 
     def _answers(self) -> Shared | None:
-        from mlflow_mleval.store.read_answers import load_answers
+        from mlflow_mleval.store.run_answers import load_answers
 
         try:
             found = load_answers(

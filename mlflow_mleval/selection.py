@@ -37,6 +37,11 @@ class Selection:
     several may stand become tuples. `measures`, `methods` and `datasets` are None where nothing was
     said of them.
 
+    Raises
+    ------
+    ValueError
+        A rule or a policy is not one that there is, or two of them exclude each other.
+
     >>> Selection(method_by="param:model").method_by
     ('param:model',)
     """
@@ -72,8 +77,9 @@ class Selection:
         for name in _SEVERAL:
             value = getattr(self, name)
             if value is not None or name not in _UNSAID:
-                several = () if value is None else tuple(value)
-                names = (value,) if isinstance(value, str) else several
+                names = (
+                    (value,) if isinstance(value, str) else tuple(() if value is None else value)
+                )
                 object.__setattr__(self, name, names)
         check_missing(self.missing)
         if self.directions not in DIRECTIONS:
@@ -193,7 +199,7 @@ _UNSAID = ("methods", "datasets", "measures")
 #: What a table of results does not have.
 _OF_STORES = (
     *("experiment_ids", "experiment_names", "run_ids", "exclude_runs", "since"),
-    *("filter_string", "children", "step"),
+    *("filter_string", "step"),
 )
 _SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
 

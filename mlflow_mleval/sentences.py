@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,8 +19,6 @@ LONG = 80
 #: longest prefix.
 MAX_TAG = 8_000
 MAX_MEASURE = 238
-#: Letters that have no shape: fillers of Hangul and the empty pattern of Braille.
-_SHAPELESS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 _SMALL = (
     *("no", "one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
@@ -191,33 +188,6 @@ def text_problem(text: str) -> str | None:
     except UnicodeEncodeError:
         return "holds half a surrogate pair, which is no text"
     return None
-
-
-def look_alikes(names: Iterable[str]) -> list[list[str]]:
-    """Names that are different text and look the same: composed or not, or with characters that are
-    not to be seen.
-
-    >>> look_alikes(["caf\u00e9", "cafe\u0301", "tea", "te\u200ba"]) == [["caf\u00e9", "cafe\u0301"], ["tea", "te\u200ba"]]
-    True
-    """  # noqa: E501
-    groups = grouped((_seen(name), name) for name in dict.fromkeys(names))
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def _seen(name: str) -> str:
-    """What is seen of a name."""
-    if name.isascii() and name.isprintable():
-        return name
-    plain = unicodedata.normalize("NFKC", name)
-    hidden = ("Cc", "Cf", "Cn", "Co")
-    return "".join(
-        c
-        for c in plain
-        if unicodedata.category(c) not in hidden
-        and c not in _SHAPELESS
-        and not 0xFE00 <= ord(c) <= 0xFE0F
-        and not 0xE0100 <= ord(c) <= 0xE01EF
-    ).strip()
 
 
 # --------------------------------------------------------------------------------------------------

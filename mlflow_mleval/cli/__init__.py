@@ -19,6 +19,7 @@ import click
 from mlflow_mleval.assembling import compared
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
+    TAKEN,
     Command,
     Option,
     Target,
@@ -30,6 +31,7 @@ from mlflow_mleval.cli.command import (
     progress,
     provenance,
     say,
+    tell,
     width,
     write_all,
 )
@@ -84,16 +86,20 @@ main.add_command(gate)
             "-n",
             "--experiment-name",
             metavar="NAME",
-            help="Experiment to write to. Default: the file's name without its suffix; of a "
-            "folder, as the training was set.",
+            help=(
+                "Experiment to write to. Default: the file's name without its suffix; of a "
+                "folder, as the training was set."
+            ),
         ),
         Option(
             "Options",
             "--conventions",
             metavar="NAME",
             default="unknown",
-            help="How empty sets and ties counted when the values were computed: sklearn, mulan "
-            "or unknown.",
+            help=(
+                "How empty sets and ties counted when the values were computed: sklearn, mulan "
+                "or unknown."
+            ),
         ),
         opt.timeout,
     ],
@@ -118,7 +124,26 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
       mleval import results.csv -n mystudy
       mleval import answers.csv -n answers
     """
-    click.echo(_import(Path(file), experiment_name, conventions))
+    if Path(file).is_dir():
+        from mlflow_mleval.training.delivery import send_unsent
+
+        with progress("importing") as step:
+            click.echo(send_unsent(file, experiment_name=experiment_name, progress=step).summary())
+        return
+    from mlflow_mleval.files.harness_logs import holds_instances
+
+    if holds_instances(file):
+        from mlflow_mleval.report.text import terminal
+        from mlflow_mleval.store.importing import import_answers
+
+        with progress("importing") as step:
+            done = import_answers(
+                file, experiment_name=experiment_name or Path(file).stem, progress=step
+            )
+        done = replace(done, warnings=tuple(map(in_options, done.warnings)))
+        click.echo("\n".join(map(terminal, done.summary().splitlines())))
+        return
+    click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions))
 
 
 @main.command(
@@ -170,7 +195,7 @@ def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
 
 
 def _forget(selection: Selection, yes: bool) -> None:
-    from mlflow_mleval.store.forget import forget, marks_of, told
+    from mlflow_mleval.store.runs import forget, marks_of, told
 
     found = marks_of(selection)
     click.echo(told(found))
@@ -289,9 +314,11 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
             is_flag=False,
             flag_value="",
             metavar="[=NAME]",
-            help="Store the report as a run in MLflow, too. It lies in the experiment of its runs, "
-            "or in that of this name; its id goes to stdout, its address to a terminal. The "
-            "same report again updates its run.",
+            help=(
+                "Store the report as a run in MLflow, too. It lies in the experiment of its runs, "
+                "or in that of this name; its id goes to stdout, its address to a terminal. The "
+                "same report again updates its run."
+            ),
         ),
         opt.timeout,
         opt.output,
@@ -328,10 +355,7 @@ def report(
         if is_stream(to.filename):
             say(f"logged as run {run_id}")
         else:
-            from mlflow_mleval.store.runs import address
-
-            where = address(run_id) or f"logged as run {run_id}; to look at it: mlflow server"
-            click.echo(where if sys.stdout.isatty() else run_id)
+            click.echo(_address(run_id) if sys.stdout.isatty() else run_id)
 
 
 @main.command(params=[opt.verbose])
@@ -392,26 +416,15 @@ def mcp(skill: bool) -> None:
     serve(main.commands)
 
 
-def _import(path: Path, experiment_name: str | None, conventions: str) -> str:
-    """Import a file or a folder of kept results; say what was done in lines fit for a terminal."""
-    from mlflow_mleval.files.harness_logs import holds_instances
+def _import(path: Path, experiment_name: str, conventions: str) -> str:
+    """Import, and say what was done in lines that are safe for a terminal."""
     from mlflow_mleval.report.text import terminal
-    from mlflow_mleval.store.importing import import_answers, import_results
-    from mlflow_mleval.training.delivery import send_unsent
+    from mlflow_mleval.store.importing import import_results
 
-    done: Any
     with progress("importing") as step:
-        if path.is_dir():
-            done = send_unsent(str(path), experiment_name=experiment_name, progress=step)
-            return done.summary()
-        into = experiment_name or path.stem
-        if holds_instances(str(path)):
-            done = import_answers(str(path), experiment_name=into, progress=step)
-            done = replace(done, warnings=tuple(map(in_options, done.warnings)))
-        else:
-            done = import_results(
-                path, experiment_name=into, conventions=conventions, progress=step
-            )
+        done = import_results(
+            path, experiment_name=experiment_name, conventions=conventions, progress=step
+        )
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
@@ -447,11 +460,13 @@ def _render(
         data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
         page = (made.render(to.format, width()) for _ in range(1))  # made when data are written
         write_all(chain(data, [(filename, page)]))
-        say(f"wrote {filename}, and its data to {folder}/")
+        tell(f"wrote {filename}, and its data to {folder}/")
     else:
         give(made.in_full if verbose else made, to)
-    if filename not in (None, "-"):
-        say(terminal(plain(made.brief.decision)))
+    to_file = filename not in (None, "-")
+    if TAKEN not in click.get_current_context().meta and (to_file or not sys.stdout.isatty()):
+        verdict = terminal(plain(made.brief.decision))
+        tell(verdict if to_file else f"wrote {to.format}: {verdict}")
     experiments = study.source.get("experiments", ())
     if experiments and (live := live_address(one["id"] for one in experiments)):
         say(f"compare live: {live}")
@@ -466,3 +481,10 @@ def _log(made: Any, comparison: Any, choices: Choices, experiment_name: str | No
     return log_comparison(
         page, summary, data, comparison, asked=choices, experiment_name=experiment_name
     )
+
+
+def _address(run_id: str) -> str:
+    """Where the run is to be seen."""
+    from mlflow_mleval.store.runs import address
+
+    return address(run_id) or f"logged as run {run_id}; to look at it: mlflow server"

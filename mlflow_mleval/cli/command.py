@@ -438,6 +438,12 @@ def say(text: str) -> None:
         click.echo(text, err=True)
 
 
+def tell(text: str) -> None:
+    """What was written, and the verdict: stderr, in a pipe, too, unless MLEVAL_QUIET is set."""
+    if not os.environ.get("MLEVAL_QUIET"):
+        click.echo(text, err=True)
+
+
 @contextmanager
 def progress(label: str, unit: str = "") -> Iterator[Callable[[int, int], None]]:
     """A callable (done, total) that shows on stderr how far a long job is, at what rate, and the
@@ -512,7 +518,8 @@ def write(text: str, filename: str | None) -> None:
             ) from error
         return
     write_all([(filename, [text])])
-    say(f"wrote {filename}")
+    if not is_stream(filename):
+        tell(f"wrote {filename}")
 
 
 def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:

@@ -519,7 +519,7 @@ def _over_answers(
     nothing to compare.
     """
     from mlflow_mleval.analysis.answer_comparison import compare_all_answers
-    from mlflow_mleval.store.read_answers import any_answers, load_answers
+    from mlflow_mleval.store.run_answers import any_answers, load_answers
 
     if not said and not any_answers(selection):
         return None

@@ -576,12 +576,13 @@ _ABOUT_RUNS = {
     "status": ("status", "state", "sys/state"),
     "failed": ("sys/failed",),
     "started": ("start_time", "start time", "created", "sys/creation_time"),
+    "experiment": ("experiment_id",),
 }
 #: Further columns of the UIs of MLflow and Weights & Biases that say nothing of a result.
 _PASSED_OVER = {
     *("agent", "notes", "user", "tags", "runtime", "sweep", "description", "duration", "updated"),
     *("hostname", "github", "group", "job type", "end time", "source type", "source name"),
-    *("gpu type", "gpu count", "artifact_uri", "experiment_id", "end_time"),
+    *("gpu type", "gpu count", "artifact_uri", "end_time"),
 }
 #: Namespaces of Neptune that hold no result, and those of what a run was set to.
 _OF_NEPTUNE = ("sys/", "monitoring/", "source_code/", "artifacts/", "runtime/")
@@ -612,6 +613,7 @@ class ExportedRun:
     name: str
     status: str
     started: pd.Timestamp | None
+    experiment: str = ""
     metrics: dict[str, float] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -656,6 +658,7 @@ def _run_of(cells: Mapping[str, Any], row: str) -> ExportedRun:
         about["name"] or about["id"] or row,
         _STATES.get(state.lower(), state.upper()),
         None if pd.isna(begun) else begun,
+        about["experiment"],
     )
 
 

@@ -64,6 +64,10 @@ LIBRARY_TERMS: Mapping[tuple[str, str], tuple[str, str]] = {
         "binary_logloss binary_error multi_logloss multi_error cross_entropy "
         "cross_entropy_lambda kullback_leibler",
     ),
+    ("CatBoost", "https://catboost.ai/docs/en/references/custom-metric__supported-metrics"): (
+        "AUC Accuracy BalancedAccuracy F1 Kappa MAP MCC NDCG Precision R2 Recall TotalF1",
+        "BrierScore CrossEntropy Logloss MAE MAPE MultiClass Poisson Quantile RMSE ZeroOneLoss",
+    ),
     ("Keras", "https://keras.io/api/metrics/"): (
         "accuracy binary_accuracy categorical_accuracy sparse_categorical_accuracy "
         "top_k_categorical_accuracy sparse_top_k_categorical_accuracy auc precision recall "
@@ -146,6 +150,42 @@ def _of_call(name: str) -> Term | None:
     if direction := _DIRECTIONS.get(measure):
         return Term(measure, direction, _data_of(variable), variable, int(called["call"] or 1))
     return None
+
+
+#: What libraries call one measure, by the name that joins it.
+_ALIKE = {
+    "log_loss": (
+        "logloss mlogloss binary_logloss multi_logloss cross_entropy binary_crossentropy "
+        "categorical_crossentropy sparse_categorical_crossentropy Logloss MultiClass CrossEntropy"
+    ),
+    "roc_auc": "auc AUC roc_auc_score",
+    "average_precision_score": "aucpr average_precision",
+    "accuracy_score": (
+        "accuracy Accuracy binary_accuracy categorical_accuracy sparse_categorical_accuracy"
+    ),
+    "f1_score": "f1 F1",
+    "zero_one_loss": "error merror binary_error multi_error ZeroOneLoss",
+    "r2_score": "r2 R2",
+    "rmse": "RMSE root_mean_squared_error",
+    "mse": "l2 mean_squared_error",
+    "mae": "l1 MAE mean_absolute_error",
+    "mape": "MAPE mean_absolute_percentage_error",
+}
+_JOINED = {word: name for name, words in _ALIKE.items() for word in (name, *words.split())}
+
+
+def joined_term(name: str) -> str:
+    """The name that joins the metrics by which libraries call one measure on such data; empty where
+    there is none.
+
+    >>> joined_term("valid-logloss"), joined_term("valid_0-binary_logloss"), joined_term("val_loss")
+    ('val_log_loss', 'val_log_loss', '')
+    """
+    known = None if name in MEASURES else term(name)
+    if known is None or known.variable or known.measure not in _JOINED:
+        return ""
+    prefix = {HELD_OUT: "", VALIDATION: "val_", TRAINING: "training_"}[known.data]
+    return prefix + _JOINED[known.measure]
 
 
 @lru_cache(maxsize=10_000)
@@ -292,7 +332,7 @@ def is_share(name: str) -> bool:
 _NOT_NEGATIVE = re.compile(
     "logloss|mlogloss|log_loss|.*crossentropy|multi_error|merror|error|.*_error|hamming_loss|"
     "zero_one_loss|brier_score_loss|rmse|rmsle|mae|mape|mse|msle|l1|l2|perplexity|wer|cer|ter|"
-    "binary_logloss|multi_logloss|cross_entropy|kullback_leibler"
+    "binary_logloss|multi_logloss|cross_entropy|kullback_leibler|Logloss|MultiClass|CrossEntropy"
 )
 
 

@@ -11,17 +11,21 @@ from __future__ import annotations
 import os
 import shutil
 import struct
+import tempfile
 import time
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from zipfile import BadZipFile, ZipFile
 
 import mlflow
+import numpy as np
+import pandas as pd
 import requests
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -62,6 +66,10 @@ _CHUNK = 64 * 2**10
 #: Seconds for which a host that gave no answer is not asked again: many runs may name it.
 _REST = 60.0
 _only_routes = False
+#: Requests at a time.
+_AT_ONCE = 8
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 #: Hosts that gave no answer, and until when they are left alone.
 _silent: dict[str, float] = {}
 
@@ -81,19 +89,41 @@ def only_routes() -> bool:
 
 
 def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
-    """An artifact of a run as a file in the folder; None where there is none.
-
-    Raises
-    ------
-    ValueError
-        The path leads out of the folder, or what the run names as the place of its artifacts
-        cannot be read.
-    """
+    """An artifact of a run as a file in the folder; None where there is none."""
     if path in schema.IN_DATA:
         data = _whole(client, run_id, schema.ARTIFACT_DATA, folder)
         if data is not None and _unzipped(data, Path(path).name, target := inside(folder, path)):
             return target
     return _whole(client, run_id, path, folder)
+
+
+def artifact(
+    client: MlflowClient, run_id: str, path: str, read: Callable[[Path], Found]
+) -> Found | str | None:
+    """What is read of a file among the artifacts of a run, or the reason why it cannot be read;
+    None where there is none.
+    """
+
+    def content() -> Found | None:
+        with tempfile.TemporaryDirectory() as folder:
+            local = download(client, run_id, path, folder)
+            return None if local is None else read(local)
+
+    return store.of_one_run(content)
+
+
+def by_fold(table: pd.DataFrame) -> pd.Series:
+    """The column fold as whole numbers."""
+    fold = table["fold"].to_numpy(float)
+    if not ((np.abs(fold) < 2**53) & (fold % 1 == 0)).all():
+        raise ValueError("its column fold holds something else than whole numbers")
+    return table["fold"].astype(int)
+
+
+def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found | str]:
+    """What reading each run yields, or why it cannot be read; several at a time."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda item: store.of_one_run(partial(read, item)), items))
 
 
 def _unzipped(data: Path, name: str, target: Path) -> bool:
@@ -128,10 +158,18 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
     if not address:
         return None
     if _only_routes:
-        return _fetched(run_id, path, Path(folder))
+        return _fetched_by_route(run_id, path, Path(folder))
 
     def fetch() -> bool:
-        return _by_route(run_id, address, path, target) or _from_address(address, path, target)
+        if _by_route(run_id, address, path, target):
+            return True
+        there = _at_address(address)
+        beside = there.list_artifacts(path.rpartition("/")[0] or None)
+        if all(entry.path != path for entry in beside):
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
+        return True
 
     with _address_errors(address):
         fetched = budget.within("download_artifacts", fetch, budget.MOST_ARTIFACT)
@@ -186,16 +224,6 @@ def _host(address: str) -> str:
     return f"{url.hostname}:{port}"
 
 
-def _from_address(address: str, path: str, target: Path) -> bool:
-    there = _at_address(address)
-    beside = there.list_artifacts(path.rpartition("/")[0] or None)
-    if all(entry.path != path for entry in beside):
-        return False
-    target.parent.mkdir(parents=True, exist_ok=True)
-    there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
-    return True
-
-
 @contextmanager
 def _address_errors(address: str) -> Iterator[None]:
     """Whatever fails at an address that anybody may have written into a run names it; a host that
@@ -227,11 +255,11 @@ def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
     """What the run holds, path to content."""
     run_id = run.info.run_id
     if _only_routes:
-        found = {path: _fetched(run_id, path, folder) for path in _listed(run_id)}
+        found = {path: _fetched_by_route(run_id, path, folder) for path in _listed_files(run_id)}
         return {path: file.read_bytes() for path, file in found.items() if file is not None}
     there = _at_address(run.info.artifact_uri)
     try:
-        paths = budget.within("list_artifacts", lambda: _files(there))
+        paths = budget.within("list_artifacts", lambda: _all_files(there))
     except (MlflowException, OSError):  # it has none
         return {}
     content = {}
@@ -247,11 +275,11 @@ def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
     return content
 
 
-def _files(there: Any, folder: str | None = None) -> list[str]:
+def _all_files(there: Any, folder: str | None = None) -> list[str]:
     """The paths of all files, read in this thread: `download_artifacts` has a pool of its own."""
     paths: list[str] = []
     for entry in there.list_artifacts(folder):
-        paths += _files(there, entry.path) if entry.is_dir else [entry.path]
+        paths += _all_files(there, entry.path) if entry.is_dir else [entry.path]
     return paths
 
 
@@ -307,11 +335,11 @@ class _Routes:
         )
 
 
-def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
+def _fetched_by_route(run_id: str, path: str, folder: Path) -> Path | None:
     target = inside(folder, path)
     if path not in (
         entry["path"]
-        for entry in _entries(run_id, path.rpartition("/")[0])
+        for entry in _listed_entries(run_id, path.rpartition("/")[0])
         if not entry.get("is_dir")
     ):
         return None  # asked for by itself, what is not there is a failure of the server
@@ -321,15 +349,15 @@ def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
     return target
 
 
-def _listed(run_id: str, folder: str = "") -> list[str]:
+def _listed_files(run_id: str, folder: str = "") -> list[str]:
     """The paths of all files of a run."""
     paths: list[str] = []
-    for entry in _entries(run_id, folder):
-        paths += _listed(run_id, entry["path"]) if entry.get("is_dir") else [entry["path"]]
+    for entry in _listed_entries(run_id, folder):
+        paths += _listed_files(run_id, entry["path"]) if entry.get("is_dir") else [entry["path"]]
     return paths
 
 
-def _entries(run_id: str, folder: str) -> list[dict[str, Any]]:
+def _listed_entries(run_id: str, folder: str) -> list[dict[str, Any]]:
     """What lies in a folder of a run."""
     asked = {"run_id": run_id} | ({"path": folder} if folder else {})
     return _ask("GET", "/api/2.0/mlflow/artifacts/list", asked).json().get("files", [])

@@ -142,11 +142,6 @@ def environment(**values: str) -> Iterator[None]:
 def within(what: str, act: Callable[[], T], most: int | None = None) -> T:
     """What the call returns, which asks the store for one thing, within the time for reading, and
     in at most so many bytes; under a budget already, within that.
-
-    Raises
-    ------
-    StoreError
-        It has taken longer, or is larger; else what the call raises.
     """
     if (budget := _budget.get()) is None:
         return bounded(act, chosen := seconds(READING), partial(_late, what, chosen), most=most)
@@ -168,14 +163,7 @@ def bounded(
     renewed: bool = False,
     most: int | None = None,
 ) -> T:
-    """What the call returns, in at most so many seconds, which `mark` may renew.
-
-    Raises
-    ------
-    StoreError
-        It has taken longer: the text is that of `late`. Or an answer is larger than it may be. Else
-        what the call raises.
-    """
+    """What the call returns, in at most so many seconds, which `mark` may renew."""
     budget = Budget(
         min(seconds, threading.TIMEOUT_MAX), renewed, _budget.get(), most or MOST_ANSWER
     )

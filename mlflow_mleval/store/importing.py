@@ -30,10 +30,9 @@ from mlflow_mleval.files.harness_logs import ABOUT, is_answer_log, read_instance
 from mlflow_mleval.files.results import INSTANCE, read_results
 from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.store import runs, schema, store
-from mlflow_mleval.store.bounds import LARGEST, MAX_CELLS, bounded_json, decoded
+from mlflow_mleval.store.artifacts import artifact
 from mlflow_mleval.store.runs_table import grouped_results
-from mlflow_mleval.store.schema import packed
-from mlflow_mleval.store.searches import artifact
+from mlflow_mleval.store.schema import LARGEST, MAX_CELLS, bounded_json, decoded, packed
 from mlflow_mleval.validation import one_of
 
 #: Dataset, method and seed (empty where there are no repeats).
@@ -158,7 +157,7 @@ def import_results(
         counts["created"] -= len(others)
         counts["unchanged"] += len(others)
     if others:
-        pairs = some(map(_name, others))
+        pairs = some(map(_cell_name, others))
         withdrawn = (
             f"another import made the runs of {pairs} at the same time: its runs are kept, those "
             "of this one were withdrawn"
@@ -170,7 +169,7 @@ def import_results(
         **counts,
         unfinished=sum(r.status == schema.DNF for r in results.values()),
         changes=tuple(changes),
-        absent=tuple(_name(cell) for cell in earlier if cell not in results),
+        absent=tuple(_cell_name(cell) for cell in earlier if cell not in results),
         warnings=(*table.attrs["notes"], *(w for r in results.values() for w in r.warnings)),
     )
 
@@ -183,7 +182,7 @@ class _Result(runs.Payload):
 
     @property
     def name(self) -> str:
-        return some([_name((self.dataset, self.method, self.params.get(_SEED, "")))])
+        return some([_cell_name((self.dataset, self.method, self.params.get(_SEED, "")))])
 
     @property
     def status(self) -> str:
@@ -206,7 +205,7 @@ class _Result(runs.Payload):
         return {**self.tags, **folds, schema.TAG_STATUS: self.status}
 
 
-def _name(cell: _Cell) -> str:
+def _cell_name(cell: _Cell) -> str:
     dataset, method, seed = cell
     return f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
 
@@ -346,7 +345,7 @@ def _write(
     """Write what is missing of a result."""
     created = run is None
     if run is None:
-        run = _create(client, experiment_id, result, start)
+        run = _create_claiming(client, experiment_id, result, start)
     run_id, tags = run.info.run_id, run.data.tags
     stored = _stored(run)
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
@@ -355,7 +354,7 @@ def _write(
     if not means and not different and finished:
         return _Outcome("unchanged", [], run_id)
     if means or different:
-        _log(client, result, run, stored, means, different)
+        _log_differences(client, result, run, stored, means, different)
     if not finished:
         runs.end(client, run_id, result.run_status)
     if created:
@@ -363,7 +362,7 @@ def _write(
     if not _is_whole(run) or not (means or different):
         completed = f"{result.name}: an interrupted import was completed"
         return _Outcome("updated", [completed], run_id)
-    return _Outcome("updated", _changes(result, stored, tags, different), run_id)
+    return _Outcome("updated", _changes_in_words(result, stored, tags, different), run_id)
 
 
 def _stored(run: Run) -> dict[str, float]:
@@ -372,7 +371,9 @@ def _stored(run: Run) -> dict[str, float]:
     return {measure: value for measure, value in keys.items() if measure is not None}
 
 
-def _create(client: MlflowClient, experiment_id: str, result: _Result, start: int | None) -> Run:
+def _create_claiming(
+    client: MlflowClient, experiment_id: str, result: _Result, start: int | None
+) -> Run:
     """A run for the result, which claims its method and dataset."""
     seed = result.params.get(_SEED, "")
     marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
@@ -396,7 +397,7 @@ def _different_tags(
     return {key: value for key, value in wanted.items() if tags.get(key, "") != value}
 
 
-def _log(
+def _log_differences(
     client: MlflowClient,
     result: _Result,
     run: Run,
@@ -427,7 +428,7 @@ def _log(
     runs.log(client, run_id, metrics, all_tags, params)
 
 
-def _changes(
+def _changes_in_words(
     result: _Result,
     stored: Mapping[str, float],
     tags: Mapping[str, str],
@@ -546,11 +547,11 @@ def import_answers(
         experiment_name,
         created,
         unchanged=len(results) - created,
-        warnings=_notes(path, results),
+        warnings=_text_notes(path, results),
     )
 
 
-def _notes(path: str | Path, results: Mapping[tuple[str, str], Answers]) -> tuple[str, ...]:
+def _text_notes(path: str | Path, results: Mapping[tuple[str, str], Answers]) -> tuple[str, ...]:
     """What was not read as a measure, and what it is good for."""
     notes = [note for answers in results.values() for note in graded(answers, {}).notes]
     if not is_answer_log(path):
@@ -569,14 +570,8 @@ def _notes(path: str | Path, results: Mapping[tuple[str, str], Answers]) -> tupl
 
 
 def read_imported(client: MlflowClient, run: Run) -> Answers:
-    """The answers of a run.
-
-    Raises
-    ------
-    ValueError
-        The table is not there or damaged.
-    """
-    answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, _unpacked)
+    """The answers of a run."""
+    answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, _answers_in_file)
     if not isinstance(answers, Answers):
         raise ValueError(answers or "its table of answers is not there")
     return answers
@@ -595,7 +590,7 @@ def _packed(answers: Answers) -> bytes:
     return buffer.getvalue()
 
 
-def _unpacked(path: Path) -> Answers:
+def _answers_in_file(path: Path) -> Answers:
     head = decoded(lambda: pq.ParquetFile(path))
     if head.metadata.num_rows * len(head.schema_arrow.names) > MAX_CELLS:
         raise ValueError(
@@ -609,7 +604,7 @@ def _unpacked(path: Path) -> Answers:
     if INSTANCE not in frame or not isinstance(meta, dict):
         raise ValueError(f"it has no column {INSTANCE}")
     frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
-    values, about = (_columns(frame, kind) for kind in ("value:", "about:"))
+    values, about = (_columns_with(frame, kind) for kind in ("value:", "about:"))
     values = values.astype(float)
     if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
         raise ValueError(
@@ -622,16 +617,16 @@ def _unpacked(path: Path) -> Answers:
         str(meta.get("digest", "")),
         counted if type(counted) is int else None,
         passing=tuple(m for m in values if m in (meta.get("passing") or ())),
-        notes=_texts(meta.get("notes")),
-        words=_texts(meta.get("words")),
+        notes=_tuple_of_texts(meta.get("notes")),
+        words=_tuple_of_texts(meta.get("words")),
     )
 
 
-def _columns(frame: pd.DataFrame, prefix: str) -> pd.DataFrame:
+def _columns_with(frame: pd.DataFrame, prefix: str) -> pd.DataFrame:
     """The columns that begin so, by the rest of their names."""
     names = [c for c in frame if c.startswith(prefix)]
     return frame[names].rename(columns=lambda c: c.removeprefix(prefix))
 
 
-def _texts(given: object) -> tuple[str, ...]:
+def _tuple_of_texts(given: object) -> tuple[str, ...]:
     return tuple(map(str, given)) if isinstance(given, list) else ()

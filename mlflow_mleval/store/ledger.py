@@ -29,8 +29,8 @@ from mlflow_mleval.analysis.gate_tests import ledger_level
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.bounds import bounded_json
 from mlflow_mleval.store.runs import create, end, log, quiet, send
+from mlflow_mleval.store.schema import bounded_json
 from mlflow_mleval.store.store import alone, patiently
 
 #: The experiment of a ledger, and the one that says who moved which alias.

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from mlflow import MlflowClient
 
-from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
+from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.measures import metric_names
 from mlflow_mleval.measures.metric_names import (
     HELD_OUT,
@@ -49,33 +49,29 @@ from mlflow_mleval.sentences import (
     count,
     did_you_mean,
     joined,
-    look_alikes,
     some,
 )
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.identity import factors_of
+from mlflow_mleval.store.identity import factors_of, rules_of, with_models, with_name_parts
 from mlflow_mleval.store.reader import CHILD, COLUMNS, FAILED, Results, read_results
 from mlflow_mleval.store.repeats import (
+    BestTrials,
     Cells,
+    FoldRule,
+    Searches,
+    best_steps,
+    best_trials,
     check_comparable,
     check_propensities,
     check_repeats,
     choice_notes,
     gather,
-    repeats_table,
-)
-from mlflow_mleval.store.rules import rules_of, with_models, with_name_parts
-from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
-from mlflow_mleval.store.searches import (
-    BestTrials,
-    FoldRule,
-    Searches,
-    best_steps,
-    best_trials,
     held_out_first,
+    repeats_table,
     step_notes,
     study_folds,
 )
+from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
 from mlflow_mleval.study import NEWER, Cell, Excluded, Study
 from mlflow_mleval.validation import known_keywords
 
@@ -93,6 +89,7 @@ _SLACK = 1e-9
 _MOST_SHARE = 1.5
 #: Reasons why measures cannot be used that an error names.
 _SHOWN = 12
+_LATER = "a later version of mlflow-mleval wrote them. Upgrade it"
 #: What chooses measures.
 MEASURE = Argument("measures")
 
@@ -297,7 +294,7 @@ class _Loading:
         table = self.with_folds(self.table)
         trials = BestTrials(table)
         if chosen.children is not None:
-            trials = best_trials(self.client, table, chosen)
+            trials = best_trials(None if self.tabled else self.client, table, chosen)
         table, steps = trials.table, dict[str, int]()
         if chosen.step is not None:
             chooser = best_metric(chosen.duplicates)
@@ -319,6 +316,7 @@ class _Loading:
             for tag, reason in tags.items() if run_id in titles else ():
                 self.excluded.append(Excluded("tag", f"{tag} of {titles[run_id]}", reason))
         values = cells.values.reindex(columns=used)
+        newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
         return Study(
             values=values,
             directions=self.choice.directions(used),
@@ -328,14 +326,14 @@ class _Loading:
             repeats=repeats_table(cells, used),
             profiles=self.profiles(cells),
             failed=frozenset(failed - {*cells.rows.index}),
-            factors=factors_of(members, chosen),
+            factors=factors_of(members.rows, members.table, chosen),
             excluded=tuple(self.excluded),
             notes=(
-                *_newer(self.excluded),
+                *([f"Left out, for {_LATER}: {some(newer, 3)}."] if newer else []),
                 *self.table.doubts,
                 *notes,
                 *cells.notes,
-                *_notes(cells, used, chosen),
+                *_study_notes(cells, used, chosen),
                 *_value_notes(values, chosen),
                 *fold_notes,
             ),
@@ -386,8 +384,8 @@ class _Loading:
         method, dataset = (rule.names(failed) for rule in self.rules)
         if not len(results):
             raise NoRunsError(self.why_none())
-        results = _wanted(results, "method", chosen.methods, chosen.exclude_methods)
-        results = _wanted(results, "dataset", chosen.datasets, chosen.exclude_datasets)
+        results = _with_names(results, "method", chosen.methods, chosen.exclude_methods)
+        results = _with_names(results, "dataset", chosen.datasets, chosen.exclude_datasets)
         results = held_out_first(results, self.named, self.excluded)
         check_repeats(results, chosen.repeats_by)
         check_comparable(results)
@@ -581,8 +579,8 @@ class _Choice:
         """Which metrics are of training data, and, where all runs are of others and nobody said
         what counts, which of their libraries' metrics do: those of the data that tell most.
         """
-        values = _finished(cells)
-        counts = _counts(values)
+        values = _finished_values(cells)
+        counts = _runs_with(values)
         if _ours(cells)[cells.finished].any():
             return
         self.training = of_training(counts)
@@ -603,7 +601,7 @@ class _Choice:
         """Do not compare the metrics by which runs were chosen, unless they are asked for, or there
         is nothing else.
         """
-        there = _counts(cells.values).keys() & {*self.wanted}
+        there = _runs_with(cells.values).keys() & {*self.wanted}
         if self.asked is None and there.difference(metrics, self.dropped):
             self.choosers = {*metrics} - self.dropped
             self.exclude += self.choosers
@@ -614,13 +612,13 @@ class _Choice:
         """The measures to use and the cells that have them; what is left out is added to the list,
         but for runs named by id.
         """
-        _finished(cells)
+        _finished_values(cells)
         bad = _bad(cells)
         apart = self._apart(cells, named, bad)
         excluded += [Excluded("run", cells.rows.at[c, "name"], why) for c, why in apart.items()]
         cells = cells.where(~cells.rows.index.isin([*apart]))
-        values = _finished(cells)
-        counts = _counts(values)
+        values = _finished_values(cells)
+        counts = _runs_with(values)
         self._check_named(counts)
         used = self._without_training(self._used(counts, len(values)))
         unused = self._unused(used, counts, len(values))
@@ -637,13 +635,7 @@ class _Choice:
         return used, cells
 
     def _without_training(self, used: list[str]) -> list[str]:
-        """Metrics of training data by themselves, where they were asked for; else none of them.
-
-        Raises
-        ------
-        MeasureError
-            They were asked for beside others.
-        """
+        """Metrics of training data by themselves, where they were asked for; else none of them."""
         training = [m for m in used if m in self.training]
         asked = {*self.declared, *(self.asked or ())}
         if not asked.intersection(training):
@@ -664,9 +656,9 @@ class _Choice:
         """
         if self.asked is not None or self.declared:
             return {}
-        values = _finished(cells)
+        values = _finished_values(cells)
         wanted = [m for m in self.wanted if m not in {*self.dropped, *self.training}]
-        counts = _counts(values.reindex(columns=wanted))
+        counts = _runs_with(values.reindex(columns=wanted))
         if not counts:
             return {}
         most = max(counts, key=counts.__getitem__)
@@ -708,7 +700,7 @@ class _Choice:
         self, used: Collection[str], counts: Mapping[str, int], finished: int
     ) -> list[Excluded]:
         """Measures that are not used, of which a reader would ask why."""
-        others = [m for m in dict.fromkeys([*self.wanted, *counts]) if m not in used]
+        others = [m for m in dict.fromkeys([*self.wanted, *sorted(counts)]) if m not in used]
         passed_over = self.unasked - self.dropped
         reasons = {m: self._why_not(m, counts[m], finished) for m in others}
         return [
@@ -773,7 +765,7 @@ def _ours(cells: Cells) -> pd.Series:
     return cells.rows["method_by"].str.startswith("tag:mleval.")
 
 
-def _counts(values: pd.DataFrame) -> Counter[str]:
+def _runs_with(values: pd.DataFrame) -> Counter[str]:
     """How many rows have each measure, of those that any has."""
     return Counter({str(m): int(n) for m, n in values.notna().sum().items() if n})
 
@@ -801,7 +793,7 @@ def _twin(metric: str, others: Sequence[str], values: pd.DataFrame) -> str:
     return next((m for m in alike if values[m].equals(values[metric])), "")
 
 
-def _finished(cells: Cells) -> pd.DataFrame:
+def _finished_values(cells: Cells) -> pd.DataFrame:
     """The values of cells that finished; NoRunsError where none did."""
     if not cells.finished.any():
         raise NoRunsError(
@@ -811,7 +803,7 @@ def _finished(cells: Cells) -> pd.DataFrame:
     return cells.values[cells.finished]
 
 
-def _wanted(
+def _with_names(
     results: Results, what: str, keep: Iterable[str] | None, drop: Iterable[str]
 ) -> Results:
     """Results of the methods or datasets that are asked for."""
@@ -836,8 +828,8 @@ def _wanted(
 
 
 def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Results:
-    """The results with shares in the place of the percentages that were named; MeasureError where
-    some runs hold shares and others percentages of a measure that may count.
+    """The results with shares in the place of the percentages that were named; CandidatesError
+    where some runs hold shares and others percentages of a measure that may count.
     """
     values = results.values.copy()
     if lacking := [m for m in chosen.percent if m not in values]:
@@ -853,27 +845,18 @@ def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Resul
         both = len(shares) + len(percent) == len(held) and len(shares) and len(percent)
         if both and is_share(m) and percent.median() > 20 * shares.median():
             fewer = min((percent, shares), key=len)
-            raise MeasureError(
-                Message(
-                    f"{m} is a percentage in some runs and a share in others: "
-                    f"{some(results.titles[fewer.index], 4)} "
-                    f"({count(len(shares), 'run')} up to {shares.max():.4g}, "
-                    f"{count(len(percent), 'run')} from {percent.min():.4g}). ",
-                    Argument("percent", m),
-                    " divides the percentages by 100.",
-                )
+            text = (
+                f"{m} is a percentage in some runs and a share in others: "
+                f"{some(results.titles[fewer.index], 4)} "
+                f"({count(len(shares), 'run')} up to {shares.max():.4g}, "
+                f"{count(len(percent), 'run')} from {percent.min():.4g})."
             )
+            way = "divide the percentages by 100", {"percent": [*chosen.percent, m]}
+            raise CandidatesError(text, [way], sure=False)
     return replace(results, values=values)
 
 
-def _newer(excluded: Sequence[Excluded]) -> list[str]:
-    """That runs of a later version are left out."""
-    names = [each.name for each in excluded if each.reason.startswith(NEWER)]
-    later = "a later version of mlflow-mleval wrote them. Upgrade it"
-    return [f"Left out, for {later}: {some(names, 3)}."] if names else []
-
-
-def _notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
+def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
     """Doubts about what the runs say of themselves."""
     rows, runs = cells.rows, cells.members
     notes = []
@@ -887,12 +870,6 @@ def _notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
         why = "Results that were chosen by these very values among several candidates are"
         notes.append(f"{why} optimistic: {some(names, 6)}.")
     notes += [*_called_keys(runs, used), *_definition_notes(runs, used)]
-    for what in ("method", "dataset"):
-        notes += [
-            f"Names of {what}s look alike and are of different characters: "
-            f"{some(map(ascii, alike), 6)}."
-            for alike in look_alikes(rows[what])
-        ]
     if DIGEST not in chosen.repeats_by:
         notes += _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"
@@ -951,7 +928,12 @@ def _called_keys(runs: Results, used: Sequence[str]) -> list[str]:
 
 
 def _digest_notes(runs: Results, column: str, doubt: str) -> list[str]:
-    digests = runs.rows.groupby("dataset")[column].unique()
+    rows = runs.rows
+    if column == "dataset_digest":  # digests of data of one shape are splits, as is told
+        shapes = runs.table.frame["shape"].groupby(rows["dataset"]).agg(["nunique", "min"])
+        splits = shapes.index[(shapes["nunique"] == 1) & (shapes["min"] != "")]
+        rows = rows[~rows["dataset"].isin(splits)]
+    digests = rows.groupby("dataset")[column].unique()
     differ = {d: schema.differ(texts) for d, texts in digests.items()}
     notes = []
     short = [d for d, texts in digests.items() if max(map(len, texts)) < schema.OWN_DIGEST]

@@ -15,6 +15,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT
 from mlflow_mleval.measures.metric_names import (
     by_measure,
     direction_of,
+    joined_term,
     of_training,
     proposed_direction,
     term,
@@ -24,9 +25,9 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import DECLARE, PROPOSED, Argument, Message, quoted, some
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.bounds import MAX_DIGITS
-from mlflow_mleval.store.rules import Rule, digests, repeat_names
+from mlflow_mleval.store.identity import Rule, digests, repeat_names
 from mlflow_mleval.store.runs_table import RunsTable
+from mlflow_mleval.store.schema import MAX_DIGITS
 from mlflow_mleval.study import NEWER
 
 CHILD = "children of other runs are no results"
@@ -67,11 +68,6 @@ _TAGS = {
 class RunProfiles(Mapping[str, schema.ProfileTag]):
     """The loss profiles that a run carries, "hard" and "soft"; each tag is decoded when it is first
     asked for.
-
-    Raises
-    ------
-    ValueError
-        A tag that is asked for cannot be read.
     """
 
     def __init__(self, tags: Mapping[str, str]) -> None:
@@ -95,24 +91,16 @@ class RunProfiles(Mapping[str, schema.ProfileTag]):
 class Results:
     """Runs that can be used, in the order in which they started; all tables have the same index.
 
-    Attributes
-    ----------
-    table : RunsTable
-    rows : DataFrame
-        `COLUMNS`, and what tells whether runs compare: method_by and dataset_by, the rules that
+    table
+    rows: `COLUMNS`, and what tells whether runs compare: method_by and dataset_by, the rules that
         named them; protocol, over how many folds (1 is hold-out, −1 an unknown number, 0 where
         nobody says); searched, whether it is what a search says of its winner; n_rows, hierarchy,
         propensities, weights, commit, and folds as our tag has them.
-    values : DataFrame
-        One column a measure, NaN where a run has none.
-    plain : DataFrame of bool
-        Which of them were logged without our prefix, though they are named like our measures.
-    keys : DataFrame
-        The metrics whose names MLflow made of calls, by measure, empty where there is none.
-    by_fold : mapping of str to FoldValues
-        By run id, values by fold that stand in no tag of ours.
-    broken : mapping of str to mapping of str to str
-        By run id and tag, why it cannot be read.
+    values: One column a measure, NaN where a run has none.
+    plain: Which of them were logged without our prefix, though they are named like our measures.
+    keys: The metrics whose names MLflow made of calls, by measure, empty where there is none.
+    by_fold: By run id, values by fold that stand in no tag of ours.
+    broken: By run id and tag, why it cannot be read.
     """
 
     table: RunsTable
@@ -228,7 +216,7 @@ def read_results(
         if lacking.any():
             reasons[lacking] = rule.lacking(table.where(lacking))
     usable = table.where(reasons == "")
-    rows, broken = _rows(usable, status, conventions, named, selection)
+    rows, broken = _rows_of_results(usable, status, conventions, named, selection)
     values, plain, keys = measured(usable)
     means = _means_by_fold(usable)
     for m in means:
@@ -250,7 +238,7 @@ def read_results(
     return results.where(reasons[rows.index] == ""), reasons
 
 
-def _rows(
+def _rows_of_results(
     table: RunsTable,
     status: pd.Series,
     conventions: pd.Series,
@@ -333,7 +321,7 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         # beside our own metrics, somebody else's "accuracy" is another accuracy
         others[measure][has_own] = np.nan
         plain[measure] = ~np.isnan(others[measure])
-    keys = _joined_calls(others, ~has_own)
+    keys = _joined_calls(others, ~has_own) | _joined_terms(others, ~has_own)
     for measure, column in others.items():
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
@@ -372,6 +360,29 @@ def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str
     for name in called:
         if np.isnan(columns[name]).all():
             del columns[name]
+    return found
+
+
+def _joined_terms(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str, np.ndarray]:
+    """Put metrics by which libraries call one measure under one name, where each run has one of
+    them; returns under which keys they stand in the runs.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in columns:
+        alike.setdefault(joined_term(name), []).append(name)
+    alike.pop("", None)
+    found = {}
+    for joined, names in alike.items():
+        held = np.where(among, np.array([columns[name] for name in names]), np.nan)
+        there = ~np.isnan(held)
+        if len(names) < 2 or (there.sum(axis=0) > 1).any():
+            continue
+        for name in names:
+            columns[name] = np.where(among, np.nan, columns[name])
+        old = columns.get(joined, np.nan)
+        which = np.array([*names, ""], dtype=object)[np.where(there.any(0), there.argmax(0), -1)]
+        columns[joined] = np.where(there.any(0), np.nansum(held, axis=0), old)
+        found[joined] = which
     return found
 
 

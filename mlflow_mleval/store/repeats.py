@@ -1,26 +1,36 @@
 """Which runs compare: those of one method on one dataset are repeats, whose mean counts, or
-candidates, among which somebody has to choose; and results of different kinds stay apart.
+candidates, among which somebody has to choose; trials of searches and folds, in child runs or in
+the steps of metrics; and results of different kinds stay apart.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from mlflow import MlflowClient
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
-from mlflow_mleval.measures.metric_names import direction_of, directions, of_training
+from mlflow_mleval.measures.metric_names import data_of, direction_of, directions, of_training
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
-from mlflow_mleval.sentences import DECLARE, Argument, Message, count, did_you_mean, some
-from mlflow_mleval.store import schema
-from mlflow_mleval.store.reader import Results
-from mlflow_mleval.store.rules import differing, settings
+from mlflow_mleval.sentences import DECLARE, Argument, Message, agree, count, did_you_mean, some
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.artifacts import artifact, at_once, by_fold
+from mlflow_mleval.store.identity import differing, is_seed, settings
+from mlflow_mleval.store.reader import Results, measured
+from mlflow_mleval.store.runs_table import RunRow, RunsTable, families, read_children
+from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded
+from mlflow_mleval.validation import present
 
 #: A metric of validation, by its name: what one chooses by.
 _VALIDATION = re.compile(r"(^|[_./-])(val|valid|validation|dev|cv)([_./-]|$)", re.IGNORECASE)
@@ -59,20 +69,13 @@ def sign_of(metric: str, selection: Selection) -> int:
 class Cells:
     """The runs that count, and what they say by method and dataset.
 
-    Attributes
-    ----------
-    members : Results
-        The runs, those of a cell one after the other.
-    rows : DataFrame
-        One row a cell: what the last run of it that finished says, or the last; label is that run,
-        name how lists call the cell, n its runs, and selected_among the most of them.
-    values : DataFrame
-        One row a cell: means over the runs that finished.
-    excluded : list of Excluded
-    notes : list of str
-        What a reader must know of how runs became cells.
-    chosen : dict of (dataset, method) to (str, int)
-        By which metric, and among how many candidates, the best was chosen.
+    members: The runs, those of a cell one after the other.
+    rows: One row a cell: what the last run of it that finished says, or the last; label is that
+        run, name how lists call the cell, n its runs, and selected_among the most of them.
+    values: One row a cell: means over the runs that finished.
+    excluded
+    notes: What a reader must know of how runs became cells.
+    chosen: By which metric, and among how many candidates, the best was chosen.
     """
 
     members: Results
@@ -170,7 +173,9 @@ class _Gathering:
         differ = {cell: digests for cell, digests in differ.items() if cell not in alike}
         if not differ:
             return
-        which = [f"{_said(self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()]
+        which = [
+            f"{_cell_said(self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()
+        ]
         text = (
             "Runs of one method on one dataset were made on different data "
             f"({some(which, _SHOWN)}): they are no repeats of each other, and are not averaged "
@@ -240,7 +245,7 @@ class _Gathering:
         """MeasureError where no run of these cells has the metric by which to choose."""
         values = self.results.values[self.cell.isin(cells)].dropna(axis=1, how="all")
         if metric not in values:
-            which = some((_said(self.names[cell]) for cell in cells), _SHOWN)
+            which = some((_cell_said(self.names[cell]) for cell in cells), _SHOWN)
             guess = did_you_mean([metric], values)
             raise MeasureError(
                 f"no run of {which} has {metric!r}, by which to choose; there are "
@@ -275,7 +280,7 @@ class _Gathering:
     def which(self, cell: int, params: Sequence[str], before: str = ": ", after: str = "") -> str:
         runs = count(int((self.cell == cell).sum()), "run")
         differ = some(params, 6)
-        return f"{_said(self.names[cell])}{before}{runs} that differ in {differ}{after}"
+        return f"{_cell_said(self.names[cell])}{before}{runs} that differ in {differ}{after}"
 
     def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
         """A metric that every run has and whose direction is known, rather one that is not
@@ -345,7 +350,8 @@ class _Gathering:
 
         several = self.cell.duplicated(keep=False)
         if not self.selection.repeats_by:
-            seeds = rows.loc[several & (rows["repeat"] != ""), ["repeat"]]
+            said = ["repeat", "dataset_digest", "split_digest"]
+            seeds = rows.loc[several & (rows["repeat"] != ""), said]
             seeds = seeds.assign(cell=self.cell, identity=self.identity)
             twice = seeds[seeds.duplicated()].drop_duplicates()
             text = "Repeats have the same seed and other results, and all of them count"
@@ -368,7 +374,7 @@ class _Gathering:
                 doubt(text, int(str(cell)), commit)
         return [
             f"{text}: "
-            + some((f"{_said(self.names[c])} ({some(at[c], 3)})" for c in sorted(at)), 6)
+            + some((f"{_cell_said(self.names[c])} ({some(at[c], 3)})" for c in sorted(at)), 6)
             + "."
             for text, at in found.items()
         ]
@@ -395,7 +401,7 @@ class _Gathering:
         return Cells(members, table, values.set_axis(table.index), self.excluded, notes, chosen)
 
 
-def _said(cell: Cell) -> str:
+def _cell_said(cell: Cell) -> str:
     return f"{cell[1]} on {cell[0]}"
 
 
@@ -405,13 +411,6 @@ def gather(
     """One cell a method and dataset: of repeats the mean, of candidates as `duplicates` says.
 
     `searched` has, by the ids of the best trials of searches, the params that these searched.
-
-    Raises
-    ------
-    CandidatesError
-        Runs differ in more than their seed, and the policy is "error".
-    MeasureError
-        No run has the metric by which to choose, or its direction is not known.
     """
     found, policy = _Gathering(results, selection, searched or {}), selection.duplicates
     found.without_copies()
@@ -462,7 +461,9 @@ def choice_notes(chosen: Mapping[Cell, tuple[str, int]], used: Sequence[str]) ->
     """By what candidates and trials were chosen, and among how many."""
     notes = []
     for metric in sorted({metric for metric, _ in chosen.values()}):
-        cells = some((f"{_said(c)} (of {n})" for c, (by, n) in chosen.items() if by == metric), 6)
+        cells = some(
+            (f"{_cell_said(c)} (of {n})" for c, (by, n) in chosen.items() if by == metric), 6
+        )
         also = (
             ""
             if metric in used
@@ -494,7 +495,7 @@ def check_comparable(results: Results) -> None:
             f"the runs were computed under different conventions for empty sets and ties: {which}.",
             f"tags.`{schema.TAG_CONVENTIONS}` = '{min(names.index)}'",
         )
-    if mixed := _several(rows, "hierarchy"):
+    if mixed := _datasets_that_differ(rows, "hierarchy"):
         text = f"runs on {some(mixed)} used different hierarchies. Choose those of one by "
         raise IncomparableRunsError(Message(text, FILTER, "."))
     weighted, plain = stated[stated["weights"] != ""], stated[stated["weights"] == ""]
@@ -511,7 +512,7 @@ def check_comparable(results: Results) -> None:
 
 def check_propensities(cells: Cells, used: Sequence[str]) -> None:
     """Refuse measures of one dataset that weigh labels by different training labels."""
-    mixed = _several(cells.rows.reset_index(drop=True), "propensities")
+    mixed = _datasets_that_differ(cells.rows.reset_index(drop=True), "propensities")
     if mixed and (scored := [m for m in used if m in MEASURES and m.startswith(("ps", "s_min"))]):
         raise IncomparableRunsError(
             Message(
@@ -523,7 +524,7 @@ def check_propensities(cells: Cells, used: Sequence[str]) -> None:
         )
 
 
-def _several(rows: pd.DataFrame, column: str) -> list[str]:
+def _datasets_that_differ(rows: pd.DataFrame, column: str) -> list[str]:
     """The datasets of which runs say several things in this column."""
     said = rows[rows[column] != ""].groupby("dataset", sort=False)[column].nunique()
     return [*said.index[said > 1]]
@@ -532,3 +533,488 @@ def _several(rows: pd.DataFrame, column: str) -> list[str]:
 def _of_different_kinds(what: str, example: str) -> IncomparableRunsError:
     choose = f"{what} Their values do not compare; choose those of one kind by "
     return IncomparableRunsError(Message(choose, FILTER, f', for example "{example}".'))
+
+
+# --------------------------------------------------------------------------------------------------
+# Child runs, which are folds of one evaluation or trials of a search, and steps of metrics, which
+# are folds or epochs.
+
+#: Params that number folds.
+_FOLD = re.compile(
+    r"(.*[_./:-])?(fold|split)s?([_.-]?(id|idx|index|no|nr|num|number|i|k))?", re.IGNORECASE
+)
+#: What takes the best trial of each search.
+BEST_TRIAL = Argument("children", "best:METRIC")
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Children of runs, among which those are trials of a search that differ in their params.
+
+    children
+    families: By the id of the parent, the positions of its children.
+    params: By the id of the parent, the params in which its children differ; the others hold folds.
+    """
+
+    children: RunsTable
+    families: Mapping[str, Sequence[int]]
+    params: Mapping[str, list[str]]
+
+    @classmethod
+    def among(cls, children: RunsTable) -> Searches:
+        """The searches whose trials these runs are."""
+        held = families(children)
+        names, codes = children.codes()
+        params = {parent: differing(names, codes[at]) for parent, at in held.items()}
+        return cls(children, held, params)
+
+    def trial_params(self, parent: str) -> list[str]:
+        """The params in which trials differ; those that number folds and seeds make none."""
+        return [p for p in self.params[parent] if not (is_seed(p) or _FOLD.fullmatch(p))]
+
+    @property
+    def searches(self) -> list[str]:
+        """The ids of the parents whose children are trials."""
+        return [parent for parent in self.families if self.trial_params(parent)]
+
+    def named(self, runs: RunsTable, names: pd.Series) -> str:
+        """How many searches these are, and of which methods: as the runs are called whose children
+        the trials are, else as the trials are.
+        """
+        by_id = dict(zip(runs.frame["run_id"], names, strict=True))
+        ids = self.children.frame["run_id"]
+        methods = dict.fromkeys(
+            by_id.get(parent) or by_id.get(ids.iloc[self.families[parent][0]], "")
+            for parent in self.searches
+        )
+        n = len(self.searches)
+        of = "a search" if n == 1 else f"{n} searches"
+        named = [name for name in methods if name]
+        return f"{of} ({some(named, 6)})" if named else of
+
+    def why(self, runs: RunsTable, names: pd.Series) -> dict[str, str]:
+        """By id of each trial, why it is no result."""
+        of = self.named(runs, names)
+        text = Message(
+            f"trials of {of} are no results; ", BEST_TRIAL, " takes the best trial of each"
+        )
+        ids = self.children.frame["run_id"].to_numpy()
+        return {run_id: text for parent in self.searches for run_id in ids[self.families[parent]]}
+
+
+@dataclass(frozen=True)
+class BestTrials:
+    """What ``best:METRIC`` takes of searches.
+
+    table: The runs with the best trials in the place of their searches: each is named as the search
+        is and repeats as it does.
+    among: By id of a best trial, how many trials of its search have the metric.
+    own: By id of a best trial, the params that its search has not: what was searched tells no
+        repeats apart.
+    """
+
+    table: RunsTable
+    among: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, set[str]] = field(default_factory=dict)
+
+
+def best_trials(client: MlflowClient | None, table: RunsTable, selection: Selection) -> BestTrials:
+    """The best child of each run that has finished children; of the table without a client."""
+    metric = best_metric(present(selection.children))
+    parents = table.where(table.frame["status"] == "FINISHED")
+    found = Searches.among(read_children(client, table, parents))
+    if not found.families:
+        raise MeasureError(
+            "`children` was given, but no finished run of the selection has children that "
+            "finished. Leave it out."
+        )
+    values, _, _ = measured(found.children)
+    if metric not in values:
+        guess = did_you_mean([metric], values)
+        raise MeasureError(
+            f"no child run has {metric!r}, by which to choose; they have "
+            f"{some(sorted(values))}.{guess}"
+        )
+    sizes = sign_of(metric, selection) * values[metric].to_numpy()
+    names = dict(zip(parents.frame["run_id"], parents.frame["run_name"], strict=True))
+    chosen: dict[str, int] = {}
+    for parent, at in found.families.items():
+        if not found.trial_params(parent) and any(map(_FOLD.fullmatch, found.params[parent])):
+            raise IncomparableRunsError(
+                Message(
+                    f"the children of {some([names[parent]])} (run {parent}) differ in the number "
+                    "of a fold only: they are no trials of a search. ",
+                    Argument("folds_by", "children"),
+                    " takes them for folds.",
+                )
+            )
+        if not np.isnan(sizes[at]).all():
+            chosen[parent] = at[int(np.nanargmax(sizes[at]))]
+    trials = found.children.at(found.children.frame.index[[*chosen.values()]])
+    searches = table.where(table.frame["run_id"].isin(chosen))
+    by_id = {row.run_id: row for row in searches.rows()}
+    rows, among, own = [], {}, {}
+    for parent, trial in zip(chosen, trials.rows(), strict=True):
+        search = by_id[parent]
+        rows.append(_named_as(search, trial))
+        among[trial.run_id] = int((~np.isnan(sizes[found.families[parent]])).sum())
+        own[trial.run_id] = {*trial.params} - {*search.params}
+    gone = table.frame["run_id"].isin(chosen) | table.parent.isin(chosen)
+    whole = RunsTable.of([*table.where(~gone).rows(), *rows], table.experiments)
+    return BestTrials(replace(whole, by_fold=table.by_fold, doubts=table.doubts), among, own)
+
+
+def _named_as(search: RunRow, trial: RunRow) -> RunRow:
+    """The trial with the name, tags and params of its search, and its own where that has none."""
+    ours = (schema.TAG_METHOD, schema.TAG_DATASET)
+    tags = {key: text for key, text in trial.tags.items() if key != MLFLOW_PARENT_RUN_ID}
+    tags |= {k: v for k, v in search.tags.items() if not k.startswith("mleval.") or k in ours}
+    about = trial if trial.data or trial.digest else search
+    data = {name: getattr(about, name) for name in ("data", "digest", "n_rows", "shape")}
+    params = {**trial.params, **search.params}
+    return replace(trial, run_name=search.run_name, tags=tags, params=params, model="", **data)
+
+
+def held_out_first(results: Results, named: Collection[str], excluded: list[Excluded]) -> Results:
+    """Without what a search says of its winner where the same method was evaluated otherwise, but
+    for runs named by id.
+    """
+    rows = results.rows
+    evaluated = {*results.cells[~rows["searched"] & results.finished]}
+    gone = rows["searched"] & results.cells.isin(evaluated) & ~rows["run_id"].isin(named)
+    why = "a search chose it by these very values, and the method was evaluated without them"
+    excluded += [Excluded("run", name, why) for name in results.titles[gone]]
+    return results.where(~gone)
+
+
+# --------------------------------------------------------------------------------------------------
+# Metrics that others logged by epoch, at the step where one of them is best.
+
+#: Steps and values of a metric, in the order of the steps.
+History = Sequence[tuple[int, float]]
+
+
+def best_steps(
+    client: MlflowClient,
+    table: RunsTable,
+    selection: Selection,
+    wanted: Callable[[str], object],
+    progress: Callable[[int, int], object],
+) -> tuple[RunsTable, dict[str, int]]:
+    """The runs with the metrics of their best step, where others logged them, and by run id among
+    how many steps that is; a request a run and a metric that is `wanted`.
+    """
+    metric = best_metric(present(selection.step))
+    having = table.where(~table.ours & table.has(f"metrics.{metric}"))
+    larger = sign_of(metric, selection) if len(having) else 0
+
+    def read(row: RunRow) -> tuple[int, dict[str, float]] | None:
+        """The number of steps, and the metrics at the best of them; None for one step."""
+        chooser = _steps_of(client, row.run_id, metric)
+        if len(chooser) < 2:
+            return None
+        step, best = max(chooser, key=lambda at: larger * at[1])
+        metrics = {metric: best}
+        for key in row.metrics:
+            if key != metric and wanted(key):
+                history = _steps_of(client, row.run_id, key)
+                upto = [value for at, value in history if at <= step]
+                if len(history) > 1 and upto:
+                    metrics[key] = upto[-1]
+        return len(chooser), metrics
+
+    frame, among = table.frame.copy(), {}
+    found = at_once(read, having.rows())
+    runs = zip(having.frame.index, having.frame["run_id"], found, strict=True)
+    for i, (label, run_id, best) in enumerate(runs, start=1):
+        progress(i, len(having))
+        if isinstance(best, tuple):
+            among[run_id], metrics = best
+            for key, value in metrics.items():
+                frame[f"metrics.{key}"] = frame[f"metrics.{key}"].astype(float)
+                frame.loc[label, f"metrics.{key}"] = value
+    if not among:
+        logged, _, _ = measured(table.where(~table.ours))
+        guess = did_you_mean([metric], logged)
+        there = (
+            f"they have {some(sorted(logged))}"
+            if len(logged.columns)
+            else "mleval logged all of them"
+        )
+        raise MeasureError(
+            f"no run has several steps of {metric!r}, by which to choose one; {there}.{guess}"
+        )
+    return replace(table, frame=frame), among
+
+
+def step_notes(metric: str, steps: Mapping[Cell, int], used: Collection[str]) -> list[str]:
+    """By what the steps were chosen, and on which data."""
+    if not steps:
+        return []
+    data = data_of(metric)
+    cells = some((f"{method} on {dataset} (of {n})" for (dataset, method), n in steps.items()), 6)
+    note = f"Values are of the step with the best {metric}, chosen on the {data} data: {cells}."
+    if same := [m for m in used if data_of(m) == data]:
+        note += f" {some(same)} {agree(same, 'is')} of the same data, and optimistic."
+    return [note]
+
+
+def _steps_of(client: MlflowClient, run_id: str, key: str) -> History:
+    """A metric's history, of each step the later value; where all have the same step, as Keras
+    logs its validation_loss, they are counted from 0.
+    """
+    logged = client.get_metric_history(run_id, key)
+    logged = sorted((m for m in logged if computable(m.value)), key=lambda m: m.timestamp)
+    steps = {m.step for m in logged}
+    if len(steps) == 1:
+        return [(i, m.value) for i, m in enumerate(logged)]
+    return sorted({m.step: m.value for m in logged}.items())
+
+
+# --------------------------------------------------------------------------------------------------
+# Values by fold that travel in no tag of ours: of runs that others logged, and of our own where
+# they were too many.
+
+
+@dataclass(frozen=True)
+class FoldRule:
+    """Where runs without our tag hold their values by fold.
+
+    ``key:PATTERN``: in metrics of their own, such as ``fold3_f1`` for ``key:fold{fold}_{measure}``;
+    ``steps``: in the history of each metric, step = fold; ``children``: in child runs, one a fold,
+    numbered in the order in which they started.
+
+    >>> FoldRule("key:cv/{fold}/{measure}").match("cv/3/f1")
+    ('f1', 3)
+    """
+
+    rule: str
+
+    def match(self, key: str) -> tuple[str, int] | None:
+        """The measure and the fold that a metric key names; None for another key or another kind of
+        rule.
+        """
+        if not self.rule.startswith("key:"):
+            return None
+        text = re.escape(self.rule.removeprefix("key:"))
+        text = text.replace(r"\{fold\}", r"(?P<fold>\d+)").replace(
+            r"\{measure\}", "(?P<measure>.+)"
+        )
+        hit = re.fullmatch(text, key)
+        return (hit["measure"], int(hit["fold"])) if hit else None
+
+    def values(
+        self,
+        client: Callable[[], MlflowClient],
+        table: RunsTable,
+        measures: Collection[str],
+        excluded: list[Excluded],
+    ) -> dict[str, schema.FoldValues]:
+        """By run id, the values by fold of the runs that have any and do not carry our tag; what
+        cannot be read goes to the list.
+
+        ``steps`` takes a request per run and measure, ``children`` one paged search, a pattern
+        none.
+        """
+        others = table.where(~table.has(f"tags.{schema.TAG_FOLDS}"))
+        values: Iterable[schema.FoldValues | str | None]
+        if self.rule == "steps":
+            held = client()
+
+            def history(row: RunRow) -> schema.FoldValues | None:
+                return _fold_history(held, row.run_id, {m: m for m in row.metrics if m in measures})
+
+            values = at_once(history, others.rows())
+        elif self.rule == "children":
+            values = _children(client(), others)
+        else:
+            named = {key: at for key in table.names["metrics"] if (at := self.match(key))}
+            values = [
+                _fold_values((*named[k], v) for k, v in row.metrics.items() if k in named)
+                for row in others.rows()
+            ]
+        read: dict[str, schema.FoldValues] = {}
+        for run_id, title, folds in zip(others.frame["run_id"], others.titles, values, strict=True):
+            if isinstance(folds, str):
+                excluded.append(Excluded("folds", title, folds))
+            elif folds is not None:
+                read[run_id] = folds
+        return read
+
+
+def elsewhere(
+    client: MlflowClient, runs: Mapping[str, str], measures: Collection[str]
+) -> dict[str, schema.FoldValues | str | None]:
+    """By run id, the values by fold that a tag only points to, or the reason why they cannot be
+    read; None where there are none.
+    """
+
+    def fold_table(path: Path) -> pd.DataFrame:
+        there = open_parquet(path, ["fold"]).schema_arrow.names
+        table = read_table(path, ["fold", *(m for m in measures if m in there)])
+        if table["fold"].duplicated().any():
+            raise ValueError("it has a fold twice")
+        return table.assign(fold=by_fold(table)).set_index("fold").astype(float)
+
+    def read(item: tuple[str, str]) -> schema.FoldValues | str | None:
+        run_id, where = item
+        if where.endswith("/"):
+            return _fold_history(client, run_id, {m: where + m for m in measures})
+        table = artifact(client, run_id, where, fold_table)
+        if not isinstance(table, pd.DataFrame):
+            return table
+        return schema.FoldValues(table.index.tolist(), {m: table[m].tolist() for m in table})
+
+    return dict(zip(runs, at_once(read, runs.items()), strict=True))
+
+
+def _fold_history(
+    client: MlflowClient, run_id: str, keys: Mapping[str, str]
+) -> schema.FoldValues | None:
+    """Metrics that have several steps; of a step that was logged twice, the later value."""
+    values = []
+    for measure, key in keys.items():
+        history = sorted(client.get_metric_history(run_id, key), key=lambda m: m.timestamp)
+        latest = {metric.step: metric.value for metric in history}
+        if len(latest) > 1:
+            values += [(measure, step, value) for step, value in latest.items()]
+    return _fold_values(values)
+
+
+def _children(client: MlflowClient, parents: RunsTable) -> list[schema.FoldValues | None]:
+    """The values by fold of each run, from its finished children."""
+    found = Searches.among(read_children(client, parents, parents))
+    rows = [*found.children.rows()]
+    folds: list[schema.FoldValues | None] = []
+    for parent, name in zip(parents.frame["run_id"], parents.frame["run_name"], strict=True):
+        at = found.families.get(parent, [])
+        if len(at) and (params := found.trial_params(parent)):
+            raise IncomparableRunsError(
+                Message(
+                    f"the {count(len(at), 'child run')} of {some([name])} (run {parent}) differ "
+                    f"in {some(params, 6)}: they are trials of a search, not folds. ",
+                    BEST_TRIAL,
+                    " takes the best trial of each search.",
+                )
+            )
+        values = (
+            (schema.measure_of(key) or key, fold, value)
+            for fold, i in enumerate(at)
+            for key, value in rows[i].metrics.items()
+        )
+        folds.append(_fold_values(values) if len(at) > 1 else None)
+    return folds
+
+
+def _fold_values(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
+    """(measure, fold, value) as columns, NaN where the value is no result; None if there are
+    none.
+    """
+    cells = {
+        (measure, fold): value if computable(value) else np.nan for measure, fold, value in values
+    }
+    folds = sorted({fold for _, fold in cells})
+    measures = dict.fromkeys(measure for measure, _ in cells)
+    columns = {m: [float(cells.get((m, fold), np.nan)) for fold in folds] for m in measures}
+    return schema.FoldValues(folds, columns) if cells else None
+
+
+def study_folds(
+    client: MlflowClient | None,
+    cells: Cells,
+    used: Sequence[str],
+    excluded: list[Excluded],
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """Values by fold of the runs that carry them, and what a reader must know about them; what is
+    broken goes to the list.
+    """
+    tagged, absent, rounded = _tagged_folds(client, cells.members, used, excluded)
+    rows = cells.members.rows.loc[[*tagged]]
+    by_cell: dict[Cell, schema.FoldValues] = {}
+    for (dataset, method), runs in rows.groupby(["dataset", "method"], sort=False):
+        mean = _mean_folds([tagged[label] for label in runs.index], runs["split_digest"])
+        if isinstance(mean, str):
+            excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
+        else:
+            by_cell[dataset, method] = mean
+    doubts = {
+        "are too many for one tag, and not where it says": absent,
+        "are rounded to few digits, because there are many": rounded,
+    }
+    notes = [
+        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
+        for what, names in doubts.items()
+        if names
+    ]
+    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in by_cell.items()}
+    counts = Counter(dataset for dataset, _ in sorted(ways))
+    if unlike := [dataset for dataset, n in counts.items() if n > 1]:
+        notes.append(f"Not all runs have the same folds on {some(unlike)}.")
+    tables = [
+        pd.DataFrame(values.values, index=[(*cell, fold) for fold in values.folds], dtype=float)
+        for cell, values in by_cell.items()
+    ]
+    measures = [m for m in used if any(m in table for table in tables)]
+    if not measures:
+        return None, notes
+    table = pd.concat(tables).reindex(columns=measures)
+    index = pd.MultiIndex.from_tuples([*table.index], names=["dataset", "method", "fold"])
+    return table.set_axis(index), notes
+
+
+def _tagged_folds(
+    client: MlflowClient | None,
+    members: Results,
+    used: Sequence[str],
+    excluded: list[Excluded],
+) -> tuple[dict[int, schema.FoldValues], list[str], list[str]]:
+    """By the labels of runs, their values by fold, also those to which a tag only points; and the
+    runs of which these are not there, or rounded.
+    """
+    rows, titles = members.rows, members.titles
+    tagged: dict[int, schema.FoldValues] = {}
+    for label, run_id, tag in zip(rows.index, rows["run_id"], rows["folds"], strict=True):
+        values: schema.FoldValues | str | None = members.by_fold.get(run_id)
+        if values is None and tag and members.finished[label]:
+            values = store.of_one_run(partial(schema.decode_folds, tag))
+        if isinstance(values, str):
+            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {titles[label]}", values))
+        elif values is not None:
+            tagged[label] = values
+    rounded = [titles[at] for at, tag in tagged.items() if tag.digits and not tag.omitted]
+    pointers = {label: tag.omitted for label, tag in tagged.items() if tag.omitted}
+    there: dict[str, schema.FoldValues | str | None] = {}
+    if pointers and client is not None:
+        ids = {rows.at[label, "run_id"]: where for label, where in pointers.items()}
+        there = elsewhere(client, ids, used)
+    absent = []
+    for label, where in pointers.items():
+        found = there.get(rows.at[label, "run_id"])
+        if isinstance(found, schema.FoldValues):
+            tagged[label] = found
+            continue
+        del tagged[label]
+        if found is None:
+            absent.append(titles[label])
+        else:
+            excluded.append(Excluded("artifact", f"{where} of {titles[label]}", found))
+    return tagged, absent, rounded
+
+
+def _mean_folds(
+    repeats: Sequence[schema.FoldValues], split_digests: Iterable[str]
+) -> schema.FoldValues | str:
+    """Values by fold as means over repeats, or why there are none."""
+    first = repeats[0]
+    if len(repeats) == 1:
+        return first
+    folds, chooses = sorted(first.folds), (Argument("filter_string"), " chooses one of them")
+    if any(sorted(values.folds) != folds for values in repeats):
+        return Message("its repeats have different folds; ", *chooses)
+    if schema.differ(split_digests):
+        return Message("its repeats split the data in different ways; ", *chooses)
+    tables = [pd.DataFrame(values.values, index=values.folds) for values in repeats]
+    measures = dict.fromkeys(m for table in tables for m in table)
+    whole = [table.reindex(folds, columns=list(measures)) for table in tables]
+    means = np.mean([table.to_numpy(float) for table in whole], axis=0)
+    return schema.FoldValues(folds, dict(zip(measures, means.T.tolist(), strict=True)))

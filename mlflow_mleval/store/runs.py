@@ -1,5 +1,5 @@
 """The one module that writes runs: results atomic in effect, and doing it twice changes nothing;
-imports and reports use it.
+imports and reports use it. It also takes out of runs what the package put into them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -38,16 +38,17 @@ from mlflow.utils.rest_utils import http_request
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.paths import check_paths, inside
 from mlflow_mleval.secrets import raise_alone
-from mlflow_mleval.sentences import MAX_TAG, some, text_problem
+from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import MAX_TAG, count, some, text_problem
+from mlflow_mleval.store import artifacts, budget, schema, store
 from mlflow_mleval.store import artifacts as artifact_routes
-from mlflow_mleval.store import budget, schema, store
+from mlflow_mleval.store.runs_table import select
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone, patiently
 from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison
-
 
 T = TypeVar("T")
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
@@ -78,35 +79,21 @@ class RunRefusedError(StoreError):
 class Payload:
     """All that a run is to hold.
 
-    Attributes
-    ----------
-    method, dataset : str
-        What was evaluated on what.
-    means : mapping of str to float
-        By measure; what is not finite is not logged.
-    folds : sequence of int
-        Fold numbers, R of them.
-    by_fold : mapping of str to sequence of float
-        By measure, R values; NaN where there is none.
-    curves : mapping of str to mapping of int to float
-        By the whole key of a metric, its values by step.
-    tags : mapping of str to str
-        What else identifies the result; those of `identity` go before.
-    files : mapping of str to callable
-        By artifact path, what makes the content; called one after the other, while those before are
-        being sent.
-    history : sequence of Metric
-        Metrics of the training that led to the result, with their own times and steps; they are no
-        part of the result.
-    params : mapping of str to str
-        What the method was set to. A run keeps those that it has; one that MLflow's own autologging
-        made has them all.
-    note : str
-        The description of the run's page, where it has none.
-    model_id : str, optional
-        The LoggedModel that the metrics are of. Default: the one that the run made or took.
-    claim : str
-        What tells this result from an equal one; it stays the same however often the result is
+    method, dataset: What was evaluated on what.
+    means: By measure; what is not finite is not logged.
+    folds: Fold numbers, R of them.
+    by_fold: By measure, R values; NaN where there is none.
+    curves: By the whole key of a metric, its values by step.
+    tags: What else identifies the result; those of `identity` go before.
+    files: By artifact path, what makes the content; called one after the other, while those before
+        are being sent.
+    history: Metrics of the training that led to the result, with their own times and steps; they
+        are no part of the result.
+    params: What the method was set to. A run keeps those that it has; one that MLflow's own
+        autologging made has them all.
+    note: The description of the run's page, where it has none.
+    model_id: The LoggedModel that the metrics are of. Default: the one that the run made or took.
+    claim: What tells this result from an equal one; it stays the same however often the result is
         sent.
     """
 
@@ -179,28 +166,6 @@ def write(
     The run is marked as incomplete before anything else is written, and as complete after
     everything. What an interrupted attempt wrote is completed by writing the same again into the
     same run; readers skip the run until then.
-
-    Parameters
-    ----------
-    payload : Payload
-    run_id : str, optional
-        A run of any status.
-    experiment_name : str, optional
-        Write to a new run of this experiment, even if a run is active; the experiment is made if it
-        does not exist.
-    run : Run, optional
-        The given run, where `existing` has just read it.
-
-    Returns
-    -------
-    str
-        The run's id.
-
-    Raises
-    ------
-    StoreError
-        The store cannot be reached; or the run is deleted, a report, or holds another result
-        already.
     """
     check_paths(payload.files)
     client = store.connect(create=True)
@@ -208,7 +173,7 @@ def write(
         run_id = target(run_id)
     with quiet():
         if run_id is None:
-            run = _create(client, payload, experiment_name)
+            run = _new_run(client, payload, experiment_name)
             ends = True
         else:
             run = run or existing(run_id)
@@ -221,7 +186,7 @@ def write(
         run_id = run.info.run_id
         try:
             with store.store_errors("write to"):
-                _fill(client, run, payload, ends)
+                _send_all(client, run, payload, ends)
         except BaseException as error:
             if _is_there(client, run_id, payload) and isinstance(error, StoreError):
                 return run_id
@@ -269,13 +234,7 @@ def target(run_id: str | None = None) -> str | None:
 
 
 def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, str]:
-    """The tags of the run that `write` would write to; none where that is a new run.
-
-    Raises
-    ------
-    StoreError
-        The store cannot be reached, or there is no such run.
-    """
+    """The tags of the run that `write` would write to; none where that is a new run."""
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
@@ -496,7 +455,7 @@ class _Crew:
                 self._failures.append(error)
 
 
-def _create(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
+def _new_run(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
     from mlflow.tracking.fluent import _get_experiment_id
 
     if experiment_name is not None:
@@ -513,13 +472,7 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
 
 
 def existing(run_id: str) -> Run:
-    """A run that `write` may write to, with what it holds.
-
-    Raises
-    ------
-    StoreError
-        The store cannot be reached, or the run is not there, deleted, or of a newer version.
-    """
+    """A run that `write` may write to, with what it holds."""
     client = store.connect(create=True)
     with store.quick(), store.store_errors("read"):
         try:
@@ -579,21 +532,22 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     return True
 
 
-def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
+def _send_all(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
     """Files and frame in threads, while the next files are made; then the records."""
-    send(run, payload.files, [lambda: _frame(client, run.info.run_id, payload, ends)])
-    _record(client, run, payload)
+
+    def frame() -> None:
+        """What was evaluated, and the run's end."""
+        if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
+            given = [_logged_input(payload.dataset, digest)]
+            _request(lambda: client.log_inputs(run.info.run_id, given))
+        if ends:
+            end(client, run.info.run_id, "FINISHED")
+
+    send(run, payload.files, [frame])
+    _log_records(client, run, payload)
 
 
-def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> None:
-    """What was evaluated, and the run's end."""
-    if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-        _request(lambda: client.log_inputs(run_id, [_input(payload.dataset, digest)]))
-    if ends:
-        end(client, run_id, "FINISHED")
-
-
-def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
+def _log_records(client: MlflowClient, run: Run, payload: Payload) -> None:
     """Metrics and tags; MLflow writes tags last, and the last of them makes all of it count."""
     run_id = run.info.run_id
     linked = {"model_id": payload.model_id or store.model_of(run)}
@@ -616,7 +570,7 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
     log(client, run_id, metrics, packed(tags, run.data.tags) | status, params)
 
 
-def _input(dataset: str, digest: str) -> DatasetInput:
+def _logged_input(dataset: str, digest: str) -> DatasetInput:
     """The dataset for MLflow's own page of inputs; its digests have room for the start of ours."""
     source = json.dumps({"sha256": digest})
     entity = Dataset(dataset[:_MAX_INPUT_NAME], digest[:_MAX_INPUT_DIGEST], "code", source)
@@ -716,31 +670,6 @@ def log_report(
     A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of
     them or, where that fails, none. Several who do that at the same time make one run: on one
     machine one after the other; of the runs of several machines the first is kept.
-
-    Parameters
-    ----------
-    files : mapping of str to str or bytes
-        Artifact path to content.
-    experiment_id : str
-        Where to store it.
-    run_name : str
-        What the UI calls it.
-    summary : str
-        Markdown; the run's description in the UI, cut where it is too long for MLflow.
-    tags, params : mapping, optional
-        More to say about it.
-
-    Returns
-    -------
-    str
-        The run's id.
-
-    Raises
-    ------
-    ValueError
-        An artifact path is absolute or leaves the folder.
-    StoreError
-        The store cannot be reached. A report that was written in part has status FAILED.
     """
     try:
         check_paths(files)
@@ -787,7 +716,9 @@ def log_report(
         finally:
             end(client, run_id, status)
         if new and key and not artifact_routes.only_routes():  # by which nothing can be deleted
-            run_id = settle(client, lambda: _finished(_same(client, experiment_id, key)), run_id)
+            run_id = settle(
+                client, lambda: _finished_reports(_same(client, experiment_id, key)), run_id
+            )
     return run_id
 
 
@@ -847,7 +778,7 @@ def _same(client: MlflowClient, experiment_id: str, key: str | None) -> list[Run
     )
 
 
-def _finished(several: Sequence[Run]) -> list[Run]:
+def _finished_reports(several: Sequence[Run]) -> list[Run]:
     return [run for run in several if run.info.status == "FINISHED"]
 
 
@@ -855,3 +786,77 @@ def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
     """One process of this machine at a time writes the report."""
     what = f"report {mlflow.get_tracking_uri()} {experiment_id} {key}"
     return alone(what, _PATIENCE) if key else nullcontext()
+
+
+# --------------------------------------------------------------------------------------------------
+# Take out of runs what the package put into them: its tags and files, and runs that are its own.
+#
+# MLflow deletes no metric, so those named ``mleval/…`` stay; a deleted run can be restored until
+# ``mlflow gc``.
+
+
+class Marks(NamedTuple):
+    """What the package put into a run; the run itself is its own where it made it."""
+
+    run: Run
+    own: bool
+    tags: list[str]
+    files: list[str]
+
+
+def marks_of(selection: Selection) -> list[Marks]:
+    """The selected runs that hold anything of the package."""
+    client, found = store.connect(), []
+    runs, _ = select(client, selection)
+    for run in runs:
+        held = run.data.tags
+        if any(key.startswith(schema.TAG_PREFIX) for key in held):
+            own = (
+                held.get(schema.TAG_OWN_RUN) == "true"
+                or held.get(schema.TAG_KIND) in schema.RECORDS
+            )
+            with store.store_errors("read"):
+                written = client.get_run(run.info.run_id).data.tags  # several stand in one
+            tags = [key for key in written if key.startswith(schema.TAG_PREFIX)]
+            found.append(Marks(run, own, tags, [] if own else _own_files(client, run)))
+    return found
+
+
+def _own_files(client: MlflowClient, run: Run) -> list[str]:
+    with store.store_errors("read"):
+        there = client.list_artifacts(run.info.run_id)
+    own = schema.ARTIFACT_FOLDER
+    return [entry.path for entry in there if entry.path == own or entry.path.startswith(f"{own}_")]
+
+
+def told(found: Sequence[Marks]) -> str:
+    """What `forget` would take away."""
+    others = [marks for marks in found if not marks.own]
+    own = len(found) - len(others)
+    lines = [
+        f"{count(len(others), 'run')}: {count(sum(len(m.tags) for m in others), 'tag')}, "
+        f"{count(sum(len(m.files) for m in others), 'artifact')}",
+        f"{count(own, 'run')} that mleval made, as a whole (mlflow runs restore brings one back)",
+        "Metrics named mleval/… stay: MLflow deletes none.",
+    ]
+    return "\n".join(lines)
+
+
+def forget(found: Sequence[Marks]) -> None:
+    """Take it away, tags last, so that what fails half-way is found again."""
+    client = store.connect()
+    kept = []
+    with store.store_errors("write"):
+        for marks in found:
+            run_id = marks.run.info.run_id
+            if marks.own:
+                client.delete_run(run_id)
+                continue
+            artifacts.remove(marks.run, marks.files)
+            if _own_files(client, marks.run):
+                kept.append(run_id)
+                continue
+            for key in marks.tags:
+                client.delete_tag(run_id, key)
+    if kept:
+        raise StoreError(f"the store deletes no artifacts: those of {some(kept)} stay.")

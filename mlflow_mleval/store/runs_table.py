@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,9 +31,12 @@ from mlflow_mleval.files.results import (
 from mlflow_mleval.selection import Selection, started
 from mlflow_mleval.sentences import Argument, Message, count, some
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.bounds import bounded_json, computable
+from mlflow_mleval.store.schema import bounded_json, computable
 
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
+#: The name that MLflow gives to a dataset input without one, and names that say what part it is.
+NAMELESS = "dataset"
+_PART = re.compile(r"(train|training|val|valid|validation|eval|test)([_-]?\d+)?", re.IGNORECASE)
 #: Tags that are long, and name nothing.
 _PASSED_OVER = ("mlflow.log-model.history", "mlflow.note.content")
 #: Columns that fewer runs than this share have are stored as what is there.
@@ -75,23 +79,15 @@ _KINDS = ("metrics", "params", "tags")
 class RunsTable:
     """Runs, one row each.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        The columns run_id, run_name, status, started, experiment_id, experiment, data, digest,
+    frame: The columns run_id, run_name, status, started, experiment_id, experiment, data, digest,
         n_rows, shape, model and last_step, and by name ``metrics.f1`` (floats), ``params.lr`` and
         ``tags.team`` (categories); what a run has not is NaN. What few runs have takes no room for
         the others.
-    experiments : mapping of str to str
-        Names by id, also of experiments without a run.
-    unusable : mapping of str to mapping of str to float
-        By run id, metrics whose values are no results: infinite, not a number.
-    by_fold : mapping of str to FoldValues
-        By run id, values by fold that stand in no tag.
-    doubts : tuple of str
-        What a reader must know.
-    source : mapping of str to str
-        What was read in the place of a store; empty for a store.
+    experiments: Names by id, also of experiments without a run.
+    unusable: By run id, metrics whose values are no results: infinite, not a number.
+    by_fold: By run id, values by fold that stand in no tag.
+    doubts: What a reader must know.
+    source: What was read in the place of a store; empty for a store.
     """
 
     frame: pd.DataFrame
@@ -128,11 +124,14 @@ class RunsTable:
                     at, texts = columns[key]
                     at.append(n - 1)
                     texts.append(text)
-        frame = {name: pd.Series(held, dtype=_kind_of(name)) for name, held in about.items()}
+        whole = dict.fromkeys(("started", "n_rows", "last_step"), np.int64)
+        frame = {
+            name: pd.Series(held, dtype=whole.get(name, object)) for name, held in about.items()
+        }
         names = [experiments.get(i, "") for i in about["experiment_id"]]
         frame["experiment"] = pd.Series(names, dtype=object)
         for kind, columns in cells.items():
-            make = _numbers if kind == "metrics" else _categories
+            make = _float_column if kind == "metrics" else _categories
             for key in [*columns]:  # each is let go once it is a column
                 frame[f"{kind}.{key}"] = make(n, *columns.pop(key))
         return cls(pd.DataFrame(frame), experiments, unusable, **more)
@@ -235,11 +234,7 @@ class RunsTable:
         return replace(self, frame=self.frame.loc[labels])
 
 
-def _kind_of(name: str) -> Any:
-    return np.int64 if name in ("started", "n_rows", "last_step") else object
-
-
-def _numbers(n: int, at: array[int], values: array[float]) -> Any:
+def _float_column(n: int, at: array[int], values: array[float]) -> Any:
     """A column of floats, NaN where there is none."""
     rows = np.asarray(at, dtype=np.int32)
     if len(rows) < _RARE * n:
@@ -277,7 +272,7 @@ def read_store(
     if store.is_remembering() or len(filters) > 1:
         runs, experiments = select(client, selection, doubts, progress)
         return table_of_runs(runs, experiments, doubts=tuple(doubts))
-    selection, experiments = _asked(client, selection)
+    selection, experiments = _asked_experiments(client, selection)
     made = partial(table_of_runs, experiments=experiments)
     table = store.search(client, [*experiments], filters[0], doubts, progress, made)
     ids = table.frame["run_id"]
@@ -291,7 +286,7 @@ def table_of_runs(runs: Iterable[Run], experiments: Mapping[str, str], **more: A
 
 
 def _row_of(run: Run) -> RunRow:
-    data, digest, n_rows, shape = _input(run)
+    data, digest, n_rows, shape = _dataset_input(run)
     info = run.info
     return RunRow(
         info.run_id,
@@ -311,7 +306,7 @@ def _row_of(run: Run) -> RunRow:
     )
 
 
-def _input(run: Run) -> tuple[str, str, int, str]:
+def _dataset_input(run: Run) -> tuple[str, str, int, str]:
     """Name, digest, number of rows and shape of the data of a run; empty where it is not clear."""
     inputs = run.inputs.dataset_inputs if run.inputs else []
     tests = [
@@ -323,6 +318,7 @@ def _input(run: Run) -> tuple[str, str, int, str]:
     if len(held) != 1:
         return "", "", 0, ""
     ((name, digest),) = held
+    name = NAMELESS if _PART.fullmatch(name or "") else name
     (dataset,) = held.values()
     try:
         profile = bounded_json(dataset.profile or "{}")
@@ -342,15 +338,8 @@ def select(
 ) -> tuple[list[Run], dict[str, str]]:
     """The runs, the first started first, and the names of the experiments by their ids; `doubts`
     takes what a reader must know.
-
-    Raises
-    ------
-    NoRunsError
-        An experiment or a run is not there, or no experiment was named.
-    StoreError
-        The store cannot be reached or does not accept the filter.
     """
-    selection, names = _asked(client, selection)
+    selection, names = _asked_experiments(client, selection)
     runs = [
         run
         for text in filters_of(selection)
@@ -360,7 +349,9 @@ def select(
     return [run for run in runs if run.info.run_id not in selection.exclude_runs], names
 
 
-def _asked(client: MlflowClient, selection: Selection) -> tuple[Selection, dict[str, str]]:
+def _asked_experiments(
+    client: MlflowClient, selection: Selection
+) -> tuple[Selection, dict[str, str]]:
     """The selection with the runs of its models, and the names of its experiments by their ids."""
     selection = store.with_runs_of_models(client, selection)
     named = selection.experiment_ids, selection.experiment_names
@@ -400,10 +391,13 @@ def filters_of(selection: Selection) -> list[str]:
     return [f"{text} and {own}" for text in chosen] if own.strip() else chosen
 
 
-def read_children(client: MlflowClient, parents: RunsTable) -> RunsTable:
+def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTable) -> RunsTable:
     """The finished children of runs, as they started; MLflow finds them by a tag, whatever the
-    selection left out.
+    selection left out. Without a client they are in the table.
     """
+    if client is None:
+        finished = table.frame["status"] == "FINISHED"
+        return table.where(finished & table.parent.isin(parents.frame["run_id"])).sorted()
     experiments = sorted({*parents.frame["experiment_id"]})
     found = (
         store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'")
@@ -431,15 +425,7 @@ def families(table: RunsTable) -> dict[str, Sequence[int]]:
 
 
 def read_results_table(selection: Selection) -> RunsTable:
-    """The results of a table, or the runs of an export, as runs that are in no store.
-
-    Raises
-    ------
-    ImportFileError
-        The table is malformed.
-    MeasureError
-        It is a leaderboard, and nobody says which way its values are better.
-    """
+    """The results of a table, or the runs of an export, as runs that are in no store."""
     results: str | Path | pd.DataFrame = selection.results
     source = {"results": "a DataFrame"}
     about = "a DataFrame"
@@ -453,19 +439,22 @@ def read_results_table(selection: Selection) -> RunsTable:
     named = {*(selection.measures or ()), *selection.minimize, *selection.maximize}
     exported = exported_runs(cells, named)
     if exported is not None:
+        ids = {run.experiment: f"experiment {run.experiment}" for run in exported}
         rows = [
             RunRow(
                 run.id,
                 run.name,
                 run.status,
                 i if run.started is None else int(run.started.timestamp() * 1000),
+                run.experiment,
                 metrics=run.metrics,
                 params=run.params,
                 tags=schema.unpacked(run.tags),
             )
             for i, run in enumerate(exported)
         ]
-        return RunsTable.of(rows, {_ONLY: about}, source=source).sorted()
+        names = ids if len(ids) > 1 else dict.fromkeys(ids, about)
+        return RunsTable.of(rows, names, source=source).sorted()
     doubts = _leaderboard_note(cells, named) if is_leaderboard(cells) else ()
     rows, by_fold = [], {}
     tidied = tidy(cells)

@@ -1,4 +1,5 @@
-"""How one run carries results: metric keys, tags, artifact paths and the version of all that.
+"""How one run carries results (metric keys, tags, artifact paths, their version), and what is
+believed of what others may have written into a run.
 
 A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean
 over the folds, step 0), ``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` and
@@ -13,15 +14,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
 
-from mlflow_mleval.sentences import MAX_TAG, quoted
-from mlflow_mleval.store.bounds import bounded_json, whole_numbers
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mlflow_mleval.sentences import MAX_TAG, quoted, some
 
 #: Raised when an older reader would misread what a newer writer stores.
 SCHEMA_VERSION = 1
@@ -241,14 +249,8 @@ def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
 
 
 def decode_withdrawn(text: str) -> frozenset[str]:
-    """The measures that the tag `TAG_WITHDRAWN` names.
-
-    Raises
-    ------
-    ValueError
-        Not what this package writes.
-    """
-    with _form("list of withdrawn measures"):
+    """The measures that the tag `TAG_WITHDRAWN` names."""
+    with _expected_form("list of withdrawn measures"):
         names = bounded_json(text or "[]")
         if not isinstance(names, list) or any(type(name) is not str for name in names):
             raise ValueError("no list of names")
@@ -269,16 +271,10 @@ def run_name(method: str, dataset: str) -> str:
 class FoldValues:
     """Values by fold as a tag carries them.
 
-    Attributes
-    ----------
-    folds : list of int
-        Fold numbers.
-    values : dict of str to list of float
-        By measure, one value a fold; NaN where there is none.
-    digits : int or None
-        Significant digits that the values were rounded to; None where they are exact.
-    omitted : str or None
-        Where to find them, if they were too many for a tag.
+    folds: Fold numbers.
+    values: By measure, one value a fold; NaN where there is none.
+    digits: Significant digits that the values were rounded to; None where they are exact.
+    omitted: Where to find them, if they were too many for a tag.
     """
 
     folds: Sequence[int]
@@ -293,15 +289,6 @@ def encode_folds(
     """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer and a
     checksum.
 
-    Parameters
-    ----------
-    folds : sequence of int
-        Fold numbers, R of them.
-    values : mapping of str to sequence of float
-        By measure, R values; NaN where there is none.
-    elsewhere : str
-        Prefix of metric keys or artifact path that holds the same values.
-
     >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
     '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
     """
@@ -309,7 +296,7 @@ def encode_folds(
     folds = [int(f) for f in folds]
     checksum = ""
     for digits in _DIGITS:
-        rounded = {m: [_rounded(v, digits) for v in column] for m, column in values.items()}
+        rounded = {m: [_to_digits(v, digits) for v in column] for m, column in values.items()}
         text = json.dumps(head | {"folds": folds, "values": rounded}, separators=(",", ":"))
         if digits is None:
             checksum = hashlib.sha256(text.encode()).hexdigest()
@@ -326,15 +313,10 @@ def encode_folds(
 def decode_folds(text: str) -> FoldValues:
     """What `encode_folds` wrote.
 
-    Raises
-    ------
-    ValueError
-        Not what `encode_folds` writes.
-
     >>> decode_folds(encode_folds([1, 2], {"f1": [0.5, 0.75]})).values
     {'f1': [0.5, 0.75]}
     """
-    with _form("tag of the folds"):
+    with _expected_form("tag of the folds"):
         content = _content(text)
         if "omitted" in content:
             if content["omitted"] not in _ELSEWHERE:
@@ -344,7 +326,7 @@ def decode_folds(text: str) -> FoldValues:
             return FoldValues([], {}, omitted=content["omitted"])
         folds, digits = whole_numbers(content["folds"]), content.get("digits")
         values = {
-            m: [math.nan if v is None else _number(v) for v in column]
+            m: [math.nan if v is None else _plain_number(v) for v in column]
             for m, column in content["values"].items()
         }
         if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(
@@ -371,15 +353,10 @@ def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
 def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
     """What `encode_fold_sizes` wrote.
 
-    Raises
-    ------
-    ValueError
-        Not what `encode_fold_sizes` writes.
-
     >>> decode_fold_sizes('{"n_test":[10,10],"n_train":[20,20]}')
     {'n_train': (20, 20), 'n_test': (10, 10)}
     """
-    with _form("tag of the folds' sizes"):
+    with _expected_form("tag of the folds' sizes"):
         content = bounded_json(text)
         return {name: tuple(whole_numbers(content[name], 0)) for name in ("n_train", "n_test")}
 
@@ -404,18 +381,13 @@ def encode_counts(folds: Sequence[int], counts: Mapping[str, Sequence[float]]) -
 def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
     """The folds, and what `encode_counts` wrote of each.
 
-    Raises
-    ------
-    ValueError
-        Not what `encode_counts` writes.
-
     >>> decode_counts('{"folds":[7],"tp":[3],"fp":[1],"fn":[0],"tn":[6]}')
     ([7], {'tp': [3.0], 'fp': [1.0], 'fn': [0.0], 'tn': [6.0]})
     """
-    with _form("tag of the counts"):
+    with _expected_form("tag of the counts"):
         content = bounded_json(text)
         folds = whole_numbers(content["folds"])
-        counts = {cell: [_number(v) for v in content[cell]] for cell in CELLS}
+        counts = {cell: [_plain_number(v) for v in content[cell]] for cell in CELLS}
         lengths = {len(set(folds)), *map(len, counts.values())}
         if lengths != {len(folds)} or any(v < 0 for row in counts.values() for v in row):
             raise ValueError("counts that are none")
@@ -426,21 +398,13 @@ def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
 class ProfileTag:
     """What loss profiles of every family follow from, as a tag carries it.
 
-    Attributes
-    ----------
-    n_labels : int
-        K.
-    folds : list of int
-        Fold numbers, one a row; empty where the one row is that of all instances.
-    n : list of int
-        Instances of each row.
-    rows : list of list of int or float
-        Hard: the numbers of instances with 0, 1 .. wrong labels. Soft: the mean over instances of
+    n_labels: K.
+    folds: Fold numbers, one a row; empty where the one row is that of all instances.
+    n: Instances of each row.
+    rows: Hard: the numbers of instances with 0, 1 .. wrong labels. Soft: the mean over instances of
         the largest error, the second largest .. Zeros at the end of a row are left out.
-    pooled : bool
-        Whether there are folds that did not fit.
-    omitted : bool
-        Whether the rows did not fit at all: `ARTIFACT_PROFILE` holds the one of all instances.
+    pooled: Whether there are folds that did not fit.
+    omitted: Whether the rows did not fit at all: `ARTIFACT_PROFILE` holds the one of all instances.
     """
 
     n_labels: int
@@ -455,14 +419,6 @@ def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -
     """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and only a pointer if
     even that does not.
 
-    Parameters
-    ----------
-    counts : sequence of sequences of int
-        For each fold, or in all, the numbers of instances with 0, 1, …, K wrong labels; sums of
-        weights that are not whole give a pointer, as `n` does of soft profiles.
-    folds : sequence of int
-        Fold numbers; empty where there are no folds.
-
     >>> encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])
     '{"schema":1,"n_labels":2,"folds":[1,2],"counts":[[5,1],[4,0,2]]}'
     """
@@ -472,8 +428,8 @@ def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -
     counts = [list(map(int, row)) for row in counts]
     for parts, rows in _by_fold_then_pooled(counts, folds):
         sparse = [[v for pair in enumerate(row) if pair[1] for v in pair] for row in rows]
-        for form in ({"counts": [_trimmed(row) for row in rows]}, {"sparse": sparse}):
-            if (text := _fitting(head | parts | form)) is not None:
+        for form in ({"counts": [_without_zeros(row) for row in rows]}, {"sparse": sparse}):
+            if (text := _text_that_fits(head | parts | form)) is not None:
                 return text
     return _pointer(head)
 
@@ -483,16 +439,6 @@ def encode_soft_profile(
 ) -> str:
     """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds
     together, else a pointer.
-
-    Parameters
-    ----------
-    errors : sequence of sequences of float
-        For each fold, or in all, the mean over instances of the largest error, the second largest,
-        …: K of them.
-    n : sequence of int
-        Instances of each fold.
-    folds : sequence of int
-        Fold numbers; empty where there are no folds.
 
     >>> encode_soft_profile([[0.75, 0.25]], [20])
     '{"schema":1,"n_labels":2,"n":[20],"errors":[[0.75,0.25]]}'
@@ -510,8 +456,8 @@ def encode_soft_profile(
                 for row in exact
             ]
             if (
-                text := _fitting(
-                    head | parts | {"n": sizes, "errors": [_trimmed(row) for row in rounded]}
+                text := _text_that_fits(
+                    head | parts | {"n": sizes, "errors": [_without_zeros(row) for row in rounded]}
                 )
             ) is not None:
                 return text
@@ -521,18 +467,13 @@ def encode_soft_profile(
 def decode_profile(text: str) -> ProfileTag:
     """What `encode_profile` wrote.
 
-    Raises
-    ------
-    ValueError
-        Not what `encode_profile` writes.
-
     >>> decode_profile(encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])).rows
     [[5, 1], [4, 0, 2]]
     """
     content, n_labels, folds = _profile_head(text)
     if "omitted" in content:
         return ProfileTag(n_labels, [], [], [], omitted=True)
-    with _form("profile"):
+    with _expected_form("profile"):
         if "counts" in content:
             rows = [whole_numbers(row, 0) for row in content["counts"]]
         else:
@@ -540,7 +481,7 @@ def decode_profile(text: str) -> ProfileTag:
             _refuse_more([max(row[::2], default=-1) + 1 for row in sparse], n_labels + 1)
             rows = [_dense(row) for row in sparse]
         _refuse_more(list(map(len, rows)), n_labels + 1)
-        return _checked(
+        return _complete_rows(
             ProfileTag(
                 n_labels, folds, [sum(row) for row in rows], rows, content.get("pooled") is True
             )
@@ -550,20 +491,15 @@ def decode_profile(text: str) -> ProfileTag:
 def decode_soft_profile(text: str) -> ProfileTag:
     """What `encode_soft_profile` wrote.
 
-    Raises
-    ------
-    ValueError
-        Not what `encode_soft_profile` writes.
-
     >>> decode_soft_profile(encode_soft_profile([[0.75, 0.25]], [20])).rows
     [[0.75, 0.25]]
     """
     content, n_labels, folds = _profile_head(text)
     if "omitted" in content:
         return ProfileTag(n_labels, [], [], [], omitted=True)
-    with _form("profile"):
+    with _expected_form("profile"):
         rows, n = (
-            [[_number(v) for v in row] for row in content["errors"]],
+            [[_plain_number(v) for v in row] for row in content["errors"]],
             whole_numbers(content["n"], 1),
         )
         _refuse_more(list(map(len, rows)), n_labels)
@@ -571,7 +507,7 @@ def decode_soft_profile(text: str) -> ProfileTag:
         possible = all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)
         if not (falling and possible):
             raise ValueError("its errors are none")
-        return _checked(ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True))
+        return _complete_rows(ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True))
 
 
 def _by_fold_then_pooled(
@@ -583,7 +519,7 @@ def _by_fold_then_pooled(
         yield {"pooled": True}, [[sum(column) for column in zip(*rows, strict=True)]]
 
 
-def _fitting(content: Mapping[str, object]) -> str | None:
+def _text_that_fits(content: Mapping[str, object]) -> str | None:
     text = json.dumps(content, separators=(",", ":"))
     return text if len(text) <= MAX_TAG else None
 
@@ -592,7 +528,7 @@ def _pointer(head: Mapping[str, object]) -> str:
     return json.dumps({**head, "omitted": ARTIFACT_PROFILE}, separators=(",", ":"))
 
 
-def _trimmed(row: Sequence[float]) -> Sequence[float]:
+def _without_zeros(row: Sequence[float]) -> Sequence[float]:
     return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
 
 
@@ -614,7 +550,7 @@ def _refuse_more(lengths: Sequence[int], most: int) -> None:
 
 
 @contextmanager
-def _form(what: str) -> Iterator[None]:
+def _expected_form(what: str) -> Iterator[None]:
     try:
         yield
     except (
@@ -628,7 +564,7 @@ def _form(what: str) -> Iterator[None]:
         raise ValueError(f"the {what} is not in the form this package writes ({error}).") from error
 
 
-def _number(value: object) -> float:
+def _plain_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{quoted(value)} is no number")
     return float(value)
@@ -642,7 +578,7 @@ def _content(text: str) -> Mapping[str, Any]:
 
 
 def _profile_head(text: str) -> tuple[Mapping[str, Any], int, list[int]]:
-    with _form("profile"):
+    with _expected_form("profile"):
         content = _content(text)
         n_labels = content["n_labels"]
         if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
@@ -650,7 +586,7 @@ def _profile_head(text: str) -> tuple[Mapping[str, Any], int, list[int]]:
         return content, n_labels, whole_numbers(content.get("folds", []))
 
 
-def _checked(tag: ProfileTag) -> ProfileTag:
+def _complete_rows(tag: ProfileTag) -> ProfileTag:
     expected = len(tag.folds) or 1
     if (
         not len(tag.rows) == len(tag.n) == expected
@@ -661,7 +597,7 @@ def _checked(tag: ProfileTag) -> ProfileTag:
     return tag
 
 
-def _rounded(value: float, digits: int | None) -> float | None:
+def _to_digits(value: float, digits: int | None) -> float | None:
     if math.isnan(value):
         return None
     return float(value) if digits is None else float(f"{value:.{digits}g}")
@@ -706,7 +642,7 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
     {'mleval.updated': '9'}
     """
     tags = tags or {}
-    before = _inside(tags)
+    before = _packed_tags(tags)
     # The one that stands apart may have to say what both said.
     changes = {
         key: tags[key] for key in (TAG_WITHDRAWN,) if key in tags and key not in before
@@ -719,7 +655,7 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
     inside = {
         key: value for key, value in (before | dict(changes)).items() if value and key not in apart
     }
-    while len(text := _text(inside)) > MAX_TAG:
+    while len(text := _tag_text(inside)) > MAX_TAG:
         longest = max(inside, key=lambda key: len(inside[key]))
         apart[longest] = inside.pop(longest)
     return apart | ({TAG_RUN: text} if inside or TAG_RUN in tags else {})
@@ -734,23 +670,18 @@ def unpacked(tags: Mapping[str, str]) -> dict[str, str]:
     >>> unpacked({"mleval.run": '{"schema":1,"updated":"9","digest":"ab"}', "mleval.updated": "8"})
     {'mleval.run': '{"schema":1,"digest":"ab"}', 'mleval.updated': '8', 'mleval.digest': 'ab'}
     """
-    if not (packed_tags := _inside(tags)):
+    if not (packed_tags := _packed_tags(tags)):
         return dict(tags)
     inside = {key: value for key, value in packed_tags.items() if tags.get(key, value) == value}
     both = {TAG_WITHDRAWN} & packed_tags.keys() - inside.keys()
     either = {key: json.dumps(sorted(withdrawn(packed_tags) | withdrawn(tags))) for key in both}
     if len(inside) < len(packed_tags):
-        tags = {**tags, TAG_RUN: _text(inside)}
+        tags = {**tags, TAG_RUN: _tag_text(inside)}
     return {**tags, **inside, **either}
 
 
 def decode(text: str) -> dict[str, str]:
     """The tags that the text of `schema.TAG_RUN` holds.
-
-    Raises
-    ------
-    ValueError
-        Not what `packed` writes.
 
     >>> decode('{"schema":1,"updated":"9"}')
     {'mleval.updated': '9'}
@@ -778,13 +709,175 @@ def having(tag: str, value: str = "") -> tuple[str, str]:
     return f"tags.`{tag}` LIKE '{value}%'", f"tags.`{TAG_RUN}` LIKE '%{inside}%'"
 
 
-def _inside(tags: Mapping[str, str]) -> dict[str, str]:
+def _packed_tags(tags: Mapping[str, str]) -> dict[str, str]:
     try:
         return decode(tags[TAG_RUN]) if TAG_RUN in tags else {}
     except (ValueError, RecursionError):
         return {}
 
 
-def _text(inside: Mapping[str, str]) -> str:
+def _tag_text(inside: Mapping[str, str]) -> str:
     content = {key.removeprefix(TAG_PREFIX): value for key, value in inside.items()}
     return json.dumps({"schema": SCHEMA_VERSION, **content}, separators=(",", ":"))
+
+
+# --------------------------------------------------------------------------------------------------
+# Bounds on what is read: anybody may write anything into a run.
+
+#: Brackets within each other; what this package writes has four at most.
+MAX_DEPTH = 20
+#: Digits of a whole number: more are no 64-bit integer.
+MAX_DIGITS = 18
+#: Cells of a table that is read at once, bytes of a CSV file, and bytes of all names of a column.
+MAX_CELLS, MAX_CSV, MAX_NAMES = 20_000_000, 64_000_000, 200_000_000
+#: Larger numbers are no results: their squares and sums are beyond what a float can hold.
+LARGEST = 1e150
+_TEXT, _NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL), re.compile(r"[^][{}]+")
+_STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
+#: Only such text can hold numbers that are too large; all other is spared the slower way.
+_LARGE = re.compile(rf"\d[eE]|\d{{{MAX_DIGITS + 1}}}")
+
+
+def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
+    """The content of JSON text: finite numbers, integers of 64 bits, few brackets within each
+    other.
+
+    >>> bounded_json('{"folds": [1, 2]}')
+    {'folds': [1, 2]}
+    >>> bounded_json("[1, Infinity]")
+    Traceback (most recent call last):
+    ValueError: Infinity is no finite number
+    """
+    if len(text) > longest:
+        raise ValueError(f"it has {len(text):,} characters, more than {longest:,}")
+    bare = _TEXT.sub('""', text)
+    depth = max(accumulate(_STEP[char] for char in _NO_BRACKETS.sub("", bare)), default=0)
+    if depth > MAX_DEPTH:
+        raise ValueError(f"{depth:,} brackets are open within each other, more than {MAX_DEPTH}")
+    numbers: dict[str, Any] = {}
+    if _LARGE.search(bare):
+        numbers = {"parse_int": _whole_number, "parse_float": _finite}
+    return json.loads(text, parse_constant=_finite, **numbers)
+
+
+def computable(value: float) -> bool:
+    """Whether sums and squares of such values are numbers.
+
+    >>> computable(-0.5), computable(1e308), computable(float("nan"))
+    (True, False, False)
+    """
+    return abs(value) <= LARGEST
+
+
+def whole_numbers(values: Any, least: int = -(2**63)) -> list[int]:
+    """The values as they are, if they are a list of whole numbers of at least `least`."""
+    if not isinstance(values, list) or any(type(v) is not int or v < least for v in values):
+        raise ValueError(
+            f"{quoted(values)} are no whole numbers"
+            + (f" from {least}" if least > -(2**63) else "")
+        )
+    return values
+
+
+def read_table(
+    path: str | Path, columns: Collection[str], names: Collection[str] = ()
+) -> pd.DataFrame:
+    """Columns of numbers, and of names as text, of a parquet or CSV file; numbers may be missing,
+    but not infinite.
+    """
+    wanted = [*names, *columns]
+    if Path(path).suffix == ".csv":
+        if (size := Path(path).stat().st_size) > MAX_CSV:
+            raise ValueError(f"it has {size:,} bytes, more than {MAX_CSV:,}")
+        table = decoded(lambda: pd.read_csv(path, usecols=lambda name: name in wanted))
+        if lacking := [name for name in wanted if name not in table]:
+            raise ValueError(f"it has no column {some(lacking)}")
+        table = table[wanted]
+    else:
+        file = open_parquet(path, wanted, names)
+        table = decoded(lambda: plain_names(file.read(wanted), names).to_pandas())
+    for name in columns:
+        table[name] = _checked_numbers(table[name], name)
+    return table.astype(dict.fromkeys(names, str))
+
+
+def open_parquet(
+    path: str | Path, columns: Sequence[str], names: Collection[str] = ()
+) -> pq.ParquetFile:
+    """A parquet file whose columns can be read: its head says how much they hold, and no row is
+    read for it.
+
+    Names are read as a dictionary: a name that is repeated a million times takes its room once.
+    """
+    file = decoded(lambda: pq.ParquetFile(path, read_dictionary=list(names)))
+    schema, rows = file.schema_arrow, file.metadata.num_rows
+    if lacking := [name for name in columns if len(schema.get_all_field_indices(name)) != 1]:
+        raise ValueError(f"it has no column {some(lacking)}, or more than one")
+    if rows * len(columns) > MAX_CELLS:
+        raise ValueError(f"it has {rows:,} rows, more than {MAX_CELLS // len(columns):,}")
+    for name in columns:
+        kind = schema.field(name).type
+        number = (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        )
+        if not (
+            number
+            or (
+                name in names
+                and pa.types.is_dictionary(kind)
+                and pa.types.is_string(kind.value_type)
+            )
+        ):
+            raise ValueError(f"its column {name} is of type {str(kind)[:40]}")
+    return file
+
+
+def plain_names(table: pa.Table, names: Collection[str]) -> pa.Table:
+    """The table with names as plain text, if there is room for them."""
+    for name in names:
+        place, column = table.schema.get_field_index(name), table[name]
+        if not pa.types.is_dictionary(column.type):
+            continue
+        chunks = column.chunks
+        size = sum(
+            pc.sum(pc.take(pc.binary_length(c.dictionary), c.indices)).as_py() or 0 for c in chunks
+        )
+        if size > MAX_NAMES:
+            raise ValueError(
+                f"the names in its column {name} take {size:,} bytes, more than {MAX_NAMES:,}"
+            )
+        table = table.set_column(place, name, column.cast(column.type.value_type))
+    return table
+
+
+def decoded(read: Any) -> Any:
+    """What is read from a file; a ValueError where it is damaged."""
+    try:
+        return read()
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError) as error:
+        raise ValueError(f"it is damaged: {' '.join(str(error).split())[:200]}") from error
+
+
+def _checked_numbers(column: pd.Series, name: str) -> pd.Series:
+    if not pd.api.types.is_numeric_dtype(column):
+        raise ValueError(f"its column {name} holds something else than numbers")
+    if (np.abs(column.to_numpy(float)) > LARGEST).any():
+        raise ValueError(f"its column {name} holds a number that is infinite or too large")
+    return column
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(
+            f"a whole number has {len(digits.lstrip('-')):,} digits, more than {MAX_DIGITS}"
+        )
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is no finite number")
+    if not computable(value):
+        raise ValueError(f"{text[:40]} is too large")
+    return value

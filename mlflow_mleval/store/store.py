@@ -1,5 +1,5 @@
 """The way to the tracking store: connect quickly or say why not, find experiments, search runs page
-by page.
+by page, and say how a filter is spelled.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ from mlflow_mleval import secrets
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.secrets import masked, raise_alone
 from mlflow_mleval.selection import Selection
-from mlflow_mleval.sentences import Message, did_you_mean, some
+from mlflow_mleval.sentences import Argument, Message, did_you_mean, some
 from mlflow_mleval.store import budget, schema
-from mlflow_mleval.store.filters import EXPERIMENTS, advice
 
 # --------------------------------------------------------------------------------------------------
 # Several processes that write to one store at the same time: wait for each other, and try again
@@ -88,11 +87,6 @@ def patiently(act: Callable[[], T]) -> T:
 def alone(what: str, seconds: float = 60) -> Iterator[None]:
     """One process of this user and machine at a time for what is named; the lock of one that dies
     is free at once.
-
-    Raises
-    ------
-    StoreError
-        Another process has kept it for longer than so many seconds.
     """
     digest = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
     path = _lock_folder() / f"{digest[:24]}.lock"
@@ -110,13 +104,7 @@ def alone(what: str, seconds: float = 60) -> Iterator[None]:
 
 
 def private(path: Path) -> None:
-    """Make the folder, or make sure that it is ours alone: others may write beside it.
-
-    Raises
-    ------
-    PermissionError
-        It is somebody else's, others may enter it, or it is no folder.
-    """
+    """Make the folder, or make sure that it is ours alone: others may write beside it."""
     with suppress(FileExistsError):
         path.mkdir(0o700)
     status = path.lstat()
@@ -181,23 +169,18 @@ _QUICK = {
 
 
 def connect(*, create: bool = False) -> MlflowClient:
-    """A client for the store that MLflow is set to.
-
-    Parameters
-    ----------
-    create : bool
-        Whether a database file that does not exist yet is made; reading never makes one.
-
-    Raises
-    ------
-    StoreError
-        There is no such store, or it cannot be reached.
-    """
+    """A client for the store that MLflow is set to."""
     uri = mlflow.get_tracking_uri()
     with store_errors("open"), _quiet():
         _refuse_split(uri)
         if is_elsewhere(uri):
-            return budget.within("connect", lambda: _elsewhere(uri, create))
+
+            def probed() -> MlflowClient:
+                if _is_database(uri):
+                    _probe_database(uri, create)
+                return _Client(uri)
+
+            return budget.within("connect", probed)
         if _is_database(uri):
             _probe_database(uri, create)
         if (file := _sqlite_file(uri)) is None:
@@ -226,12 +209,6 @@ class _Client(MlflowClient):
         if not is_elsewhere(self.tracking_uri):
             return method
         return lambda *args, **parts: budget.within(name, partial(method, *args, **parts))
-
-
-def _elsewhere(uri: str, create: bool) -> MlflowClient:
-    if _is_database(uri):
-        _probe_database(uri, create)
-    return _Client(uri)
 
 
 def is_elsewhere(uri: str) -> bool:
@@ -284,11 +261,6 @@ def find_experiments(
 ) -> list[Experiment]:
     """The experiments asked for; without ids and names, those that MLFLOW_EXPERIMENT_ID or
     MLFLOW_EXPERIMENT_NAME name.
-
-    Raises
-    ------
-    NoRunsError
-        One does not exist or is deleted, or none was named; the text lists those that exist.
     """
     ids, names = asked(ids, names)
     if not ids and not names:
@@ -337,36 +309,23 @@ def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[
 
 
 def ensure_experiment(client: MlflowClient, name: str) -> str:
-    """Id of the experiment of that name, made if there is none.
-
-    Raises
-    ------
-    StoreError
-        It is deleted, or the store cannot be reached.
-    """
+    """Id of the experiment of that name, made if there is none."""
     with quick(), store_errors("read"):
         experiment = client.get_experiment_by_name(name)
     if experiment is None:
         with store_errors("write to"):
-            return patiently(lambda: _or_existing(client, name))
+            try:
+                return patiently(lambda: client.create_experiment(name))
+            except MlflowException as error:  # unless another process has been quicker
+                found = client.get_experiment_by_name(name)
+                if error.error_code != "RESOURCE_ALREADY_EXISTS" or found is None:
+                    raise
+                return found.experiment_id
     if experiment.lifecycle_stage != "active":
         raise StoreError(
             f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name."
         )
     return experiment.experiment_id
-
-
-def _or_existing(client: MlflowClient, name: str) -> str:
-    """Make the experiment, unless another process has been quicker."""
-    try:
-        return client.create_experiment(name)
-    except MlflowException as error:
-        if (
-            error.error_code != "RESOURCE_ALREADY_EXISTS"
-            or (found := client.get_experiment_by_name(name)) is None
-        ):
-            raise
-        return found.experiment_id
 
 
 def all_experiments(client: MlflowClient) -> list[Experiment]:
@@ -459,7 +418,7 @@ def _all_there(
     place = SearchUtils.create_page_token(n - 1)
     with store_errors("search", filter_string):
         try:
-            page = _page(client, experiment_ids, filter_string, 1, place)
+            page = _page_of_runs(client, experiment_ids, filter_string, 1, place)
         except MlflowException as error:
             if error.error_code == "INVALID_PARAMETER_VALUE":  # a store with tokens of another kind
                 return True
@@ -509,7 +468,7 @@ def _place(run: Run) -> str:
     return "" if imported else str(run.info.artifact_uri)
 
 
-def _taken(run: Run) -> Run:
+def _noted_run(run: Run) -> Run:
     """A run of a page, opened. Something of it is noted; of runs of ours, what MLflow keeps
     of each metric beside its value is dropped, for it is most of the memory. Runs share the text
     of their keys.
@@ -564,12 +523,12 @@ def pages(
         later = "" if since is None else f"attributes.start_time >= {since}"
         text = _both(filter_string, later) if later else filter_string
         with store_errors("search", filter_string):
-            page = _page(client, experiment_ids, text, size)
+            page = _page_of_runs(client, experiment_ids, text, size)
         new = [run for run in page if run.info.run_id not in seen]
         seen.update(run.info.run_id for run in new)
         is_last = not page.token
         if new or is_last:
-            yield [_taken(run) for run in new]
+            yield [_noted_run(run) for run in new]
         if is_last:
             return
         full = bool(page) and page[-1].info.start_time == since
@@ -580,15 +539,19 @@ def pages(
         since = page[-1].info.start_time
 
 
-def _page(
+def _page_of_runs(
     client: MlflowClient,
     experiment_ids: Sequence[str],
     filter_string: str,
     size: int,
     token: str | None = None,
 ) -> Any:
-    """A page of runs in their order, which MLflow makes complete with the run id."""
-    with _uncollected():
+    """A page of runs in their order, which MLflow makes complete with the run id; without Python's
+    search for cycles, which takes longer than the page, for it goes through all that was imported.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
         return client.search_runs(
             list(experiment_ids),
             filter_string,
@@ -596,17 +559,6 @@ def _page(
             order_by=["attributes.start_time ASC"],
             page_token=token,
         )
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without Python's search for cycles, which takes longer than the page: it makes objects by the
-    ten thousand, and each search goes through all that was imported.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
     finally:
         if enabled:
             gc.enable()
@@ -615,14 +567,7 @@ def _uncollected() -> Iterator[None]:
 def paged(
     page: Callable[[str | None], Any], identity: Callable[[Any], str], what: str
 ) -> Iterator[Any]:
-    """The pages of a search, each asked for with the token of the one before.
-
-    Raises
-    ------
-    StoreError
-        A page that is not the last brings nothing new, or its token comes again: there would be no
-        end.
-    """
+    """The pages of a search, each asked for with the token of the one before."""
     seen: set[str] = set()
     tokens: set[str] = set()
     token = None
@@ -673,13 +618,6 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
     """The run with this id; or the one that made ``models:/NAME/VERSION``,
     ``models:/NAME@ALIAS`` or ``models:/ID``.
 
-    Raises
-    ------
-    NoRunsError
-        There is no such model, version or alias, or no run is known to have made it.
-    StoreError
-        The store cannot be reached.
-
     >>> run_of(MlflowClient(), "models:/tagger@champion")  # doctest: +SKIP
     ModelRun(run_id='1f0c…', model_id='m-8a77…')
     """
@@ -726,7 +664,7 @@ def pinned(client: MlflowClient, name: str) -> str:
     if not alias and version != "latest":
         return name
     with _known_model(client, model):
-        return f"{_MODELS}{model}/{_number(client, model, version, alias)[0]}"
+        return f"{_MODELS}{model}/{_version_number(client, model, version, alias)[0]}"
 
 
 def version_of(client: MlflowClient, name: str) -> tuple[str, str] | None:
@@ -761,7 +699,7 @@ def _model_parts(name: str) -> tuple[str, str, str]:
     return model, version, alias
 
 
-def _number(
+def _version_number(
     client: MlflowClient, model: str, version: str, alias: str
 ) -> tuple[str, dict[str, ModelVersion]]:
     """The number of a version that is named by itself, as "latest", or by alias; and all there
@@ -786,7 +724,7 @@ def _number(
 
 def _of_version(client: MlflowClient, name: str, model: str, version: str, alias: str) -> ModelRun:
     """The run of a version that is named by number, as "latest", or by alias."""
-    number, versions = _number(client, model, version, alias)
+    number, versions = _version_number(client, model, version, alias)
     chosen = versions[number]
     model_id = id_of_version(chosen)
     if chosen.run_id:
@@ -872,20 +810,14 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
             text = f"MLflow does not accept the filter {filter_string!r}: {reason}. "
             message = Message(text, advice(filter_string))
         else:
-            text = f"cannot {doing} the store {store_name()}: {text} {_advice(error)}"
+            text = f"cannot {doing} the store {store_name()}: {text} {_what_to_do(error)}"
             message = Message(text.rstrip())
         parts = (redacted(part) if isinstance(part, str) else part for part in message.parts)
         raise_alone(StoreError(Message(*parts)))
 
 
 def of_one_run(read: Callable[[], T]) -> T | str:
-    """What reading one run yields, or why it cannot be read: anybody may write anything into a run.
-
-    Raises
-    ------
-    StoreError
-        It is the store that fails, not what the run holds.
-    """
+    """What reading one run yields, or why it cannot be read: anybody may write into it."""
     try:
         return read()
     except StoreError:
@@ -1022,7 +954,7 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _advice(error: Exception) -> str:
+def _what_to_do(error: Exception) -> str:
     if isinstance(error, ImportError):
         import sqlalchemy
 
@@ -1061,3 +993,33 @@ def model_of(run: Run) -> str | None:
     taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
     ids = made or taken
     return next(iter(ids)) if len(ids) == 1 else None
+
+
+# --------------------------------------------------------------------------------------------------
+# Filters that MLflow does not accept.
+
+EXAMPLES = (
+    "params.lr = '0.1'",
+    "tags.mlflow.user = 'alice'",
+    "metrics.f1 > 0.5",
+    "attributes.status = 'FINISHED'",
+    "attributes.start_time > 1700000000000 (milliseconds)",
+)
+
+
+#: What chooses experiments.
+EXPERIMENTS = Message(Argument("experiment_names", ("NAME",)))
+
+
+def advice(filter_string: str) -> str:
+    """What to write in place of a filter that MLflow does not accept."""
+    if re.search(r"\s(or|\|\|)\s", filter_string, re.IGNORECASE):
+        return (
+            "A filter knows `and` only, no `or`. Select more runs, and choose among them by "
+            "method and dataset."
+        )
+    if re.search(
+        r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b", filter_string.strip(), re.IGNORECASE
+    ):
+        return Message("Experiments are chosen by ", EXPERIMENTS, ".")
+    return f"Examples: {'; '.join(EXAMPLES)}. Join conditions with `and`."

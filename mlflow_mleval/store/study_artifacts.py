@@ -32,12 +32,11 @@ from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.artifacts import download
-from mlflow_mleval.store.bounds import decoded, read_table
+from mlflow_mleval.store.artifacts import artifact, at_once, by_fold, download
 from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.runs_table import read_store
-from mlflow_mleval.store.searches import artifact, at_once, by_fold
+from mlflow_mleval.store.schema import decoded, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out
 from mlflow_mleval.validation import Array, one_of, refuse_keywords
 
@@ -79,27 +78,6 @@ def instances_of(
 ) -> Iterator[Units]:
     """The values by instance of the methods on one dataset; the files are there until the context
     ends.
-
-    Parameters
-    ----------
-    study : Study
-        As `load_study` returns it.
-    dataset : str
-    wanted : list of str, optional
-        Measures or sets. Default: the measures of the study that every run has by instance.
-    cluster : str, optional
-        The column of the tables that says which instances belong together.
-
-    Raises
-    ------
-    MissingResultsError
-        Fewer than two runs carry values by instance.
-    IncomparableRunsError
-        The truth differs between runs, or an instance is in several clusters.
-    MeasureError
-        A run lacks a measure that was asked for, or no measure of the study is known by instance.
-    StoreError
-        The store cannot be reached.
     """
     runs = study.runs[study.runs["dataset"] == dataset]
     digests = dict.fromkeys(runs["run_id"], "")
@@ -121,13 +99,17 @@ def instances_of(
                 f"{len(tables)} of {len(runs)} runs on {dataset} carry values by instance; a test "
                 "needs two. " + " ".join(broken or ["Log the evaluations with log_instances=True."])
             )
-        _check_same_truth(tables, dataset)
-        measures = _measures_of(tables, study, dataset, wanted)
+        if len({table.truth for table in tables.values()} - {None}) > 1:
+            raise IncomparableRunsError(
+                f"the instances of {dataset} have other true labels, or another order, in other "
+                "runs."
+            )
+        measures = _shared_measures(tables, study, dataset, wanted)
         notes = [*broken, *_instance_notes(tables, runs, by_method, digests, dataset)]
         clusters = None if cluster is None else _names_by_instance(tables, cluster)
         folds = None
         with suppress(MeasureError):  # a table cannot be read
-            folds = _folds(tables)
+            folds = _fold_of_instances(tables)
         readers: dict[Hashable, Callable[[str], pd.Series]] = {
             m: _reader(dataset, m, paths) for m, paths in by_method.items()
         }
@@ -170,7 +152,7 @@ def _tables(
     def fetch(run_id: str) -> tuple[Path, pa.Schema] | None:
         place = inside(folder, run_id)
         place.mkdir()
-        return _fetched(client, run_id, place, wanted)
+        return _fetched_table(client, run_id, place, wanted)
 
     for run, fetched in zip(runs.itertuples(), at_once(fetch, runs["run_id"]), strict=True):
         if isinstance(fetched, str):
@@ -186,14 +168,7 @@ def _tables(
     return tables, broken
 
 
-def _check_same_truth(tables: _InstanceTables, dataset: str) -> None:
-    if len({table.truth for table in tables.values()} - {None}) > 1:
-        raise IncomparableRunsError(
-            f"the instances of {dataset} have other true labels, or another order, in other runs."
-        )
-
-
-def _measures_of(
+def _shared_measures(
     tables: _InstanceTables, study: Study, dataset: str, wanted: list[str] | None
 ) -> list[str]:
     """The measures that are asked for, or those of the study that all tables have."""
@@ -244,7 +219,7 @@ def _instance_notes(
 def _names_by_instance(tables: _InstanceTables, column: str) -> pd.Series:
     """What a column says of each instance, as the tables that have it agree."""
     parts = [
-        (table.method, _names(table.path, column, run_id))
+        (table.method, _names_column(table.path, column, run_id))
         for run_id, table in tables.items()
         if column in table.columns
     ]
@@ -254,24 +229,18 @@ def _names_by_instance(tables: _InstanceTables, column: str) -> pd.Series:
     return one_table(parts, column).sort_index()
 
 
-def _fetched(
+def _fetched_table(
     client: MlflowClient, run_id: str, folder: Path, wanted: Iterable[str]
 ) -> tuple[Path, pa.Schema] | None:
     """The table of a run as a file in the folder, and what it holds; None where the run has
     none.
     """
     path = download(client, run_id, schema.ARTIFACT_INSTANCES, str(folder))
-    return None if path is None else (path, _head(path, wanted))
+    return None if path is None else (path, _checked_head(path, wanted))
 
 
-def _head(path: Path, wanted: Iterable[str]) -> pa.Schema:
-    """What the table holds, once its columns that are wanted have been read through.
-
-    Raises
-    ------
-    ValueError
-        The table is damaged or too large, or holds something else than names and numbers.
-    """
+def _checked_head(path: Path, wanted: Iterable[str]) -> pa.Schema:
+    """What the table holds, once its columns that are wanted have been read through."""
     head = decoded(lambda: pq.read_schema(path))
     if schema.INSTANCE not in head.names:
         raise ValueError(f"it has no column {schema.INSTANCE}")
@@ -283,16 +252,16 @@ def _head(path: Path, wanted: Iterable[str]) -> pa.Schema:
 def _series(path: Path, column: str) -> pd.Series:
     """A column by instance, of numbers or of names, in the order of the instances' names."""
     head = pq.read_schema(path)
-    names = [name for name in (schema.INSTANCE, column) if not _is_number(head.field(name).type)]
+    names = [name for name in (schema.INSTANCE, column) if not _is_numeric(head.field(name).type)]
     columns = [name for name in (schema.INSTANCE, column) if name not in names]
     return read_table(path, columns, names).set_index(schema.INSTANCE)[column].sort_index()
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def _is_numeric(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
-def _names(path: Path, column: str, run: str) -> pd.Series:
+def _names_column(path: Path, column: str, run: str) -> pd.Series:
     """A column of names or numbers, instances as the index."""
     try:
         return _series(path, column)
@@ -302,11 +271,11 @@ def _names(path: Path, column: str, run: str) -> pd.Series:
         ) from error
 
 
-def _folds(tables: _InstanceTables) -> pd.Series | None:
+def _fold_of_instances(tables: _InstanceTables) -> pd.Series | None:
     """Which fold tested each instance, where there are several and all tables say the same."""
     if any(_FOLD not in table.columns for table in tables.values()):
         return None
-    first, *others = (_names(table.path, _FOLD, run_id) for run_id, table in tables.items())
+    first, *others = (_names_column(table.path, _FOLD, run_id) for run_id, table in tables.items())
     return first if first.nunique() > 1 and all(own.equals(first) for own in others) else None
 
 
@@ -416,7 +385,7 @@ def label_counts(study: Study, dataset: str, method: str) -> pd.DataFrame | None
     of_method = (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
     client, tables = store.connect(), []
     for run_id in study.runs.loc[of_method, "run_id"]:
-        table = artifact(client, run_id, schema.ARTIFACT_COUNTS, _cells)
+        table = artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
         if isinstance(table, str):
             raise MissingResultsError(f"{schema.ARTIFACT_COUNTS} of run {run_id}: {table}.")
         if table is not None:
@@ -424,7 +393,7 @@ def label_counts(study: Study, dataset: str, method: str) -> pd.DataFrame | None
     return pd.concat(tables).groupby(level=[0, 1]).sum() if tables else None
 
 
-def _cells(path: Path) -> pd.DataFrame:
+def _label_cells(path: Path) -> pd.DataFrame:
     """A run's table of counts by label and fold."""
     table = read_table(path, ["fold", *CELLS], ["label"])
     return table.assign(fold=by_fold(table)).set_index(["label", "fold"])[[*CELLS]]
@@ -585,9 +554,9 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
 def _profile_notes(
     study: Study, errors: Iterable[Pair], tags: Mapping[Pair, schema.ProfileTag]
 ) -> Iterator[str]:
-    if several := [_name(pair) for pair in errors if study.n_repeats.get(pair, 1) > 1]:
+    if several := [_pair_name(pair) for pair in errors if study.n_repeats.get(pair, 1) > 1]:
         yield f"Loss profiles are of the latest repeat only: {some(several, 3)}."
-    if pooled := [_name(pair) for pair, tag in tags.items() if tag.omitted or tag.pooled]:
+    if pooled := [_pair_name(pair) for pair, tag in tags.items() if tag.omitted or tag.pooled]:
         yield (
             f"{len(pooled)} profiles are of all folds together, for instances have weights or a "
             f"tag has no room for more ({some(pooled, 3)})."
@@ -601,18 +570,18 @@ def _profile_tags(study: Study, kind: str, absent: dict[str, str]) -> dict[Pair,
         profiles = study.profiles.get(pair, {})
         if kind not in [*profiles]:
             other = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only"
-            absent[_name(pair)] = other if profiles else "its run carries no profile"
+            absent[_pair_name(pair)] = other if profiles else "its run carries no profile"
             continue
         tag = store.of_one_run(partial(profiles.__getitem__, kind))
         if isinstance(tag, str):
             runs = study.runs[(study.runs[["dataset", "method"]] == pair).all(axis=1)]
-            absent[_name(pair)] = f"{tag} (run {runs['run_id'].iloc[-1]})"
+            absent[_pair_name(pair)] = f"{tag} (run {runs['run_id'].iloc[-1]})"
         else:
             tags[pair] = tag
     return tags
 
 
-def _name(pair: Pair) -> str:
+def _pair_name(pair: Pair) -> str:
     return f"{pair[1]} on {pair[0]}"
 
 
@@ -635,7 +604,7 @@ def _from_artifacts(
             errors[pair] = row.to_numpy()
         else:
             why = f"{row}; " if row else ""
-            absent[_name(pair)] = f"its run has no {path} that holds it ({why}run {run_id})"
+            absent[_pair_name(pair)] = f"its run has no {path} that holds it ({why}run {run_id})"
     return errors
 
 

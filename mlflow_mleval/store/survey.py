@@ -34,12 +34,11 @@ from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.sentences import Argument, Message, count, joined, some
 from mlflow_mleval.store import query, schema, store
-from mlflow_mleval.store.identity import MADE_UP, pattern_of
-from mlflow_mleval.store.read_answers import hold_answers
+from mlflow_mleval.store.identity import DATASET, MADE_UP, Rule, estimators, is_seed, pattern_of
 from mlflow_mleval.store.reader import measured
-from mlflow_mleval.store.rules import DATASET, Rule, estimators, is_seed
+from mlflow_mleval.store.repeats import BEST_TRIAL, FoldRule, Searches
+from mlflow_mleval.store.run_answers import hold_answers
 from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
-from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, Searches
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 
 #: What people call the param or tag that names a method, the plainest first.
@@ -86,13 +85,6 @@ def take_stock(
 ) -> tuple[Study | None, Survey]:
     """The Study that a selection yields, None where it yields none yet, and what the store holds;
     where no experiment is named and several hold runs, what each holds.
-
-    Raises
-    ------
-    NoRunsError
-        An experiment or a run that was named does not exist.
-    StoreError, ValueError
-        As `load_study`.
     """
     if selection.results is not None:
         table, groups, named = read_results_table(selection), [], True
@@ -108,7 +100,7 @@ def take_stock(
             ids = [e.experiment_id for e in every if schema.TAG_REGISTER not in e.tags]
             where = replace(selection, experiment_ids=ids)
         table = read_store(client, where, progress)
-        groups = [] if named else _groups(table, selection)
+        groups = [] if named else _experiment_groups(table, selection)
         source = {
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
@@ -159,11 +151,6 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
     """What a comparison takes where nobody said which runs, or how to read them: the one way that
     `take_stock` finds, and what that is as a command; `with_gaps` where nothing need be done about
     what is missing.
-
-    Raises
-    ------
-    UnclearError
-        There are several ways, or none.
     """
     _, held = take_stock(selection)
     ways = held.rankings
@@ -182,11 +169,6 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
 def taken_for_units(selection: Selection) -> tuple[Selection, str]:
     """The selection of tests within datasets; where nobody said which runs, or how to read those of
     others, the one that `mleval runs` finds, and what that is as a command.
-
-    Raises
-    ------
-    UnclearError
-        No experiment was named, and there are several ways, or none.
     """
     if selection.is_ruled or selection.results is not None:
         return selection, ""
@@ -203,43 +185,35 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
 
 
 def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
-    """What these runs hold, and what may name their methods, datasets, repeats and folds.
-
-    Parameters
-    ----------
-    table : RunsTable
-        With failed runs and children.
-    selection : Selection, optional
-        What was chosen already: declared directions count as known, rules as chosen.
-    """
+    """What these runs hold, and what may name their methods, datasets, repeats and folds."""
     selection = selection or Selection()
     found = _Found.among(table)
     used, values = found.used, found.values
     rule = selection.folds_by or _fold_pattern(values)
-    variables = _variables(used)
-    methods = _method(variables, used, selection)
+    variables = _variables_table(used)
+    methods = _method_rules(variables, used, selection)
     by_experiment = any(c.chosen and c.rule == "experiment" for c in methods)
     candidates = [
         *methods,
-        *_dataset(variables, used, selection, by_experiment),
-        *_repeats(variables, selection),
-        *_folds(rule, found.searches, used, selection),
+        *_dataset_rules(variables, used, selection, by_experiment),
+        *_repeat_rules(variables, selection),
+        *_fold_rules(rule, found.searches, used, selection),
         *_steps(used, selection),
     ]
     chosen = tuple(c.rule for c in candidates if c.role == "method" and c.chosen)[:1]
     # metrics that all trials of searches have whose parents have none
-    empty = {*found.tops.frame.loc[_finished(found.tops) & ~found.with_metrics, "run_id"]}
+    empty = {*found.tops.frame.loc[_are_finished(found.tops) & ~found.with_metrics, "run_id"]}
     at = [i for p in found.searches.searches if p in empty for i in found.searches.families[p]]
     of_trials, _, _ = measured(found.searches.children)
     shared = of_trials.iloc[at].dropna(axis=1) if at else of_trials.iloc[:, :0]
     return Survey(
-        experiments=_experiments(table),
-        metrics=_metrics(values, FoldRule(rule) if rule else None, used, selection),
+        experiments=_experiments_table(table),
+        metrics=_metrics_table(values, FoldRule(rule) if rule else None, used, selection),
         variables=variables,
         n_runs=len(used),
         trials=tuple(sorted(shared)),
         candidates=tuple(candidates),
-        notes=tuple(_notes(found, Rule("method", chosen))),
+        notes=tuple(_survey_notes(found, Rule("method", chosen))),
         foreign=bool((~used.ours).any()) and not selection.method_by,
     )
 
@@ -261,10 +235,10 @@ class _Found:
     def among(cls, table: RunsTable) -> _Found:
         table = table.where(~table.is_record)
         child = table.is_child & ~table.ours
-        tops, children = table.where(~child), table.where(child & _finished(table))
+        tops, children = table.where(~child), table.where(child & _are_finished(table))
         held = _measured(tops)
         with_metrics = held.notna().any(axis=1)
-        usable = with_metrics & _finished(tops)
+        usable = with_metrics & _are_finished(tops)
         used, values = tops.where(usable), held[usable]
         if not len(used):
             held = _measured(children)
@@ -279,16 +253,16 @@ def _measured(table: RunsTable) -> pd.DataFrame:
     return values[[m for m in values if not m.startswith("system/")]]
 
 
-def _finished(table: RunsTable) -> pd.Series:
+def _are_finished(table: RunsTable) -> pd.Series:
     own = table.tag(schema.TAG_STATUS).isin([schema.COMPLETE, schema.DNF])
     return own | (table.frame["status"] == "FINISHED")
 
 
-def _experiments(table: RunsTable) -> pd.DataFrame:
+def _experiments_table(table: RunsTable) -> pd.DataFrame:
     """One row an experiment, the last used first."""
     results = table.where(~table.is_record)
     frame = results.frame[["experiment_id", "status", "started"]].assign(
-        finished=_finished(results), children=results.is_child
+        finished=_are_finished(results), children=results.is_child
     )
     frame["running"] = frame["status"].isin(["RUNNING", "SCHEDULED"])
     reports = table.frame[table.tag(schema.TAG_KIND) == schema.KIND_REPORT]
@@ -323,7 +297,7 @@ def _experiments(table: RunsTable) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "reports", "last_start", "metrics"])
 
 
-def _metrics(
+def _metrics_table(
     values: pd.DataFrame, folds: FoldRule | None, used: RunsTable, selection: Selection
 ) -> pd.DataFrame:
     """One row a metric, those of most runs first."""
@@ -358,7 +332,7 @@ def _metrics(
     return pd.DataFrame(rows, columns=columns)
 
 
-def _variables(table: RunsTable) -> pd.DataFrame:
+def _variables_table(table: RunsTable) -> pd.DataFrame:
     """One row a param or tag that has several values, those of most runs first."""
     rows: list[dict[str, Any]] = []
     for kind in ("param", "tag"):
@@ -395,20 +369,24 @@ def _chosen_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [replace(candidate, chosen=i == 0) for i, candidate in enumerate(candidates)]
 
 
-def _as_asked(role: str, rules: Sequence[str], others: Sequence[Candidate] = ()) -> list[Candidate]:
+def _asked_rules(
+    role: str, rules: Sequence[str], others: Sequence[Candidate] = ()
+) -> list[Candidate]:
     """The rules that were asked for, and others that were not chosen."""
     asked = [Candidate(role, rule, "as asked", True) for rule in rules]
     return [*asked, *(replace(c, chosen=False) for c in others if c.rule not in rules)]
 
 
-def _method(variables: pd.DataFrame, table: RunsTable, selection: Selection) -> list[Candidate]:
+def _method_rules(
+    variables: pd.DataFrame, table: RunsTable, selection: Selection
+) -> list[Candidate]:
     if rules := selection.method_by:
-        return _as_asked("method", rules, _method(variables, table, Selection()))
+        return _asked_rules("method", rules, _method_rules(variables, table, Selection()))
     if table.ours.all():
         return []
     n = len(table)
     named = _called(variables, METHOD)
-    candidates = _candidates("method", named, "is called like one", n)
+    candidates = _role_candidates("method", named, "is called like one", n)
     classes = estimators(table)
     if (classes != "").all() and classes.nunique() > 1:
         reason = f"scikit-learn's estimator; {classes.nunique()} in all of {count(n, 'run')}"
@@ -416,16 +394,7 @@ def _method(variables: pd.DataFrame, table: RunsTable, selection: Selection) -> 
         at = sum(METHOD.index("estimator_name") > METHOD.index(_last(v.name)) for v in named)
         candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
         candidates.insert(at, mine)
-    names = table.frame["run_name"].unique()
-    made_up = any(map(MADE_UP.fullmatch, names))
-    experiments = table.frame["experiment_id"].nunique()
-    if experiments > 1 and all(map(_NUMBER.fullmatch, names)):
-        reason = f"each of the {experiments} is a study, whose trials are numbered"
-        candidates.append(Candidate("method", "experiment", reason))
-    if not made_up and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
-        recur = "recur in" if len(names) < n else "name"
-        reason = f"{len(names)} names {recur} {count(n, 'run')}"
-        candidates.append(Candidate("method", "run_name", reason))
+    candidates += _named_by_runs(table)
     others = [v.name for v in (*named, *_called(variables, DATASET))]
     candidates += _unnamed(variables, n, others, none=not candidates)
     return _chosen_first(candidates or [Candidate("method", "run_name", _ALONE)])
@@ -444,21 +413,40 @@ def _unnamed(
         if 1 < v.values <= _MOST * n < v.runs
         and v.name not in others
         and not _REPEAT.fullmatch(v.name)
-        and not any(map(_is_number, v.examples))
+        and not any(map(_reads_as_number, v.examples))
     ]
     if wordy or not none:
-        return _candidates("method", wordy[:3], "holds words", n)
-    swept = [v for v in rows if _is_swept(v, n, others)]
-    return _candidates("method", swept, "is all that differs", n) if len(swept) == 1 else []
+        return _role_candidates("method", wordy[:3], "holds words", n)
+    swept = [
+        v
+        for v in rows
+        if v.kind == "param"
+        and v.runs == n
+        and v.values > 1
+        and not (v.name in others or is_seed(v.name) or _REPEAT.fullmatch(v.name))
+    ]
+    return _role_candidates("method", swept, "is all that differs", n) if len(swept) == 1 else []
 
 
-def _is_swept(v: Any, n: int, others: Collection[str]) -> bool:
-    """Whether all runs have this param, in several values, and it is neither data nor a seed."""
-    counts = v.name in others or is_seed(v.name) or _REPEAT.fullmatch(v.name)
-    return v.kind == "param" and v.runs == n and v.values > 1 and not counts
+def _named_by_runs(table: RunsTable) -> list[Candidate]:
+    """The experiment, where each is a study of numbered trials, and the name of the run, where
+    names recur or runs are few.
+    """
+    n, names = len(table), table.frame["run_name"].unique()
+    experiments = table.frame["experiment_id"].nunique()
+    found = []
+    if experiments > 1 and all(map(_NUMBER.fullmatch, names)):
+        reason = f"each of the {experiments} is a study, whose trials are numbered"
+        found.append(Candidate("method", "experiment", reason))
+    made_up = any(map(MADE_UP.fullmatch, names))
+    if not made_up and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
+        recur = "recur in" if len(names) < n else "name"
+        reason = f"{len(names)} names {recur} {count(n, 'run')}"
+        found.append(Candidate("method", "run_name", reason))
+    return found
 
 
-def _candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> list[Candidate]:
+def _role_candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> list[Candidate]:
     of = count(runs, "run")
     return [
         Candidate(
@@ -470,17 +458,17 @@ def _candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> lis
     ]
 
 
-def _dataset(
+def _dataset_rules(
     variables: pd.DataFrame, table: RunsTable, selection: Selection, are_methods: bool
 ) -> list[Candidate]:
     """What may name the datasets; experiments may not, where they are methods."""
     if rule := selection.dataset_by:
-        others = _dataset(variables, table, Selection(), are_methods)
-        return _as_asked("dataset", [rule], others)
+        others = _dataset_rules(variables, table, Selection(), are_methods)
+        return _asked_rules("dataset", [rule], others)
     if table.ours.all():
         return []
     named = _called(variables, DATASET)
-    candidates = _candidates("dataset", named, "is called like one", len(table))
+    candidates = _role_candidates("dataset", named, "is called like one", len(table))
     if are_methods:
         return _chosen_first(candidates)
     texts, by = Rule("dataset").named(table)
@@ -492,8 +480,8 @@ def _dataset(
     return _chosen_first([*candidates, Candidate("dataset", "experiment", reason)])
 
 
-def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
-    candidates = _as_asked("repeats", selection.repeats_by)
+def _repeat_rules(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
+    candidates = _asked_rules("repeats", selection.repeats_by)
     for v in variables.itertuples(index=False):
         if v.kind == "param" and is_seed(v.name):
             candidates.append(
@@ -525,11 +513,11 @@ def _numbers_repeats(v: Any) -> bool:
     return at is not None and (not at["split"] or all(map(str.isdecimal, v.examples)))
 
 
-def _folds(
+def _fold_rules(
     rule: str | None, found: Searches, table: RunsTable, selection: Selection
 ) -> list[Candidate]:
     if selection.folds_by:
-        return _as_asked("folds", [selection.folds_by])
+        return _asked_rules("folds", [selection.folds_by])
     candidates = [Candidate("folds", rule, "metrics are numbered like this", True)] if rule else []
     alike = [p for p, at in found.families.items() if len(at) > 1 and not found.trial_params(p)]
     if alike:
@@ -544,7 +532,7 @@ def _folds(
 def _steps(table: RunsTable, selection: Selection) -> list[Candidate]:
     """Which of the values that were logged by step count, and what else might."""
     if selection.step:
-        return _as_asked("step", [selection.step])
+        return _asked_rules("step", [selection.step])
     stepped = _by_step(table)
     if not stepped or selection.folds_by:
         return []
@@ -590,7 +578,7 @@ def _fold_pattern(keys: Collection[str]) -> str | None:
     return None
 
 
-def _is_number(text: str) -> bool:
+def _reads_as_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -598,7 +586,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _notes(found: _Found, by_method: Rule) -> Iterator[str]:
+def _survey_notes(found: _Found, by_method: Rule) -> Iterator[str]:
     """Which runs the tables do not count, and why."""
     tops, searches = found.tops, found.searches
     without = (
@@ -624,7 +612,7 @@ def _notes(found: _Found, by_method: Rule) -> Iterator[str]:
 def _nothing(table: RunsTable, selection: Selection) -> str:
     """Why nothing can be compared, where that is for want of runs."""
     results = table.where(~table.is_record)
-    if _finished(results).any():
+    if _are_finished(results).any():
         return ""
     if not len(results):
         if selection.filter_string:
@@ -666,7 +654,7 @@ class _Experiment:
         return in_common and 2 * len(self.measures & other.measures) >= max(fewer, 1)
 
 
-def _groups(table: RunsTable, selection: Selection) -> list[list[str]]:
+def _experiment_groups(table: RunsTable, selection: Selection) -> list[list[str]]:
     """The experiments that hold runs, by name, each with those that belong to it; the last used
     first.
     """
@@ -710,7 +698,7 @@ def _ways_to_choose(
     for group in groups[:_SHOWN]:
         here = replace(selection, experiment_names=group)
         there = _in_experiments(table, group)
-        if not _finished(there.where(~there.is_record)).any():
+        if not _are_finished(there.where(~there.is_record)).any():
             continue
         held, _ = _with_ways(survey(there, here), there, here)
         what = f"{some(group, 4)}: the same measures and methods on other data"
@@ -729,7 +717,14 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     if not len(held.metrics):
         return held, None
     base, undeclared = _to_try(held, selection)
-    trial = _Trial(table, base, _either_way(undeclared))
+    variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
+    if undeclared:
+        ways_on = (("larger", "maximize"), ("smaller", "minimize"))
+        named = " and ".join(undeclared)
+        variants = [
+            (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways_on
+        ]
+    trial = _Trial(table, base, variants)
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
     notes = trial.notes
     if trial.reason and others and selection.method_by and not trial.choices:
@@ -760,7 +755,7 @@ def _to_try(held: Survey, selection: Selection) -> tuple[Selection, tuple[str, .
     """
     base = _with_candidates(held, selection)
     open_ = selection.measures is None and not (selection.minimize or selection.maximize)
-    compared = _compared(held, selection)
+    compared = _metrics_to_compare(held, selection)
     undeclared: tuple[str, ...] = ()
     if open_ and not compared:
         proposed = held.metrics["proposed"] != ""
@@ -790,7 +785,7 @@ def _to_settle(trial: _Trial, table: RunsTable, base: Selection) -> Iterator[Way
         yield Way("if each experiment is of its own data", "rank", each, settles=True)
 
 
-def _compared(held: Survey, selection: Selection) -> list[str]:
+def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
     """The metrics that were asked for, else those whose direction is known, of test data first."""
     asked = [*(selection.measures or ()), *selection.minimize, *selection.maximize]
     known = held.metrics[
@@ -895,17 +890,6 @@ def _with_candidates(held: Survey, selection: Selection) -> Selection:
         ):
             rules[f"{c.role}_by"] = c.rule
     return replace(selection, **rules)
-
-
-def _either_way(metrics: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
-    """The options that declare metrics, either way; none where there are no metrics."""
-    if not metrics:
-        return [("a ranking of them", {})]
-    ways = (("larger", "maximize"), ("smaller", "minimize"))
-    return [
-        (f"if {what} values of {' and '.join(metrics)} are better", {way: metrics})
-        for what, way in ways
-    ]
 
 
 def _counterpart(metric: str, held: Survey) -> str:

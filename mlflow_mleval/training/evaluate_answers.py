@@ -20,9 +20,8 @@ from mlflow_mleval.measures.inputs import read_labels
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import runs, schema, store
-from mlflow_mleval.store.answer_tables import OUTPUTS
-from mlflow_mleval.store.read_answers import EXPECTATIONS, RawAnswers, read_raw_answers
-from mlflow_mleval.store.rules import Rule, logged_models
+from mlflow_mleval.store.identity import Rule, logged_models
+from mlflow_mleval.store.run_answers import EXPECTATIONS, OUTPUTS, RawAnswers, read_raw_answers
 from mlflow_mleval.store.runs_table import select, table_of_runs
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.validation import refuse_keywords

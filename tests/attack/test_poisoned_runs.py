@@ -24,13 +24,13 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from import_cases import DATASETS, METHODS, RESULTS, import_at_once, one_run_a_pair
-from poisons import logged, parquet
+from mlflow.entities import Metric, RunTag
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.predictions import evaluate_file
-from mlflow_mleval.store import bounds, importing, schema, store
+from mlflow_mleval.store import importing, schema, store
 from mlflow_mleval.store.importing import import_results
 
 pytestmark = pytest.mark.thorough
@@ -110,8 +110,19 @@ def log(client):
     """Logs a run of ours; the good ones have folds, too."""
     experiment_id = client.create_experiment("x")
 
-    def log(method, tags=(), dataset="d", start=None):
-        return logged(client, experiment_id, method, dataset, tags, start=start).info.run_id
+    def log(method, tags=(), value=0.5, dataset="d", start=None):
+        ours = {
+            "mleval.method": method,
+            "mleval.dataset": dataset,
+            "mleval.schema": "1",
+            "mleval.status": "complete",
+        }
+        run = client.create_run(experiment_id, start_time=start, tags=ours, run_name=method)
+        run_id = run.info.run_id
+        metrics = [Metric("mleval/f1", value, 1, 0), Metric("mleval/hamming_loss", 0.5, 1, 0)]
+        client.log_batch(run_id, metrics, tags=[RunTag(k, v) for k, v in dict(tags).items()])
+        client.set_terminated(run_id)
+        return run_id
 
     return log
 
@@ -145,6 +156,12 @@ def put(client, run_id, path, content):
     local.parent.mkdir(exist_ok=True)
     local.write_bytes(content)
     client.log_artifact(run_id, str(local), folder)
+
+
+def parquet(**columns):
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()
 
 
 def said_of(study, run_id):
@@ -398,7 +415,7 @@ def test_names_that_unfold_are_refused(tmp_path):
     )
     pq.write_table(pa.table({"label": long, "tp": np.zeros(10**6)}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="the names in its column label take 10,000,000,000 bytes"):
-        bounds.read_table(tmp_path / "t.parquet", ["tp"], ["label"])
+        schema.read_table(tmp_path / "t.parquet", ["tp"], ["label"])
 
 
 # ---- decoders
@@ -409,7 +426,7 @@ DECODERS = (
     schema.decode_profile,
     schema.decode_soft_profile,
     schema.decode_withdrawn,
-    bounds.bounded_json,
+    schema.bounded_json,
 )
 ENCODED = [
     schema.encode_folds([1, 2], {"f1": [0.5, 0.25]}),
@@ -421,8 +438,20 @@ ENCODED = [
     '{"schema":1,"n_labels":9,"sparse":[[0,5,9,1]]}',
 ]
 EVIL = [
-    *("Infinity", "NaN", "-1", HUGE, "1e999", "null", "[]", "{}", '"x"', DEEP[:200], "true"),
-    *("0.5", "10000000", '"\\ud800"'),
+    "Infinity",
+    "NaN",
+    "-1",
+    HUGE,
+    "1e999",
+    "null",
+    "[]",
+    "{}",
+    '"x"',
+    DEEP[:200],
+    "true",
+    "0.5",
+    "10000000",
+    '"\\ud800"',
 ]
 
 
@@ -489,7 +518,7 @@ def test_damaged_files_are_named_in_one_line(tmp_path, data, kind):
     except (ImportFileError, ValueError) as error:
         assert "p." in str(error) or not isinstance(error, ImportFileError)
     with suppress(ValueError):
-        bounds.read_table(path, ["true_0"])
+        schema.read_table(path, ["true_0"])
 
 
 @pytest.mark.parametrize("cut", [0.3, 0.5, 0.9])

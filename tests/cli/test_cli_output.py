@@ -28,6 +28,17 @@ def shell(line):
     )
 
 
+def test_a_pipe_tells_the_verdict_beside_the_data(tmp_path):
+    (tmp_path / "board.csv").write_text("method,a,b\nx,1,2\ny,3,4\n")
+    command = f"{{mleval}} rank {tmp_path}/board.csv --max value"
+    done = shell(f"{command} -o json | head -c 1")
+    assert done.stdout == "{" and done.stderr.startswith("wrote json: Is y better than x?")
+    done = shell(f"{command} -o {tmp_path}/r.json")
+    assert done.stdout == "" and done.stderr.splitlines()[0] == f"wrote {tmp_path}/r.json"
+    done = shell(f"MLEVAL_QUIET=1 {command} -o {tmp_path}/r.json")
+    assert done.stdout == done.stderr == ""
+
+
 @pytest.mark.parametrize(
     ("where", "said"), [(">&-", "stdout is closed"), (">/dev/full", "cannot write to stdout")]
 )
@@ -94,7 +105,10 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("stream", "patience"), [(io.StringIO, 0), (Terminal, 60)])
+@pytest.mark.parametrize(
+    ("stream", "patience"),
+    [(io.StringIO, 0), (Terminal, 60)],
+)
 def test_progress_is_silent_off_a_terminal_and_while_it_is_early(stream, patience, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream())
     monkeypatch.setattr(output, "PATIENCE", patience)

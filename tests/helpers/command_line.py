@@ -1,7 +1,6 @@
 """The command line, called in this process."""
 
 import json
-import shlex
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -10,19 +9,13 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.cli.mcp import answer
 
 
-def words(args: Any) -> list[str]:
-    """What is typed, where options may stand together in a text: "-n x --missing worst"."""
-    apart = (shlex.split(arg) if arg[:1] == "-" and " " in arg else [arg] for arg in map(str, args))
-    return [word for part in apart for word in part]
-
-
-def mleval(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, words(args), catch_exceptions=False)
-    assert result.exit_code == code, result.output
+def mleval(*args: str, code: int | None = 0) -> Result:
+    result = CliRunner().invoke(main, list(args), catch_exceptions=False)
+    assert code is None or result.exit_code == code, result.output
     return result
 
 
-def as_json(*args: object) -> Any:
+def as_json(*args: str) -> Any:
     return json.loads(mleval(*args, "--output", "json").stdout)
 
 

@@ -1,9 +1,9 @@
 """Stores as libraries and MLflow themselves leave them, without a line of ours: each function makes
 one, and tells what a comparison should find.
 
-``python tests/helpers/foreign_stores.py NAME FOLDER`` makes the store NAME as FOLDER/mlflow.db and
-prints, as JSON, the measure that tells most, whether larger values are better, and its value by
-data set and method, computed by the script itself.
+``python tests/helpers/foreign_stores.py FOLDER NAME ...`` makes each store as
+FOLDER/NAME/mlflow.db and writes, beside it in truth.json, the measure that tells most, whether
+larger values are better, and its value by data set and method, computed by the script itself.
 """
 
 import json
@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 
@@ -371,6 +372,286 @@ def genai_evaluate():
     return "correctness/mean", True, {"genai": values}
 
 
+def _hand(experiment, rows, *, name=lambda row: None, tags=()):
+    """A run of plain MLflow for each row: params, metrics and their values by step."""
+    import mlflow
+
+    mlflow.set_experiment(experiment)
+    for params, metrics in rows:
+        told = {tag: params.pop(tag) for tag in tags}
+        with mlflow.start_run(run_name=name(params), tags=told):
+            mlflow.log_params(params)
+            for metric, values in metrics.items():
+                for step, value in enumerate(values if isinstance(values, list) else [values]):
+                    mlflow.log_metric(metric, value, step=step)
+
+
+def _means(rows):
+    """The mean by data set and method of rows (data set, method, value)."""
+    values = defaultdict(lambda: defaultdict(list))
+    for data, method, value in rows:
+        values[data][method].append(value)
+    return {d: {m: np.mean(held) for m, held in of.items()} for d, of in values.items()}
+
+
+def datasets_and_seeds():
+    """Three data sets, each split three times, in one experiment."""
+    mlflow, rows = _autolog(), []
+    mlflow.set_experiment("benchmark")
+    for data, n_features in (("wine", 13), ("digits", 64), ("breast_cancer", 30)):
+        for seed in range(3):
+            X_train, X_test, y_train, y_test = _split(data, seed)
+            for model in _models():
+                with mlflow.start_run():
+                    model.fit(X_train, y_train)
+                    value = model.score(X_test, y_test)
+                    rows.append((f"benchmark ({n_features} features)", type(model).__name__, value))
+    return "score", True, _means(rows)
+
+
+def percent_beside_share():
+    """One method's accuracies as percentages, and the others' as shares."""
+    values = {"svm": 0.749, "knn": 0.78, "rf": 0.81}
+    scale = {"svm": 100}
+    rows = [
+        ({"model": m, "dataset": d}, {"test_accuracy": (v + i / 50) * scale.get(m, 1)})
+        for m, v in values.items()
+        for i, d in enumerate("abc")
+    ]
+    _hand("percent", rows)
+    truth = {d: {m: v + i / 50 for m, v in values.items()} for i, d in enumerate("abc")}
+    return "test_accuracy", True, truth
+
+
+def datasets_in_names():
+    """Method, data set and seed in the names of the runs alone."""
+    rng, rows, said = np.random.default_rng(SEED), [], []
+    for m, method in enumerate(("bert", "lstm", "svm")):
+        for d, data in enumerate(("imdb", "yelp")):
+            for seed in range(4):
+                value = 0.9 - m / 50 - d / 10 + rng.normal() / 500
+                rows.append(({"of": f"{method}_{data}_s{seed}"}, {"test_accuracy": value}))
+                said.append((data, method, value))
+    _hand("names", rows, name=lambda params: params.pop("of"))
+    return "test_accuracy", True, _means(said)
+
+
+def results_with_gaps():
+    """Seven data sets in a param, of which two methods lack one each."""
+    rng, rows, said = np.random.default_rng(SEED), [], []
+    for m, method in enumerate(("a", "b", "c", "d")):
+        for d in range(7):
+            value = 0.8 - m / 50 + d / 100 + rng.normal() / 100
+            if (method, d) not in (("c", 2), ("d", 4)):
+                rows.append(({"model": method, "dataset": f"d{d}"}, {"test_f1": value}))
+                said.append((f"d{d}", method, value))
+    _hand("gaps", rows)
+    return "test_f1", True, _means(said)
+
+
+def optuna_studies():
+    """A study of Optuna for each model, by its callback: an experiment of numbered runs."""
+    import optuna
+    from optuna_integration import MLflowCallback
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    best = {}
+    for model, top in (("svm", 0.8), ("forest", 0.9), ("knn", 0.7)):
+        study = optuna.create_study(
+            study_name=model, direction="maximize", sampler=optuna.samplers.RandomSampler(1)
+        )
+
+        def objective(trial, top=top):
+            return top - trial.suggest_float("x", 0, 1) / 9
+
+        study.optimize(objective, n_trials=5, callbacks=[MLflowCallback(metric_name="val_auc")])
+        best[model] = study.best_value
+    return "val_auc", True, {"all runs": best}
+
+
+def boosters():
+    """XGBoost and LightGBM in one experiment, which call log loss by other names."""
+    import lightgbm as lgb
+    import mlflow
+    import xgboost as xgb
+
+    mlflow.xgboost.autolog(log_models=False, silent=True)
+    mlflow.lightgbm.autolog(log_models=False, silent=True)
+    mlflow.set_experiment("boosters")
+    X_train, X_val, y_train, y_val = _split("breast_cancer")
+    values, told = {}, {}
+    sets = [(xgb.DMatrix(X_val, y_val), "valid")]
+    with mlflow.start_run(run_name="xgboost"):
+        params = {"objective": "binary:logistic", "max_depth": 6, "nthread": 1}
+        train = xgb.DMatrix(X_train, y_train)
+        xgb.train(params, train, 8, evals=sets, evals_result=told, verbose_eval=False)
+        values["xgboost"] = told["valid"]["logloss"][-1]
+    with mlflow.start_run(run_name="lightgbm"):
+        params = {"objective": "binary", "metric": "binary_logloss", "num_threads": 1}
+        told, data = {}, lgb.Dataset(X_train, y_train)
+        calls = [lgb.record_evaluation(told)]
+        valid = lgb.Dataset(X_val, y_val)
+        lgb.train({**params, "verbose": -1}, data, 8, [valid], ["valid"], callbacks=calls)
+        values["lightgbm"] = told["valid"]["binary_logloss"][-1]
+    return "val_log_loss", False, {"boosters": values}
+
+
+def dataset_inputs():
+    """Data sets as inputs of the runs, with their names."""
+    import mlflow
+
+    mlflow.set_experiment("inputs")
+    values = defaultdict(dict)
+    for data in ("wine", "iris", "breast_cancer"):
+        X_train, X_test, y_train, y_test = _split(data)
+        held = mlflow.data.from_numpy(X_test, targets=y_test, name=data)
+        for model in _models():
+            with mlflow.start_run(run_name=type(model).__name__):
+                mlflow.log_input(held, context="test")
+                value = float(model.fit(X_train, y_train).score(X_test, y_test))
+                mlflow.log_metric("test_accuracy", value)
+                values[data][type(model).__name__] = value
+    return "test_accuracy", True, values
+
+
+def regressors():
+    """Regressors, whose `score` is R²."""
+    from sklearn.linear_model import LinearRegression, Ridge
+    from sklearn.tree import DecisionTreeRegressor
+
+    mlflow, values = _autolog(), {}
+    mlflow.set_experiment("regressors")
+    X_train, X_test, y_train, y_test = _split("diabetes")
+    for model in (LinearRegression(), Ridge(100), DecisionTreeRegressor(random_state=SEED)):
+        with mlflow.start_run():
+            values[type(model).__name__] = model.fit(X_train, y_train).score(X_test, y_test)
+    return "score", True, {"regressors": values}
+
+
+def models_evaluate_datasets():
+    """`mlflow.models.evaluate` on data sets with names."""
+    import mlflow
+    import pandas as pd
+
+    mlflow.set_experiment("evaluated data")
+    values = defaultdict(dict)
+    for data in ("wine", "iris"):
+        X_train, X_test, y_train, y_test = _split(data)
+        for model in _models()[:2]:
+            frame = pd.DataFrame(
+                {"label": y_test, "said": model.fit(X_train, y_train).predict(X_test)}
+            )
+            held = mlflow.data.from_pandas(frame, targets="label", predictions="said", name=data)
+            with mlflow.start_run(run_name=type(model).__name__):
+                result = mlflow.models.evaluate(
+                    data=held,
+                    model_type="classifier",
+                    evaluators="default",
+                    evaluator_config={"log_explainer": False},
+                )
+                values[data][type(model).__name__] = result.metrics["accuracy_score"]
+    return "accuracy_score", True, values
+
+
+def tags_of_a_team():
+    """Methods and data sets as tags."""
+    rows = [
+        ({"model": m, "dataset": d, "lr": 0.1}, {"test_auc": 0.6 + i / 10 + j / 30})
+        for i, m in enumerate(("small", "large"))
+        for j, d in enumerate(("churn", "fraud", "spam"))
+    ]
+    _hand("tagged", rows, tags=("model", "dataset"))
+    said = [
+        (d, m, 0.6 + i / 10 + j / 30)
+        for i, m in enumerate(("small", "large"))
+        for j, d in enumerate(("churn", "fraud", "spam"))
+    ]
+    return "test_auc", True, _means(said)
+
+
+def losses_by_epoch():
+    """Losses by epoch, with the name of the model as a param."""
+    curves = {"narrow": [0.9, 0.7, 0.6], "wide": [0.8, 0.5, 0.4]}
+    rows = [
+        ({"model": m}, {"train_loss": [v / 2 for v in c], "val_loss": c}) for m, c in curves.items()
+    ]
+    _hand("epochs", rows)
+    return "val_loss", False, {"epochs": {m: c[-1] for m, c in curves.items()}}
+
+
+def folds_in_names():
+    """A metric a fold."""
+    rng = np.random.default_rng(SEED)
+    values, rows = {}, []
+    for m, method in enumerate(("rf", "svm")):
+        folds = {f"fold{i}_test_auc": 0.8 - m / 10 + rng.normal() / 50 for i in range(5)}
+        rows.append(({"model": method}, folds))
+        values[method] = np.mean([*folds.values()])
+    _hand("folds", rows)
+    return "test_auc", True, {"folds": values}
+
+
+def candidates_of_a_search():
+    """A grid by hand, with what it is chosen by and what it is judged by."""
+    rows, best = [], {}
+    for m, method in enumerate(("rf", "svm")):
+        for i, lr in enumerate((0.1, 0.01, 0.001)):
+            val = 0.8 - m / 10 - abs(i - 1) / 20
+            rows.append(({"model": method, "lr": lr}, {"val_auc": val, "test_auc": val - 0.02}))
+        best[method] = 0.8 - m / 10 - 0.02
+    _hand("grid", rows)
+    return "test_auc", True, {"grid": best}
+
+
+def own_evaluations():
+    """`mleval.evaluate` and `mleval.log_evaluation`, with folds, on two data sets."""
+    import mlflow
+
+    import mlflow_mleval as mleval
+
+    mlflow.set_experiment("own")
+    values = defaultdict(dict)
+    rng = np.random.default_rng(SEED)
+    for data in ("yeast", "scene"):
+        truth = rng.random((60, 4)) < 0.4
+        for method, noise in (("BR", 0.2), ("CC", 0.5)):
+            scores = np.clip(truth * 0.6 + 0.2 + rng.normal(0, noise, truth.shape), 0, 1)
+            made = mleval.evaluate(truth.astype(int), scores, folds=np.arange(60) % 3)
+            mleval.log_evaluation(made, method=method, dataset=data)
+            values[data][method] = made.measures["macro_f1"]
+    return "macro_f1", True, values
+
+
+def own_import():
+    """`mleval import` of a file with seeds."""
+    import mlflow_mleval as mleval
+
+    rng, said, lines = (
+        np.random.default_rng(SEED),
+        [],
+        ["dataset,method,seed,macro_f1,hamming_loss"],
+    )
+    for d in ("x", "y", "z"):
+        for m, method in enumerate(("BR", "CC", "LP")):
+            for seed in range(3):
+                value = 0.7 - m / 20 + rng.normal() / 50
+                lines.append(f"{d},{method},{seed},{value},{(1 - value) / 3}")
+                said.append((d, method, value))
+    Path("results.csv").write_text("\n".join(lines))
+    mleval.import_results("results.csv", experiment_name="imported")
+    return "macro_f1", True, _means(said)
+
+
+def shared_experiments():
+    """The same models on the data of three teams, an experiment each, with params alike."""
+    said = []
+    for d, data in enumerate(("north", "south", "west")):
+        values = {m: 0.9 - i / 20 - d / 10 for i, m in enumerate(("gbm", "glm", "gam"))}
+        _hand(f"region/{data}", [({"algorithm": m}, {"test_auc": v}) for m, v in values.items()])
+        said += [(f"region/{data}", m, v) for m, v in values.items()]
+    return "test_auc", True, _means(said)
+
+
 #: By store, the module without which it cannot be made.
 STORES = {
     scikit_learn_score: "sklearn",
@@ -387,11 +668,41 @@ STORES = {
     keras: "keras",
     lightning: "lightning",
     transformers: "transformers",
+    datasets_and_seeds: "sklearn",
+    percent_beside_share: "mlflow",
+    datasets_in_names: "mlflow",
+    results_with_gaps: "mlflow",
+    optuna_studies: "optuna_integration",
+    boosters: "lightgbm",
+    dataset_inputs: "sklearn",
+    regressors: "sklearn",
+    models_evaluate_datasets: "sklearn",
+    tags_of_a_team: "mlflow",
+    losses_by_epoch: "mlflow",
+    folds_in_names: "mlflow",
+    candidates_of_a_search: "mlflow",
+    own_evaluations: "mlflow",
+    own_import: "mlflow",
+    shared_experiments: "mlflow",
 }
 
 if __name__ == "__main__":
+    import shutil
+
+    import mlflow
+
     warnings.simplefilter("ignore")
-    os.chdir(sys.argv[2])
-    os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{sys.argv[2]}/mlflow.db"
-    measure, larger, truth = {make.__name__: make for make in STORES}[sys.argv[1]]()
-    print(json.dumps({"measure": measure, "larger": larger, "values": truth}, default=float))
+    home, *wanted = sys.argv[1:]
+    mlflow.set_tracking_uri(f"sqlite:///{home}/empty.db")
+    mlflow.search_experiments()  # makes the tables, which take longest
+    for make in [make for make in STORES if make.__name__ in wanted]:
+        folder = Path(home, make.__name__)
+        folder.mkdir()
+        shutil.copy(f"{home}/empty.db", folder / "mlflow.db")
+        os.chdir(folder)
+        mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+        measure, larger, truth = make()
+        told = {"measure": measure, "larger": larger, "values": truth}
+        Path("truth.json").write_text(json.dumps(told, default=float))
+        if "mlflow.sklearn" in sys.modules:
+            mlflow.sklearn.autolog(disable=True)

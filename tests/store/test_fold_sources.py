@@ -14,7 +14,7 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.importing import import_results
-from mlflow_mleval.store.searches import FoldRule
+from mlflow_mleval.store.repeats import FoldRule
 
 VALUES = {"a": [0.5, 0.75, 0.25], "b": [0.5, 0.5, 0.125]}
 EXPECTED = pd.DataFrame(

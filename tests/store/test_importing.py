@@ -16,9 +16,9 @@ from mlflow.entities import Metric
 from mlflow_mleval.errors import ImportFileError, StoreError
 from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import schema
-from mlflow_mleval.store.bounds import LARGEST
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
+from mlflow_mleval.store.schema import LARGEST
 
 STUDY = files("mlflow_mleval") / "data" / "madjarov2012.csv"
 

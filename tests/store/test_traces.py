@@ -28,7 +28,7 @@ from mlflow_mleval.analysis.answer_comparison import aligned
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import MissingResultsError
-from mlflow_mleval.store.answer_tables import is_evaluated, read_answer_tables, read_traces
+from mlflow_mleval.store.run_answers import is_evaluated, read_answer_tables, read_traces
 
 #: Long inputs share their first 1,000 characters, more than any preview keeps.
 N, LONG = 24, "x" * 5000

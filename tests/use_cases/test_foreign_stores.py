@@ -1,5 +1,5 @@
-"""Stores that libraries made by themselves: what `mleval runs` finds, and that the command it
-prints gives the right answer on data that the training had not seen.
+"""Stores that libraries made by themselves: what `mleval runs` finds, that every command it prints
+works, and that a question gets one answer by whatever door.
 
 ``MLEVAL_FOREIGN_TABLE=1`` writes the rows into the table of `examples/guides/foreign_runs.md`.
 """
@@ -18,55 +18,95 @@ import numpy as np
 import pytest
 from command_line import every_next, mleval
 
+import mlflow_mleval
+from mlflow_mleval.assembling import compared
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.mcp import answer
 from mlflow_mleval.measures.metric_names import of_training
+from mlflow_mleval.selection import Selection
+from mlflow_mleval.server.answers import form_of
+from mlflow_mleval.server.page_selection import parsed
+from mlflow_mleval.store.survey import take_stock
 
 GUIDE = Path(__file__).parents[2] / "examples" / "guides" / "foreign_runs.md"
-#: The store that is made after each change; the others take a framework, or are alike.
-QUICK = "scikit_learn_grid_search"
+#: The stores that are made after each change, in one process; the others take a framework, or long.
+QUICK = {
+    *("scikit_learn_grid_search", "logged_by_hand", "datasets_and_seeds", "percent_beside_share"),
+    *("datasets_in_names", "results_with_gaps", "dataset_inputs", "candidates_of_a_search"),
+    *("own_import", "shared_experiments"),
+}
+#: The stores that the guide shows.
+SHOWN = 14
+#: Stores whose data sets are known by inputs of the runs, which a table of MLflow does not hold.
+BY_INPUTS = {"datasets_and_seeds", "dataset_inputs", "models_evaluate_datasets"}
 
 
-def _cases():
+def _cases(*names):
+    cases = []
     for make, module in foreign_stores.STORES.items():
+        if names and make.__name__ not in names:
+            continue
         lacking = importlib.util.find_spec(module) is None
         marks = [pytest.mark.skipif(lacking, reason=f"{module} is not installed")]
-        if make.__name__ != QUICK:
+        if make.__name__ not in QUICK:
             marks.append(pytest.mark.thorough)
-        yield pytest.param(make, id=make.__name__, marks=marks)
+        cases.append(pytest.param(make, id=make.__name__, marks=marks))
+    return cases
+
+
+def _make(folder, names):
+    """Make stores in a process of its own, for autologging stays on."""
+    command = [sys.executable, foreign_stores.__file__, str(folder), *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    return _make(tmp_path_factory.mktemp("stores"), sorted(QUICK))
 
 
 @pytest.fixture
 def made(request, tmp_path, unset):
-    """The store, made in a process of its own, for autologging stays on; and what is true of it."""
+    """The store, and what is true of it."""
     make = request.param
-    command = [sys.executable, foreign_stores.__file__, make.__name__, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr[-2000:]
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    yield make, json.loads(done.stdout.splitlines()[-1])
+    name = make.__name__
+    quick = name in QUICK
+    folder = request.getfixturevalue("quick") if quick else _make(tmp_path, [name])
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/{name}/mlflow.db")
+    yield make, json.loads((folder / name / "truth.json").read_text())
     mlflow.set_tracking_uri(None)
+
+
+def pasted(command, *more):
+    """What a line of the output does in a shell."""
+    program, *args = shlex.split(command)
+    assert program == "mleval"
+    return mleval(*args, *more)
 
 
 @pytest.mark.parametrize("made", _cases(), indirect=True)
 def test_what_runs_prints_gives_the_right_answer_on_held_out_data(made):
     make, truth = made
     found = json.loads(mleval("runs", "--output", "json").stdout)
-    command = next(way["command"] for way in found["commands"] if " rank " in way["command"])
-    program, *args = shlex.split(command)
-    ranked = json.loads(mleval(*args, "--output", "json").stdout)
-    values = truth["values"]
-    assert program == "mleval" and {*ranked["datasets"]} == {*values}
-    measures = [*ranked["weights"][next(iter(values))]]
-    metrics = [metric["metric"] for metric in found["metrics"]]
+    commands = [way["command"] for way in found["commands"] if " rank " in way["command"]]
+    for way in found["commands"]:  # every command runs when it is pasted
+        pasted(way["command"])
+    ranked = json.loads(pasted(commands[0], "--output", "json").stdout)
+    held = {data: truth["values"][data] for data in ranked["datasets"]}
+    assert len(held) == len(truth["values"]) or "--missing drop-datasets" in commands[0]
+    measures = [*ranked["weights"][next(iter(held))]]
+    metrics = [metric["metric"] for metric in found.get("metrics", ())]
     assert truth["measure"] in measures and not of_training(metrics).intersection(measures)
     methods = {row["method"] for row in ranked["ranking"]}
-    assert all(methods == {*held} for held in values.values())
-    ranges = {data: np.ptp([*held.values()]) for data, held in values.items()}
-    flows = {m: sum(held[m] / ranges[d] for d, held in values.items()) for m in methods}
+    assert all(methods == {*values} for values in held.values())
+    ranges = {data: np.ptp([*values.values()]) for data, values in held.items()}
+    flows = {m: sum(values[m] / ranges[d] for d, values in held.items()) for m in methods}
     best = (max if truth["larger"] else min)(flows, key=flows.get)
     assert ranked["ranking"][0]["method"] == best
-    _check_row(make, command, measures)
+    if [*foreign_stores.STORES].index(make) < SHOWN:
+        _check_row(make, commands[0], measures)
     said, failed = answer(main.commands, "survey", {})
     assert not failed and every_next(json.loads(said)), said  # what an assistant is proposed works
 
@@ -82,6 +122,141 @@ def _check_row(make, command, measures):
         text = "\n".join([*lines[:at], row, *lines[at:]]) + "\n"
         GUIDE.write_text(text)
     assert row in text.splitlines()
+
+
+def _said(*args):
+    """The answer as JSON without what names the door, or why there is none, without its commands,
+    each of which works.
+    """
+    result = mleval("rank", *args, "--output", "json", code=None)
+    if result.exit_code == 0:
+        made = json.loads(result.stdout)
+        del made["provenance"]
+        return made
+    lines = result.stderr.splitlines()
+    commands = [line.strip() for line in lines if line.strip().startswith("mleval ")]
+    assert result.exit_code == 1 and all(pasted(command) for command in commands)
+    return [line for line in lines if line.strip() not in commands]
+
+
+def _core(made):
+    """The answer without the names of data sets, which differ where a file has none."""
+    if isinstance(made, list):
+        return made
+    keys = ("method", "rank", "phi", "low", "high")
+    ranking = [{key: row[key] for key in keys} for row in made["ranking"]]
+    return [{k: pytest.approx(v) if k == "phi" else v for k, v in row.items()} for row in ranking]
+
+
+@pytest.mark.parametrize("made", _cases(), indirect=True)
+def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
+    make, _ = made
+    client = mlflow.MlflowClient()
+    experiments = [e for e in client.search_experiments() if e.name != "Default"]
+    ids = [e.experiment_id for e in experiments]
+    runs = client.search_runs(ids, max_results=1000)
+    bare = _said()
+    doors = {
+        "by name": [part for e in experiments for part in ("-n", e.name)],
+        "by id": [part for i in ids for part in ("-n", i)],
+        "by run": [part for run in runs for part in ("--run-id", run.info.run_id)],
+    }
+    for door, args in doors.items():
+        assert _said(*args) == bare, door
+    text, failed = answer(main.commands, "rank", {})
+    assert failed == isinstance(bare, list)
+    assert failed or json.loads(text)["answer"]["order"] == [r["method"] for r in bare["ranking"]]
+    chosen = parsed({"experiment-id": ids})
+    study, survey = take_stock(Selection.of(chosen.choices))
+    form = form_of(chosen, study, survey)
+    if form.study is not None:  # the page leaves it to its reader to choose candidates
+        assert [*compared(form.set_to.choices).order] == [r["method"] for r in bare["ranking"]]
+    frame = mlflow.search_runs(ids)
+    file = tmp_path / "runs.csv"
+    frame.to_csv(file, index=False)
+    in_file = _said(str(file))
+    if make.__name__ in BY_INPUTS:
+        assert in_file["decides"] == "none" and "--dataset-by" in in_file["doubts"][0]
+        return
+    of_rows = {"experiment_names", "experiment_ids"}
+    if make.__name__ not in ("shared_experiments", "optuna_studies"):  # by ids, for want of names
+        assert _core(bare) == _core(in_file)
+    if survey.rankings:
+        rules = survey.rankings[0].selection.arguments().items()
+        read = {name: rule for name, rule in rules if name not in of_rows}
+        held = mlflow_mleval.load_study(frame, **read)
+        best = mlflow_mleval.compare(held).order[0]
+        assert best == compared(survey.rankings[0].selection.arguments()).order[0] or failed
+
+
+def _ranked(*args):
+    return json.loads(mleval("rank", *args, "--output", "json").stdout)
+
+
+def _factors():
+    found = json.loads(mleval("runs", "--output", "json").stdout)
+    return {factor["what"]: factor for factor in found["factors"]}
+
+
+@pytest.mark.parametrize("made", _cases("datasets_and_seeds"), indirect=True)
+def test_three_data_sets_with_three_splits_each_are_no_nine(made):
+    factors = _factors()
+    assert factors["dataset"]["n"] == 3 and "9 digests are splits" in factors["dataset"]["by"]
+    assert factors["repeat"]["by"] == "different splits of the data"
+    assert _ranked()["friedman"]["n_datasets"] == 3
+    split = _ranked("-n", "benchmark", "--method-by", "estimator", "--dataset-by", "digest")
+    assert len(split["datasets"]) == 9  # a user's own rule settles it
+
+
+@pytest.mark.parametrize("made", _cases("percent_beside_share"), indirect=True)
+def test_percent_beside_fraction_stops_with_the_runs_and_what_settles_it(made):
+    stopped = " ".join(mleval("rank", code=1).stderr.split())
+    assert "percentage in some runs and a share in others: svm on a" in stopped
+    assert "--read percent=test_accuracy" in stopped
+
+
+@pytest.mark.parametrize("made", _cases("datasets_in_names"), indirect=True)
+def test_a_data_set_in_names_is_proposed_and_never_taken(made):
+    stopped = mleval("rank", code=1).stderr
+    (command,) = [line.strip() for line in stopped.splitlines() if line.startswith("mleval")]
+    ranked = json.loads(pasted(command, "--output", "json").stdout)
+    assert {*ranked["datasets"]} == {"imdb", "yelp"} and len(ranked["ranking"]) == 3
+    assert {len(held) for held in ranked["repeats"].values()} == {3}
+    assert {n for held in ranked["repeats"].values() for n in held.values()} == {4}
+
+
+@pytest.mark.parametrize("made", _cases("genai_evaluate"), indirect=True)
+def test_a_report_of_answers_is_the_same_without_a_name(made):
+    bare, named = mleval("report", "-o", "json"), mleval("report", "-n", "genai", "-o", "json")
+    bare, named = (json.loads(said.stdout) for said in (bare, named))
+    assert bare["ranking"] == named["ranking"] and bare["doubts"] == named["doubts"]
+
+
+@pytest.mark.parametrize("made", _cases("results_with_gaps"), indirect=True)
+def test_an_answer_over_gaps_counts_the_data_sets_that_it_is_over(made):
+    found = json.loads(mleval("runs", "--output", "json").stdout)
+    ranked = json.loads(pasted(found["commands"][0]["command"], "--output", "json").stdout)
+    assert len(ranked["datasets"]) == 5 == ranked["friedman"]["n_datasets"]
+
+
+@pytest.mark.parametrize("made", _cases("optuna_studies"), indirect=True)
+def test_numbered_trials_of_a_study_each_are_one_method_a_study(made):
+    assert _factors()["method"]["n"] == 3
+    assert any("optimistic" in doubt for doubt in _ranked()["doubts"])
+
+
+@pytest.mark.parametrize("made", _cases("boosters"), indirect=True)
+def test_log_losses_of_two_libraries_are_one_measure(made):
+    ranked = _ranked()
+    assert [*ranked["weights"]["boosters"]] == ["val_log_loss"]
+    assert any("valid-logloss, valid-binary_logloss" in doubt for doubt in ranked["doubts"])
+
+
+@pytest.mark.parametrize("made", _cases("models_evaluate"), indirect=True)
+def test_counts_of_held_out_data_and_directions_of_libraries_raise_no_doubt(made):
+    told = json.dumps(_ranked())
+    for wrong in ("how the training went", "declared by the user", "conventions for empty sets"):
+        assert wrong not in told
 
 
 def test_metrics_by_hand_wait_for_their_directions_to_be_confirmed(client):

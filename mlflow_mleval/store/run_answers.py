@@ -1,0 +1,1004 @@
+"""Runs into answers, question by question, from whichever they hold: traces, imported answers, or
+tables of `mlflow.models.evaluate` and of `mlflow.log_table`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Assessment, Run, Trace
+
+from mlflow_mleval.analysis.answer_comparison import (
+    MOST_LOST,
+    PASS,
+    Answers,
+    aligned,
+    graded,
+    unclear,
+)
+from mlflow_mleval.analysis.gate_tests import Changed
+from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
+from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import joined, some
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.artifacts import artifact
+from mlflow_mleval.store.identity import rules_of, with_models
+from mlflow_mleval.store.runs_table import RunsTable, select, table_of_runs
+from mlflow_mleval.store.schema import MAX_CELLS, bounded_json, computable
+from mlflow_mleval.store.study_artifacts import changed_means
+from mlflow_mleval.study import Units
+
+# --------------------------------------------------------------------------------------------------
+# Runs of `mlflow.genai.evaluate`, answer by answer: a trace is an instance, its assessments are
+# measures.
+
+#: Traces that one request brings.
+PAGE = 500
+#: What a trace was given, and what it gave.
+INPUTS, OUTPUTS = "inputs", "outputs"
+#: MLflow cuts the inputs in a trace's metadata here.
+CUT = 250
+#: Characters of a question that a table shows.
+_ASKED = 200
+
+
+def is_evaluated(run: Run) -> bool:
+    """Whether `mlflow.genai.evaluate` made the run."""
+    return run.data.tags.get("mlflow.runType") == "genai_evaluate"
+
+
+def read_traces(
+    client: MlflowClient,
+    run: Run,
+    *,
+    instance_by: str | None = None,
+    grades: Mapping[str, Sequence[str]] | None = None,
+    most: int | None = None,
+) -> Answers:
+    """The answers of one run, from its traces, in the order in which they were given."""
+    rows, scores = [], _Scores(run, grades or {})
+    asked = asked_of(run)
+    for trace, (inputs,) in traces_of(client, run, (INPUTS,), most):
+        inputs = asked(inputs)
+        key = key_of(trace, inputs, instance_by)
+        if key is None:
+            raise ValueError(
+                f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name "
+                "another."
+            )
+        about = {
+            "link": trace.info.trace_id,
+            "asked": shown(inputs),
+            "output": _output_shown(trace),
+            "address": _trace_address(trace, run),
+        }
+        when = trace.info.request_time, trace.info.trace_id
+        rows.append((when, key, scores.means(trace), _plain_inputs(inputs) | about))
+    rows.sort(key=lambda row: row[0])
+    index = pd.Index([key for _, key, _, _ in rows], name="instance", dtype=object)
+    values = pd.DataFrame([means for _, _, means, _ in rows], index=index, dtype=float)
+    if values.empty:
+        raise ValueError("none of its traces has an assessment by a scorer")
+    values = values.drop(columns=[m for m in scores.words if m in values])
+    return Answers(
+        values,
+        pd.DataFrame([about for _, _, _, about in rows], index=index),
+        digest(run),
+        counted(run),
+        {m: some(sorted(digests - {""})) for m, digests in scores.versions.items()},
+        tuple(m for m in values if scores.passing.get(m, False)),
+        tuple(unclear(measure, [*texts]) for measure, texts in scores.words.items()),
+    )
+
+
+def _output_shown(trace: Trace) -> str:
+    """The beginning of what a trace put out, as it is shown."""
+    text = trace.info.response_preview or ""
+    try:
+        return shown(bounded_json(text))
+    except ValueError:  # MLflow has cut it, or it is plain text
+        return shown(text)
+
+
+def _trace_address(trace: Trace, run: Run) -> str:
+    """Where MLflow's UI shows the trace; empty where no server is known."""
+    server = store.server_address()
+    if server is None:
+        return ""
+    where = f"experiments/{quote(run.info.experiment_id, safe='')}/traces"
+    return f"{server}/#/{where}?selectedEvaluationId={quote(trace.info.trace_id, safe='')}"
+
+
+class _Scores:
+    """What scorers said of the traces of a run.
+
+    `versions` has the digests of the scorers by measure, `words` values that are no numbers, and
+    `passing` whether all values of a measure are pass or fail.
+    """
+
+    def __init__(self, run: Run, grades: Mapping[str, Sequence[str]]) -> None:
+        self.run, self.grades = run, grades
+        self.versions: dict[str, set[str]] = defaultdict(set)
+        self.words: dict[str, Counter[str]] = defaultdict(Counter)
+        self.passing: dict[str, bool] = {}
+
+    def means(self, trace: Trace) -> dict[str, float]:
+        """The mean by measure over the assessments of a trace that belong to the run."""
+        values: dict[str, list[float]] = defaultdict(list)
+        for assessment in trace.info.assessments or ():
+            feedback = assessment.feedback
+            if feedback is None or assessment.valid is False or not belongs(assessment, self.run):
+                continue
+            name, metadata = _assessment_name(assessment), assessment.metadata or {}
+            self.versions[name].add(metadata.get("mlflow.assessment.scorerDigest", ""))
+            if feedback.error is not None or feedback.value is None:
+                values[name].append(np.nan)
+                continue
+            for measure, value in _measures_said(name, feedback.value).items():
+                size, passes = number(value, self.grades.get(measure))
+                if size is None:
+                    self.words[measure][str(value)] += 1
+                    continue
+                values[measure].append(size)
+                self.passing[measure] = self.passing.get(measure, True) and passes
+        means: dict[str, float] = {}
+        for measure, sizes in values.items():
+            numbers = [size for size in sizes if not np.isnan(size)]
+            means[measure] = sum(numbers) / len(numbers) if numbers else np.nan
+        return means
+
+
+def _measures_said(name: str, value: Any) -> dict[str, Any]:
+    """What a scorer said, by measure: several values where it said a mapping."""
+    if not isinstance(value, dict):
+        return {name: value}
+    return {f"{name}/{part}" if part else name: single for part, single in value.items()}
+
+
+def _plain_inputs(inputs: Any) -> dict[str, str]:
+    """The inputs that are no structures, as text of bounded length."""
+    items = inputs.items() if isinstance(inputs, dict) else ()
+    return {k: _bounded_text(str(v)) for k, v in items if isinstance(v, str | int | float | bool)}
+
+
+def _bounded_text(text: str) -> str:
+    """Text of bounded length; what is cut ends with a digest, so that passages that begin alike
+    stay different.
+
+    >>> _bounded_text("short"), len(_bounded_text("long" * 100)), _bounded_text("a" * 300 + "b") == _bounded_text("a" * 300 + "c")
+    ('short', 209, False)
+    """  # noqa: E501
+    if len(text) <= _ASKED:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{text[:_ASKED]}…{digest}"
+
+
+def traces_of(
+    client: MlflowClient, run: Run, parts: Sequence[str] = (INPUTS,), most: int | None = None
+) -> Iterator[tuple[Trace, list[Any]]]:
+    """Each trace with its full inputs, or other parts, a page in memory at a time.
+
+    A page comes with its spans only where the metadata have cut a part of some trace in it, or in
+    the page before.
+    """
+    spans, n = False, 0
+    lost: list[str] = []
+
+    def search(token: str | None) -> Any:
+        nonlocal spans
+        ask = partial(
+            client.search_traces,
+            locations=[run.info.experiment_id],
+            run_id=run.info.run_id,
+            max_results=PAGE,
+            page_token=token,
+        )
+        page = ask(include_spans=spans)
+        cut = any(_part_in_full(trace, part) is None for trace in page for part in parts)
+        if cut and not spans:
+            page = ask(include_spans=True)
+        spans = cut
+        return page
+
+    for page in store.paged(search, lambda trace: trace.info.trace_id, "traces"):
+        n += len(page)
+        if most is not None and n > most:
+            raise ValueError(f"it holds more answers than the {most:,} that are read here.")
+        for trace in page:
+            values = _trace_parts(trace, parts)
+            if INPUTS in parts and values[parts.index(INPUTS)] is None:
+                lost.append(trace.info.trace_id)
+            yield trace, values
+    if lost:
+        raise ValueError(
+            f"the inputs of {len(lost):,} traces are cut, and their spans are not there "
+            f"({some(lost, 3)})"
+        )
+
+
+def _trace_parts(trace: Trace, parts: Sequence[str]) -> list[Any]:
+    """The parts as the metadata have them, or where they cut one, as the root of the spans does."""
+    values = [_part_in_full(trace, part) for part in parts]
+    if all(value is not None for value in values):
+        return values
+    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    return values if root is None else [getattr(root, part) for part in parts]
+
+
+def _part_in_full(trace: Trace, part: str) -> Any:
+    """A part in the metadata; None where it is not there in full."""
+    text = trace.info.trace_metadata.get(f"mlflow.trace{part.capitalize()}", "")
+    if not 0 < len(text) < CUT:
+        return None
+    try:
+        return bounded_json(text)
+    except ValueError:
+        return None
+
+
+def asked_of(run: Run) -> Callable[[Any], Any]:
+    """What takes from the inputs of a trace those that the data hold: defaults of the function
+    belong to the method.
+    """
+    names = _inputs_of_data(run)
+
+    def asked(inputs: Any) -> Any:
+        holds = names and isinstance(inputs, dict) and names <= inputs.keys()
+        return {name: inputs[name] for name in sorted(names)} if holds else inputs
+
+    return asked
+
+
+def key_of(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
+    """Which question a trace answers."""
+    if instance_by is not None:
+        own = inputs.get(instance_by) if isinstance(inputs, dict) else None
+        own = trace.info.tags.get(instance_by) if own is None else own
+        return None if own is None else str(own)
+    text = json.dumps(inputs, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def shown(inputs: Any) -> str:
+    if isinstance(inputs, dict) and len(inputs) == 1:
+        (inputs,) = inputs.values()
+    text = (
+        inputs if isinstance(inputs, str) else json.dumps(inputs, ensure_ascii=False, default=str)
+    )
+    return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
+
+
+def belongs(assessment: Assessment, run: Run) -> bool:
+    """Whether it belongs to this evaluation: a trace that is evaluated again keeps what others said
+    of it.
+    """
+    return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (
+        None,
+        run.info.run_id,
+    )
+
+
+def _assessment_name(assessment: Assessment) -> str:
+    return (
+        f"{assessment.name} (human)"
+        if assessment.source.source_type == "HUMAN"
+        else assessment.name
+    )
+
+
+def number(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
+    """The number that an assessment stands for, and whether it is pass or fail."""
+    if grades is not None:
+        return (float(grades.index(str(value))) if str(value) in grades else None), False
+    if isinstance(value, bool | str):
+        size = PASS.get(value.strip().lower() if isinstance(value, str) else value)
+        return size, size is not None
+    if isinstance(value, int | float):
+        return (float(value) if computable(value) else np.nan), False
+    return None, False
+
+
+def digest(run: Run) -> str:
+    return "+".join(d.dataset.digest for d in run.inputs.dataset_inputs) if run.inputs else ""
+
+
+def _inputs_of_data(run: Run) -> set[str]:
+    """The inputs that the data hold; a trace also records the defaults of the function, which
+    belong to the method.
+    """
+    for given in run.inputs.dataset_inputs if run.inputs else ():
+        with suppress(ValueError, AttributeError, TypeError, KeyError):
+            columns = bounded_json(given.dataset.schema or "{}", 1_000_000)["mlflow_colspec"]
+            return {
+                name
+                for column in columns
+                if column["name"] == "inputs"
+                for name in column["properties"]
+            }
+    return set()
+
+
+def counted(run: Run) -> int | None:
+    """The rows of the data that was evaluated, as MLflow wrote them down."""
+    for given in run.inputs.dataset_inputs if run.inputs else ():
+        with suppress(ValueError, AttributeError):
+            rows = bounded_json(given.dataset.profile or "{}").get("num_rows")
+            if type(rows) is int:
+                return rows
+    return None
+
+
+#: What `mlflow.models.evaluate` writes, and how it marks the columns that hold scores.
+EVALUATED, _SCORE = "eval_results_table.json", "/score"
+#: Bytes of a table that is read, and characters of a question that is its own key.
+_LARGEST, _SHORT = 500_000_000, 40
+_Table: TypeAlias = tuple[pd.DataFrame, dict[str, str]]
+
+
+def read_answer_tables(
+    client: MlflowClient,
+    runs: Mapping[str, Run],
+    *,
+    table: str | None = None,
+    instance_by: str | None = None,
+    measures: Sequence[str] | None = None,
+    grades: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Answers | str]:
+    """The answers of several runs, from a table that each of them holds, or why those of one cannot
+    be read.
+    """
+    path, grades = table or EVALUATED, grades or {}
+    read: dict[str, Answers | str] = {}
+    tables: dict[str, _Table] = {}
+    for method, run in runs.items():
+        found = store.of_one_run(
+            partial(_table_of_run, client, run, path, measures, grades, instance_by)
+        )
+        if isinstance(found, str):
+            read[method] = found
+        else:
+            tables[method] = found
+    if not tables:
+        return read
+    scores = {name for _, columns in tables.values() for name in columns.values()}
+    keys = _key_columns(
+        {method: frame for method, (frame, _) in tables.items()}, scores, instance_by, path
+    )
+    for method, (frame, columns) in tables.items():
+        read[method] = store.of_one_run(
+            partial(_answers_of_table, runs[method], frame, columns, keys, grades)
+        )
+    return read
+
+
+def _table_of_run(
+    client: MlflowClient,
+    run: Run,
+    path: str,
+    measures: Sequence[str] | None,
+    grades: Mapping[str, Sequence[str]],
+    instance_by: str | None,
+) -> _Table:
+    """The table of a run, and by measure the column that holds it."""
+    found = artifact(client, run.info.run_id, path, read_frame)
+    if not isinstance(found, pd.DataFrame):
+        raise ValueError(f"its table {path} cannot be read: {found or 'it is not there'}")
+    columns = _measure_columns(found, measures, grades, instance_by)
+    if not columns:
+        advice = "Name measures, or declare their grades"
+        raise ValueError(f"its table {path} has no column of numbers. {advice}")
+    if instance_by is not None and instance_by not in found:
+        raise ValueError(f"its table {path} has no column {instance_by!r}. Name another")
+    return found, columns
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """The table of a JSON file in split orientation."""
+    if (size := path.stat().st_size) > _LARGEST:
+        raise ValueError(f"it has {size:,} bytes, more than {_LARGEST:,}")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        columns, data = [str(c) for c in found["columns"]], found["data"]
+        if len(set(columns)) < len(columns) or any(len(row) != len(columns) for row in data):
+            raise ValueError("its rows and columns do not fit")
+    except (
+        RecursionError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+    ) as error:
+        raise ValueError(
+            f"it is no table in split orientation ({' '.join(str(error).split())[:100]})"
+        ) from error
+    if len(columns) * len(data) > MAX_CELLS:
+        raise ValueError(f"it has {len(data):,} rows, more than {MAX_CELLS // len(columns):,}")
+    return pd.DataFrame(data, columns=columns, dtype=object)
+
+
+def _measure_columns(
+    frame: pd.DataFrame,
+    wanted: Sequence[str] | None,
+    grades: Mapping[str, Sequence[str]],
+    instance_by: str | None,
+) -> dict[str, str]:
+    """By measure the column that holds it."""
+    scored = {c.removesuffix(_SCORE): c for c in frame if c.endswith(_SCORE)}
+    if wanted is not None:
+        return {m: column for m in wanted if (column := scored.get(m, m)) in frame}
+    return scored or {
+        c: c for c in frame if c != instance_by and (c in grades or _is_measure(frame[c]))
+    }
+
+
+def _is_measure(column: pd.Series) -> bool:
+    known = [v for v in column if v is not None]
+    return bool(known) and all(
+        isinstance(v, bool | int | float) or (isinstance(v, str) and v.strip().lower() in PASS)
+        for v in known
+    )
+
+
+def _key_columns(
+    frames: Mapping[str, pd.DataFrame], scores: set[str], instance_by: str | None, path: str
+) -> list[str]:
+    """The columns that together say what was asked."""
+    if instance_by is not None:
+        return [instance_by]
+    first, *others = frames.values()
+    texts = {c: set(map(_json_text, first[c])) for c in first if c not in scores}
+    same = [
+        c
+        for c, known in texts.items()
+        if all(c in f and set(map(_json_text, f[c])) == known for f in others)
+    ]
+    if not same:
+        raise ValueError(
+            f"no column of the tables {path} holds the same values in all runs. Say which one "
+            "names the instance."
+        )
+    return same
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def keys_of(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """By row a short name of its own, else a hash of all that was asked."""
+    return [
+        own
+        if len(row) == 1 and len(own := str(row[0])) <= _SHORT
+        else hashlib.sha256(
+            "\0".join(map(_json_text, row)).encode("utf-8", "surrogatepass")
+        ).hexdigest()[:16]
+        for row in frame[[*columns]].itertuples(index=False, name=None)
+    ]
+
+
+def _answers_of_table(
+    run: Run,
+    frame: pd.DataFrame,
+    columns: Mapping[str, str],
+    keys: Sequence[str],
+    grades: Mapping[str, Sequence[str]],
+) -> Answers:
+    rows = [*frame[[*keys]].itertuples(index=False, name=None)]
+    index = pd.Index(keys_of(frame, keys), name="instance", dtype=object)
+    asked = [shown(row[0] if len(keys) == 1 else dict(zip(keys, row, strict=True))) for row in rows]
+    values, passing = {}, []
+    for measure, column in columns.items():
+        found = [
+            (np.nan, True) if v is None else number(v, grades.get(measure)) for v in frame[column]
+        ]
+        if unclear := [
+            v for v, (size, _) in zip(frame[column], found, strict=True) if size is None
+        ]:
+            raise ValueError(
+                f"{measure} holds {some(map(_json_text, unclear), 5)}: declare its grades"
+            )
+        values[measure] = [size for size, _ in found]
+        if all(passes for _, passes in found):
+            passing.append(measure)
+    about = frame[[c for c in frame if c not in columns.values()]]
+    about = about.astype(object).where(about.notna(), "").astype(str).set_axis(index)
+    return Answers(
+        pd.DataFrame(values, index=index, dtype=float),
+        about.assign(link="", asked=asked),
+        digest(run),
+        counted(run),
+        passing=tuple(passing),
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# A selection of runs into answers, whichever they hold.
+
+#: The digest of the function that gave the answers, from MLflow 3.18 on.
+_AGENT = "mlflow.genaiEvaluate.agent.digest"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a selection of runs answered.
+
+    Attributes
+    ----------
+    found : By data set, the answers of its methods side by side.
+    absent : By data set, why it cannot be compared.
+    runs : DataFrame, one row a run: run_id, experiment, dataset, method.
+    metrics : Names of the metrics of these runs.
+    notes : Runs without answers.
+    source : Where it was read: tracking_uri, filter, method_by, dataset_by, and what identified an instance.
+    changed : Where the answers of a run do not give the means that were logged with them.
+    """  # noqa: E501
+
+    found: dict[str, Units]
+    absent: dict[str, str]
+    runs: pd.DataFrame
+    metrics: frozenset[str]
+    notes: tuple[str, ...]
+    source: dict[str, Any]
+    changed: tuple[Changed, ...] = ()
+
+
+def load_answers(
+    selection: Selection,
+    *,
+    table: str | None = None,
+    instance_by: str | None = None,
+    measures: Sequence[str] | None = None,
+    grades: Mapping[str, Sequence[str]] | None = None,
+    shared: bool = False,
+    asked_of: str | None = None,
+    most: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Asked:
+    """What the runs of a selection answered, question by question.
+
+    Runs of `mlflow.genai.evaluate` are read from their traces, runs of `mlflow.models.evaluate`
+    from ``eval_results_table.json``, and with `table` any run from that table. Several runs of a
+    method on a data set are repeats: more answers to the same questions.
+
+    Parameters
+    ----------
+    selection : Selection
+        Of which experiments, run ids, filter, methods and datasets count. By default the method is
+        the run's name, and the dataset the name of the data or of the experiment; runs named by id
+        are about the same data, unless `dataset_by` says otherwise.
+    table : str, optional
+        Path of a table that every run logged, in JSON.
+    instance_by : str, optional
+        The input, tag or column that says which question it is. Default: all that was asked.
+    measures : sequence of str, optional
+        Default: all that the methods have in common.
+    grades : mapping of str to sequence of str
+        By measure, its categories from worst to best.
+    shared : bool
+        Whether to compare what is left where answers are lost.
+    asked_of : str, optional
+        Keep all questions of this method; of the others values are missing.
+    most : int, optional
+        Answers to be read, of all data sets together; the data sets beyond are absent.
+    progress : callable, optional
+        Called with the number of runs read and of all.
+
+    Raises
+    ------
+    NoRunsError
+        The selection holds no run with answers.
+    StoreError
+        The store cannot be reached or does not accept the filter.
+    """
+    client = store.connect()
+    chosen, experiments = select(client, selection)
+    holding = [run for run in chosen if table is not None or holds_answers(run)]
+    if not holding:
+        raise NoRunsError(
+            f"none of the {len(chosen):,} selected runs holds answers: traces of "
+            f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
+            "logged."
+        )
+    groups, rows, nameless = _grouped(client, holding, experiments, selection)
+    notes = _unread_runs(nameless)
+    if not rows:
+        why = " ".join(notes) or "they are of other methods or datasets."
+        raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
+    read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
+    by_dataset, absent = read.side_by_side(groups, shared, asked_of)
+    notes += read.notes
+    agents = {run.data.tags.get(_AGENT) for run in holding}
+    if len(holding) > 1 and len(agents) == 1 and agents != {None}:
+        notes.append(
+            "The same function gave all answers, by MLflow's digest of its code: what differs is "
+            "what it reads or calls, or chance."
+        )
+    if without := _without_answers(chosen, holding):
+        notes.append(f"Runs without answers: {some(without, 5)}.")
+    return Asked(
+        by_dataset,
+        absent,
+        pd.DataFrame(rows),
+        frozenset(m for run in holding for m in run.data.metrics),
+        tuple(notes),
+        {
+            "tracking_uri": store.store_name(),
+            "filter": store.without_passwords(selection.filter_string),
+            "method_by": selection.method_by or "run_name",
+            "dataset_by": selection.dataset_by or "input",
+            "instance_by": instance_by or "all that was asked",
+            "table": table,
+        },
+        tuple(read.changed),
+    )
+
+
+def _grouped(
+    client: MlflowClient,
+    runs: Sequence[Run],
+    experiments: Mapping[str, str],
+    selection: Selection,
+) -> tuple[dict[str, dict[str, list[Run]]], list[dict[str, str]], dict[str, list[str]]]:
+    """The runs that count by dataset and method, a row about each, and by what they lack, the ids
+    of those that cannot be named.
+    """
+    groups: dict[str, dict[str, list[Run]]] = {}
+    rows: list[dict[str, str]] = []
+    nameless: dict[str, list[str]] = {}
+    table = table_of_runs(runs, experiments)
+    by_method, by_dataset = rules_of(selection)
+    by_method = with_models(client, list(experiments), by_method)
+    methods, datasets = by_method.names(table), by_dataset.names(table)
+    for rule, without in (
+        (by_method, methods == ""),
+        (by_dataset, (datasets == "") & (methods != "")),
+    ):
+        lacking = table.where(without)
+        for run_id, why in zip(lacking.frame["run_id"], rule.lacking(lacking), strict=True):
+            nameless.setdefault(why, []).append(run_id)
+    by_id = {run.info.run_id: run for run in runs}
+    about = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
+    for row in about[(methods != "") & (datasets != "")].to_dict("records"):
+        if selection.run_ids and selection.dataset_by is None and groups:
+            (row["dataset"],) = groups
+        method, dataset = row["method"], row["dataset"]
+        if _is_wanted(method, selection.methods, selection.exclude_methods) and _is_wanted(
+            dataset, selection.datasets, selection.exclude_datasets
+        ):
+            run = by_id[row["run_id"]]
+            groups.setdefault(dataset, {}).setdefault(method, []).append(run)
+            rows.append(row)
+    return groups, rows, nameless
+
+
+def _is_wanted(name: str, asked: Sequence[str] | None, excluded: Sequence[str]) -> bool:
+    return name not in excluded and (not asked or name in asked)
+
+
+def _without_answers(runs: Sequence[Run], holding: Sequence[Run]) -> list[str]:
+    """Ids of runs that neither hold answers nor are evaluations of such runs."""
+    ids = {run.info.run_id for run in holding}
+    return [
+        run.info.run_id
+        for run in runs
+        if ids.isdisjoint((run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)))
+    ]
+
+
+def any_answers(selection: Selection) -> bool:
+    """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
+    chosen, _ = select(store.connect(), selection)
+    return any(map(holds_answers, chosen))
+
+
+@dataclass
+class _Reader:
+    client: MlflowClient
+    table: str | None
+    instance_by: str | None
+    measures: Sequence[str] | None
+    grades: Mapping[str, Sequence[str]]
+    progress: Callable[[int, int], object] | None
+    total: int
+    most: int | None
+    done: int = 0
+    held: int = 0
+    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    changed: list[Changed] = field(default_factory=list)
+
+    def side_by_side(
+        self,
+        groups: Mapping[str, Mapping[str, Sequence[Run]]],
+        shared: bool,
+        asked_of: str | None = None,
+    ) -> tuple[dict[str, Units], dict[str, str]]:
+        """By data set the answers of its methods, or why they cannot be compared; `notes` says
+        which runs of those that can are left out.
+        """
+        by_dataset: dict[str, Units] = {}
+        absent: dict[str, str] = {}
+        for dataset, by_method in groups.items():
+            try:
+                answers = aligned(self.all(by_method), shared=shared, asked_of=asked_of)
+                by_dataset[dataset] = _of_measures(answers, self.measures)
+            except StoreError:
+                raise
+            except (MlevalError, ValueError) as error:
+                absent[dataset] = joined(" ", [str(error), *self.left_out])
+            else:
+                self.notes += self.left_out
+        return by_dataset, absent
+
+    def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
+        """The answers of every method, those of its repeats one after the other; `left_out` says
+        which runs cannot be read.
+        """
+        self.left_out = []
+        self._refuse(sum(counted(run) or 0 for same in by_method.values() for run in same))
+        runs = {
+            f"{method}\0{k}": run
+            for method, same in by_method.items()
+            for k, run in enumerate(same)
+        }
+        parts = self._each(runs)
+        if tabled := {key: run for key, run in runs.items() if key not in parts}:
+            parts |= read_answer_tables(
+                self.client,
+                tabled,
+                table=self.table,
+                instance_by=self.instance_by,
+                measures=self.measures,
+                grades=self.grades,
+            )
+            self._step(len(tabled))
+        read: dict[str, list[Answers]] = {}
+        unreadable: dict[str, list[str]] = {}
+        for key, part in parts.items():
+            if isinstance(part, str):
+                unreadable.setdefault(part, []).append(runs[key].info.run_id)
+            else:
+                read.setdefault(key.partition("\0")[0], []).append(part)
+                self.changed += _changed(runs[key], part)
+                self.held += len(part.values)
+        self.left_out = _unread_runs(unreadable)
+        if not read:
+            raise MissingResultsError("none of its runs can be read.")
+        return {method: _repeats_joined(same) for method, same in read.items()}
+
+    def _each(self, runs: Mapping[str, Run]) -> dict[str, Answers | str]:
+        """The answers of runs that are read one by one, or why they cannot be read."""
+        parts: dict[str, Answers | str] = {}
+        n = 0
+        for key, run in runs.items():
+            if self.table is None and (is_evaluated(run) or _holds_imported(run)):
+                parts[key] = part = store.of_one_run(partial(self._one, run))
+                n += len(part.values) if isinstance(part, Answers) else 0
+                self._refuse(n)
+                self._step(1)
+        return parts
+
+    def _one(self, run: Run) -> Answers:
+        if _holds_imported(run):
+            from mlflow_mleval.store.importing import read_imported
+
+            return graded(read_imported(self.client, run), self.grades)
+        return read_traces(
+            self.client, run, instance_by=self.instance_by, grades=self.grades, most=self.most
+        )
+
+    def _refuse(self, n: int) -> None:
+        if self.most is not None and n + self.held > self.most:
+            beyond = f"no more than {self.most:,} are read here, of all data sets together"
+            raise ValueError(f"its runs hold {n:,} answers, and {beyond}.")
+
+    def _step(self, n: int) -> None:
+        self.done += n
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+
+
+def _changed(run: Run, answers: Answers) -> list[Changed]:
+    """Where the answers do not give the means that were logged with them, unless some are lost."""
+    if (answers.counted or len(answers.values)) > len(answers.values):
+        return []
+    values, metrics = answers.values, run.data.metrics
+    logged = {m: metrics[schema.metric_key(m)] for m in values if schema.metric_key(m) in metrics}
+    if logged:  # ours are means over questions, and of each question over its answers
+        values = values.groupby(level=0).mean()
+    logged = logged or {m: metrics[f"{m}/mean"] for m in values if f"{m}/mean" in metrics}
+    return changed_means(f"run {run.info.run_id[:8]}", values, logged)
+
+
+def _unread_runs(runs: Mapping[str, Sequence[str]]) -> list[str]:
+    """By reason, the ids of runs that are left out, as sentences."""
+    return [
+        f"Left out: run{'s' * (len(ids) > 1)} {some(ids, 5)}: {why}." for why, ids in runs.items()
+    ]
+
+
+def _repeats_joined(parts: Sequence[Answers]) -> Answers:
+    """Repeats of a method as answers to the same questions."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = [p.counted for p in parts]
+    scorers = {
+        m: some(sorted({p.scorers.get(m, "") for p in parts} - {""}))
+        for p in parts
+        for m in p.scorers
+    }
+    return Answers(
+        pd.concat([p.values for p in parts]),
+        pd.concat([p.about for p in parts]),
+        digest="+".join(sorted({p.digest for p in parts})),
+        counted=None if None in counts else sum(filter(None, counts)),
+        scorers=scorers,
+        passing=tuple(m for m in parts[0].passing if all(m in p.passing for p in parts)),
+        notes=tuple(dict.fromkeys(note for p in parts for note in p.notes)),
+    )
+
+
+def _of_measures(answers: Units, measures: Sequence[str] | None) -> Units:
+    """Only these measures."""
+    if measures is None:
+        return answers
+    if lacking := [m for m in measures if m not in answers.measures]:
+        raise MissingResultsError(
+            f"not all methods have {some(lacking)} by instance; they share "
+            f"{some(answers.measures)}."
+        )
+    return replace(
+        answers, measures=[*measures], passing=[m for m in answers.passing if m in measures]
+    )
+
+
+def holds_answers(run: Run) -> bool:
+    """Whether the run holds traces, imported answers, or the table of `mlflow.models.evaluate`."""
+    return (
+        is_evaluated(run)
+        or _holds_imported(run)
+        or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
+    )
+
+
+def hold_answers(table: RunsTable) -> pd.Series:
+    """Which runs of a table hold answers, as `holds_answers` says."""
+    imported = table.has(f"tags.{schema.TAG_ANSWERS}")
+    imported &= table.tag(schema.TAG_STATUS) == schema.COMPLETE
+    logged = table.tag("mlflow.loggedArtifacts").str.contains(EVALUATED, regex=False)
+    return imported | logged | (table.tag("mlflow.runType") == "genai_evaluate")
+
+
+def _holds_imported(run: Run) -> bool:
+    """Whether the run holds answers that were imported, complete."""
+    tags = run.data.tags
+    return schema.TAG_ANSWERS in tags and tags.get(schema.TAG_STATUS) == schema.COMPLETE
+
+
+# --------------------------------------------------------------------------------------------------
+# What methods put out and what was expected of them, answer by answer, as a run recorded it.
+
+EXPECTATIONS = "expectations"
+
+
+@dataclass(frozen=True)
+class RawAnswers:
+    """The answers of one run, in the order of their questions' keys, so that runs on the same
+    questions agree in it.
+
+    outputs, expected: As they were recorded.
+    counted: How many answers were scored; there are fewer where some were lost.
+    """
+
+    outputs: list[Any]
+    expected: list[Any]
+    counted: int | None
+
+
+def read_raw_answers(
+    client: MlflowClient,
+    run: Run,
+    predicted: str = OUTPUTS,
+    expected: str = EXPECTATIONS,
+    *,
+    table: str | None = None,
+    instance_by: str | None = None,
+) -> RawAnswers:
+    """What a run put out and what was expected, from its traces or a table."""
+    if table is None and is_evaluated(run):
+        rows = _from_traces(client, run, predicted, expected, instance_by)
+    else:
+        rows = _from_table(client, run, predicted, expected, table or EVALUATED, instance_by)
+    if not rows:
+        raise ValueError("it holds no answers")
+    n = counted(run)
+    if n and len(rows) < n * (1 - MOST_LOST):
+        raise MissingResultsError(
+            f"run {run.info.run_id} counted {n:,} answers, and the store holds {len(rows):,}. "
+            "What is left may differ from what is lost. Evaluate again."
+        )
+    rows.sort(key=lambda row: row[0])
+    _, outputs, wanted = zip(*rows, strict=True)
+    return RawAnswers([*outputs], [*wanted], n)
+
+
+def _from_traces(
+    client: MlflowClient, run: Run, predicted: str, expected: str, instance_by: str | None
+) -> list[tuple[Any, Any, Any]]:
+    asked, rows = asked_of(run), []
+    for trace, (inputs, outputs) in traces_of(client, run, (INPUTS, OUTPUTS)):
+        said = (a for a in trace.info.assessments or () if a.valid is not False)
+        expected_here = {
+            a.name: a.expectation.value for a in said if a.expectation and belongs(a, run)
+        }
+        recorded = {OUTPUTS: outputs, EXPECTATIONS: expected_here}
+        key = key_of(trace, asked(inputs), instance_by)
+        if key is None:
+            raise ValueError(
+                f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}"
+            )
+        rows.append(
+            (
+                (key, trace.info.request_time),
+                _recorded_part(recorded, predicted),
+                _recorded_part(recorded, expected),
+            )
+        )
+    return rows
+
+
+def _recorded_part(recorded: Mapping[str, Any], path: str) -> Any:
+    """The outputs or the expectations, or one key of them; the only expectation there is stands for
+    all.
+    """
+    root, _, key = path.partition(".")
+    if root not in recorded:
+        raise ValueError(
+            f"traces have {OUTPUTS} and {EXPECTATIONS}, or keys of them such as "
+            f"{OUTPUTS}.labels, not {path!r}"
+        )
+    value = recorded[root]
+    if key:
+        return value.get(key) if isinstance(value, Mapping) else None
+    if root == EXPECTATIONS and len(value) > 1:
+        raise ValueError(
+            "its traces have several expectations: say which, as in "
+            f"{EXPECTATIONS}.{next(iter(value))}"
+        )
+    return next(iter(value.values()), None) if root == EXPECTATIONS else value
+
+
+def _from_table(
+    client: MlflowClient,
+    run: Run,
+    predicted: str,
+    expected: str,
+    path: str,
+    instance_by: str | None,
+) -> list[tuple[Any, Any, Any]]:
+    table = artifact(client, run.info.run_id, path, read_frame)
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"its table {path} cannot be read: {table or 'it is not there'}")
+    columns = [predicted, expected, *([instance_by] if instance_by else [])]
+    if lacking := [c for c in columns if c not in table]:
+        raise ValueError(
+            f"its table {path} has no column {some(map(repr, lacking))}; it has {some(table, 8)}"
+        )
+    keys: Sequence[Any] = (
+        range(len(table)) if instance_by is None else keys_of(table, [instance_by])
+    )
+    return [*zip(keys, table[predicted], table[expected], strict=True)]
