@@ -202,15 +202,15 @@ def _study(
         return asked_for, selection
     try:
         taken, line = taken_unasked(selection)
-    except UnclearError as error:
-        if isinstance(asked_for, MlevalError) and not error.ways:
-            error = asked_for
-        experiments = {tuple(way.selection.experiment_names) for way in error.ways}
-        if asked_for is None and len(experiments) == 1:
-            selection = replace(selection, experiment_names=[*experiments.pop()])
-        elif asked_for is None:
+    except UnclearError as unclear:
+        if isinstance(asked_for, MlevalError):
+            return unclear if unclear.ways else asked_for, selection
+        if asked_for is not None:
+            return unclear, selection
+        experiments = {tuple(way.selection.experiment_names) for way in unclear.ways}
+        if len(experiments) != 1:
             raise
-        return error, selection
+        return unclear, replace(selection, experiment_names=[*experiments.pop()])
     say(f"taken as `mleval runs` finds it: {line}")
     study = selected_study(taken)
     return replace(study, source={**study.source, "taken_as": line}), selection
