@@ -113,16 +113,21 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
             proposed = {"directions": "proposed"}
             ways = [*ways, ("take the directions that their names suggest", proposed)]
         named = [(what, chosen.adding(more)) for what, more in ways] + _without(text, chosen)
-    text = without_flags(worded(text, as_field))
+    text = _on_page(worded(text, as_field), job)
     if job["what"] == "gate":
         text = re.sub("`([a-z_]+)`", lambda name: f"“{FIELDS.get(name[1], name[1])}”", text)
         field = next((name for name in (*SIDES, *gate_options()) if f"“{name}”" in text), None)
     return {
         "status": status,
-        "error": " ".join(redacted(text.replace(job["server"], job["address"])).split()),
+        "error": " ".join(redacted(text).split()),
         "field": field,
         "ways": [{"what": what, "query": way.query} for what, way in named],
     }
+
+
+def _on_page(text: str, job: Job) -> str:
+    """A text of the command line with the fields and the address of the page."""
+    return without_flags(text).replace(job["server"], job["address"])
 
 
 def _ways_to_rank(stop: UnclearError) -> list[tuple[str, Mapping[str, Any]]]:
@@ -463,87 +468,43 @@ def _survey(job: Job, tell: Tell) -> dict[str, Any]:
     chosen = parsed(job["given"])
     with store.remembered(), _stages(tell)("reading", "runs") as step:
         study, survey = take_stock(Selection.of(chosen.choices), progress=step)
-        form = form_of(chosen, study, survey)
-    notes = [note for note in survey.notes if not form.problem or form.problem not in note]
-    problem = without_flags(worded(form.problem, as_field))
+        set_to, study, ways = form_of(chosen, study, survey)
+    notes = [note for note in survey.notes if not survey.problem or survey.problem not in note]
+    told = replace(survey, notes=tuple(notes)).worded(as_field)
     shown = {
-        "survey": replace(survey, notes=tuple(notes)).worded(as_field),
-        "study": form.study,
-        "selection": {name: list(values) for name, values in form.set_to.given},
-        "ways": [{"what": what, "query": way.query} for what, way in form.ways],
-        "problem": problem.replace(job["server"], job["address"]),
-        "repeats": repeats_of(form.study),
+        "survey": replace(told, notes=tuple(map(without_flags, told.notes))),
+        "study": study,
+        "selection": {name: list(values) for name, values in set_to.given},
+        "ways": [{"what": what, "query": way.query} for what, way in ways],
+        "problem": _on_page(worded(survey.problem, as_field), job),
+        "repeats": repeats_of(study),
         "further": further_options(),
         "values": offered(),
     }
     return {"texts": {"text": rendered("survey.html.j2", **shown)}}
 
 
-@dataclass(frozen=True)
-class Form:
-    """How the form is set when it appears.
-
-    Attributes
-    ----------
-    study : Study or None
-        What that compares; None where it stops.
-    problem : str
-        Why it stops.
-    ways : sequence of (str, PageSelection)
-        How it may be set else, each as what it does.
+def form_of(
+    chosen: PageSelection, study: Any, survey: Any
+) -> tuple[PageSelection, Any, list[tuple[str, PageSelection]]]:
+    """To what the form is set, the study that this compares, None where it stops, and how it may be
+    set else: as it was asked, or where nobody has said yet how to read these runs, as the survey
+    proposes and the answer takes it, each direction declared, to be seen and confirmed.
     """
-
-    set_to: PageSelection
-    study: Any
-    problem: str = ""
-    ways: Sequence[tuple[str, PageSelection]] = ()
-
-
-def form_of(chosen: PageSelection, study: Any, survey: Any) -> Form:
-    """The form as it was set; where nobody has said yet how to read these runs, as the survey
-    proposes it. What takes someone who knows stays open.
-    """
-    asked = Selection.of(chosen.choices)
     ranked = survey.rankings
+    asked = Selection.of(chosen.choices)
     if asked.is_ruled or len(ranked) != 1 or ranked[0].study is None:
         ways = [(way.what, chosen.reading(way.selection)) for way in ranked]
-        others = [(what, way) for what, way in ways if way != chosen]
         bogus = survey.foreign and not asked.is_ruled
-        return Form(chosen, None if bogus else study, survey.problem, others)
-    way = ranked[0]
-    if way.selection.duplicates == asked.duplicates:
-        rules = _with_directions(way.selection, survey)
-        return Form(chosen.reading(rules), way.study, survey.problem)
-    undecided = replace(way.selection, duplicates=asked.duplicates)
-    undecided_form = chosen.reading(_with_directions(undecided, survey))
-    stop = _stop(undecided)
-    ways = [(what, undecided_form.adding(more)) for what, more in _mean_first(stop)]
-    return Form(undecided_form, None, stop.text, ways)
-
-
-def _with_directions(selection: Selection, survey: Any) -> Selection:
-    """The selection with each direction that was proposed declared, to be seen and confirmed."""
-    if selection.directions != "proposed":
-        return selection
-    held = survey.metrics[survey.metrics["runs"] == survey.n_runs]
-    smaller, larger = (
-        held.loc[held["proposed"] == way, "metric"].tolist() for way in ("min", "max")
-    )
-    minimize, maximize = [*selection.minimize, *smaller], [*selection.maximize, *larger]
-    return replace(selection, directions="declared", minimize=minimize, maximize=maximize)
-
-
-def _stop(selection: Selection) -> CandidatesError:
-    """Why runs that differ stop the comparison, and the ways on."""
-    from mlflow_mleval.store.query import selected_study
-
-    try:
-        selected_study(selection).complete()
-    except CandidatesError as error:
-        return error
-    except MlevalError as error:
-        return CandidatesError(str(error), ())
-    return CandidatesError("", ())
+        others = [(what, way) for what, way in ways if way != chosen]
+        return chosen, None if bogus else study, others
+    taken = ranked[0].selection
+    if taken.directions == "proposed":
+        held = survey.metrics[survey.metrics["runs"] == survey.n_runs]
+        smaller, larger = (held.loc[held["proposed"] == w, "metric"] for w in ("min", "max"))
+        minimize, maximize = [*taken.minimize, *smaller], [*taken.maximize, *larger]
+        taken = replace(taken, directions="declared", minimize=minimize, maximize=maximize)
+    return chosen.reading(taken), ranked[0].study, []
 
 
 def repeats_of(study: Any) -> str:

@@ -120,15 +120,11 @@ class Door:
             answer = _refused(403, "jobs may not ask this")
         else:
             with self._room:
-                told = self.inside.ask(
-                    self._jobs[known][0],
-                    request.method,
-                    request.path,
-                    query=environ.get("QUERY_STRING", ""),
-                    body=request.get_data(),
-                    kind=request.headers.get("Content-Type", ""),
-                )
-            answer = Response(told.body, told.status, content_type=told.kind)
+                asked: dict[str, Any] = {"query": environ.get("QUERY_STRING", "")}
+                asked |= {"body": request.get_data(), "kind": request.content_type or ""}
+                caller = self._jobs[known][0]
+                told = self.inside.ask(caller, request.method, request.path, **asked)
+            answer = Response(told.get_data(), told.status_code, content_type=told.content_type)
         return answer(environ, start_response)
 
     def _of_another(self, request: Request) -> Response:
@@ -284,12 +280,8 @@ class Desk:
         """What was made under this name after a time in milliseconds; else it is made now, and
         ``{"state": "working", …}`` says how far, or ``{"state": "failed", …}`` why not.
 
-        Parameters
-        ----------
-        patience : float
-            Seconds that the member's requests take: who logs in slowly asks rarely.
-        wait : float
-            Seconds to wait for it here.
+        `patience` are the seconds that the member's requests take, for who logs in slowly asks
+        rarely; `wait` those to wait for it here.
         """
         end = time.monotonic() + wait
         while True:

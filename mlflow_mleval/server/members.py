@@ -22,6 +22,7 @@ from urllib.parse import urlencode, urlsplit
 from flask import Request
 from werkzeug.datastructures import Authorization
 from werkzeug.test import Client
+from werkzeug.wrappers import Response
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import schema
@@ -72,24 +73,16 @@ class Caller:
         return sha256("\0".join(told).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Response):
     """What MLflow answered."""
-
-    status: int
-    body: bytes
-    kind: str  #: the content type
 
     @property
     def ok(self) -> bool:
-        return self.status < 300
+        return self.status_code < 300
 
-    def json(self) -> Any:
-        """The content; an empty dict where it is no JSON."""
-        try:
-            return json.loads(self.body)
-        except ValueError:
-            return {}
+    def content(self) -> Any:
+        """What its JSON holds; an empty dict where it is no JSON."""
+        return self.get_json(force=True, silent=True) or {}
 
 
 #: The logins that were verified while one request is answered; None outside our requests.
@@ -143,26 +136,21 @@ class Inside:
         kind: str = "",
     ) -> Answer:
         """Make the request as the caller would; `path` is without the server's prefix."""
-        made: dict[str, Any] = {
-            "method": method,
-            "path": self.prefix + path,
-            "query_string": query if isinstance(query, str) else urlencode(query),
-            "data": body or None,
-            "content_type": kind or None,
-            "environ_overrides": dict(caller.environ),
-            "buffered": True,
-        }
+        how: dict[str, Any] = {"method": method, "data": body or None, "content_type": kind or None}
+        asked = query if isinstance(query, str) else urlencode(query)
         verified = _VERIFIED.get()
 
         def opened() -> Any:
             _VERIFIED.set({} if verified is None else verified)
-            return self._client.open(**made)
+            environ = dict(caller.environ)
+            made = {**how, "query_string": asked, "environ_overrides": environ}
+            return self._client.open(self.prefix + path, buffered=True, **made)
 
         # A context of its own: MLflow keeps request and workspace in context variables, and ends
         # those of the outer request else.
         with Context().run(opened) as response:
             kind = response.headers.get("Content-Type", "")
-            return Answer(response.status_code, response.get_data(), kind)
+            return Answer(response.get_data(), response.status_code, content_type=kind)
 
     def get(self, caller: Caller, path: str, **query: str) -> Answer:
         return self.ask(caller, "GET", API + path, query=query)
@@ -172,17 +160,13 @@ class Inside:
         return self.ask(caller, "POST", API + path, body=body, kind="application/json")
 
     def told(self, caller: Caller, path: str, **query: str) -> dict[str, Any]:
-        """What MLflow answers the member; nothing where it refuses.
-
-        Raises
-        ------
-        StoreError
-            MLflow itself fails, as it does without its database: that says nothing about rights.
+        """What MLflow answers the member; nothing where it refuses. A StoreError where it fails
+        itself, as it does without its database: that says nothing about rights.
         """
         answer = self.get(caller, path, **query)
-        if answer.status >= 500:
+        if answer.status_code >= 500:
             raise StoreError("MLflow could not tell whether you may read this.")
-        return answer.json() if answer.ok else {}
+        return answer.content() if answer.ok else {}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -242,7 +226,7 @@ def sides_offered(
         sides += [(f"{start}/{version}", "latest version") for version in versions]
     asked = {"experiment_ids": [*experiment_ids], "max_results": OFFERED}
     asked["order_by"] = ["attributes.start_time DESC"]
-    found = inside.post(caller, "runs/search", asked).json() if experiment_ids else {}
+    found = inside.post(caller, "runs/search", asked).content() if experiment_ids else {}
     for info in (run["info"] for run in found.get("runs", ())):
         started = datetime.fromtimestamp(int(info.get("start_time") or 0) / 1000, timezone.utc)
         sides.append((info["run_id"], f"{info.get('run_name', '')}, {started:%Y-%m-%d %H:%M}"))

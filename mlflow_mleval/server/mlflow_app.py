@@ -18,6 +18,7 @@ from functools import wraps
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.resources import files
+from mimetypes import MimeTypes
 from types import FunctionType
 from typing import Any
 
@@ -161,17 +162,10 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_KINDS = {
-    "html": "text/html",
-    "json": "application/json",
-    "md": "text/markdown",
-    "tex": "application/x-tex",
-    "csv": "text/csv",
-    "svg": "image/svg+xml",
-    "txt": "text/plain",
-    "css": "text/css",
-    "js": "text/javascript",
-}
+#: What files are, whatever the tables of the machine say.
+_KINDS = MimeTypes()
+_KINDS.add_type("text/markdown", ".md")
+_KINDS.add_type("text/javascript", ".js")
 #: Files of the report that the page uses, too.
 _OF_REPORTS = ("report.css", "question.js", "weights.js")
 #: Runs that are counted as new at most; milliseconds for which a verdict holds: its runs may grow.
@@ -304,7 +298,7 @@ class Page:
             raise Failure(400, "This list has no such page. Load it again.", field="page-token")
         if not answer.ok:
             raise _refusal(answer, "the list of experiments")
-        found = answer.json()
+        found = answer.content()
         rows = listed(found.get("experiments", []))
         shown = {"experiments": rows, "next_token": found.get("next_page_token", "")}
         shown |= {"search": wanted, "first": "page-token" not in request.args}
@@ -323,7 +317,7 @@ class Page:
         told = {"command": selection.command, "selection": selection.query}
         # nothing is written; MLflow says whether the member might
         tried = self.inside.post(self._caller, "runs/log-batch", {"run_id": made["run_id"]})
-        told["unwritable"] = READ_ONLY if tried.status == 403 else ""
+        told["unwritable"] = READ_ONLY if tried.status_code == 403 else ""
         return _json({"state": "ready", "key": self._key(selection, "answer"), **told, **about})
 
     def section(self) -> Response:
@@ -368,7 +362,9 @@ class Page:
         if not answer.ok:
             raise _refusal(answer, "new runs")
         records = (schema.TAG_KIND, schema.RECORDS)
-        return _json({"new": sum(not _has(run, *records) for run in answer.json().get("runs", ()))})
+        return _json(
+            {"new": sum(not _has(run, *records) for run in answer.content().get("runs", ()))}
+        )
 
     def gate_form(self) -> Response:
         _refuse_other_sites()
@@ -485,7 +481,7 @@ class Page:
         caller = Caller.of(request.environ, named)
         if named and "mleval_workspace" not in g:
             g.mleval_workspace = self.inside.post(caller, "experiments/search", {"max_results": 1})
-        if named and g.mleval_workspace.status not in (200, 401, 403):
+        if named and g.mleval_workspace.status_code not in (200, 401, 403):
             text = f"There is no workspace {named!r} that you may use. Leave it out."
             raise Failure(400, text, field="workspace")
         return caller
@@ -553,10 +549,11 @@ def _answering(view: Callable[[], BaseResponse]) -> Callable[[], BaseResponse]:
 
 
 def _refusal(answer: Any, what: str) -> Failure:
-    if answer.status in (401, 403):
-        return Failure(answer.status, f"MLflow does not let you read {what}.")
-    said = str(answer.json().get("message", ""))[:300] or answer.status
-    status = 400 if 400 <= answer.status < 500 else 503
+    code = answer.status_code
+    if code in (401, 403):
+        return Failure(code, f"MLflow does not let you read {what}.")
+    said = str(answer.content().get("message", ""))[:300] or code
+    status = 400 if 400 <= code < 500 else 503
     return Failure(status, f"MLflow could not tell {what}: {said}")
 
 
@@ -574,5 +571,5 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _sent(content: bytes, name: str) -> Response:
-    kind = _KINDS.get(name.rpartition(".")[2], "application/octet-stream")
+    kind = _KINDS.guess_type(name)[0] or "text/plain"
     return Response(content, content_type=f"{kind}; charset=utf-8")

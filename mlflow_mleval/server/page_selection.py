@@ -33,13 +33,7 @@ from mlflow_mleval.sentences import Argument
 #: Options of `mleval report` that the page does not have: it knows experiments by id, and what it
 #: makes goes nowhere else.
 _ELSEWHERE = {
-    "experiment_names",
-    "run_ids",
-    "n_resamples",
-    "log",
-    "output",
-    "verbose",
-    "timeout",
+    *("experiment_names", "run_ids", "n_resamples", "log", "output", "verbose", "timeout"),
 }
 #: Options that the form sets by controls of their own; all others it has in a fold, as they are
 #: declared.
@@ -62,13 +56,7 @@ _YES = ("", "1", "true", "on", "yes")
 
 
 class SelectionError(ValueError):
-    """A field of the selection cannot be taken as it is.
-
-    Attributes
-    ----------
-    field : str
-        Its name in the address, which is that of the option without dashes.
-    """
+    """A field of the selection, by its name in the address, cannot be taken as it is."""
 
     def __init__(self, field: str, text: str) -> None:
         self.field = field
@@ -87,34 +75,15 @@ def options() -> dict[str, Option]:
 #: Options, by their names in the address, by which runs are compared and not read; measures can be
 #: left out of what was read.
 COMPARING = {
-    "as-in-papers",
-    "control",
-    "drop-constant",
-    "exclude-measure",
-    "missing-is-failure",
-    "next",
-    "on",
-    "p",
-    "pair",
-    "preference",
-    "q",
-    "rope",
-    "s",
-    "test",
-    "weights",
+    *("as-in-papers", "control", "drop-constant", "exclude-measure", "missing-is-failure", "next"),
+    *("on", "p", "pair", "preference", "q", "rope", "s", "test", "weights"),
 }
 
 
 @dataclass(frozen=True)
 class PageSelection:
-    """A selection, each value as it was given; what equals the default is left out.
-
-    Attributes
-    ----------
-    given : tuple of (str, tuple of str)
-        Names in the address and values, in the order of the options.
-    choices : mapping
-        The same as arguments of Python, of all options.
+    """A selection: names in the address with the values as they were given, in the order of the
+    options, without what equals the default; and all options as arguments of Python.
     """
 
     given: tuple[tuple[str, tuple[str, ...]], ...]
@@ -168,17 +137,11 @@ class PageSelection:
         """
         values = {name: list(given) for name, given in self.given}
         for name, option in options().items():
-            if option.name not in arguments:
-                continue
-            new = arguments[option.name]
-            new = (
-                [new]
-                if isinstance(new, str)
-                else [*map(str, new)]
-                if isinstance(new, Iterable)
-                else [str(new)]
-            )
-            values[name] = [*values.get(name, ()), *new] if option.multiple else new[-1:]
+            if option.name in arguments:
+                new = arguments[option.name]
+                listed = isinstance(new, Iterable) and not isinstance(new, str)
+                texts = [*map(str, new)] if listed else [str(new)]
+                values[name] = [*values.get(name, ()), *texts] if option.multiple else texts[-1:]
         return parsed(values)
 
     def reading(self, selection: Selection) -> PageSelection:
@@ -191,15 +154,17 @@ class PageSelection:
 
 
 def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
-    """The selection that these values make; names that no option has are for others.
-
-    Raises
-    ------
-    SelectionError
-        A value is none that the option takes.
+    """The selection that these values make, a SelectionError where an option does not take one;
+    names that no option has are for others.
     """
     selection = _parsed(values, options())
-    _check_experiments(selection.choices["experiment_ids"])
+    ids, field = selection.experiment_ids, experiment_ids.field
+    if wrong := [i for i in ids if not _ID.fullmatch(i)]:
+        text = f"{wrong[0][:40]!r} is no id of an experiment. Choose one from the list."
+        raise SelectionError(field, text)
+    if len(ids) > EXPERIMENTS:
+        text = f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer."
+        raise SelectionError(field, text)
     return selection
 
 
@@ -233,24 +198,10 @@ def _parsed(values: Mapping[str, Iterable[str]], taken: Mapping[str, Option]) ->
 
 def _check_texts(name: str, texts: Sequence[str]) -> None:
     if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
-        raise SelectionError(
-            name, f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
-        )
+        text = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+        raise SelectionError(name, text)
     if any(not text.isprintable() for text in texts):
         raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
-
-
-def _check_experiments(ids: Sequence[str]) -> None:
-    if wrong := [i for i in ids if not _ID.fullmatch(i)]:
-        raise SelectionError(
-            "experiment-id",
-            f"{wrong[0][:40]!r} is no id of an experiment. Choose one from the list.",
-        )
-    if len(ids) > EXPERIMENTS:
-        raise SelectionError(
-            "experiment-id",
-            f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer.",
-        )
 
 
 def _converted(option: click.Option, name: str, text: str) -> Any:
@@ -318,16 +269,10 @@ def as_field(argument: Argument) -> str:
 def _environment() -> Environment:
     from mlflow_mleval.report.text import terminal
 
-    made = Environment(
-        loader=PackageLoader("mlflow_mleval.server", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    made.filters["shown"] = (
-        terminal  # names of strangers, without what would turn the text around them
-    )
+    how: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    loader = PackageLoader("mlflow_mleval.server", "templates")
+    made = Environment(loader=loader, undefined=StrictUndefined, **how)
+    made.filters["shown"] = terminal  # names of strangers, without what turns the text around
     return made
 
 
@@ -385,36 +330,32 @@ def offered() -> dict[str, list[tuple[str, str]]]:
     from mlflow_mleval.analysis.posthoc import tests
     from mlflow_mleval.report.content.decision import PREFERENCES
 
-    titles = {
-        test.asked: f"{test.title}, against one method" if test.control else test.title
-        for test in tests()
-    }
+    against = {True: ", against one method", False: ""}
+    titles = {t.asked: t.title + against[bool(t.control)] for t in tests()}
     words = {"test": titles, "preference": PREFERENCES}
+    words["duplicates"] = {"error": _STOP} | {name: _POLICY_WORDS[name] for name in POLICIES}
+    words["missing"] = {name: _MISSING_WORDS[name] for name in MISSING}
     values = {}
     for name, texts in words.items():
-        default = str(options()[name].default)
+        default = str(options()[name].default or "error")
         others = [(value, text) for value, text in texts.items() if value != default]
         values[name] = [("", texts[default]), *others]
-    policies = [(policy, _POLICY_WORDS[policy]) for policy in POLICIES if policy != "error"]
-    values["duplicates"] = [("", _POLICY_WORDS["error"]), *policies]
-    values["missing"] = [
-        ("" if name == "error" else name, _MISSING_WORDS[name]) for name in MISSING
-    ]
     values["method-by"] = [(rule, rule) for rule in METHOD_RULES]
     values["dataset-by"] = values["repeats-by"] = [(DIGEST, "the digest of the data")]
     return values
 
 
+_STOP = "stop and ask"
 #: What the page says for the policies about runs that differ.
 _POLICY_WORDS = {
     "mean": "their mean",
     "latest": "the latest",
     "latest-data": "those on the latest data",
-    "error": "stop and ask",
+    "error": _STOP,
 }
 #: And for those about missing results.
 _MISSING_WORDS = {
-    "error": "stop and ask",
+    "error": _STOP,
     "worst": "count as the dataset’s worst value",
     "drop-datasets": "leave those datasets out",
     "drop-methods": "leave those methods out",
@@ -438,13 +379,7 @@ def gate_options() -> dict[str, Option]:
 
 
 def parsed_gate(values: Mapping[str, Iterable[str]]) -> PageSelection:
-    """How a gate is to judge, as the address says it.
-
-    Raises
-    ------
-    SelectionError
-        A value is none that the option takes.
-    """
+    """How a gate is to judge, as the address says it; raises as `parsed`."""
     return _parsed(values, gate_options())
 
 

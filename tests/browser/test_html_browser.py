@@ -4,51 +4,98 @@ and in MLflow's sandbox.
 
 import html
 import json
+from functools import cache
 
+import profile_cases
 import pytest
+import run_report_cases
 from browser_scripts import CONTRAST, OPEN_ALL, TEXTS
+from fold_cases import fold_study, three_methods
 from html_pages import render, study_page
 from report_cases import NASTY, nasty, published, study_of
 from report_cases import render as rendered
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.loss_profiles import compare_profiles
+from mlflow_mleval.report.content.run import document
 from mlflow_mleval.report.text import terminal
 
 pytestmark = pytest.mark.browser
+MANY = [f"method_with_a_long_name_{i}" for i in range(35)]
 LONG = [
     f"run_2025-11-{i:02d}_transformer_large_with_a_very_long_configuration_name_lr0.001_bs{i}"
     for i in range(9)
 ]
 
 
-@pytest.fixture(scope="module")
+@cache
 def hostile_page() -> str:
     return render(nasty(stability=50), experiments=NASTY)
 
 
-@pytest.fixture(scope="module")
+@cache
 def long_page() -> str:
     study = study_of(9, 14, gap=0.004, names=LONG, measures=("f1", "hamming_loss", "recall"))
     return render(compare(study, stability=50))
 
 
-@pytest.mark.parametrize("width", [320, 600, 1400])
-def test_the_page_never_scrolls_sideways(show, hostile_page, long_page, width):
-    for page in (study_page(), hostile_page, long_page):
-        chrome = show(page, width)
-        chrome.execute_script(OPEN_ALL)
-        assert chrome.execute_script("return document.scrollingElement.scrollWidth") <= width
+def about_folds() -> list[str]:
+    many = {name: (0.004 * i, -0.003 * i, 0.001 * i) for i, name in enumerate(MANY)}
+    hostile = {name: (0.02 * i, -0.01 * i) for i, name in enumerate(NASTY)}
+    studies = (
+        three_methods(),
+        fold_study(many, ("precision", "recall", "f1"), split_digest="x"),
+        fold_study(hostile),
+    )
+    return [compare(s, rope=0.01, seed=0).report().to_html() for s in studies]
 
 
-@pytest.mark.parametrize("width", [600, 1400])
-def test_no_label_of_a_figure_is_cut_or_covered(show, long_page, width):
+def about_profiles() -> list[str]:
+    behaviour = {name: (1 - 0.015 * i, 0.1 + 0.01 * i) for i, name in enumerate(MANY)}
+    many = compare_profiles(profile_cases.profiles({"d": 9, "e": 5}, behaviour, n=60))
+    _, hostile = profile_cases.hostile()
+    return [found.report().to_html() for found in (profile_cases.compared(), hostile, many)]
+
+
+def of_a_run() -> list[str]:
+    names = [f"a very long label name that nobody would type twice, number {i}" for i in range(120)]
+    reports = (
+        run_report_cases.example(measures="micro_ap"),
+        run_report_cases.example(k=120, names=names, measures="ece_10"),
+        run_report_cases.example(k=2, folds=2),
+        run_report_cases.hierarchical(),
+        run_report_cases.nasty(),
+    )
+    return [document(report).to_html() for report in reports]
+
+
+def of_studies() -> list[str]:
     study = study_of(30, 12, gap=0.002, measures=("f1", "hamming_loss", "recall"))
-    thirty = render(compare(study, stability=20))
-    for page in (study_page(), long_page, thirty):
-        chrome = show(page, width)
-        chrome.execute_script(OPEN_ALL)
-        assert chrome.execute_script("return document.querySelectorAll('figure svg').length") >= 6
-        assert chrome.execute_script(TEXTS) == []
+    return [study_page(), long_page(), render(compare(study, stability=20))]
+
+
+#: What makes the pages, and where on each of them two drawings stand at least.
+PAGES = {
+    "study": (cache(of_studies), "figure svg"),
+    "folds": (cache(about_folds), "#folds figure svg"),
+    "profiles": (cache(about_profiles), "#profiles figure svg"),
+    "run": (cache(of_a_run), None),
+    "hostile": (cache(lambda: [hostile_page()]), None),
+}
+
+
+@pytest.mark.parametrize("width", [320, 600, 1400])
+@pytest.mark.parametrize("about", PAGES)
+def test_no_label_is_cut_or_covered_and_nothing_scrolls_sideways(show, about, width):
+    pages, drawings = PAGES[about]
+    for page in pages():
+        browser = show(page, width)
+        browser.execute_script(OPEN_ALL)
+        assert browser.execute_script("return document.scrollingElement.scrollWidth") <= width
+        if drawings:
+            assert len(browser.find_elements("css selector", drawings)) >= 2
+        if width >= 600 and about != "hostile":
+            assert browser.execute_script(TEXTS) == []
 
 
 def test_type_in_figures_is_readable_at_600_pixels(show):
@@ -64,20 +111,18 @@ def test_type_in_figures_is_readable_at_600_pixels(show):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [600, 1400])
-def test_every_text_stands_out_from_what_lies_under_it(show, scheme, width):
-    chrome = show(study_page(), width, scheme)
+@pytest.mark.parametrize("about", PAGES)
+def test_every_text_stands_out_from_what_lies_under_it(show, about, scheme):
+    pages, _ = PAGES[about]
+    chrome = show(pages()[0], 600 if about != "study" else 1400, scheme)
     chrome.execute_script(OPEN_ALL)
-    dark = (
-        chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
-        != "rgb(255, 255, 255)"
-    )
-    assert dark == (scheme == "dark")
+    white = "return getComputedStyle(document.body).backgroundColor == 'rgb(255, 255, 255)'"
+    assert chrome.execute_script(white) == (scheme == "light")
     assert chrome.execute_script(CONTRAST) == []
 
 
-def test_names_in_tables_never_wrap(show, long_page):
-    chrome = show(long_page, 600)
+def test_names_in_tables_never_wrap(show):
+    chrome = show(long_page(), 600)
     chrome.execute_script(OPEN_ALL)
     lines = chrome.execute_script(
         "return [...document.querySelectorAll('th .name, td:not(.wrap) .name')].map(n => "
@@ -184,8 +229,8 @@ def test_paper_shows_everything(show):
     assert chrome.execute_script(count) == before
 
 
-def test_nothing_is_fetched_and_nothing_complains(show, hostile_page):
-    for page in (study_page(), hostile_page):
+def test_nothing_is_fetched_and_nothing_complains(show):
+    for page in (study_page(), hostile_page()):
         chrome = show(page)
         chrome.execute_script(OPEN_ALL)
         asked = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
@@ -200,10 +245,10 @@ def test_nothing_is_fetched_and_nothing_complains(show, hostile_page):
         assert chrome.get_log("browser") == []
 
 
-def test_hostile_names_run_nothing_and_read_as_text(show, hostile_page):
+def test_hostile_names_run_nothing_and_read_as_text(show):
     from selenium.common.exceptions import NoAlertPresentException
 
-    chrome = show(hostile_page)
+    chrome = show(hostile_page())
     chrome.execute_script(OPEN_ALL)
     with pytest.raises(NoAlertPresentException):
         _ = chrome.switch_to.alert.text

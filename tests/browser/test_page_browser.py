@@ -4,6 +4,7 @@ one who is not logged in.
 
 import base64
 import json
+import shlex
 import shutil
 from urllib.parse import parse_qs, urlsplit
 
@@ -628,4 +629,64 @@ def test_the_question_moves_and_its_numbers_are_those_of_the_command(reader, sit
     assert float(reader.text(".margins output")) == pytest.approx(rows()[0]["reach"], rel=0.05)
     slider.send_keys(Keys.HOME)
     agrees()
+    assert grumbles(reader.chrome) == []
+
+
+def test_every_control_shows_what_the_command_on_the_page_says(reader, site, monkeypatch):
+    """Each menu of the form is moved once; the order of the methods, the verdict and every row of
+    its plot are those of the command that the page gives for it.
+    """
+    from command_line import mleval
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{site.folder / 'mlflow.db'}")
+    reader.login("ann", width=800)
+    shown = "[...document.querySelectorAll('.said:not([hidden]) [data-row]')]"
+    order = "[...document.querySelectorAll('#ranking [data-key=ranking] tbody [data-method]')]"
+
+    def agrees():
+        program, *args = shlex.split(reader.text(".sheet pre"))
+        told = json.loads(mleval(*args, "--output", "json").stdout)
+        assert program == "mleval"
+        ranked = reader.js(f"{order}.map(name => name.dataset.method)")
+        assert ranked == [row["method"] for row in told["ranking"]]
+        verdict = told["question"]["verdicts"][0]
+        assert reader.text(".asked .verdict b") == verdict["verdict"]
+        rows = [json.loads(text) for text in reader.js(f"{shown}.map(row => row.dataset.row)")]
+        decides = [row for row in rows if row["decides"]]
+        expected = verdict["rows"][: len(decides)]
+        sizes = [row["size"] for row in decides]
+        assert decides and sizes == pytest.approx([row["difference"] for row in expected])
+        measures = {row["difference"] for row in told["question"]["measures"]}
+        for row in rows[len(decides) :]:
+            assert any(row["size"] == pytest.approx(size) for size in measures)
+
+    reader.of("close")
+    reader.answered()
+    reader.click("#hold > summary")
+    reader.find("#survey select")
+    menus = "[...document.querySelectorAll('#survey select[id^=f-]')]"
+    values = reader.js(f"{menus}.map(menu => [menu.id, menu.options[1]?.value])")
+    moved = {menu: value for menu, value in values if value}
+    assert {"f-weights", "f-preference", "f-test", "f-missing", "f-on"} <= moved.keys()
+    answered = 0
+    for menu, value in moved.items():
+        option = menu.removeprefix("f-")
+        reader.chrome.get("about:blank")
+        reader.of("close")
+        reader.answered()
+        reader.click("#hold > summary")
+        reader.find(f"#{menu}")
+        reader.js("document.querySelectorAll('#survey details').forEach(d => { d.open = true; })")
+        choose = "void (document.getElementById(arguments[0]).value = arguments[1])"
+        reader.js(choose, menu, value)
+        reader.click("#compare")
+        reader.until("new URLSearchParams(location.search).has(arguments[0])", option)
+        reader.until(
+            "(!!document.querySelector('#ranking table') && !document.querySelector('main.old, "
+            "[aria-busy]')) || !!document.querySelector('#state .say')"
+        )
+        if not reader.all("#state .say"):
+            agrees()
+            answered += 1
+    assert answered >= 5
     assert grumbles(reader.chrome) == []

@@ -54,43 +54,15 @@ def database():
     call = {"env": environment, "cwd": folder, **other}
     log = open(folder / "postgres.log", "wb")  # noqa: SIM115
     process = None
+    told = {"stdout": log, "stderr": log, **call}
+    making = f"initdb -D {folder / 'data'} -U postgres --pwfile {folder / 'password'}"
+    making += " --auth=scram-sha-256 --no-sync -E UTF8"
+    running = (
+        f"postgres -D {folder / 'data'} -p {port} -k {folder} -F -c listen_addresses=127.0.0.1"
+    )
     try:
-        subprocess.run(
-            [
-                programs / "initdb",
-                "-D",
-                folder / "data",
-                "-U",
-                "postgres",
-                "--pwfile",
-                folder / "password",
-                "--auth=scram-sha-256",
-                "--no-sync",
-                "-E",
-                "UTF8",
-            ],
-            check=True,
-            stdout=log,
-            stderr=log,
-            **call,
-        )
-        process = subprocess.Popen(
-            [
-                programs / "postgres",
-                "-D",
-                folder / "data",
-                "-p",
-                str(port),
-                "-k",
-                folder,
-                "-F",
-                "-c",
-                "listen_addresses=127.0.0.1",
-            ],
-            stdout=log,
-            stderr=log,
-            **call,
-        )
+        subprocess.run(f"{programs}/{making}".split(), check=True, **told)
+        process = subprocess.Popen(f"{programs}/{running}".split(), **told)
         deadline = time.monotonic() + PATIENCE
         while subprocess.run([programs / "pg_isready"], capture_output=True, **call).returncode:
             if time.monotonic() > deadline or process.poll() is not None:
@@ -99,14 +71,9 @@ def database():
                 )
             time.sleep(0.2)
         with open(DOCKER / "database.sh") as script:
-            subprocess.run(["sh"], check=True, stdin=script, stdout=log, stderr=log, **call)
-        yield SimpleNamespace(
-            port=port,
-            password=password,
-            superuser=superuser,
-            programs=programs,
-            log=folder / "postgres.log",
-        )
+            subprocess.run(["sh"], check=True, stdin=script, **told)
+        about = {"port": port, "password": password, "superuser": superuser}
+        yield SimpleNamespace(**about, programs=programs, log=folder / "postgres.log")
     finally:
         if process is not None:
             process.terminate()
