@@ -443,7 +443,15 @@ def _of_answers(asked: Asked, dataset: str, answers: Units) -> _Part:
         notes = (*notes, f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
     if not asked.cluster:
         about = answers.answers[asked.champion].about.drop(columns=[*asked.slices], errors="ignore")
-        notes = (*notes, *map(_may_group, islice(grouping(about), 2)))
+        notes += tuple(
+            Message(
+                f"Several questions share each {column}. If their answers tend to be right or "
+                "wrong together, the verdict is too sure of itself; say so: ",
+                Argument("cluster", (column,)),
+                ".",
+            )
+            for column in islice(grouping(about), 2)
+        )
     return _Part(
         dataset,
         tables,
@@ -464,15 +472,6 @@ def grouping(about: pd.DataFrame) -> Iterator[str]:
         sizes = about.groupby(column).size()
         if len(sizes) >= _LEAST_GROUPS and (sizes > 1).mean() >= _MOSTLY:
             yield column
-
-
-def _may_group(column: str) -> Message:
-    return Message(
-        f"Several questions share each {column}. If their answers tend to be right or wrong "
-        "together, the verdict is too sure of itself; say so: ",
-        Argument("cluster", (column,)),
-        ".",
-    )
 
 
 # --------------------------------------------------------------------------------------------------

@@ -419,16 +419,12 @@ def _criterion(text: str, shared: Shared, alpha: float) -> dict[str, Any]:
     )
     row = gate_tests(units, Terms({measure: 0.0}, alpha=alpha)).table.iloc[0]
     value, low, high = row[["difference", "low", "high"]] + middle
-    answer = _answered(low, high, parts[2], float(parts[3]))
-    return {"value": value, "low": low, "high": high, "answer": answer}
-
-
-def _answered(low: float, high: float, way: str, threshold: float) -> str:
-    """Whether a mean between these is on the right side of the threshold."""
+    threshold, falls = float(parts[3]), parts[2].startswith("<")
     above, below = low >= threshold, high < threshold
-    if way in ("<", "<="):
+    if falls:
         above, below = high <= threshold, low > threshold
-    return "met" if above else "missed" if below else "not yet known"
+    answer = "met" if above else "missed" if below else "not yet known"
+    return {"value": value, "low": low, "high": high, "answer": answer}
 
 
 #: What says how answers are read, and how folds were made.

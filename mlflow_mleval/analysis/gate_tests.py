@@ -188,7 +188,13 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
         if_lost[table["slice"] == ALL] = 1.0
     each = zip(counted, table.itertuples(), if_lost, strict=True)
     table["verdict"] = [_verdict(row, tested, p, terms.alpha) for row, tested, p in each]
-    decision = _decision(table, counted)
+    verdicts = table["verdict"]
+    decides = verdicts[[row.decides for row in counted]]
+    decision: Decision = "run more"
+    if (verdicts == "worse").any():
+        decision = "block"
+    elif len(decides) and decides.isin(["better", "not worse"]).all():
+        decision = "run more" if (verdicts == "lost").any() else "ship"
     return GateTests(
         decision,
         table[[*_COLUMNS]],
@@ -375,13 +381,16 @@ def _crossing(height: Callable[[float], float], below: float, above: float) -> f
 def _rows(
     units: Differences, differences: pd.DataFrame, terms: Terms, of_unit: Places | None
 ) -> list[_Row]:
-    parts: dict[str, Any] = {ALL: differences, **units.slices}
+    every = np.ones(len(differences), bool)
+    parts: dict[str, Any] = {ALL: every, **units.slices}
     rows: list[_Row] = []
     for name, part in parts.items():
         own = isinstance(part, pd.DataFrame)
-        frame = part if own else _within(differences, np.asarray(part, bool))
+        frame = part if own else differences
         for measure in frame:
             values = frame[measure].to_numpy(float)
+            if not own:
+                values = np.where(np.asarray(part, bool), values, nan)
             sums, sizes = np.nan_to_num(values), (~np.isnan(values)).astype(float)
             if of_unit is not None:
                 sums, sizes = (np.bincount(of_unit, column) for column in (sums, sizes))
@@ -399,12 +408,6 @@ def _rows(
             )
             rows.append(row)
     return rows
-
-
-def _within(frame: pd.DataFrame, part: Bools) -> pd.DataFrame:
-    """The same units, without values outside of the part."""
-    values = np.where(part[:, None], frame.to_numpy(float), nan)
-    return pd.DataFrame(values, columns=frame.columns)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -557,15 +560,6 @@ def _verdict(counted: _Row, tested: Any, pvalue_if_lost: float, alpha: float) ->
     if tested.pvalue_not_worse <= alpha and not counted.wanted:
         return "not worse"
     return "open"
-
-
-def _decision(table: pd.DataFrame, counted: Sequence[_Row]) -> Decision:
-    decides = np.array([row.decides for row in counted])
-    verdicts = table["verdict"]
-    if (verdicts == "worse").any():
-        return "block"
-    passed = decides.any() and verdicts[decides].isin(["better", "not worse"]).all()
-    return "ship" if passed and not (verdicts == "lost").any() else "run more"
 
 
 def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
@@ -889,7 +883,13 @@ class Verdict(Plotted):
             settings["changed"] = [one._asdict() for one in self.changed]
             return plain(data | settings | {"rows": rows, "notes": notes, "runs": self.runs})
         rows.sort(key=lambda row: (_RANKS[row["verdict"]], row["difference"]))
-        return _short(plain(data), plain(rows))
+        data, rows = {key: _cut(value) for key, value in plain(data).items()}, plain(rows)
+        for shown in range(len(rows), -1, -1):  # as many rows as there is room for
+            left = {"further_rows": len(rows) - shown} if shown < len(rows) else {}
+            short = data | {"rows": rows[:shown]} | left
+            if len(json.dumps(short, indent=2).encode()) <= _LARGEST:
+                break
+        return short
 
     def to_markdown(self) -> str:
         """For the text of a pull request."""
@@ -923,17 +923,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}") if np.isfinite(value) else None
     return vars(value) if isinstance(value, Entry) else value
-
-
-def _short(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The data with as many of the rows as there is room for, and how many others there are."""
-    data = {key: _cut(value) for key, value in data.items()}
-    for shown in range(len(rows), -1, -1):
-        left = {"further_rows": len(rows) - shown} if shown < len(rows) else {}
-        short = data | {"rows": list(rows[:shown])} | left
-        if len(json.dumps(short, indent=2).encode()) <= _LARGEST:
-            break
-    return short
 
 
 def _cut(value: Any) -> Any:

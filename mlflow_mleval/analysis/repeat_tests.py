@@ -5,7 +5,7 @@ Welch (1947) for unequal variances and numbers; Holm (1979) over all pairs and m
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
@@ -194,6 +194,12 @@ def repeat_tests(
             **dict.fromkeys(("wins", "ties", "losses"), np.nan),
         }
     )
+    gaps = [
+        f"{m} in {n} of {len(rows)} of {name}"
+        for name, rows in methods.items()
+        for m, n in rows[list(names)].isna().sum().items()
+        if n
+    ]
     made = RepeatTests(
         table=table[[*COLUMNS, *FURTHER]],
         methods=tuple(methods),
@@ -201,7 +207,7 @@ def repeat_tests(
         alpha=alpha,
         n_repeats=n_repeats,
         same_split=same_split,
-        notes=_gaps(methods, names),
+        notes=(f"Repeats without a value were left out: {some(gaps, 6)}.",) if gaps else (),
     )
     return jointly({"": made})[""]
 
@@ -332,14 +338,3 @@ def _paired(study: Study, dataset: str, flows: FlowsByMeasure) -> Array:
     if len(seeds) == fewest and all(rows.index.is_unique for rows in whole):
         whole = [rows.loc[seeds] for rows in whole]
     return np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1)
-
-
-def _gaps(methods: Mapping[Hashable, pd.DataFrame], measures: Sequence[str]) -> tuple[str, ...]:
-    """What repeats lack."""
-    lost = [
-        f"{m} in {n} of {len(rows)} of {name}"
-        for name, rows in methods.items()
-        for m, n in rows[list(measures)].isna().sum().items()
-        if n
-    ]
-    return (f"Repeats without a value were left out: {some(lost, 6)}.",) if lost else ()

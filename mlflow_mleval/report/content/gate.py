@@ -43,7 +43,8 @@ _POINTS, _ROWS, _SHOWN, _NAMED = 2, 12, 20, 3
 
 def document(verdict: Verdict, provenance: Provenance) -> Document:
     """The verdict, ready for every format."""
-    rows = _ordered(verdict.table)
+    rows = verdict.table.assign(place=verdict.table["verdict"].map(_ORDER.index))
+    rows = rows.sort_values(["place", "slice", "difference"], kind="stable", ignore_index=True)
     headline, further = headline_of(verdict), [*_further(verdict)]
     notes = [*verdict.tests.warnings, *verdict.notes]
     blocks = [
@@ -218,13 +219,6 @@ def short(x: float) -> str:
     ('.031', '12')
     """
     return number(abs(x), 2).removeprefix("0") if x else "0"
-
-
-def _ordered(table: pd.DataFrame) -> pd.DataFrame:
-    place = table["verdict"].map(_ORDER.index)
-    return table.assign(place=place).sort_values(
-        ["place", "slice", "difference"], kind="stable", ignore_index=True
-    )
 
 
 def _table(verdict: Verdict, rows: pd.DataFrame) -> Table:
