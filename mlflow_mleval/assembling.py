@@ -45,27 +45,12 @@ def compared(
     say: Callable[[str], object] = lambda text: None,
     word: Wording = str,
 ) -> Any:
-    """The Comparison that a selection of runs and some options yield.
+    """The Comparison that a selection of runs and some options yield: arguments of `load_study`,
+    `fuse` and `compare`, `cost`, `protocol`, `ratio`, `paired`; others are not heeded.
 
-    Parameters
-    ----------
-    choices : mapping
-        Arguments of `load_study`, `fuse` and `compare` by name, `cost`, and `protocol`, `ratio`,
-        `paired`. Others are not heeded, nor is what is empty.
-    whole : bool
-        Whether all that a report tells is computed: stability, loss profiles and, of few runs,
-        tests over instances.
-    stage : callable, optional
-        Is told what is being done.
-    say : callable, optional
-        Takes messages for whoever waits.
-    word : callable, optional
-        How the reader is told of arguments.
-
-    Raises
-    ------
-    MlevalError, ValueError
-        As `load_study` and `compare`.
+    With `whole` all that a report tells is computed: stability, loss profiles and, of few runs,
+    tests over instances. `stage` is told what is being done, `say` takes messages for whoever
+    waits, and `word` tells the reader of arguments.
     """
     material = read(choices, whole=whole, stage=stage, say=say, word=word)
     return comparison_of(material, choices, whole=whole, stage=stage, say=say)
@@ -294,13 +279,7 @@ def _answers(
 
 
 def asked_answers(choices: Choices) -> Choices:
-    """Of the choices, how answers are read, as `load_answers` takes it.
-
-    Raises
-    ------
-    ValueError
-        `grades` does not say the categories of a measure.
-    """
+    """Of the choices, how answers are read, as `load_answers` takes it."""
     taken = ("table", "instance_by", "shared")
     chosen = {name: choices[name] for name in taken if name in choices}
     return chosen | {"grades": dict(map(_grades, choices.get("grades", ())))}

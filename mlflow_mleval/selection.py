@@ -37,11 +37,6 @@ class Selection:
     several may stand become tuples. `measures`, `methods` and `datasets` are None where nothing was
     said of them.
 
-    Raises
-    ------
-    ValueError
-        A rule or a policy is not one that there is, or two of them exclude each other.
-
     >>> Selection(method_by="param:model").method_by
     ('param:model',)
     """
@@ -77,9 +72,8 @@ class Selection:
         for name in _SEVERAL:
             value = getattr(self, name)
             if value is not None or name not in _UNSAID:
-                names = (
-                    (value,) if isinstance(value, str) else tuple(() if value is None else value)
-                )
+                several = () if value is None else tuple(value)
+                names = (value,) if isinstance(value, str) else several
                 object.__setattr__(self, name, names)
         check_missing(self.missing)
         if self.directions not in DIRECTIONS:

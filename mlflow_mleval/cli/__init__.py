@@ -86,20 +86,16 @@ main.add_command(gate)
             "-n",
             "--experiment-name",
             metavar="NAME",
-            help=(
-                "Experiment to write to. Default: the file's name without its suffix; of a "
-                "folder, as the training was set."
-            ),
+            help="Experiment to write to. Default: the file's name without its suffix; of a "
+            "folder, as the training was set.",
         ),
         Option(
             "Options",
             "--conventions",
             metavar="NAME",
             default="unknown",
-            help=(
-                "How empty sets and ties counted when the values were computed: sklearn, mulan "
-                "or unknown."
-            ),
+            help="How empty sets and ties counted when the values were computed: sklearn, mulan "
+            "or unknown.",
         ),
         opt.timeout,
     ],
@@ -124,26 +120,7 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
       mleval import results.csv -n mystudy
       mleval import answers.csv -n answers
     """
-    if Path(file).is_dir():
-        from mlflow_mleval.training.delivery import send_unsent
-
-        with progress("importing") as step:
-            click.echo(send_unsent(file, experiment_name=experiment_name, progress=step).summary())
-        return
-    from mlflow_mleval.files.harness_logs import holds_instances
-
-    if holds_instances(file):
-        from mlflow_mleval.report.text import terminal
-        from mlflow_mleval.store.importing import import_answers
-
-        with progress("importing") as step:
-            done = import_answers(
-                file, experiment_name=experiment_name or Path(file).stem, progress=step
-            )
-        done = replace(done, warnings=tuple(map(in_options, done.warnings)))
-        click.echo("\n".join(map(terminal, done.summary().splitlines())))
-        return
-    click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions))
+    click.echo(_import(Path(file), experiment_name, conventions))
 
 
 @main.command(
@@ -314,11 +291,9 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
             is_flag=False,
             flag_value="",
             metavar="[=NAME]",
-            help=(
-                "Store the report as a run in MLflow, too. It lies in the experiment of its runs, "
-                "or in that of this name; its id goes to stdout, its address to a terminal. The "
-                "same report again updates its run."
-            ),
+            help="Store the report as a run in MLflow, too. It lies in the experiment of its runs, "
+            "or in that of this name; its id goes to stdout, its address to a terminal. The "
+            "same report again updates its run.",
         ),
         opt.timeout,
         opt.output,
@@ -355,7 +330,10 @@ def report(
         if is_stream(to.filename):
             say(f"logged as run {run_id}")
         else:
-            click.echo(_address(run_id) if sys.stdout.isatty() else run_id)
+            from mlflow_mleval.store.runs import address
+
+            where = address(run_id) or f"logged as run {run_id}; to look at it: mlflow server"
+            click.echo(where if sys.stdout.isatty() else run_id)
 
 
 @main.command(params=[opt.verbose])
@@ -416,15 +394,26 @@ def mcp(skill: bool) -> None:
     serve(main.commands)
 
 
-def _import(path: Path, experiment_name: str, conventions: str) -> str:
-    """Import, and say what was done in lines that are safe for a terminal."""
+def _import(path: Path, experiment_name: str | None, conventions: str) -> str:
+    """Import a file or a folder of kept results; say what was done in lines fit for a terminal."""
+    from mlflow_mleval.files.harness_logs import holds_instances
     from mlflow_mleval.report.text import terminal
-    from mlflow_mleval.store.importing import import_results
+    from mlflow_mleval.store.importing import import_answers, import_results
+    from mlflow_mleval.training.delivery import send_unsent
 
+    done: Any
     with progress("importing") as step:
-        done = import_results(
-            path, experiment_name=experiment_name, conventions=conventions, progress=step
-        )
+        if path.is_dir():
+            done = send_unsent(str(path), experiment_name=experiment_name, progress=step)
+            return done.summary()
+        into = experiment_name or path.stem
+        if holds_instances(str(path)):
+            done = import_answers(str(path), experiment_name=into, progress=step)
+            done = replace(done, warnings=tuple(map(in_options, done.warnings)))
+        else:
+            done = import_results(
+                path, experiment_name=into, conventions=conventions, progress=step
+            )
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
@@ -481,10 +470,3 @@ def _log(made: Any, comparison: Any, choices: Choices, experiment_name: str | No
     return log_comparison(
         page, summary, data, comparison, asked=choices, experiment_name=experiment_name
     )
-
-
-def _address(run_id: str) -> str:
-    """Where the run is to be seen."""
-    from mlflow_mleval.store.runs import address
-
-    return address(run_id) or f"logged as run {run_id}; to look at it: mlflow server"

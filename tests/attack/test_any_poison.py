@@ -17,10 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from mlflow.entities import Metric, RunTag
+from poisons import logged, parquet
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
@@ -54,67 +52,21 @@ SOUND = {
     "mlflow.runType": "genai_evaluate",
 }
 EVIL = [
-    "Infinity",
-    "NaN",
-    "-1",
-    "1e999",
-    "1e308",
-    "9" * 401,
-    "null",
-    "[]",
-    "{}",
-    '"x"',
-    "[" * 300 + "]" * 300,
-    "true",
-    "-0.0",
-    "18446744073709551616",
-    '"\\ud800"',
-    "\x1b[2J",
-    "\u202e",
-    "10000000",
-    "'",
-    '{"a":' * 50 + "1" + "}" * 50,
+    *("Infinity", "NaN", "-1", "1e999", "1e308", "9" * 401, "null", "[]", "{}", '"x"'),
+    *("[" * 300 + "]" * 300, "true", "-0.0", "18446744073709551616", '"\\ud800"', "\x1b[2J"),
+    *("\u202e", "10000000", "'", '{"a":' * 50 + "1" + "}" * 50),
 ]
 SCHEMES = [
-    "ftp",
-    "http",
-    "https",
-    "sftp",
-    "hdfs",
-    "viewfs",
-    "file",
-    "runs",
-    "models",
-    "mlflow-artifacts",
-    "dbfs",
-    "x",
-    "",
+    *("ftp", "http", "https", "sftp", "hdfs", "viewfs", "file", "runs", "models"),
+    *("mlflow-artifacts", "dbfs", "x", ""),
 ]
 HOSTS = [
-    "user:p/w@127.0.0.1:1",
-    "[::1",
-    "127.0.0.1:99999999",
-    "127.0.0.1:-1",
-    "127.0.0.1:1",
-    "",
-    "%00",
-    "a b",
-    "\u2100",
-    "@@",
+    *("user:p/w@127.0.0.1:1", "[::1", "127.0.0.1:99999999", "127.0.0.1:-1", "127.0.0.1:1", ""),
+    *("%00", "a b", "\u2100", "@@"),
 ]
 PATHS = [
-    "/a",
-    "",
-    "/../..",
-    "/%2e%2e/x",
-    "//",
-    "/abc/x",
-    "/\x00",
-    "/" + "a" * 300,
-    "/latest",
-    "?q=%",
-    "#f",
-    "/\n",
+    *("/a", "", "/../..", "/%2e%2e/x", "//", "/abc/x", "/\x00", "/" + "a" * 300, "/latest"),
+    *("?q=%", "#f", "/\n"),
 ]
 TIMES_OF_DAY = [2**63 - 1, -(2**63), 0, -1, 2**53, 253402300800000, 9223372036855]
 NUMBERS = [
@@ -149,12 +101,6 @@ for command in commands:
 peak = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 print(json.dumps(peak // 1024))
 """  # noqa: E501
-
-
-def parquet(**columns):
-    buffer = io.BytesIO()
-    pq.write_table(pa.table(columns), buffer)
-    return buffer.getvalue()
 
 
 def tables(seed=0):
@@ -205,20 +151,8 @@ class Writer:
     def log(
         self, method, dataset="d", tags=(), values=(0.5, 0.5), start=None, files=(), address=None
     ):
-        ours = {
-            "mleval.method": method,
-            "mleval.dataset": dataset,
-            "mleval.schema": "1",
-            "mleval.status": "complete",
-        }
-        run = self.client.create_run(self.id, tags=ours, run_name=method, start_time=start)
+        run = logged(self.client, self.id, method, dataset, tags, values, start)
         run_id = run.info.run_id
-        metrics = [
-            Metric(f"mleval/{m}", v, 1, 0)
-            for m, v in zip(("f1", "hamming_loss"), values, strict=True)
-        ]
-        self.client.log_batch(run_id, metrics, tags=[RunTag(k, v) for k, v in dict(tags).items()])
-        self.client.set_terminated(run_id)
         for path, content in dict(files).items():
             local = Path(run.info.artifact_uri, path)
             local.parent.mkdir(parents=True, exist_ok=True)
@@ -341,12 +275,8 @@ def test_whatever_reading_one_run_raises_is_a_reason(client, db):
         return read
 
     errors = [
-        OverflowError("too large"),
-        KeyError("x"),
-        AssertionError(),
-        RecursionError("deep"),
-        MemoryError(),
-        OSError("gone"),
+        *(OverflowError("too large"), KeyError("x"), AssertionError(), RecursionError("deep")),
+        *(MemoryError(), OSError("gone")),
     ]
     reasons = [store.of_one_run(raising(error)) for error in errors]
     assert reasons == [

@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from import_cases import DATASETS, METHODS, RESULTS, import_at_once, one_run_a_pair
-from mlflow.entities import Metric, RunTag
+from poisons import logged, parquet
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
@@ -110,19 +110,8 @@ def log(client):
     """Logs a run of ours; the good ones have folds, too."""
     experiment_id = client.create_experiment("x")
 
-    def log(method, tags=(), value=0.5, dataset="d", start=None):
-        ours = {
-            "mleval.method": method,
-            "mleval.dataset": dataset,
-            "mleval.schema": "1",
-            "mleval.status": "complete",
-        }
-        run = client.create_run(experiment_id, start_time=start, tags=ours, run_name=method)
-        run_id = run.info.run_id
-        metrics = [Metric("mleval/f1", value, 1, 0), Metric("mleval/hamming_loss", 0.5, 1, 0)]
-        client.log_batch(run_id, metrics, tags=[RunTag(k, v) for k, v in dict(tags).items()])
-        client.set_terminated(run_id)
-        return run_id
+    def log(method, tags=(), dataset="d", start=None):
+        return logged(client, experiment_id, method, dataset, tags, start=start).info.run_id
 
     return log
 
@@ -156,12 +145,6 @@ def put(client, run_id, path, content):
     local.parent.mkdir(exist_ok=True)
     local.write_bytes(content)
     client.log_artifact(run_id, str(local), folder)
-
-
-def parquet(**columns):
-    buffer = io.BytesIO()
-    pq.write_table(pa.table(columns), buffer)
-    return buffer.getvalue()
 
 
 def said_of(study, run_id):
@@ -438,20 +421,8 @@ ENCODED = [
     '{"schema":1,"n_labels":9,"sparse":[[0,5,9,1]]}',
 ]
 EVIL = [
-    "Infinity",
-    "NaN",
-    "-1",
-    HUGE,
-    "1e999",
-    "null",
-    "[]",
-    "{}",
-    '"x"',
-    DEEP[:200],
-    "true",
-    "0.5",
-    "10000000",
-    '"\\ud800"',
+    *("Infinity", "NaN", "-1", HUGE, "1e999", "null", "[]", "{}", '"x"', DEEP[:200], "true"),
+    *("0.5", "10000000", '"\\ud800"'),
 ]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from command_line import words
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
@@ -21,7 +22,7 @@ from mlflow_mleval.measures.curves import percent_curves
 
 
 def run(*args, code=0):
-    result = CliRunner().invoke(main, ["evaluate", *map(str, args)], catch_exceptions=False)
+    result = CliRunner().invoke(main, ["evaluate", *words(args)], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result
 
@@ -53,18 +54,9 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     found = json.loads(
         run(
             csv,
-            "--method",
-            "BR",
-            "--dataset",
-            "d",
-            "-n",
-            "x",
-            "--threshold",
+            "--method BR --dataset d -n x --threshold",
             0.4,
-            "--conventions",
-            "mulan",
-            "--output",
-            "json",
+            "--conventions mulan --output json",
         ).stdout
     )
     assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_instances"] == 200
@@ -94,7 +86,7 @@ def test_a_column_of_weights_weighs_all_measures(client, csv):
     y, s, folds = made()
     w = np.random.default_rng(1).gamma(0.5, 3.0, 200)
     pd.read_csv(csv).assign(w=w).to_csv(csv, index=False)
-    args = (csv, "--method", "BR", "--dataset", "d", "--sample-weight", "w")
+    args = (csv, "--method BR --dataset d --sample-weight w")
     found = json.loads(run(*args, "--output", "json").stdout)
     expected = mleval.evaluate(y, s, folds=folds, sample_weight=w, label_names=list("abcd"))
     assert found["measures"] == pytest.approx(expected.fold_means())
@@ -106,7 +98,7 @@ def test_a_column_of_weights_weighs_all_measures(client, csv):
 
 
 def test_scores_of_one_label_that_are_no_probabilities_say_so(client, tmp_path):
-    path, args = tmp_path / "p.csv", ("--method", "m", "--dataset", "d")
+    path, args = tmp_path / "p.csv", ["--method m --dataset d"]
     path.write_text("true,score_a,score_b\na,0.667,0.332\nb,0.5,0.5\na,0.125,0.875\n")
     assert "probabilities were rounded" in run(path, *args).stdout
     path.write_text("true,score_a,score_b\na,0.667,0.132\nb,0.5,0.5\na,0.125,0.875\n")
@@ -128,24 +120,9 @@ def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
     found = json.loads(
         run(
             csv,
-            "--method",
-            "BR",
-            "--dataset",
-            "d",
-            "-n",
-            "x",
-            "-m",
-            "probabilistic",
-            "-m",
-            "hmc",
-            "-m",
-            "ece_7",
-            "--hierarchy",
+            "--method BR --dataset d -n x -m probabilistic -m hmc -m ece_7 --hierarchy",
             edges,
-            "--class-costs",
-            "siblings",
-            "--output",
-            "json",
+            "--class-costs siblings --output json",
         ).stdout
     )
     assert {"ece_7", "micro_ap", "f_max", "violation_rate"} <= found["measures"].keys()
@@ -181,17 +158,17 @@ def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
 def test_a_given_run_takes_the_result_once(client, csv):
     run_id = client.create_run("0").info.run_id
     for _ in range(2):
-        run(csv, "--method", "BR", "--dataset", "d", "--run-id", run_id)
+        run(csv, "--method BR --dataset d --run-id", run_id)
     assert len(client.get_metric_history(run_id, "mleval/f1")) == 1
     assert (
         "holds the evaluation of"
-        in run(csv, "--method", "CC", "--dataset", "d", "--run-id", run_id, code=1).stderr
+        in run(csv, "--method CC --dataset d --run-id", run_id, code=1).stderr
     )
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex", "html"])
 def test_every_format(client, csv, format):
-    result = run(csv, "--method", "B_R|<x>", "--dataset", "d", "--output", format)
+    result = run(csv, "--method B_R|<x> --dataset d --output", format)
     assert (
         "hamming" in result.stdout
         and result.stderr == ""
@@ -209,12 +186,7 @@ def test_lines_of_classes_with_a_hierarchy(client, tmp_path):
     options = [
         "--hierarchy",
         tmp_path / "edges",
-        "--method",
-        "A",
-        "--dataset",
-        "d",
-        "--count-root",
-        "--max-distance",
+        "--method A --dataset d --count-root --max-distance",
         4,
     ]
     found = json.loads(
@@ -233,7 +205,7 @@ def test_a_broken_line_is_named_and_nothing_is_logged(client, csv):
     lines = csv.read_text().splitlines()
     lines[150] = lines[150].replace("0.", "0,", 1)
     csv.write_text("\n".join(lines))
-    result = run(csv, "--method", "BR", "--dataset", "d", "-n", "x", code=1)
+    result = run(csv, "--method BR --dataset d -n x", code=1)
     assert (
         "line 151" in result.stderr
         and result.stdout == ""
@@ -244,10 +216,10 @@ def test_a_broken_line_is_named_and_nothing_is_logged(client, csv):
 
 def test_usage(client, csv):
     run(csv, "--method", "BR", code=2)
-    run(csv, "--method", "BR", "--dataset", "d", "--conventions", "other", code=2)
-    run("nowhere.csv", "--method", "BR", "--dataset", "d", code=2)
+    run(csv, "--method BR --dataset d --conventions other", code=2)
+    run("nowhere.csv", "--method BR --dataset d", code=2)
     for option in (["--max-distance", 3], ["--count-root"]):
-        result = run(csv, "--method", "BR", "--dataset", "d", *option, code=2)
+        result = run(csv, "--method BR --dataset d", *option, code=2)
         assert f"--hierarchy must be given with {option[0]}" in result.stderr
 
 
@@ -256,7 +228,7 @@ def test_a_threshold_for_predictions_is_refused_and_nothing_is_logged(client, tm
     path.write_text(
         "true_a,true_b,score_a,score_b,pred_a,pred_b\n1,0,0.9,0.2,1,0\n0,1,0.3,0.4,0,1\n"
     )
-    said = run(path, "--method", "BR", "--dataset", "d", "--threshold", 0.5, code=2).stderr
+    said = run(path, "--method BR --dataset d --threshold", 0.5, code=2).stderr
     assert "--threshold: " in said and "Leave it out" in said and not client.search_runs(["0"])
 
 
@@ -350,9 +322,7 @@ def test_a_file_of_one_label_becomes_a_run(client, tmp_path, form):
         np.savez(path, y_true=y, y_score=p, y_pred=pred, label_names=np.array(names), folds=folds)
     else:
         table.to_csv(path, index=False) if form == "csv" else table.to_parquet(path)
-    found = json.loads(
-        run(path, "--method", "NB", "--dataset", "d", "-n", "x", "--output", "json").stdout
-    )
+    found = json.loads(run(path, "--method NB --dataset d -n x --output json").stdout)
     ev = mleval.evaluate(y, p, pred, folds=folds)
     assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_classes"] == 3
     assert client.get_run(found["run_id"]).data.metrics["mleval/log_loss"] == pytest.approx(
@@ -363,9 +333,7 @@ def test_a_file_of_one_label_becomes_a_run(client, tmp_path, form):
 def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):
     path = tmp_path / "classes.csv"
     path.write_text("true,score,id\nno,0.2,1\nyes,0.7,2\nno,0.6,3\n")
-    found = json.loads(
-        run(path, "--method", "NB", "--dataset", "d", "-n", "x", "--output", "json").stdout
-    )
+    found = json.loads(run(path, "--method NB --dataset d -n x --output json").stdout)
     assert found["measures"]["top1_accuracy"] == pytest.approx(2 / 3) and found["warnings"][
         -1
     ].endswith("predictions: id")
@@ -384,4 +352,4 @@ def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):
         ("true,pred\na\n", "line 2: the row has 1 cells, the header has 2"),
     ):
         path.write_text(text)
-        assert error in run(path, "--method", "NB", "--dataset", "d", "-n", "y", code=1).output
+        assert error in run(path, "--method NB --dataset d -n y", code=1).output

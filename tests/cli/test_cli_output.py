@@ -105,10 +105,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    ("stream", "patience"),
-    [(io.StringIO, 0), (Terminal, 60)],
-)
+@pytest.mark.parametrize(("stream", "patience"), [(io.StringIO, 0), (Terminal, 60)])
 def test_progress_is_silent_off_a_terminal_and_while_it_is_early(stream, patience, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream())
     monkeypatch.setattr(output, "PATIENCE", patience)

@@ -333,6 +333,42 @@ def test_over_stdio_it_lists_tools_that_only_read_and_writes_nothing(store):
     assert (store / "mlflow.db").read_bytes() == before
 
 
+@pytest.mark.thorough
+def test_malformed_lines_and_cancelled_calls_hinder_no_other(store):
+    pytest.importorskip("mcp")
+
+    def request(number, method="tools/call", **params):
+        made = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        return json.dumps({key: value for key, value in made.items() if value is not None}).encode()
+
+    who = {"capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    lines = [
+        request(1, "initialize", protocolVersion="2025-06-18", **who),
+        request(None, "notifications/initialized"),
+        *(b"garbage", b"\xff\xfe", b"[]", b"{}", b"[" * 100_000),
+        request(2, "no such method"),
+        request(3, name="rank", arguments="x"),
+        request(4, arguments={}),
+        request(5, name="rank", arguments={"experiment_name": [None, {"a": 1}]}),
+        request(6, name="survey", arguments={}),
+        request(None, "notifications/cancelled", requestId=6),
+        request(7, name="explain", arguments={"name": "f1"}),
+    ]
+    command = [sys.executable, "-m", "mlflow_mleval", "mcp"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+        process.stdin.write(b"".join(line + b"\n" for line in lines))
+        process.stdin.flush()
+        answers = {}
+        while 7 not in answers:
+            made = json.loads(process.stdout.readline())
+            answers[made.get("id")] = made
+        process.stdin.close()
+    assert process.returncode == 0 and all("error" in answers[number] for number in (2, 3, 4))
+    assert "must be text" in answers[5]["result"]["content"][0]["text"]
+    assert "mean of" in answers[7]["result"]["content"][0]["text"]
+
+
 def test_a_fault_of_ours_is_told_in_one_line(store, capsys):
     @click.command(params=[click.Option(["--output"])])
     def rank(output):

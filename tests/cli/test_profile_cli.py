@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from command_line import words
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
@@ -45,7 +46,7 @@ def store(tmp_path_factory, empty_store):
 def run(store, monkeypatch, tmp_path):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store}/mlflow.db")
     monkeypatch.chdir(tmp_path)
-    return lambda *args: CliRunner().invoke(main, list(args))
+    return lambda *args: CliRunner().invoke(main, words(args))
 
 
 def test_the_table_says_who_is_ahead_where(run):
@@ -58,12 +59,12 @@ def test_the_table_says_who_is_ahead_where(run):
 def test_runs_that_a_later_one_replaces_and_repeats_are_named(run):
     for rows in ([[5, 1]], [[4, 2]]):
         mleval.log_profile(rows, method="BR", dataset="d", experiment_name="twice")
-    done = run("profile", "-n", "twice", "--read", "duplicates=latest", "--output", "json")
+    done = run("profile", "-n twice --read duplicates=latest --output json")
     (said,) = [
         text for text in json.loads(done.stdout)["profiles"]["warnings"] if "a later one" in text
     ]
     assert said.startswith("Left out: run BR on d")
-    done = run("profile", "-n", "twice", "--output", "json")
+    done = run("profile", "-n twice --output json")
     assert (
         "Loss profiles are of the latest repeat only: BR on d."
         in json.loads(done.stdout)["profiles"]["warnings"]
@@ -71,19 +72,7 @@ def test_runs_that_a_later_one_replaces_and_repeats_are_named(run):
 
 
 def test_json_holds_what_python_computes(run):
-    found = json.loads(
-        run(
-            "profile",
-            "-n",
-            "x",
-            "--method",
-            "BR",
-            "--method",
-            "LP",
-            "--output",
-            "json",
-        ).stdout
-    )
+    found = json.loads(run("profile", "-n x --method BR --method LP --output json").stdout)
     expected = mleval.compare_profiles(
         mleval.load_profiles(experiment_names=["x"], methods=["BR", "LP"])
     )
@@ -91,13 +80,6 @@ def test_json_holds_what_python_computes(run):
     assert found["profiles"]["ratios"][0]["pvalue"] == expected.ratios["pvalue"].iloc[0]
     assert found["profiles"]["curves"][0]["low"] == expected.curves["low"].iloc[0]
     assert len(found["provenance"]["run_ids"]) == 4
-
-
-@pytest.mark.parametrize("suffix", ["csv", "md", "html", "tex", "txt"])
-def test_every_format_is_written(run, suffix, tmp_path):
-    done = run("profile", "-n", "x", "--family", "polynomial", "-o", f"out.{suffix}")
-    assert done.exit_code == 0 and done.stdout == ""
-    assert "LP" in (tmp_path / f"out.{suffix}").read_text()
 
 
 def test_what_cannot_be_done_is_one_line(run):
@@ -108,17 +90,15 @@ def test_what_cannot_be_done_is_one_line(run):
             "no run of the selection has a loss profile of label sets (none on yeast: its run "
             "carries no",
         ),
-        (["-n", "x", "--kind", "soft"], 1, "its run carries a profile of label sets only"),
-        (["-n", "x", "--protocol", "repeated:ratio=-1"], 2, "--protocol :ratio"),
+        (["-n x --kind soft"], 1, "its run carries a profile of label sets only"),
+        (["-n x --protocol repeated:ratio=-1"], 2, "--protocol :ratio"),
     ):
         done = run("profile", *args)
         assert done.exit_code == code and text in " ".join(done.output.split()), done.output
 
 
 def test_a_report_holds_the_profiles_of_its_runs(run):
-    done = run(
-        "report", "-n", "x", "-m", "hamming_loss", "-m", "subset_accuracy", "--output", "json"
-    )
+    done = run("report", "-n x -m hamming_loss -m subset_accuracy --output json")
     assert done.exit_code == 0, done.output
     study = mleval.load_study(experiment_names=["x"], measures=["hamming_loss", "subset_accuracy"])
     found = mleval.compare(study, profiles=mleval.profiles_of(study))
@@ -131,19 +111,7 @@ def test_a_report_holds_the_profiles_of_its_runs(run):
 
 
 def test_awareness_ranks_runs_also_where_only_their_tag_knows(run):
-    done = run(
-        "rank",
-        "-n",
-        "x",
-        "-m",
-        "binomial_area",
-        "-m",
-        "binomial_slope",
-        "-m",
-        "binomial_gain",
-        "--output",
-        "json",
-    )
+    done = run("rank", "-n x -m binomial_area -m binomial_slope -m binomial_gain --output json")
     assert done.exit_code == 0, done.output
     assert {row["method"] for row in json.loads(done.stdout)["ranking"]} == {"BR", "LP", "CC"}
     study = mleval.load_study(

@@ -1,6 +1,7 @@
 """The command line, called in this process."""
 
 import json
+import shlex
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -9,13 +10,22 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.cli.mcp import answer
 
 
-def mleval(*args: str, code: int | None = 0) -> Result:
-    result = CliRunner().invoke(main, list(args), catch_exceptions=False)
+def words(args: Any) -> list[str]:
+    """What is typed, where options may stand together in a text: "-n x --missing worst"."""
+    found = list[str]()
+    for text in map(str, args):
+        several = text.startswith("-") and " " in text and "=" not in text.partition(" ")[0]
+        found += shlex.split(text) if several else [text]
+    return found
+
+
+def mleval(*args: object, code: int | None = 0) -> Result:
+    result = CliRunner().invoke(main, words(args), catch_exceptions=False)
     assert code is None or result.exit_code == code, result.output
     return result
 
 
-def as_json(*args: str) -> Any:
+def as_json(*args: object) -> Any:
     return json.loads(mleval(*args, "--output", "json").stdout)
 
 
