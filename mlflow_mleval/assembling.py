@@ -336,10 +336,7 @@ def tested_instances(
 
 
 def provenance(
-    command: str,
-    source: Mapping[str, Any],
-    run_ids: list[str],
-    options: Choices,
+    command: str, source: Mapping[str, Any], run_ids: list[str], options: Choices
 ) -> dict[str, Any]:
     """What reproduces a result: command, versions, store, selection, run ids, policy, seed,
     time.

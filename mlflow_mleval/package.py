@@ -10,8 +10,7 @@ __version__ = "0.2.0"
 
 
 def lazily(
-    module: str,
-    where: Mapping[str, str],
+    module: str, where: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a module whose names load on first use: each from a
     module of the package, where ``module:other`` says that it is called otherwise there.

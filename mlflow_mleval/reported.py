@@ -122,9 +122,5 @@ class Detailed(Plotted):
                 f"method={method!r}, dataset={dataset!r}, against={against!r}."
             )
         return _MAKERS["detail"](
-            self,
-            provenance or {},
-            method=method,
-            dataset=dataset,
-            against=against,
+            self, provenance or {}, method=method, dataset=dataset, against=against
         )

@@ -549,14 +549,8 @@ class Study(Reported):
             Excluded(what, name, f"no result of {some(others[name])} (policy {policy})")
             for name in lost
         ]
-        repeats = _matching(self.repeats, rest)
-        return replace(
-            self,
-            values=rest,
-            missing=policy,
-            repeats=repeats,
-            excluded=(*self.excluded, *gone),
-        )
+        made = {"values": rest, "repeats": _matching(self.repeats, rest), "missing": policy}
+        return replace(self, **made, excluded=(*self.excluded, *gone))
 
 
 def _rows_of(values: pd.DataFrame, level: int, names: Iterable[str] | None) -> pd.DataFrame:

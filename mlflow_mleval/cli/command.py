@@ -27,7 +27,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from mlflow_mleval import assembling
-from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, UnclearError
+from mlflow_mleval.errors import ChoiceError, MlevalError, UnclearError
 from mlflow_mleval.secrets import raise_alone, redacted, tells_a_secret, without_passwords
 from mlflow_mleval.selection import Choices, Selection, command_line
 from mlflow_mleval.sentences import Argument, argument_of, worded
@@ -211,7 +211,7 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except (MlevalError, ValueError) as error:
-            if isinstance(error, CandidatesError | MissingResultsError) and error.ways:
+            if isinstance(error, ChoiceError) and error.ways:
                 raise_alone(click.ClickException(_with_commands(error, ctx)))
             from mlflow_mleval.report.text import terminal
 
@@ -382,7 +382,7 @@ def as_option(argument: Argument) -> str:
     return " ".join(filter(None, option.typed(argument.plain or None)))
 
 
-def _with_commands(error: CandidatesError | MissingResultsError, context: click.Context) -> str:
+def _with_commands(error: ChoiceError, context: click.Context) -> str:
     """What is the matter, and each way on as the command that was typed with the options that it
     takes, to be copied.
     """

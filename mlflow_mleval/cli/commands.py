@@ -415,17 +415,7 @@ def heeded(over: str, choices: Choices) -> Choices:
         where = "; ".join(
             f"{', '.join(flags)}: only for tests over {places}" for places, flags in unfit.items()
         )
-        folds = (
-            " `mleval report` applies --rope to folds, too."
-            if over == "folds" and "rope" in typed
-            else ""
-        )
-        raise click.UsageError(f"{where}. Leave out what does not fit, or change --over.{folds}")
-    if "dependent" in typed and choices["dependent"] == "error" and not choices["measures"]:
-        raise click.UsageError(
-            "--protocol :dependent=error: only for measures that --measure names. Leave it out, or "
-            "name some."
-        )
+        raise click.UsageError(f"{where}. Leave out what does not fit, or change --over.")
     return arguments(choices, *ALWAYS, *HEEDED[over])
 
 
@@ -452,7 +442,8 @@ class Tested(NamedTuple):
         """Why there are no tests, for the first datasets."""
         shown = [f"{dataset}: {why}" for dataset, why in self.absent.items()][:_REASONS]
         more = len(self.absent) - len(shown)
-        return " ".join([*shown, *[f"{count(more, 'more dataset')} likewise."] * bool(more)])
+        rest = [f"{count(more, 'more dataset')} likewise."] if more else []
+        return " ".join([*shown, *rest])
 
 
 def run_over(over: str, choices: Choices, to: Target) -> None:

@@ -337,10 +337,12 @@ def _run(
     if name == "survey":
         held = _survey(whole)
         doubts = whole.get("notes", [])
-        names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
         calls = [*_calls(commands, "\n".join(held.pop("commands")))]
         asked = [_question(_ASKED[tool], tool, taken) for tool, taken in calls]
-        asked = asked or _after_survey(given, held)
+        first = [one["name"] for one in held["experiments"]][:1]
+        if first and not (asked or held.get("methods") or given.get("experiment_name")):
+            asked = [_question(_ASKED["survey"], "survey", {"experiment_name": first})]
+        names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
     elif name == "gate":
         held = {key: whole[key] for key in _GATED if key in whole}
         held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in whole["rows"]]
@@ -355,18 +357,14 @@ def _run(
         each = told.get("measures")
         measures = [] if each is None else [str(name) for name in each["measure"]]
         asked = _next(commands, name, given, held, measures)
-    start = _number(given.get(_FROM, 1))
+    start = str(given.get(_FROM, 1))
+    if not start.isdecimal() or not 0 < int(start) < 1_000_000:
+        raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
     doubts = [in_quotes(plain(text), names) for text in doubts]
     if _FROM in given:
         held, asked = {}, []
-    held |= {"doubts": doubts[start - 1 :], "n_doubts": len(doubts)}
+    held |= {"doubts": doubts[int(start) - 1 :], "n_doubts": len(doubts)}
     return {"answer": held, **({"page": page} if page else {}), "next": asked}
-
-
-def _number(text: Any) -> int:
-    if not str(text).isdecimal() or not 0 < int(text) < 1_000_000:
-        raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
-    return int(text)
 
 
 #: Keys of a verdict, and of its rows; and of a brief answer those that are told otherwise.
@@ -450,13 +448,6 @@ def _next(
     return [_question("May the first replace the second?", "gate", {**kept, **sides})]
 
 
-def _after_survey(runs: Mapping[str, Any], held: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = [one["name"] for one in held["experiments"]][:1]
-    if not names or held.get("methods") or runs.get("experiment_name"):
-        return []
-    return [_question("What does it hold?", "survey", {"experiment_name": names})]
-
-
 def _question(text: str, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"question": text, "tool": tool, "arguments": dict(arguments)}
 
@@ -472,20 +463,12 @@ def _explained(commands: Mapping[str, click.Command], given: Mapping[str, Any]) 
     told: dict[str, Any] = {}
     if experiment := given.get("experiment_name"):
         _, whole, _ = _document(commands, "survey", {"experiment_name": experiment})
-        told = next(
-            (
-                one
-                for one in whole.get("metrics", ())
-                if one["metric"].removesuffix("/mean") == name
-            ),
-            {},
-        )
-        held: dict[str, Any] = next(
-            (one for one in whole.get("measures", ()) if one["name"] == name), {}
-        )
+        for one in (*whole.get("metrics", ()), *whole.get("measures", ())):
+            if name in (one.get("metric", "").removesuffix("/mean"), one.get("name")):
+                told |= one
         about = [text for text in whole.get("notes", ()) if name in text]
         about += [one["reason"] for one in whole.get("excluded", ()) if one["name"] == name]
-        told = {**told, **held} | ({"doubts": about} if about else {})
+        told |= {"doubts": about} if about else {}
     if name in options and not told:
         return {"argument": name, "meaning": options[name].help}
     try:
@@ -529,7 +512,7 @@ def explained(name: str) -> dict[str, Any]:
 _WORDS = {
     "ship": "no measure is worse by its margin or more, and those to improve are better",
     "block": "a measure, or a slice of it, is worse by more than its margin",
-    "run more": "neither is shown yet; `needed` says how many units that takes",
+    "run more": "neither is shown yet; `needed` says how many units that takes in all",
     "fine": "of a row: it is not worse by its margin or more",
     "worse": "of a row: it is worse by more than its margin",
     "open": "of a row: neither is shown",

@@ -168,8 +168,6 @@ def test_options_that_do_not_fit_are_wrong_usage(store):
         "--missing, --on: only for tests over datasets; --seed: only for tests over datasets "
         "or instances. Leave out what does not fit, or change --over." in " ".join(said.split())
     )
-    said = mleval_("-n made --over folds --protocol :dependent=error", code=2).output
-    assert "--protocol :dependent=error: only for measures that --measure names" in said
 
 
 @pytest.mark.parametrize("over", ["folds", "instances"])
