@@ -104,7 +104,7 @@ def test_intervals_of_pairs_exclude_zero_where_the_pair_is_separated(on):
     beyond = (pairs["flow_low"] >= 0) | (pairs["flow_high"] <= 0)
     assert (beyond == pairs["separated"]).all() and beyond.any()
     page = render(published(on=on), "html")
-    assert "intervals hold together" in page
+    assert "95% intervals hold together" in page and "the deciding test (α" in page
     other = published(on=on, test="wilcoxon")
     assert other.pairs["flow_low"].isna().all()
     assert "p (Nemenyi)" in render(other, "html") and "p (Nemenyi)" not in page
@@ -282,7 +282,7 @@ def test_folds_have_their_tables_in_markdown_and_latex_reports_but_not_beside_a_
     for text, tables in ((render(found, "md"), 0), (render(found, "latex"), 4)):
         assert "By fold" in text and "On birds" in text and "On flags" in text
         assert (
-            text.count("Means with 95") == 1  # what holds for all datasets is said once
+            text.count("Means with 95") == text.count("intervals, each alone") == 1  # said once
             and text.count("Hotelling's T") >= 2
             and "carried by" in text
         )

@@ -107,7 +107,7 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
             keep=1,
             note=(
                 f"Difference of {what}, positive where the first is better, with "
-                f"{bayes.credible_level:.0%} credible interval."
+                f"{bayes.credible_level:.0%} credible interval, each alone."
             ),
         ),
         Column(
@@ -260,7 +260,7 @@ def _table(c: Comparison, depth: int) -> Table:
             keep=3,
             note=(
                 "Typical difference: positive where the first is better, with its "
-                f"{pairs.credible_level:.0%} interval."
+                f"{pairs.credible_level:.0%} interval, each alone."
             ),
         ),
         doc.numbers("datasets", table["n"], keep=1),

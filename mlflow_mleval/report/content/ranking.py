@@ -45,6 +45,7 @@ from mlflow_mleval.report.text import (
     NONE,
     aligned,
     fixed,
+    level,
     number,
     terminal,
 )
@@ -560,7 +561,8 @@ def _picture(c: Comparison, means: pd.Series, title: str, measure: str = "") -> 
         note = "Lines: the least to the largest of its runs."
     elif (found := c.comparison_intervals) is not None:
         table, title = _as_shown(c, found.loc[means.index], means, title)
-        note = "Where two lines lie apart, the deciding test tells the methods apart, or nearly so."
+        test = f"the deciding test (α = {level(c.options['alpha'])})"
+        note = f"Where two lines lie apart, {test} tells the methods apart, or nearly so."
     if c.letters_apply or c.told_apart:
         note = " ".join(filter(None, ["Shaded: may be the best.", note]))
     cells, axis, scale = rungs(table, title, "φ" in title)

@@ -624,8 +624,8 @@ def measures(report: RunReport) -> Section:
     ]
     if folds is not None:
         note = (
-            f"Mean over {count(folds.n_folds, 'fold')} with a 95% interval that allows for "
-            "training data they share; smallest and largest fold; value over all instances "
+            f"Mean over {count(folds.n_folds, 'fold')} with a 95% interval, each alone, that "
+            "allows for training data they share; smallest and largest fold; value over all instances "
             "together."
         )
         half = ["" if h == NONE else f"± {h}" for h in cells["half"]]
@@ -639,8 +639,8 @@ def measures(report: RunReport) -> Section:
         n = report.intervals.n_clusters
         together = f", by {count(n, 'cluster')} of instances" if n else ""
         note = (
-            f"ci: 95% interval of the value over all instances{together}, for others like these "
-            "and the models as they are."
+            f"ci: 95% interval, each alone, of the value over all instances{together}, for others "
+            "like these and the models as they are."
         )
         columns.append(Column("ci", interval, keep=4 if folds is None else 1, note=note))
     families = [FAMILIES[MEASURES[m].family] for m in table.index]

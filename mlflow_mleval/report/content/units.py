@@ -475,13 +475,8 @@ def means_table(comparison: FoldComparison, **options: Any) -> Table:
     shared = (
         "" if comparison.protocol.ratio is None else ", as wide as shared training data make it"
     )
-    columns = [
-        doc.names(
-            "method",
-            shown,
-            note=f"{first} Means with {confidence(comparison.alpha)} intervals{shared}.",
-        )
-    ]
+    note = f"{first} Means with {confidence(comparison.alpha)} intervals, each alone{shared}."
+    columns = [doc.names("method", shown, note=note)]
     if comparison.n_shared_folds < comparison.n_folds:
         own = comparison.values.groupby(level=0).size()
         note = "Folds: how many the method has; its means are over them."
