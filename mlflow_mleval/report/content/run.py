@@ -625,8 +625,8 @@ def measures(report: RunReport) -> Section:
     if folds is not None:
         note = (
             f"Mean over {count(folds.n_folds, 'fold')} with a 95% interval, each alone, that "
-            "allows for training data they share; smallest and largest fold; value over all instances "
-            "together."
+            "allows for training data they share; smallest and largest fold; value over all "
+            "instances together."
         )
         half = ["" if h == NONE else f"± {h}" for h in cells["half"]]
         columns += [
