@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
-from mlflow_mleval.files.predictions import read_hierarchy, sets_in, table_columns
+from mlflow_mleval.files.predictions import Columns, read_hierarchy, sets_in, table_columns
 from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
 
 _CELLS = 1 << 19  # cells of a matrix that are evaluated together
 _PART = "number int, part binary, error string"
-_PREFIXES = {
-    "y_true": ("true_", "y_true_"),
-    "y_score": ("score_", "y_score_"),
-    "y_pred": ("pred_", "y_pred_"),
-}
 _ARGUMENTS = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal", "boolean")
 #: How an input lies there: a column for each label, an array of numbers, a list of classes or of
@@ -100,9 +96,7 @@ class _Layout:
             raise ValueError(f"column {quoted(missing[0])}: the value is missing")
         if kind == _CLASS:
             return np.array(column.to_pylist())
-        is_second = len(columns) == 1 and self.inputs["y_true"][0] == _CLASS  # of two classes
-        parts = [batch[c].to_numpy(zero_copy_only=False) for c in columns]
-        return parts[0] if is_second else np.column_stack(parts)
+        return np.column_stack([batch[c].to_numpy(zero_copy_only=False) for c in columns])
 
     def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows that are evaluated together: as many as Spark hands over at a few times, unless
@@ -197,9 +191,8 @@ def evaluate_spark(
         )
     options = {"threshold": threshold, "conventions": conventions, **hierarchy_options}
     _refuse_others(evaluate_spark, options)
-    options["label_names"] = label_names
-    sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
-    selected, layout = _prepared(df, sides, folds, cluster, hierarchy, options)
+    sides = _sides(truth, scores, predictions)
+    selected, layout = _prepared(df, sides, folds, cluster, hierarchy, label_names, options)
     parts = selected.mapInArrow(partial(_evaluate_partition, layout=layout), _PART)
     # Where a part goes depends on the number of its partition alone: of parts placed by their
     # content or in turn, Spark could lose one and count another twice when it repeats a task whose
@@ -240,8 +233,9 @@ def spark_instances(
     >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
     """  # noqa: E501
     _refuse_others(spark_instances, options)
-    sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
-    return _instances(*_prepared(df, sides, folds, cluster, hierarchy, options))
+    sides = _sides(truth, scores, predictions)
+    names = options.pop("label_names", None)
+    return _instances(*_prepared(df, sides, folds, cluster, hierarchy, names, options))
 
 
 def _refuse_others(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -338,30 +332,40 @@ def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tupl
     """A table whose columns are named as in files: with the arguments of `evaluate_spark`, and the
     columns that are not used. Classes are text, those of the scores or all that occur, sorted.
     """
-    from pyspark.sql import functions as f
-
     columns = table_columns(df.columns, path)
     at = {name: [df.columns[i] for i in places] for name, places in columns.places.items()}
     fold = None if columns.fold is None else df.columns[columns.fold]
     arguments: dict[str, Any] = {_ARGUMENTS[name]: listed for name, listed in at.items()}
     used = {fold, *(column for listed in at.values() for column in listed)}
     if columns.one_label:
-        given = [at[name][0] for name in ("y_true", "y_pred") if name in at]
-        arguments |= dict(zip(("truth", "predictions"), given, strict=False))
-        if df.schema[given[0]].dataType.typeName() == "array":
-            lists = [*given, *(("scored",) if "y_score" in at else ())]
-            used.update(lists)
-            occur = [df.select(f.explode(name)) for name in lists]
-            if "y_score" in at:
-                df = df.withColumn("score", f.arrays_zip("scored", "score"))
-                arguments["scores"] = "score"
-        else:
-            df = df.withColumns({name: df[name].cast("string") for name in given})
-            occur = [] if columns.names else [df.select(name) for name in given]
-        found = {row[0] for one in occur for row in one.distinct().collect()}
-        arguments["label_names"] = columns.names or tuple(sorted(found - {None}))
+        df, of_classes, lists = _one_label_arguments(df, columns, at)
+        arguments |= of_classes
+        used.update(lists)
     ignored = tuple(column for column in df.columns if column not in used)
     return df, arguments | {"folds": fold}, ignored
+
+
+def _one_label_arguments(
+    df: DataFrame, columns: Columns, at: Mapping[str, list[str]]
+) -> tuple[DataFrame, dict[str, Any], list[str]]:
+    """Of classes, or lists of them: the table, the arguments that name them, and the lists."""
+    from pyspark.sql import functions as f
+
+    given = [at[name][0] for name in ("y_true", "y_pred") if name in at]
+    arguments: dict[str, Any] = dict(zip(("truth", "predictions"), given, strict=False))
+    lists: list[str] = []
+    if df.schema[given[0]].dataType.typeName() == "array":
+        lists = [*given, *(("scored",) if "y_score" in at else ())]
+        occur = [df.select(f.explode(name)) for name in lists]
+        if "y_score" in at:
+            df = df.withColumn("score", f.arrays_zip("scored", "score"))
+            arguments["scores"] = "score"
+    else:
+        df = df.withColumns({name: df[name].cast("string") for name in given})
+        occur = [] if columns.names else [df.select(name) for name in given]
+    found = {row[0] for one in occur for row in one.distinct().collect()}
+    arguments["label_names"] = columns.names or tuple(sorted(found - {None}))
+    return df, arguments, lists
 
 
 # ---- on the executors ----------------------------------------------------------------------------
@@ -448,30 +452,39 @@ def _instance_table(
 # ---- on the driver -------------------------------------------------------------------------------
 
 
-def _prepared(
-    df: DataFrame,
-    sides: Mapping[str, str | Sequence[str] | None],
-    folds: str | None,
-    cluster: str | None,
-    hierarchy: Hierarchy | None,
-    options: dict[str, Any],
-) -> tuple[DataFrame, _Layout]:
-    """The columns that are used, in types that Arrow knows, and what stands where."""
-    given = {name: value for name, value in sides.items() if value is not None}
-    if len(given) < 2:
+def _sides(
+    truth: str | Sequence[str],
+    scores: str | Sequence[str] | None,
+    predictions: str | Sequence[str] | None,
+) -> dict[str, str | Sequence[str]]:
+    """What is given, by the argument of `evaluate`."""
+    if scores is None and predictions is None:
         raise ValueError(
             "`scores` or `predictions` must be given with `truth`. Name the columns that hold them."
         )
-    pairs = "y_score" in given and _form(df, "y_score", given["y_score"], False) == _PAIRS
-    inputs = {
-        name: (_form(df, name, value, pairs), _listed(value)) for name, value in given.items()
-    }
-    _check_forms({name: form for name, (form, _) in inputs.items()})
-    rest = {name: value for name, value in options.items() if name != "label_names"}
-    names = _names(inputs, options.get("label_names"), hierarchy)
-    if names is None and inputs["y_true"][0] == _CLASSES:
+    sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
+    return {name: value for name, value in sides.items() if value is not None}
+
+
+def _prepared(
+    df: DataFrame,
+    given: Mapping[str, str | Sequence[str]],
+    folds: str | None,
+    cluster: str | None,
+    hierarchy: Hierarchy | None,
+    label_names: Sequence[Hashable] | None,
+    options: dict[str, Any],
+) -> tuple[DataFrame, _Layout]:
+    """The columns that are used, in types that Arrow knows, and what stands where."""
+    forms: dict[str, str] = {}
+    for name in sorted(given, key=lambda name: name != "y_score"):  # which may be pairs
+        forms[name] = _form(df, name, given[name], forms.get("y_score") == _PAIRS)
+    _check_forms(forms)
+    inputs = {name: (forms[name], _listed(value)) for name, value in given.items()}
+    names = _names(inputs, label_names, hierarchy)
+    if names is None and forms["y_true"] == _CLASSES:
         usual = {"threshold": 0.5, "conventions": "sklearn"}
-        if any(rest.pop(name, default) != default for name, default in usual.items()):
+        if any(options.pop(name, default) != default for name, default in usual.items()):
             raise ValueError(
                 "`threshold` and `conventions` must be left out for class sets of a hierarchy. "
                 "They need neither."
@@ -488,7 +501,7 @@ def _prepared(
     shared: Any = hierarchy
     if hierarchy is not None and not type(df).__module__.startswith("pyspark.sql.connect"):
         shared = df.sparkSession.sparkContext.broadcast(hierarchy)  # Spark Connect has none
-    return selected, _Layout(inputs, folds, names, rest, shared, cluster)
+    return selected, _Layout(inputs, folds, names, options, shared, cluster)
 
 
 def _listed(value: str | Sequence[str]) -> tuple[str, ...]:
@@ -565,9 +578,10 @@ def _names(
         return unique_names(label_names, "label_names", n_labels, "labels")
     by_columns: dict[str, tuple[str, ...]] = {}
     for name, (own, listed) in inputs.items():
-        for prefix in _PREFIXES[name]:
-            if own == _COLUMNS and all(c.startswith(prefix) and c != prefix for c in listed):
-                by_columns[name] = tuple(c.removeprefix(prefix) for c in listed)
+        prefix = re.compile(f"(?:y_)?{name.removeprefix('y_')}_(.+)", re.DOTALL)
+        labels = tuple(found[1] for found in map(prefix.fullmatch, listed) if found)
+        if own == _COLUMNS and len(labels) == len(listed):
+            by_columns[name] = labels
     if form == _COLUMNS:
         orders = set(by_columns.values())
         if "y_true" in by_columns and len(orders) > 1:

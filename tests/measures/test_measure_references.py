@@ -209,16 +209,9 @@ CHECKS = {LABEL_SETS: check_label_sets, ONE_LABEL: check_one_label, CLASS_SETS: 
 
 @pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
 @pytest.mark.parametrize("kind", CHECKS)
-def test_every_measure_is_what_its_reference_says(kind):
-    for seed in range(24):
-        CHECKS[kind](seed)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
-@pytest.mark.parametrize("kind", CHECKS)
-def test_every_measure_is_what_its_reference_says_in_200_cases(kind):
-    for seed in range(200):
+@pytest.mark.parametrize("cases", [24, pytest.param(200, marks=pytest.mark.slow)])
+def test_every_measure_is_what_its_reference_says(kind, cases):
+    for seed in range(cases):
         CHECKS[kind](seed)
 
 
@@ -247,7 +240,6 @@ def regrouped(rng, evaluate_part, n):
 def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, form, exact):
     if not exact:
         monkeypatch.setattr(curves, "EXACT", 60)
-        monkeypatch.setattr("mlflow_mleval.measures.curves.EXACT", 60)
     for seed in range(2):
         rng = np.random.default_rng(seed)
         n, k = 40, 12
@@ -324,7 +316,6 @@ def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
         assert not exact._figures[2] or not max(exact._figures[2].values())
         with monkeypatch.context() as patch:
             patch.setattr(curves, "EXACT", 50)
-            patch.setattr("mlflow_mleval.measures.curves.EXACT", 50)
             patch.setattr(curves, "STEPS", 64)
             coarse = mleval.merge([mleval.evaluate(y[i::4], s[i::4], **options) for i in range(4)])
             bounds = coarse._figures[2]
