@@ -566,17 +566,15 @@ def evaluate(
     refuse_keywords(evaluate, hierarchy_options, hierarchical.OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
     y_true, y_score, y_pred = map(from_tensor, (y_true, y_score, y_pred))
-    if hierarchy is not None and not isinstance(hierarchy, Hierarchy):
-        hierarchy = Hierarchy(hierarchy)
+    h = None if hierarchy is None else _hierarchy(hierarchy)
     index = own_index = y_true.index if isinstance(y_true, (pd.DataFrame, pd.Series)) else None
     if are_lists(y_true, y_score):
         own_index = None
         y_true, y_score, y_pred, label_names = label_matrices(y_true, y_score, y_pred, label_names)
     one_label = is_vector(y_true)
     kind = ONE_LABEL if one_label else LABEL_SETS
-    asked, families = requested(measures, kind, hierarchy is not None)
-    if families:
-        hierarchy_options["measures"] = families
+    asked, chosen = requested(measures, kind, h is not None)
+    hierarchy_options |= chosen
     sum_part: SumPart = sum_rows
     if one_label:
         if train_labels is not None:
@@ -602,29 +600,36 @@ def evaluate(
         )
         cut = matrices.threshold
         pred = matrices.pred
-        if pred is None and hierarchy is not None:
+        if pred is None and h is not None:
             pred = predicted(matrices.score, cut)
         of_labels = matrices.true, pred, matrices.score
     each = _weights_of(sample_weight, matrices.true.shape[0], index)
     further, identity = of_label_matrices(
-        *of_labels, names, hierarchy, hierarchy_options, tuple(matrices.asked), zeros=one_label
+        *of_labels, names, h, hierarchy_options, tuple(matrices.asked), zeros=one_label
     )
     matrices = replace(matrices, further=further, weights=each, conventions=conventions)
-    if hierarchy is not None and each is None and _OVER_THRESHOLDS.intersection(matrices.asked):
-        above = classes_above(names, hierarchy, matrices.propensities)
-        matrices = replace(matrices, classes=above)
-    given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": each}
+    if h is not None and each is None and _OVER_THRESHOLDS.intersection(matrices.asked):
+        matrices = replace(matrices, classes=classes_above(names, h, matrices.propensities))
     return Evaluation(
         label_names=names,
-        inputs=tuple(name for name, value in given.items() if value is not None),
+        inputs=_given(y_score=y_score, y_pred=y_pred, sample_weight=each),
         conventions=conventions,
         threshold=tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut,
         hierarchy=identity,
-        taxonomy=hierarchy,
+        taxonomy=h,
         asked=tuple(matrices.asked),
-        propensities=None if matrices.propensities is None else matrices.propensities.identity,
+        propensities=getattr(matrices.propensities, "identity", None),
         **_summed(matrices, folds, fit_time, predict_time, instances, own_index, sum_part),
     )
+
+
+def _hierarchy(given: Hierarchy | nx.DiGraph) -> Hierarchy:
+    return given if isinstance(given, Hierarchy) else Hierarchy(given)
+
+
+def _given(**inputs: Any) -> tuple[str, ...]:
+    """The names of those that are there."""
+    return tuple(name for name, value in inputs.items() if value is not None)
 
 
 #: Measures that need the classes above each label.
@@ -769,23 +774,22 @@ def evaluate_hierarchical(
     """  # noqa: E501
     refuse_keywords(evaluate_hierarchical, hierarchy_options, hierarchical.OPTIONS)
     same_axes(pred_sets, "pred_sets", true_sets, "true_sets")
-    h = h if isinstance(h, Hierarchy) else Hierarchy(h)
+    h = _hierarchy(h)
     sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
     if sets[0].shape != sets[1].shape:
         raise ValueError(
             f"`pred_sets` must hold as many instances as `true_sets` ({sets[0].shape[0]}), got "
             f"{sets[1].shape[0]}."
         )
-    asked, families = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
-    if families:
-        hierarchy_options["measures"] = families
+    asked, chosen = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
+    hierarchy_options |= chosen
     index = true_sets.index if isinstance(true_sets, pd.Series) else None
     each = _weights_of(sample_weight, sets[0].shape[0], index)
     further, identity = of_class_sets(sets[0], sets[1], h, hierarchy_options, asked)
     matrices = Inputs(sets[0], pred=sets[1], flat=False, further=further, weights=each)
     return Evaluation(
         label_names=tuple(h.nodes),
-        inputs=("pred_sets",) if each is None else ("pred_sets", "sample_weight"),
+        inputs=_given(pred_sets=sets[1], sample_weight=each),
         hierarchy=identity,
         taxonomy=h,
         asked=asked,

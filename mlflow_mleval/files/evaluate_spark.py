@@ -34,6 +34,7 @@ _CELLS = 1 << 19  # cells of a matrix that are evaluated together
 _PART = "number int, part binary, error string"
 _ARGUMENTS = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal", "boolean")
+_FOLDS = ("byte", "short", "integer", "long", "string", "boolean")
 #: How an input lies there: a column for each label, an array of numbers, a list of classes or of
 #: pairs with scores, one class.
 _COLUMNS = "columns"
@@ -489,12 +490,6 @@ def _prepared(
                 "`threshold` and `conventions` must be left out for class sets of a hierarchy. "
                 "They need neither."
             )
-    kinds = ("byte", "short", "integer", "long", "string", "boolean")
-    if folds is not None and (kind := _type(df, folds, "folds").typeName()) not in kinds:
-        raise TypeError(
-            f"`folds` must name a column of whole numbers or text, got {kind} in {folds!r}. Cast "
-            "it."
-        )
     used = {c: _ARGUMENTS[name] for name, (_, listed) in inputs.items() for c in listed}
     used |= {name: of for name, of in ((folds, "folds"), (cluster, "cluster")) if name is not None}
     selected = df.select(*(_column(df, column, argument) for column, argument in used.items()))
@@ -584,7 +579,7 @@ def _names(
             by_columns[name] = labels
     if form == _COLUMNS:
         orders = set(by_columns.values())
-        if "y_true" in by_columns and len(orders) > 1:
+        if len(orders) > 1:
             raise ValueError(
                 "`truth`, `scores` and `predictions` must name the labels in one order, got "
                 f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
@@ -610,6 +605,10 @@ def _column(df: DataFrame, name: str, argument: str) -> Column:
     from pyspark.sql import functions as f
 
     kind = _type(df, name, argument).typeName()
+    if argument == "folds" and kind not in _FOLDS:
+        raise TypeError(
+            f"`folds` must name a column of whole numbers or text, got {kind} in {name!r}. Cast it."
+        )
     column = f.col("`{}`".format(name.replace("`", "``")))
     if kind == "vectorudt":
         from pyspark.ml.functions import vector_to_array

@@ -547,9 +547,9 @@ def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.c
 
 def requested(
     measures: Iterable[str] | str | None, kind: str, has_hierarchy: bool
-) -> tuple[tuple[str, ...], list[str]]:
-    """The measures to compute beside those that are usual for the kind, and the families of
-    hierarchical ones to keep to; a ValueError or TypeError names what is neither.
+) -> tuple[tuple[str, ...], dict[str, list[str]]]:
+    """The measures to compute beside those that are usual for the kind, and the option that keeps
+    to families of hierarchical ones; a ValueError or TypeError names what is neither.
     """
     names = [] if measures is None else [measures] if isinstance(measures, str) else list(measures)
     if not names and measures is not None:
@@ -564,4 +564,5 @@ def requested(
             "one."
         )
     rest = [name for name in known_measures(names, further=FAMILIES) if name not in families]
-    return tuple(name for name in rest if kind in MEASURES[name].asked), families
+    asked = tuple(name for name in rest if kind in MEASURES[name].asked)
+    return asked, {"measures": families} if families else {}
