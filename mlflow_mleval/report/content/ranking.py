@@ -44,7 +44,6 @@ from mlflow_mleval.report.text import (
     ARROWS,
     NONE,
     aligned,
-    fixed,
     level,
     number,
     terminal,
@@ -71,10 +70,16 @@ def spread_section(c: Comparison) -> Section | None:
     shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
 
     def blocks() -> list[Any]:
-        if len(c.study.datasets) == 1:
-            tables = [_on_one(c, shown)]
-        else:
-            tables = [_over_datasets(c, measure, i) for i, measure in enumerate(shown, start=1)]
+        datasets = c.study.datasets
+        if len(datasets) == 1:
+            heads = {doc.heading(c.study.directions, m, 18): (datasets[0], m) for m in shown}
+            title = f"Mean and spread over repeats on {name(datasets[0])}"
+            return [Text([*sentences(c.study)]), _spread(c, heads, title, "repeats")]
+        tables = []
+        for i, m in enumerate(shown, start=1):
+            title = f"{doc.heading(c.study.directions, m)} over repeats"
+            heads = {name(d, 18): (d, m) for d in datasets}
+            tables.append(_spread(c, heads, title, f"repeats-{i}"))
         return [Text([*sentences(c.study)]), *tables]
 
     runs = c.study.n_repeats
@@ -157,75 +162,23 @@ def _nested(cells: dict[tuple[str, str], Any]) -> dict[str, Data]:
     return by_dataset
 
 
-def _cells(
-    study: Study,
-    measure: str,
-    dataset: str,
-    methods: Sequence[str],
-) -> tuple[list[str], list[str], list[str]]:
-    """Mean with standard deviation, standard error, and number of runs, a method each."""
-    means = study.values[measure]
-    spread = study.spread[measure]
-    errors = study.standard_errors[measure]
-    runs = study.n_repeats
-    at = [(dataset, m) for m in methods]
-    numbers = aligned(
-        [x for cell in at for x in (means.get(cell), spread.get(cell), errors.get(cell))]
-    )
-    texts = [
-        mean if sd == NONE else f"{mean} ± {sd}"
-        for mean, sd in zip(numbers[::3], numbers[1::3], strict=True)
-    ]
-    return texts, numbers[2::3], [fixed(runs.get(cell), 0) for cell in at]
-
-
-def _on_one(c: Comparison, measures: Sequence[str]) -> Table:
-    dataset = c.study.datasets[0]
+def _spread(c: Comparison, heads: Mapping[str, tuple[str, str]], title: str, key: str) -> Table:
+    """A row a method; each column is of a dataset and a measure."""
     methods = c.order[:SPREAD_METHODS]
     columns = [doc.names("method", methods)]
-    for i, measure in enumerate(measures):
-        texts, errors, runs = _cells(c.study, measure, dataset, methods)
-        columns.append(Column(doc.heading(c.study.directions, measure, 18), texts, keep=3))
-        columns.append(
-            Column("SE", errors, keep=1, note="" if i else "SE: standard error of the mean.")
-        )
-    columns.insert(1, Column("runs", runs, note="Mean ± standard deviation over the runs."))
-    return Table(
-        columns,
-        len(c.order),
-        caption=f"Mean and spread over repeats on {name(dataset)}",
-        key="repeats",
-        things="methods",
-    )
-
-
-def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
-    methods = c.order[:SPREAD_METHODS]
-    columns = [doc.names("method", methods)]
-    for k, dataset in enumerate(c.study.datasets):
-        texts, _, runs = _cells(c.study, measure, dataset, methods)
+    for head, (dataset, measure) in heads.items():
+        at = [(dataset, m) for m in methods]
+        means, spread = (t[measure].reindex(at) for t in (c.study.values, c.study.spread))
+        texts = aligned([*means, *spread])
+        runs = c.study.n_repeats.reindex(at)
         cells = [
-            text if n == NONE else f"{text} ({n})" for text, n in zip(texts, runs, strict=True)
+            mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
+            for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
         ]
-        columns.append(
-            Column(
-                name(dataset, 18),
-                cells,
-                keep=len(c.study.datasets) - k,
-                marks={"dataset": dataset},
-            )
-        )
-    note = "Mean ± standard deviation (number of runs)." if i == 1 else ""
-    shown = doc.heading(c.study.directions, measure)
-    return Table(
-        columns,
-        len(c.order),
-        title=f"{shown} over repeats",
-        caption=f"Mean and spread of {shown} over repeats",
-        key=f"repeats-{i}",
-        things="methods",
-        note=note,
-    )
+        keep = len(heads) - len(columns) + 1
+        columns.append(Column(head, cells, keep=keep, marks={"dataset": dataset}))
+    note = "Mean ± standard deviation (number of runs)."
+    return Table(columns, len(c.order), title, key=key, things="methods", note=note)
 
 
 # --------------------------------------------------------------------------------------------------
