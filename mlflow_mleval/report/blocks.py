@@ -33,7 +33,7 @@ from mlflow_mleval.report.text import (
     terminal,
     with_intervals,
 )
-from mlflow_mleval.sentences import agree, count
+from mlflow_mleval.sentences import count
 
 #: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
 ALWAYS = 0
@@ -79,11 +79,6 @@ def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str
         texts = [*texts[: most - 1], f"{len(texts) - most + 1} more"]
         last = "and"
     return joined(texts, last)
-
-
-def from_all_others(alone: Sequence[object]) -> str:
-    """A further sentence of a verdict: who is separated from everyone; nothing for nobody."""
-    return f" {listed(alone)} {agree(alone, 'is')} separated from all others." if alone else ""
 
 
 def named(result: Any, *attributes: str) -> Data:
@@ -134,7 +129,6 @@ CLAIMS = {
         Claim("separated", DECIDES, ("separated", "decides"), differ=True),
         Claim("none separated", DECIDES, ("separated", "decides")),
         Claim("equivalent", ON_REQUEST, ("answer", "beyond")),
-        Claim("groups", DECIDES, ("cliques", "separated")),
         Claim("probable", ON_REQUEST, ("beyond",), differ=True),
         Claim("next dataset", ON_REQUEST, ("next_dataset",)),
         Claim("folds separate", DECIDES, ("folds",), differ=True),

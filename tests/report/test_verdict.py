@@ -15,7 +15,6 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report.blocks import CLAIMS, DECIDES, Beside, Figure, Table, Text, listed, plain
 from mlflow_mleval.report.content.decision import verdict
-from mlflow_mleval.report.content.differences import describe_cliques
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.text import percent
 from mlflow_mleval.study import Excluded, Study
@@ -164,20 +163,7 @@ def test_given_weights_and_functions():
     said = texts(
         compare(fuse(study, {"f1": "usual", "hamming_loss": "level"}, {"f1": 2, "hamming_loss": 1}))
     )
-    assert (
-        "2 measures, preference usual for f1, level for hamming_loss, weights 2 for f1, 1 for "
-        "hamming_loss)" in said[0]
-    )
-    measures = [f"m{i}" for i in range(6)]
-    study = study_of(3, 4, measures=tuple(measures))
-    assert (
-        "weights 2 for m3, 1 for all others)"
-        in texts(compare(fuse(study, weights=dict.fromkeys(measures, 1) | {"m3": 2})))[0]
-    )
-    assert (
-        "given weights)"
-        in texts(compare(fuse(study, weights={m: i + 1 for i, m in enumerate(measures)})))[0]
-    )
+    assert "2 measures, preference functions by measure, given weights)" in said[0]
 
 
 def test_what_was_left_out_is_counted():
@@ -266,22 +252,6 @@ def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed,
     assert f"{percent(first)} of random weightings" in said
     unshaken = not found.stability.leave_one_out.winner_changes
     assert ("without any one other method" in said) == unshaken
-
-
-def test_cliques_in_words():
-    found = published()
-    assert plain(describe_cliques(found.cliques, found.order)) == (
-        "Not separated from each other: RF-PCT to RAkEL (11 methods); CC, CLR, QWML and 5 more."
-    )
-    apart = compare(study_of(3, 12, gap=0.1))
-    assert describe_cliques(apart.cliques, apart.order) == "Every two methods are separated."
-
-
-def test_cliques_that_overlap_are_all_told():
-    found = compare(study_of(5, 12, gap=0.004, seed=2))
-    said = plain(describe_cliques(found.cliques, found.order))
-    for clique in found.cliques:
-        assert all(m in said or f"({len(clique)} methods)" in said for m in clique)
 
 
 def test_only_the_deciding_family_says_that_methods_differ():

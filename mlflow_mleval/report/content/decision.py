@@ -363,36 +363,13 @@ def choices(options: Mapping[str, Any], n_measures: int) -> str:
     >>> choices({"preference": "v_shape", "weights": "entropy"}, 16)
     'V-shape preference, entropy weights'
     """
-    function = options["preference"]
-    weights = options["weights"]
+    function, weights = options["preference"], options["weights"]
+    text = "preference functions by measure"
     if isinstance(function, str):
         text = f"{PREFERENCES[function]} preference"
-    else:
-        text = (
-            _by_measure("preference", {m: PREFERENCES[f] for m, f in function.items()})
-            or "preference functions by measure"
-        )
     if n_measures == 1:
         return text
-    if isinstance(weights, str):
-        return f"{text}, {weights} weights"
-    given = {m: number(w) for m, w in weights.items()} if isinstance(weights, Mapping) else {}
-    return f"{text}, {_by_measure('weights', given) or 'given weights'}"
-
-
-def _by_measure(what: str, chosen: Mapping[str, str]) -> str:
-    """What was chosen for which measures, the most common choice last; empty for too many
-    choices.
-    """
-    groups = grouped((choice, measure) for measure, choice in chosen.items())
-    if not 0 < len(groups) <= doc.SHOWN:
-        return ""
-    *rare, (common, rest) = sorted(groups.items(), key=lambda item: len(item[1]))
-    others = listed(rest) if len(rest) == 1 else "all others" if rare else "all"
-    return (
-        f"{what} "
-        f"{', '.join([*(f'{choice} for {listed(names)}' for choice, names in rare), f'{common} for {others}'])}"  # noqa: E501
-    )
+    return f"{text}, {weights if isinstance(weights, str) else 'given'} weights"
 
 
 def deciding_test(c: Comparison) -> str:

@@ -2,7 +2,6 @@
 pair.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -160,8 +159,7 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     )
     says = claim("separated" if pairs else "none separated")
     apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", says)
-    groups = [Sentence(describe_cliques(c.cliques, c.order), claim("groups"))] if pairs else []
-    return [*possible, apart, *needed_in_words(c), *groups, *by_fold(c)]
+    return [*possible, apart, *needed_in_words(c), *by_fold(c)]
 
 
 def omnibus(c: Comparison) -> list[str]:
@@ -186,36 +184,6 @@ def omnibus(c: Comparison) -> list[str]:
             f"{pvalue(s.pvalue)}."
         )
     return lines
-
-
-def describe_cliques(cliques: Sequence[Sequence[str]], order: Sequence[str]) -> str:
-    """The groups of methods that are not separated in words; `order` has the methods, best first.
-
-    >>> describe_cliques([["a", "b"]], ["a", "b"]), describe_cliques([["a"], ["b"]], ["a", "b"])
-    ('No two methods are separated.', 'Every two methods are separated.')
-    """
-    place = {m: i for i, m in enumerate(order)}
-    groups = sorted(
-        (sorted(group, key=place.__getitem__) for group in cliques),
-        key=lambda group: place[group[0]],
-    )
-    if len(groups) == 1:
-        return "No two methods are separated."
-    if all(len(group) == 1 for group in groups):
-        return "Every two methods are separated."
-    texts = [_group(group, place) for group in groups if len(group) > 1]
-    alone = [group[0] for group in groups if len(group) == 1]
-    more = f" and {len(texts) - SHOWN} more groups" if len(texts) > SHOWN else ""
-    return (
-        "Not separated from each other: "
-        f"{'; '.join(texts[:SHOWN])}{more}.{doc.from_all_others(alone)}"
-    )
-
-
-def _group(group: Sequence[str], place: dict[str, int]) -> str:
-    if len(group) > 2 and place[group[-1]] - place[group[0]] == len(group) - 1:
-        return f"{listed(group[:1])} to {listed(group[-1:])} ({len(group)} methods)"
-    return listed(group)
 
 
 def only_best(total: int, what: str = "methods") -> str:

@@ -67,7 +67,7 @@ def _blocks(c: Comparison) -> list[Any]:
     else:
         left = [_correlation(c), _without(c)]
     plane = [_plane(c)] if c.plane is not None else []
-    several = [_flows(c), _agreement(c)] if len(c.study.measures) > 1 else []
+    several = [_flows(c)] if len(c.study.measures) > 1 else []
     return [_by_measure(c), doc.Beside(left, plane), *several]
 
 
@@ -210,20 +210,6 @@ def _flows(c: Comparison) -> Table:
         heads,
         _two_places,
         title="Net flow φ by each measure alone",
-        note=note,
-    )
-
-
-def _agreement(c: Comparison) -> Table:
-    shown = c.concordance.iloc[: TOP + 1, : TOP + 1]
-    note = "Kendall's τ; – where a ranking ties all methods."
-    heads = [name(m, 18) for m in shown.columns]
-    return grid(
-        shown,
-        "ranking by",
-        heads,
-        _two_places,
-        title="Agreement of the rankings",
         note=note,
     )
 
