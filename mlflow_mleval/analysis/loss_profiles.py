@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -621,7 +622,7 @@ def compare_profiles(
     absent = dict(profiles.absent)
     warnings = list(profiles.notes)
     chosen = _chosen(summaries, profiles.methods, top, warnings)
-    asked = Asked(
+    asked = Request(
         *(profiles, family, parameters, alpha, declared),
         *(chosen, absent, warnings),
     )
@@ -679,17 +680,17 @@ def _chosen(
 
 def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
     """Correct over all pairs of all datasets, and add the simultaneous intervals."""
-    tested = [(part, t) for part in parts for t in part.tested]
-    if not tested:
+    tested = [(part, np.flatnonzero(part.n_folds)) for part in parts]
+    worst = [np.nan_to_num(part.along[at], nan=1.0).max(axis=1) for part, at in tested if len(at)]
+    if not worst:
         return
     # pairs of methods that were not chosen count, too
     extra = sum(part.n_pairs - len(part.a) for part in parts)
-    worst = np.concatenate([np.nan_to_num(t.along, nan=1.0).max(axis=1) for _, t in tested])
-    pairs = len(worst) + extra
-    for part, t in tested:
-        part.pvalue[t.rows] = stepped(t.along, worst, extra)
-        level = critical(t.angles, alpha / pairs, t.by_fold.shape[1] - 1)
-        part.low[t.rows], part.high[t.rows] = fieller(t.by_fold, t.first, t.second, level * t.scale)
+    level = alpha / (sum(map(len, worst)) + extra)
+    for part, at in tested:
+        part.pvalue[at] = stepped(part.along[at], np.concatenate(worst), extra)
+        limit = critical(part.angles[at], level, part.n_folds[at, None] - 1) * part.scale[at]
+        part.low[at], part.high[at] = fieller(*(x[at] for x in part.moments), limit)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -721,7 +722,7 @@ def along_parameter(difference: Array, scale: float) -> tuple[Array, Array]:
     return _anywhere(t, angles, df), angles
 
 
-def _anywhere(t: Array, angles: Array, df: int) -> Array:
+def _anywhere(t: Array, angles: Array, df: Ints | int) -> Array:
     """Chance that the largest |t| of a pair along its profile is at least t: pairs x any."""
     here = 2 * special.stdtr(df, -t)
     crossed = (1 + t**2 / df) ** (-(df - 1) / 2) / np.pi
@@ -729,7 +730,7 @@ def _anywhere(t: Array, angles: Array, df: int) -> Array:
     return np.minimum(here + more, 1.0)
 
 
-def critical(angles: Array, level: float, df: int) -> Array:
+def critical(angles: Array, level: float, df: Ints | int) -> Array:
     """The statistic that each pair reaches anywhere along its profile with this chance."""
     # powers of e
     low = np.full((len(angles), 1), -7.0)
@@ -743,58 +744,37 @@ def critical(angles: Array, level: float, df: int) -> Array:
 
 
 def fieller(
-    by_fold: Array,
-    first: Ints,
-    second: Ints,
+    first: Array,
+    second: Array,
+    variance_a: Array,
+    variance_b: Array,
+    covariance: Array,
     width: Array,
 ) -> tuple[Array, Array]:
-    """Fieller's interval of the ratio of mean losses, second over first, of a t test of
-    this width."""
-    mean = by_fold.mean(axis=1)
-    left = by_fold - mean[:, None]
-    df = by_fold.shape[1] - 1
-    variance = (left**2).sum(axis=1) / df
-    low, high = np.empty((2, len(first), mean.shape[1]))
-    step = max(1, BLOCK // (by_fold.shape[1] * mean.shape[1]))
-    for start in range(0, len(first), step):
-        i = first[start : start + step]
-        j = second[start : start + step]
-        w = width[start : start + step, None] ** 2
-        covariance = np.einsum("irp,irp->ip", left[i], left[j]) / df
-        c2 = mean[i] ** 2 - w * variance[i]
-        c1 = mean[i] * mean[j] - w * covariance
-        c0 = mean[j] ** 2 - w * variance[j]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            root = np.sqrt(np.maximum(c1**2 - c2 * c0, 0.0))
-            ends = (c1 - root) / c2, (c1 + root) / c2
-            bounded = c2 > 0  # else the first loss may be 0
-            low[start : start + step] = np.where(bounded, ends[0], np.where(c0 > 0, ends[0], 0.0))
-            high[start : start + step] = np.where(bounded, ends[1], np.inf)
-    empty = (mean[first] <= NOISE) & (mean[second] <= NOISE)
-    low = np.maximum(low, 0.0)
-    high = np.maximum(high, 0.0)
+    """Fieller's interval of the ratio of two mean losses, second over first, of a t test of this
+    width: pairs x parameters.
+    """
+    w = width[:, None] ** 2
+    c2 = first**2 - w * variance_a
+    c1 = first * second - w * covariance
+    c0 = second**2 - w * variance_b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(np.maximum(c1**2 - c2 * c0, 0.0))
+        ends = (c1 - root) / c2, (c1 + root) / c2
+    bounded = c2 > 0  # else the first loss may be 0
+    low = np.maximum(np.where(bounded | (c0 > 0), ends[0], 0.0), 0.0)
+    high = np.maximum(np.where(bounded, ends[1], np.inf), 0.0)
+    empty = (first <= NOISE) & (second <= NOISE)
     low[empty] = high[empty] = np.nan
     return low, high
 
 
 @dataclass
-class TestedPairs:
-    """The pairs that can be tested on the same folds, and what their intervals need."""
-
-    rows: Ints
-    along: Array
-    angles: Array
-    scale: float
-    by_fold: Array
-    first: Ints
-    second: Ints
-
-
-@dataclass
 class OnDataset:
     """What is known of one dataset on the way; arrays are pairs x parameters: mean losses of
-    either, `along` and `pvalue` corrected along the parameter and over pairs, `counts` of folds
-    won, tied, lost."""
+    either with their (co)variances over folds, `along` and `pvalue` corrected along the parameter
+    and over pairs, `counts` of folds won, tied, lost. `n_folds` is 0 where a pair is not tested.
+    """
 
     dataset: str
     family: str
@@ -807,19 +787,21 @@ class OnDataset:
     mean: Array
     protocol: Protocol | None
     alpha: float
-    tested: list[TestedPairs] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.a, self.b = np.triu_indices(len(self.methods), 1)
-        self.first, self.second = self.mean[self.a], self.mean[self.b]
-        self.along, self.pvalue, self.low, self.high = np.full((4, *self.first.shape), np.nan)
-        self.counts = np.full((3, *self.first.shape), np.nan)
-        self.n_folds = np.zeros(len(self.a), dtype=np.int64)
+        n, n_at = len(self.a), len(self.at)
+        self.moments = np.full((5, n, n_at), np.nan)
+        self.moments[:2] = self.mean[self.a], self.mean[self.b]
+        self.along, self.pvalue, self.low, self.high = np.full((4, n, n_at), np.nan)
+        self.counts = np.full((3, n, n_at), np.nan)
+        self.angles, self.scale = np.full((n, n_at - 1), np.nan), np.full(n, np.nan)
+        self.n_folds = np.zeros(n, dtype=np.int64)
 
     @property
     def difference(self) -> Array:
         """Loss of b less loss of a, of each pair at each parameter; float noise is 0."""
-        gap = self.second - self.first
+        gap = self.moments[1] - self.moments[0]
         gap[np.abs(gap) <= NOISE] = 0.0
         return gap
 
@@ -828,19 +810,23 @@ class OnDataset:
         """1 where a is better for certain, -1 where b is, else 0."""
         return np.where(self.pvalue <= self.alpha, np.sign(self.difference), 0)
 
-    def add(self, where: Ints, by_fold: Array, first: Ints, second: Ints, scale: float) -> Array:
-        """The t test along the parameter of the pairs of these rows; returns the angles."""
+    def add(self, where: Ints, by_fold: Array, first: Ints, second: Ints, scale: float) -> None:
+        """The t test along the parameter of the pairs of these rows, on the folds of `by_fold`."""
         _, n_folds, n_at = by_fold.shape
-        angles = np.empty((len(first), n_at - 1))
+        mean = by_fold.mean(axis=1)
+        left = by_fold - mean[:, None]
+        variance = (left**2).sum(axis=1) / (n_folds - 1)
+        self.moments[:4, where] = mean[first], mean[second], variance[first], variance[second]
         step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
         for start in range(0, len(first), step):
             pairs = slice(start, start + step)
-            d = by_fold[second[pairs]] - by_fold[first[pairs]]
-            self.along[where[pairs]], angles[pairs] = along_parameter(d, scale)
+            i, j, at = first[pairs], second[pairs], where[pairs]
+            self.moments[4, at] = np.einsum("irp,irp->ip", left[i], left[j]) / (n_folds - 1)
+            d = by_fold[j] - by_fold[i]
+            self.along[at], self.angles[at] = along_parameter(d, scale)
             d[np.abs(d) <= NOISE] = 0.0
-            self.counts[:, where[pairs]] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
-        self.n_folds[where] = n_folds
-        return angles
+            self.counts[:, at] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
+        self.n_folds[where], self.scale[where] = n_folds, scale
 
     def rows(self) -> pd.DataFrame:
         """The rows of `ProfileComparison.table`: each pair at each parameter."""
@@ -848,7 +834,7 @@ class OnDataset:
         methods = np.array(self.methods, dtype=object)
         symbol = "k" if self.family == "binomial" else "α"
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = self.second / self.first
+            ratio = self.moments[1] / self.moments[0]
         doubt = np.where(np.isnan(self.along), "it could not be tested over folds", "")
         columns = {
             "dataset": np.full(n_pairs * n_at, self.dataset, dtype=object),
@@ -874,45 +860,29 @@ class OnDataset:
 
     def crossings(self) -> list[tuple[Any, ...]]:
         """Where mean profiles of a pair are equal, between parameters with another one ahead."""
-        sign = np.sign(self.difference)
-        sure = self.significant
-        difference = self.difference
+        difference, sure = self.difference, self.significant
+        sign = np.sign(difference)
         rows = []
         for pair in np.flatnonzero((sign > 0).any(axis=1) & (sign < 0).any(axis=1)):
             at = np.flatnonzero(sign[pair])
             turns = np.flatnonzero(np.diff(sign[pair, at]))
             ends = [at[0], *at[turns + 1], len(self.at)]
             for n, turn in enumerate(turns):
-                i = at[turn]
-                j = at[turn + 1]
+                i, j = at[turn], at[turn + 1]
                 if j == i + 1:
                     share = difference[pair, i] / (difference[pair, i] - difference[pair, j])
                     position = self.position[i] + share * (self.position[j] - self.position[i])
                 else:  # equal in between
                     position = (self.position[i + 1] + self.position[j - 1]) / 2
-                a = self.methods[self.a[pair]]
-                b = self.methods[self.b[pair]]
-                below, above = (a, b) if sign[pair, i] > 0 else (b, a)
-                sides = (
-                    (sure[pair, ends[n] : i + 1], sign[pair, i]),
-                    (sure[pair, j : ends[n + 2]], sign[pair, j]),
-                )
-                certain = all((side == way).any() for side, way in sides)
+                sides = (sure[pair, ends[n] : i + 1], i), (sure[pair, j : ends[n + 2]], j)
+                certain = all((side == sign[pair, k]).any() for side, k in sides)
                 parameter = self.at[-1] ** position
                 if self.family == "binomial":
                     parameter = 1 + position * (self.n_labels - 1)
-                rows.append(
-                    (
-                        self.dataset,
-                        a,
-                        b,
-                        float(parameter),
-                        float(position),
-                        below,
-                        above,
-                        certain,
-                    )
-                )
+                names = self._names(pair)
+                below, above = names if sign[pair, i] > 0 else names[::-1]
+                place = float(parameter), float(position)
+                rows.append((self.dataset, *names, *place, below, above, certain))
         return rows
 
     def claims(self) -> list[tuple[Any, ...]]:
@@ -921,26 +891,19 @@ class OnDataset:
         rows = []
         for pair in np.flatnonzero(sure.any(axis=1)):
             edges = np.flatnonzero(np.diff(sure[pair], prepend=0, append=0))
-            for start, stop in zip(edges, [*edges[1:], len(self.at)], strict=True):
-                if start < len(self.at) and sure[pair, start]:
-                    a = self.methods[self.a[pair]]
-                    b = self.methods[self.b[pair]]
-                    better, worse = (a, b) if sure[pair, start] > 0 else (b, a)
-                    rows.append(
-                        (
-                            self.dataset,
-                            better,
-                            worse,
-                            self.at[start].item(),
-                            self.at[stop - 1].item(),
-                            self.n_labels,
-                        )
-                    )
+            for start, stop in pairwise(edges):
+                if way := sure[pair, start]:
+                    first, last = self.at[start].item(), self.at[stop - 1].item()
+                    names = self._names(pair)[:: int(way)]
+                    rows.append((self.dataset, *names, first, last, self.n_labels))
         return rows
+
+    def _names(self, pair: int) -> tuple[str, str]:
+        return self.methods[self.a[pair]], self.methods[self.b[pair]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What is asked of every dataset, and where is told what cannot be answered or believed."""
 
     profiles: Profiles
@@ -953,7 +916,7 @@ class Asked:
     warnings: list[str]
 
 
-def on_dataset(asked: Asked, dataset: str) -> OnDataset:
+def on_dataset(asked: Request, dataset: str) -> OnDataset:
     """Curves with bands, differences of pairs, and their p-values along the parameter."""
     profiles = asked.profiles
     curve = dataset, asked.family, asked.parameters
@@ -996,7 +959,7 @@ def on_dataset(asked: Asked, dataset: str) -> OnDataset:
     )
     if len(part.a) and shared is not None:
         _test(asked, part, losses, shared, sharings)
-    if n := sum(int(np.isnan(pairs.along).sum()) for pairs in part.tested):
+    if n := int(np.isnan(part.along[part.n_folds > 0]).sum()):
         asked.warnings.append(
             f"On {dataset}: {n} differences are the same in every fold and cannot be tested."
         )
@@ -1004,57 +967,51 @@ def on_dataset(asked: Asked, dataset: str) -> OnDataset:
 
 
 def _sharings(
-    asked: Asked,
+    asked: Request,
     dataset: str,
     folds: Mapping[str, tuple[Hashable, ...]],
 ) -> tuple[SharedFolds | None, list[Sharing], Protocol | None]:
     """Which folds the methods share, and how these came about; None where nothing can be tested."""
-    key = f"tests.{dataset}"
-    runs = asked.profiles.runs
-    absent = asked.absent
-    kind = asked.declared.get("protocol")
-    ratio = asked.declared.get("ratio")
+    key, runs, absent = f"tests.{dataset}", asked.profiles.runs, asked.absent
+    declared = asked.declared.get("protocol"), asked.declared.get("ratio")
     several = [m for m, f in folds.items() if len(f) > 1]
     if not several:
         absent[key] = "no profile by fold: a test along the profile needs at least two folds"
         return None, [], None
     labels = sorted({fold for theirs in folds.values() for fold in theirs}, key=str)
-    index = pd.MultiIndex.from_tuples(
-        [(m, labels.index(f)) for m, theirs in folds.items() for f in theirs]
-    )
-    shared: Any = None
-    sharings: list[Any] = []
+    pairs = [(m, labels.index(f)) for m, theirs in folds.items() for f in theirs]
+    frame = pd.DataFrame({"loss": 0.0}, pd.MultiIndex.from_tuples(pairs))
+    shared, sharings = None, []
     try:
         try:
-            shared = shared_folds(pd.DataFrame({"loss": 0.0}, index), dataset, list(folds))
-            of = runs_of(runs, dataset, shared.methods)
-            hows, notes = shared.protocols(of, kind, ratio)
+            shared = shared_folds(frame, dataset, list(folds))
+        except IncomparableRunsError:
+            absent[key] = "fewer than two methods have the same folds"
+            first = several[0]
+            of_first = runs_of(runs, dataset, [first])
+            how, notes = recorded_protocol(of_first, len(folds[first]), *declared)
+        else:
+            hows, notes = shared.protocols(runs_of(runs, dataset, shared.methods), *declared)
             sharings = shared.sharings(hows)
             how = sharings[0].how
             notes = [*notes, *shared.notes]
-        except IncomparableRunsError:
-            absent[key] = "fewer than two methods have the same folds"
-            how, notes = recorded_protocol(
-                runs_of(runs, dataset, several[:1]),
-                len(folds[several[0]]),
-                kind,
-                ratio,
-            )
     except ValueError as error:
         absent[key] = str(error)
         return None, [], None
-    if shared is not None and shared.excluded:
+    f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
+    asked.warnings.extend(f"On {dataset}: {note}" for note in notes if note != f_test)
+    if shared is None:
+        return None, sharings, how
+    if shared.excluded:
         absent[f"{key}: {some(e.name for e in shared.excluded)}"] = (
             "fewer than two folds in common with each other method"
         )
-    f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
-    asked.warnings.extend(f"On {dataset}: {note}" for note in notes if note != f_test)
     # by their numbers here, as the profiles know them
-    return shared and replace(shared, folds=[labels[k] for k in shared.folds]), sharings, how
+    return replace(shared, folds=[labels[k] for k in shared.folds]), sharings, how
 
 
 def _test(
-    asked: Asked,
+    asked: Request,
     part: OnDataset,
     losses: Mapping[str, Array],
     shared: SharedFolds,
@@ -1086,15 +1043,9 @@ def _test(
         if sharing.n < 2:
             lost[FEW_SHARED] += len(first)
         elif len(first):
-            values = by_fold[:, sharing.folds]
-            where = rows[first, second]
+            values, where = by_fold[:, sharing.folds], rows[first, second]
             scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
-            angles = part.add(where, values, first, second, scale)
-            # the means are those over the same folds, too
-            means = values.mean(axis=1)
-            part.first[where], part.second[where] = means[first], means[second]
-            along = part.along[where]
-            part.tested.append(TestedPairs(where, along, angles, scale, values, first, second))
+            part.add(where, values, first, second, scale)
     for reason, n in lost.items():
         if n:
             asked.absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason
