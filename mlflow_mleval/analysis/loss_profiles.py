@@ -690,7 +690,7 @@ def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
     for part, at in tested:
         part.pvalue[at] = stepped(part.along[at], np.concatenate(worst), extra)
         limit = critical(part.angles[at], level, part.n_folds[at, None] - 1) * part.scale[at]
-        part.low[at], part.high[at] = fieller(*(x[at] for x in part.moments), limit)
+        part.low[at], part.high[at] = fieller(part.moments[:, at], limit)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -743,17 +743,11 @@ def critical(angles: Array, level: float, df: Ints | int) -> Array:
     return np.exp(high[:, 0])
 
 
-def fieller(
-    first: Array,
-    second: Array,
-    variance_a: Array,
-    variance_b: Array,
-    covariance: Array,
-    width: Array,
-) -> tuple[Array, Array]:
+def fieller(moments: Array, width: Array) -> tuple[Array, Array]:
     """Fieller's interval of the ratio of two mean losses, second over first, of a t test of this
-    width: pairs x parameters.
+    width: pairs x parameters, by the moments of `OnDataset`.
     """
+    first, second, variance_a, variance_b, covariance = moments
     w = width[:, None] ** 2
     c2 = first**2 - w * variance_a
     c1 = first * second - w * covariance
@@ -898,7 +892,7 @@ class OnDataset:
                     rows.append((self.dataset, *names, first, last, self.n_labels))
         return rows
 
-    def _names(self, pair: int) -> tuple[str, str]:
+    def _names(self, pair: Any) -> tuple[str, str]:
         return self.methods[self.a[pair]], self.methods[self.b[pair]]
 
 
@@ -1007,7 +1001,8 @@ def _sharings(
             "fewer than two folds in common with each other method"
         )
     # by their numbers here, as the profiles know them
-    return replace(shared, folds=[labels[k] for k in shared.folds]), sharings, how
+    named: dict[Hashable, Hashable] = dict(enumerate(labels))
+    return replace(shared, folds=[named[k] for k in shared.folds]), sharings, how
 
 
 def _test(
