@@ -357,14 +357,18 @@ def _run(
         each = told.get("measures")
         measures = [] if each is None else [str(name) for name in each["measure"]]
         asked = _next(commands, name, given, held, measures)
-    start = str(given.get(_FROM, 1))
-    if not start.isdecimal() or not 0 < int(start) < 1_000_000:
-        raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
+    start = _number(given.get(_FROM, 1))
     doubts = [in_quotes(plain(text), names) for text in doubts]
     if _FROM in given:
         held, asked = {}, []
-    held |= {"doubts": doubts[int(start) - 1 :], "n_doubts": len(doubts)}
+    held |= {"doubts": doubts[start - 1 :], "n_doubts": len(doubts)}
     return {"answer": held, **({"page": page} if page else {}), "next": asked}
+
+
+def _number(text: Any) -> int:
+    if not str(text).isdecimal() or not 0 < int(text) < 1_000_000:
+        raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
+    return int(text)
 
 
 #: Keys of a verdict, and of its rows; and of a brief answer those that are told otherwise.
