@@ -37,11 +37,6 @@ SUFFIXES = {suffix: name for name, made in reversed(_FORMATS.items()) for suffix
 FILES = {name: f"report.{made.suffixes[0]}" for name, made in _FORMATS.items() if made.offered}
 
 
-def has_suffix(format: str, suffix: str) -> bool:
-    """Whether files of the format may be called so."""
-    return suffix in _FORMATS[format].suffixes
-
-
 def render(document: Any, format: str, width: int) -> str:
     """The document in the format."""
     made: str = getattr(renderer(format), _FORMATS[format].function)(document, width)

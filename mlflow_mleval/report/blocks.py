@@ -45,8 +45,6 @@ NAME = 40
 SHOWN = 4
 #: Longest name in a table of a page.
 CELL = 28
-#: The heading of a glossary.
-WORDS = "What these words mean, and when not to trust them"
 
 #: What JSON holds of a result, and the tables of its CSV files by name; what reproduces it.
 Data = dict[str, Any]
