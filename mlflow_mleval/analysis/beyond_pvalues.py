@@ -33,6 +33,7 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.posthoc.description import Tested
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
+from mlflow_mleval.analysis.resampling import Signs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, Array, at_least_one, one_of, probability
@@ -479,9 +480,10 @@ def bayesian_t(
         certain = np.where(mean > limit, np.inf, -np.inf)
         return special.stdtr(n - 1, np.divide(mean - limit, scale, out=certain, where=scale > 0))
 
-    rng, called = np.random.default_rng(seed), 0
-    for _ in range(CHANGES):
-        moved, spread = moments(difference * rng.choice([-1.0, 1.0], difference.shape[1]), noise)
+    called = 0
+    changes = Signs(difference.shape[1], n_resamples=CHANGES, seed=seed).matrix().T[1:]
+    for change in changes:
+        moved, spread = moments(difference * change, noise)
         beyond = above(rope, np.abs(moved), spread * unit)
         called += np.count_nonzero(beyond >= credible_level)
     p_a = above(rope, mean, scale)
@@ -506,7 +508,7 @@ def bayesian_t(
     if not rope:
         warnings = [*warnings, "Without a rope no difference is too small to matter."]
     methods = frame.columns.tolist()
-    by_chance = called / CHANGES
+    by_chance = called / len(changes)
     return BayesResult(rows, rope, credible_level, methods, ratio, by_chance, seed, tuple(warnings))
 
 
