@@ -681,6 +681,23 @@ def crossings(
     return [(measures, {a: on_a, b: on_b}) for (a, b, on_a, on_b), measures in found.items()]
 
 
+def limits_together(
+    table: pd.DataFrame, error: ArrayLike, df: ArrayLike, level: float
+) -> pd.DataFrame:
+    """The table with Student's limits of its differences, each at the same level: that of all
+    together over their number (Bonferroni). They exclude 0 where, and only where, a pair is
+    separated, and end there where only a later step of Holm's separates it.
+    """
+    difference, apart = table["difference"].to_numpy(float), table["separated"].to_numpy(bool)
+    half = special.stdtrit(df, 1 - level / 2) * error
+    low, high = difference - half, difference + half
+    to_zero = np.where(apart, np.maximum(low, 0.0), np.minimum(low, 0.0))
+    from_zero = np.where(apart, np.minimum(high, 0.0), np.maximum(high, 0.0))
+    return table.assign(
+        low=np.where(difference > 0, to_zero, low), high=np.where(difference < 0, from_zero, high)
+    )
+
+
 Kind = TypeVar("Kind", bound=PairTests)
 
 

@@ -6,22 +6,33 @@ Welch (1947) for unequal variances and numbers; Holm (1979) over all pairs and m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.fusion import Fusion, study_flows
-from mlflow_mleval.analysis.pairs import COLUMNS, NOISE, PAIR, PairTests, jointly, named_pairs
+from mlflow_mleval.analysis.pairs import (
+    COLUMNS,
+    NOISE,
+    PAIR,
+    PairTests,
+    jointly,
+    limits_together,
+    named_pairs,
+)
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import Array, present, probability, unique_names
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: Of `RepeatTests.table`, beside those of every table of pairs.
 FURTHER = ["n_a", "n_b", "mean_a", "mean_b", "effect_size", "statistic", "df"]
@@ -42,6 +53,13 @@ class RepeatTests(PairTests):
 
     n_repeats: Mapping[Any, int]
     same_split: bool | None
+    error: Array = field(repr=False)
+
+    def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
+        """The same with the corrected table, and limits that hold together on all datasets."""
+        level = self.alpha / max(n_comparisons, 1)
+        table = limits_together(table, self.error, table["df"], level)
+        return super().corrected(table, n_datasets, n_comparisons)
 
     @property
     def test(self) -> str:
@@ -178,8 +196,9 @@ def repeat_tests(
                 f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
             )
     pairs = np.triu_indices(len(methods), 1)
-    found = _tested(values[pairs[0]], values[pairs[1]], sign, alpha)
+    found = _tested(values[pairs[0]], values[pairs[1]], sign)
     columns = {name: np.ravel(numbers) for name, numbers in found.items()}
+    error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
         raise IncomparableRunsError(
             f"no pair of methods can be tested: {some(dict.fromkeys(columns['doubt']))}."
@@ -191,6 +210,7 @@ def repeat_tests(
             **columns,
             "pvalue_corrected": np.nan,
             "separated": False,
+            **dict.fromkeys(("low", "high"), np.nan),
             **dict.fromkeys(("wins", "ties", "losses"), np.nan),
         }
     )
@@ -207,12 +227,13 @@ def repeat_tests(
         alpha=alpha,
         n_repeats=n_repeats,
         same_split=same_split,
+        error=error,
         notes=(f"Repeats without a value were left out: {some(gaps, 6)}.",) if gaps else (),
     )
     return jointly({"": made})[""]
 
 
-def _tested(a: Array, b: Array, sign: Array, alpha: float) -> dict[str, Any]:
+def _tested(a: Array, b: Array, sign: Array) -> dict[str, Any]:
     """Columns of the table, pairs x measures, of values pairs x repeats x measures, larger is
     better; positive differences are for a. `sign` turns means back to those of the measures.
     """
@@ -226,15 +247,13 @@ def _tested(a: Array, b: Array, sign: Array, alpha: float) -> dict[str, Any]:
         error = np.sqrt(parts[0] + parts[1])
         df = error**4 / (parts[0] ** 2 / (n_a - 1) + parts[1] ** 2 / (n_b - 1))
         t = difference / error
-        half = special.stdtrit(df, 1 - alpha / 2) * error
         pooled = np.sqrt((var_a + var_b) / 2)
         effect = difference / pooled * (1 - 3 / (4 * (n_a + n_b - 2) - 1))
         pvalue = 2 * special.stdtr(df, -np.abs(t))
     n = np.minimum(n_a, n_b)
     fine = (n > 1) & (error > 0)
     tested = {
-        "low": difference - half,
-        "high": difference + half,
+        "error": error,
         "pvalue": pvalue,
         "effect_size": effect,
         "statistic": t,

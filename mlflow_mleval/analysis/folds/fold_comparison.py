@@ -60,6 +60,7 @@ from mlflow_mleval.analysis.pairs import (
     holm,
     jointly,
     letters,
+    limits_together,
     named_pairs,
     pair_matrix,
     places,
@@ -191,7 +192,10 @@ class FoldComparison(PairTests):
         return {"posthoc": self.posthoc, "means": self.means.reset_index(), "values": values}
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
-        """The same with the corrected table."""
+        """The same with the corrected table; of one measure with limits that hold together."""
+        if len(self.measures) == 1:
+            level = self.alpha / max(n_comparisons, 1)
+            table = limits_together(table, self.tests.error[:, 0], self.tests.df, level)
         table = table.assign(carried_by=table["carried_by"].where(table["separated"], ""))
         return super().corrected(table, n_datasets, n_comparisons)
 
@@ -627,7 +631,7 @@ def _table(
     columns = {
         **named_pairs(methods, *np.triu_indices(len(methods), 1)),
         "measure": ", ".join(ways),
-        **_differences(values, [*ways.values()], tests, alpha),
+        **_differences(values, [*ways.values()], tests),
         "pvalue": tests.pvalue,
         "pvalue_corrected": np.nan,
         "separated": False,
@@ -649,9 +653,8 @@ def _differences(
     values: Array,
     ways: Sequence[str],
     tests: PairNumbers,
-    alpha: float,
 ) -> dict[str, Any]:
-    """By pair, of a single measure: the difference with its interval, folds won, tied, lost."""
+    """By pair, of a single measure: the difference, folds won, tied, lost."""
     names = ("difference", "low", "high", "wins", "ties", "losses")
     if len(ways) > 1:
         return dict.fromkeys(names, np.nan)
@@ -662,9 +665,7 @@ def _differences(
     by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(better))] = 0.0
     counts = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
     difference = sign * tests.difference[:, 0]
-    half = special.stdtrit(tests.df, 1 - alpha / 2) * tests.error[:, 0]
-    ends = (difference, difference - half, difference + half)
-    return dict(zip(names, (*ends, *counts), strict=True))
+    return dict(zip(names, (difference, np.nan, np.nan, *counts), strict=True))
 
 
 def _by_row(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:

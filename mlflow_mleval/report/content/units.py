@@ -73,6 +73,7 @@ _REPLACED = (
     "notes",
     "moments",
     "largest",
+    "error",
     "values",
     "means",
     "tests",
@@ -375,7 +376,7 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
     columns = [
         *doc.pair(rows),
         *([] if tests.unit == "folds" else [Column("measure", [*rows["measure"]], "<")]),
-        *_differences(rows, tests.alpha, tests.one_family),
+        *_differences(rows, tests.alpha),
         decides,
         Column("separated", apart.tolist(), "<", note=note),
         *_counts(rows),
@@ -385,12 +386,11 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
     return Table(columns, total, caption=caption, key=key, things="pairs", depth=ALWAYS, most=ROWS)
 
 
-def _differences(rows: pd.DataFrame, alpha: float, together: bool) -> list[Column]:
+def _differences(rows: pd.DataFrame, alpha: float) -> list[Column]:
     """The difference of each row with its interval, where there is any."""
     if rows["difference"].isna().all():
         return []
-    holds = "that holds together with all others" if together else "that holds alone"
-    level = f"an interval at {percent(1 - alpha)} {holds}"
+    level = f"an interval at {percent(1 - alpha)} that holds together with all others"
     note = f"Mean difference: positive where the first is better, with {level}."
     values = rows[["difference", "low", "high"]]
     return [doc.intervals("mean difference", values, keep=4, note=note)]
