@@ -322,7 +322,8 @@ def picture_page(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
         save(chrome, pictures / name)
 
     size(chrome, 1200, 900)
-    chrome.find_element(By.CSS_SELECTOR, "#differences summary").click()
+    for key in ("evidence", "differences"):
+        chrome.find_element(By.CSS_SELECTOR, f"#{key} > summary").click()
     wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "#differences [data-against]"))
     chrome.execute_script(
         "document.querySelector('#differences button:has([data-against])').click()"

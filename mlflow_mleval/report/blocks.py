@@ -251,6 +251,7 @@ class Column:
     )  #: what scripts and styles of a page find it by: data-* of its head
     paper: bool = False  #: on paper and terminals only
     wide: bool = False  #: of pages, on those that are not narrow
+    tones: Sequence[float] = ()  #: how strongly a page shades each cell, from 0 to 1
 
     @cached_property
     def short(self) -> Mapping[str, str]:
@@ -479,6 +480,7 @@ class Section:
     blocks: Sequence[Any]
     hint: str = ""
     open: bool | None = None
+    evidence: bool = False  #: on a page, in the fold "Evidence" below all others
 
     def linear(self, depth: int, tikz: bool = False) -> Iterator[Any]:
         """The blocks down to this depth, one below the other; a figure that lies too deep leaves

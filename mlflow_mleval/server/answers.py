@@ -272,6 +272,7 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
             "title": plain(s.title),
             "hint": _in_words(s.key, plain(s.hint)),
             "open": s.key in document.opened,
+            "evidence": s.evidence,
         }
         for s in sections
     ]
@@ -316,8 +317,13 @@ def chips(study: Any) -> list[dict[str, Any]]:
     """What counts as method, dataset and repeat, with counts; and how many runs are left out."""
     counts = [(len(study.methods), "method"), (len(study.datasets), "dataset")]
     texts = [count(n, what) for n, what in counts] + [repeats_of(study)]
-    texts.append(count(len(study.runs), "run"))
     out = sum(one.kind in ("run", "child run") for one in study.excluded)
+    used = len(study.runs)
+    if {"dataset", "method"} <= {*study.runs}:  # some went with their dataset or method
+        cells = zip(study.runs["dataset"], study.runs["method"], strict=True)
+        used = sum(cell in study.values.index for cell in cells)
+    out += len(study.runs) - used
+    texts.append(count(used, "run"))
     found = [{"text": text, "out": False} for text in texts if text]
     return found + ([{"text": f"{count(out, 'run')} left out", "out": True}] if out else [])
 
@@ -343,9 +349,9 @@ def _sections(comparison: Any, chosen: PageSelection) -> tuple[Any, list[Any]]:
     sections = [*report.sections]
     if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
         late = Late(lambda: _next_dataset(comparison))
-        sections.insert(-1, next_dataset_heading(comparison, late))
+        sections.insert(-1, replace(next_dataset_heading(comparison, late), evidence=True))
     if over_time := over_time_heading(comparison, Late(lambda: over_time_blocks(comparison, 0))):
-        sections.insert(-1, over_time)
+        sections.insert(-1, replace(over_time, evidence=True))
     return report, sections
 
 

@@ -124,7 +124,7 @@ def take_stock(
                 raise
             except MlevalError as error:
                 said = error.text if isinstance(error, CandidatesError) else str(error)
-                if not len(held.metrics):
+                if not len(held.metrics) and not taken.ways:
                     taken = replace(taken, problem=problem or said)
     if hold_answers(table).sum() > 1:
         proposed = any(way.selection.directions == "proposed" for way in taken.ways)

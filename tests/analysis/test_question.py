@@ -105,6 +105,17 @@ def test_crossing_is_told_before_the_average():
     )
 
 
+def test_a_filled_gap_is_no_run():
+    frame = pd.concat(repeated_rows({"A": 0.85, "B": 0.8, "C": 0.7}, d) for d in ("web", "phone"))
+    frame = frame[(frame["method"] != "B") | (frame["dataset"] != "phone")]
+    index = ["dataset", "method"]
+    values = frame.groupby(index)[["auc"]].mean()
+    study = Study(values, {"auc": "max"}, repeats=frame.set_index([*index, "repeat"])[["auc"]])
+    found = compare(study.complete("worst"))
+    text = plain(sentence(found, question(found, "A", "C")).text)
+    assert "up to 6 runs of each" in text
+
+
 def test_single_runs_do_not_exclude_chance():
     found = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94}, "a")))
     text = plain(sentence(found, question(found)).text)

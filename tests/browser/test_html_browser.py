@@ -213,9 +213,10 @@ def test_sections_fold(show):
         "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => "
         "d.id)"
     )
-    assert chrome.execute_script(opened) == ["decision", "ranking"]
-    chrome.find_element("css selector", "#verdict > summary").click()
-    assert chrome.execute_script(opened) == ["decision", "ranking", "verdict"]
+    assert chrome.execute_script(opened) == ["decision", "ranking", "datasets"]
+    for key in ("evidence", "verdict"):
+        chrome.find_element("css selector", f"#{key} > summary").click()
+    assert chrome.execute_script(opened)[3:] == ["evidence", "verdict"]
     assert chrome.find_element("css selector", "#verdict .body").is_displayed()
 
 
@@ -275,6 +276,7 @@ def test_it_works_in_the_sandbox_of_mlflow(show, scheme):
     chrome.switch_to.frame(0)
     try:
         assert chrome.execute_script("return self.origin") == "null"
+        chrome.find_element("css selector", "#evidence > summary").click()
         chrome.find_element("css selector", "#differences > summary").click()
         assert chrome.execute_script("return document.getElementById('differences').open")
         assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
@@ -304,6 +306,7 @@ def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
         until(lambda d: d.find_elements("id", "decision"), "the decision")
         assert "RF-PCT" in chrome.find_element("id", "decision").text
         assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
+        chrome.find_element("css selector", "#evidence > summary").click()
         chrome.find_element("css selector", "#stability > summary").click()
         assert chrome.execute_script("return document.getElementById('stability').open")
         chrome.find_element("css selector", "#what-if > summary").click()

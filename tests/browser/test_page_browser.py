@@ -216,6 +216,7 @@ def test_a_stop_offers_its_ways_and_the_address_holds_what_was_chosen(reader, si
     assert reader.chosen()["missing"] == ["worst"]
     # sections load when they are opened
     assert reader.js("document.querySelector('#stability .body').childElementCount") == 0
+    reader.click("#evidence > summary")
     reader.click("#stability > summary")
     reader.until("document.querySelectorAll('#stability figure svg').length > 0")
     # a slider: the ranking follows at once, the tests when it is let go
@@ -296,12 +297,11 @@ def test_details_open_beside_and_close_with_escape(reader, site):
         and reader.js("document.activeElement.textContent") == "RF"
     )
     reader.js(
-        "document.querySelectorAll('#differences, #ranking details').forEach(d => { d.open = "
-        "true; })"
+        "document.querySelectorAll('#evidence, #differences').forEach(d => { d.open = true; })"
     )
     reader.until("!!document.querySelector('#differences table')")
     reader.js("document.querySelectorAll('#differences details').forEach(d => { d.open = true; })")
-    for place, title in (("#differences", " against "), ("#ranking td", " on ")):
+    for place, title in (("#differences", " against "), ("#datasets td", " on ")):
         reader.click(f"{place} button.link[aria-label*='{title}']")
         reader.until(
             "document.querySelector('#detail-title').textContent.includes(arguments[0])", title
@@ -413,7 +413,10 @@ def test_who_comes_back_is_told_what_is_new_and_lands_where_the_address_says(rea
     told = f"Since your last visit: 3 new runs, {leader} now leads, BR led before."
     assert reader.text("#since") == told
     reader.until("!!document.querySelector('#measures[open] .body table')")
-    reader.until("Math.abs(document.querySelector('#measures').getBoundingClientRect().top) < 60")
+    reader.until(  # at the top, or as near to it as the end of the page lets it
+        "Math.abs(document.querySelector('#measures').getBoundingClientRect().top) < 60 || "
+        "scrollY > 0 && scrollY + innerHeight >= document.scrollingElement.scrollHeight - 1"
+    )
     # the runs of a method are a click away
     reader.click("#ranking button.link")
     link = reader.find("#detail-body a[href*='/runs/']").get_attribute("href")
@@ -441,6 +444,7 @@ def test_over_time_goes_back_by_days_and_by_runs(reader, site):
     reader.answered()
     assert reader.js("document.querySelector('#store').disabled")  # who only reads knows it before
     assert "takes the right to edit" in reader.text(".sheet")
+    reader.click("#evidence > summary")
     reader.click("#over_time summary")
     reader.until("document.querySelector('#over_time .body').textContent.includes('18 Nov')")
     reader.js("void (document.querySelector('#each').value = '5')")

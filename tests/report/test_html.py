@@ -30,15 +30,17 @@ def test_the_answer_comes_first_and_all_of_it():
         "decision",
         "doubts",
         "ranking",
-        "verdict",
+        "datasets",
         "units",
         "what-if",
+        "evidence",
+        "verdict",
         "differences",
         "measures",
         "stability",
         "provenance",
     ]
-    assert opened(page) == ["decision", "ranking"]
+    assert opened(page) == ["decision", "ranking", "datasets"]
     for sentence in verdict(c):
         assert plain(sentence.text) in page.section("verdict")
     for doubt in c.doubts:
@@ -50,6 +52,23 @@ def test_the_answer_comes_first_and_all_of_it():
         < page.section("ranking").index("BR")
         < page.section("ranking").index("HOMER")
     )
+
+
+def test_a_heat_map_holds_each_method_on_each_dataset():
+    """Ranks of what is fused, values of one measure; the better on a dataset, the stronger."""
+    c = published(stability=500)
+    fused = Page(study_page())
+    tones = [int(a["data-tone"]) for _, a in fused.elements if "data-tone" in a]
+    assert len(tones) == len(c.study.methods) * len(c.study.datasets)
+    assert "Rank on each dataset" in fused.section("datasets")
+    study = study_of(5, 12, gap=0.02)
+    one = Page(render(compare(study, on="hamming_loss"))).section("datasets")
+    values = study.cells("hamming_loss")
+    assert "hamming_loss ↓ on each dataset" in one and all(d in one for d in values.index)
+    ranks = values.rank(axis=1).to_numpy()
+    page = Page(render(compare(study, on="hamming_loss")))
+    tones = [int(a["data-tone"]) for _, a in page.elements if "data-tone" in a]
+    assert (tones.count(9), tones.count(1)) == ((ranks == 1).sum(), (ranks == 5).sum())
 
 
 def opened(page: Page) -> list[str]:
@@ -99,7 +118,7 @@ def test_without_doubts_there_is_no_box():
     assert not c.doubts
     page = Page(render(c))
     assert "doubts" not in page.sections
-    assert opened(page) == ["decision", "ranking"]
+    assert opened(page) == ["decision", "ranking", "datasets"]
 
 
 def test_tables_hold_the_figures_of_the_comparison():

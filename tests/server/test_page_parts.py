@@ -26,7 +26,7 @@ from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
 from mlflow_mleval.sentences import PROPOSED, Message
 from mlflow_mleval.server import desk
-from mlflow_mleval.server.answers import failure, files_of, form_of, remedies, repeats_of
+from mlflow_mleval.server.answers import chips, failure, files_of, form_of, remedies, repeats_of
 from mlflow_mleval.server.desk import MOST_BYTES, Desk, Desks, Door, locked, server_folder
 from mlflow_mleval.server.members import (
     Caller,
@@ -454,6 +454,16 @@ def test_a_doubt_comes_with_what_removes_it():
     )
     filled = [more for _, more in remedies(replace(study, filled=(("d", "a"),)), "worst")]
     assert filled[1:] == [{"missing": "drop-datasets"}, {"missing": "drop-methods"}]
+
+
+def test_runs_that_went_with_their_dataset_are_left_out():
+    cells = [("d", "a"), ("d", "b"), ("e", "a")]
+    rows = [{"dataset": d, "method": m, "f1": 0.5 + 0.1 * i} for i, (d, m) in enumerate(cells)]
+    whole = Study.from_frame(pd.DataFrame(rows))
+    study = replace(whole, runs=pd.DataFrame(rows), excluded=(Excluded("run", "x", "failed"),))
+    fewer = study.complete("drop-datasets")
+    told = {one["text"]: one["out"] for one in chips(fewer)}
+    assert told["2 runs"] is False and told["2 runs left out"] is True
 
 
 def test_the_page_offers_a_file_for_every_format_of_a_report():

@@ -88,7 +88,7 @@ def _of(c: Comparison, v: Verdict) -> str:
         again = f"these {in_words(n)} datasets trained again" if n > 1 else v.of
         of = {
             "datasets": v.of,
-            "repeats": f"{again}, {units} runs of each",
+            "repeats": f"{again}, {'up to ' if c.study.filled else ''}{units} runs of each",
             "folds": f"{v.of}, {units} folds",
         }
         return f"For {of.get(v.unit, f'these {units:,} {v.unit}')}."

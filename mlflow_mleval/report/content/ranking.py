@@ -39,6 +39,7 @@ from mlflow_mleval.report.figures.weighting import (
     CELLS,
     rank_strip,
     rungs,
+    shade,
 )
 from mlflow_mleval.report.text import (
     ARROWS,
@@ -316,7 +317,7 @@ FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
 def section(c: Comparison) -> Section:
-    """The ranking as a picture that is also the table, and the ranks on each dataset."""
+    """The ranking as a picture that is also the table."""
     blocks: list[Any] = [_ranking(c)]
     if len(c.order) > METHODS:
         mean = c.ranks.mean()[c.order[METHODS:]]
@@ -325,8 +326,6 @@ def section(c: Comparison) -> Section:
             f"{number(mean.iloc[-1])}: "
         )
         blocks.append(doc.note(f"{words}{listed(mean.index, 12)}."))
-    if len(c.ranks) > 1:
-        blocks.append(_on_each_dataset(c))
     return Section("ranking", "Ranking", blocks, open=True)
 
 
@@ -338,20 +337,38 @@ def weights_section(c: Comparison) -> Section | None:
     return Section("what-if", title, Late(lambda: [sliders(c)]), open=False)
 
 
-def _on_each_dataset(c: Comparison) -> Table:
-    """The ranks on each dataset in numbers."""
-    ranks = c.ranks[c.order[:SLIDERS_METHODS]]
+def datasets_section(c: Comparison) -> Section | None:
+    """Methods against datasets as a heat map: ranks where measures are fused, else values; nothing
+    of one dataset.
+    """
+    if len(c.ranks) == 1:
+        return None
+    methods, datasets = c.order[:SLIDERS_METHODS], c.ranks.index[:DATASETS]
+    ranks = c.ranks.loc[datasets, methods]
+    fused = c.on == FUSED
+    what = "Rank" if fused else doc.heading(c.study.directions, c.on)
+    texts = ranks if fused else c.study.cells(c.on).loc[datasets, methods]
+    columns = [doc.names("method", methods)]
+    for d in datasets:
+        gaps = [(d, m) in c.study.filled for m in methods]
+        shown = map(number, texts.loc[d]) if fused else aligned(texts.loc[d])
+        tones = [shade(rank, len(c.order)) for rank in ranks.loc[d]]
+        marks = {"dataset": d}
+        columns.append(Column(name(d, 18), starred(shown, gaps), tones=tones, marks=marks))
     total = len(c.ranks)
-    frame = ranks.T.iloc[:, :DATASETS].rename_axis(columns="dataset")
     some = f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
-    notes = [some] * (total > DATASETS) + [IMPUTED] * bool(c.study.filled)
-    about = {"key": "ranks", "title": "Rank on each dataset", "note": " ".join(notes)}
-    table = grid(frame, "method", [name(d, 18) for d in frame], number, **about)
-    columns = [
-        replace(column, cells=starred(column.cells, ((d, m) in c.study.filled for m in ranks)))
-        for d, column in zip(frame, table.columns[1:], strict=True)
-    ]
-    return replace(table, columns=[table.columns[0], *columns])
+    notes = ["The stronger, the better on the dataset.", *[some] * (total > DATASETS)]
+    notes += [IMPUTED] * bool(c.study.filled)
+    table = Table(
+        columns,
+        len(c.order),
+        key="ranks" if fused else "values",
+        things="methods",
+        note=" ".join(notes),
+        shown=12,
+        depth=PAGE,
+    )
+    return Section("datasets", f"{what} on each dataset", [table], open=True)
 
 
 def data(c: Comparison) -> Data:

@@ -94,6 +94,7 @@ def doubts_data(c: Comparison) -> Data:
 _TOPICS = (
     Topic(doubts_section, data=doubts_data),
     Topic(ranking.section, data=ranking.data, frames=ranking.frames),
+    Topic(ranking.datasets_section),
     Topic(decision.verdict_section, data=decision.verdict_data),
     Topic(decision.units_section),
     Topic(decision.cost_section, data=decision.cost_data),
@@ -112,6 +113,8 @@ _TOPICS = (
     Topic(measures.section, data=measures.data, frames=measures.frames),
     Topic(measures.sensitivity_section, data=measures.sensitivity_data),
 )
+#: Sections that answer; what else there is is evidence, which a page folds as one.
+_ANSWERS = ("decision", "doubts", "ranking", "datasets", "units", "cost", "what-if", "answers")
 #: What JSON holds beside the topics.
 _BESIDE = (provenance.data, provenance.best_methods_data)
 PARTS = ("report", "ranking", "pairs")
@@ -137,7 +140,11 @@ def document(
         chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
         made: list[Section | None] = [decision.section(c, asked, str(made_by.get("command", "")))]
         made += [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
-        sections = [section and replace(section, open=bool(section.open)) for section in made]
+        sections = [
+            section
+            and replace(section, open=bool(section.open), evidence=section.key not in _ANSWERS)
+            for section in made
+        ]
 
     def data() -> Data:
         topics = _merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE])

@@ -222,7 +222,10 @@
     function number() {
       if (table?.numbers) {
         reorder(table.numbers);
-        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => { leaf(cell).textContent = ranks[d][a] + (cell.textContent.endsWith("*") ? "*" : ""); }));
+        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => {
+          leaf(cell).textContent = ranks[d][a] + (cell.textContent.endsWith("*") ? "*" : "");
+          cell.dataset.tone = Math.round(9 * (1 - .93 * (ranks[d][a] - 1) / Math.max(m - 1, 1)));
+        }));
       }
       table?.cells.forEach(({strip, fields}, a) => {
         const title = strip?.querySelector(":scope > title");

@@ -357,16 +357,23 @@ function show(made, asked) {
   $("about").textContent = made.about;
   document.title = `${made.title} · mleval`;
   $("since")?.remove();
-  for (const part of [...answer.children]) if (!made.sections.some(s => s.key === part.id)) part.remove();
-  let last = actions(made);
+  const evidence = answer.querySelector("#evidence") || element("details", {class: "section evidence", id: "evidence"},
+    element("summary", {}, element("h2", {}, "Evidence"), element("span", {class: "hint"})));
+  for (const part of [...answer.children, ...evidence.querySelectorAll(".section")]) {
+    if (part !== evidence && !made.sections.some(s => s.key === part.id)) part.remove();
+  }
+  let last = actions(made), proof = evidence.firstChild;
   answer.prepend(last);
+  answer.append(evidence);
   answer.classList.remove("old");
   for (const part of made.sections) {  // what is open stays open, and in its place until its new content is there
-    const old = answer.querySelector(`:scope > #${CSS.escape(part.key)}`), here = old || section(part);
-    if (old) old.querySelector(".hint").textContent = part.hint; else last.after(here);
-    last = here;
+    const old = answer.querySelector(`#${CSS.escape(part.key)}`), here = old || section(part);
+    if (old) old.querySelector(".hint").textContent = part.hint; else (part.evidence ? proof : last).after(here);
+    if (part.evidence) proof = here; else last = here;
     if (here.open) load(part.key);
   }
+  const titles = made.sections.filter(part => part.evidence).map(part => part.title);
+  evidence.querySelector(".hint").textContent = titles.join(", ");
   sinceLastVisit(made);
   setTimeout(news, SOON);
   jump();
@@ -429,11 +436,12 @@ function visits() {
 }
 // The section that the address names, once it is there.
 async function jump() {
-  const key = location.hash.slice(1), fold = key && answer.querySelector(`:scope > #${CSS.escape(key)}`);
+  const key = location.hash.slice(1), fold = key && answer.querySelector(`#${CSS.escape(key)}`);
   if (!fold || jumped === location.hash) return;
   jumped = location.hash;
   fold.open = true;
-  await load(key);
+  if (fold.closest("#evidence")) $("evidence").open = true;
+  if (key !== "evidence") await load(key);
   while (answer.querySelector(".body[aria-busy]")) await pause(100);  // what is above moves it
   fold.scrollIntoView();
 }
@@ -551,7 +559,7 @@ async function store() {
   $("store").disabled = false;
 }
 async function print() {
-  for (const part of shown.sections) $(part.key).open = true;
+  for (const part of [{key: "evidence"}, ...shown.sections]) $(part.key).open = true;
   tell("Loading all sections …");
   while (answer.querySelector(".body[aria-busy]") || [...answer.querySelectorAll(".body")].some(b => !b.childElementCount)) await pause(100);
   tell("");
