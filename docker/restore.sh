@@ -4,7 +4,12 @@
 set -eu
 from=$(cd "${1:?usage: restore.sh FOLDER}" && pwd)
 cd "$(dirname "$0")"
-tar -tf "$from/artifacts.tar" > /dev/null # whole, before anything is touched
+# Whole, before anything is touched: tar itself takes an archive that was cut between two files, but for its end of zeros.
+tar -tf "$from/artifacts.tar" > /dev/null
+if [ "$(tail -c 1024 "$from/artifacts.tar" | tr -d '\0' | wc -c)" -ne 0 ]; then
+  echo "restore.sh: $from/artifacts.tar was cut off. Take another backup." >&2
+  exit 1
+fi
 
 database() {
   program=$1

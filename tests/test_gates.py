@@ -622,14 +622,14 @@ def test_directions_are_proposed_by_the_name_or_as_mlflow_assumes_of_scorers():
         directed(answered)
 
 
-def test_scorers_of_only_0_and_1_need_no_direction(db, monkeypatch):
-    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
+def test_scorers_of_only_0_and_1_need_no_direction(db):
     runs = []
     for right in (1.0, 0.0):
         with mlflow.start_run(tags={"mlflow.runType": "genai_evaluate"}) as run_of_side:
             for i in range(12):
                 with mlflow.start_span("answer") as span:
                     span.set_inputs({"question": i})
+                mlflow.flush_trace_async_logging()
                 said = {"exact": right, "length": 3.0 + i % 2, "error": 1.0 - right}
                 for scorer, value in said.items():
                     mlflow.log_feedback(trace_id=span.trace_id, name=scorer, value=value)

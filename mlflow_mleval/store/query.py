@@ -736,7 +736,7 @@ class _Choice:
 
     def _why_unwanted(self, measure: str) -> str:
         if is_bookkeeping(measure):
-            return "they say how the training went"
+            return "counts, sizes and times are no measures"
         if measure not in MEASURES:
             declare = Argument("minimize"), " or ", Argument("maximize")
             way = proposed_direction(measure)

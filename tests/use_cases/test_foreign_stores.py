@@ -103,8 +103,8 @@ def test_what_runs_prints_gives_the_right_answer_on_held_out_data(made):
     assert all(methods == {*values} for values in held.values())
     ranges = {data: np.ptp([*values.values()]) for data, values in held.items()}
     flows = {m: sum(values[m] / ranges[d] for d, values in held.items()) for m in methods}
-    best = (max if truth["larger"] else min)(flows, key=flows.get)
-    assert ranked["ranking"][0]["method"] == best
+    best = (max if truth["larger"] else min)(flows.values())
+    assert flows[ranked["ranking"][0]["method"]] == pytest.approx(best)  # two may be level
     if [*foreign_stores.STORES].index(make) < SHOWN:
         _check_row(make, commands[0], measures)
     said, failed = answer(main.commands, "survey", {})
@@ -168,9 +168,9 @@ def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
     assert failed or json.loads(text)["answer"]["order"] == [r["method"] for r in bare["ranking"]]
     chosen = parsed({"experiment-id": ids})
     study, survey = take_stock(Selection.of(chosen.choices))
-    form = form_of(chosen, study, survey)
-    if form.study is not None:  # the page leaves it to its reader to choose candidates
-        assert [*compared(form.set_to.choices).order] == [r["method"] for r in bare["ranking"]]
+    set_to, of_page, _ = form_of(chosen, study, survey)
+    if of_page is not None and not failed:  # it leaves it to its reader to choose candidates
+        assert [*compared(set_to.choices).order] == [r["method"] for r in bare["ranking"]]
     frame = mlflow.search_runs(ids)
     file = tmp_path / "runs.csv"
     frame.to_csv(file, index=False)
@@ -227,9 +227,12 @@ def test_a_data_set_in_names_is_proposed_and_never_taken(made):
 
 @pytest.mark.parametrize("made", _cases("genai_evaluate"), indirect=True)
 def test_a_report_of_answers_is_the_same_without_a_name(made):
-    bare, named = mleval("report", "-o", "json"), mleval("report", "-n", "genai", "-o", "json")
-    bare, named = (json.loads(said.stdout) for said in (bare, named))
-    assert bare["ranking"] == named["ranking"] and bare["doubts"] == named["doubts"]
+    bare, named = (
+        mleval("report", *args, "-o", "json", code=None) for args in ([], ["-n", "genai"])
+    )
+    assert bare.exit_code == named.exit_code == 1  # names alone say which way is better
+    first, again = (said.stderr.splitlines() for said in (bare, named))
+    assert "Confirm it" in first[0] and first[0] == again[0] and first[1::2] == again[1::2]
 
 
 @pytest.mark.parametrize("made", _cases("results_with_gaps"), indirect=True)
