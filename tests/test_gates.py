@@ -623,6 +623,7 @@ def test_directions_are_proposed_by_the_name_or_as_mlflow_assumes_of_scorers():
 
 
 def test_scorers_of_only_0_and_1_need_no_direction(db):
+    mlflow.tracing.reset()  # its exporter outlives a test, and the store of that one
     runs = []
     for right in (1.0, 0.0):
         with mlflow.start_run(tags={"mlflow.runType": "genai_evaluate"}) as run_of_side:
