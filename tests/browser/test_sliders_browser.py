@@ -271,7 +271,8 @@ place.dataset.made = "newer";
 place.replaceChildren(...part.querySelector(".body").childNodes);
 document.dispatchEvent(new CustomEvent("mleval:fragment", {detail: place}));
 """  # noqa: E501
-    page.execute_script(come, newer, "ranking")
+    for key in ("datasets", "ranking"):
+        page.execute_script(come, newer, key)
     answer = compare(fuse(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1}))
     agrees(page.execute_script(READ), answer)
     assert page.execute_script(DIMMED.replace(".stale", "#ranking .stale")) == []
