@@ -790,7 +790,7 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
         profiles=ground.profiles,
         instances=ground.instances,
         absent=absent,
-        doubts=collected(full, fusion, sure, tests, warned, could_turn, counted),
+        doubts=collected(full, fusion, tests, warned, could_turn, counted),
         options={**options, "order": order},
         ground=ground,
         **tests,

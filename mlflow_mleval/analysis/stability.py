@@ -547,7 +547,6 @@ OUTVOTES = 0.75
 def collected(
     study: Study,
     fusion: Fusion,
-    sure: Any,
     tests: Mapping[str, Any],
     warned: list[str],
     could_turn: list[str],

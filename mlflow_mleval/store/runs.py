@@ -687,7 +687,7 @@ def log_report(
         tempfile.TemporaryDirectory() as folder,
     ):
         run = next(iter(_same(client, experiment_id, key)), None)
-        before = {} if run is None else artifact_routes.all_of(client, run, Path(folder))
+        before = {} if run is None else artifact_routes.all_of(run, Path(folder))
         if new := run is None:
             run = create(client, experiment_id, run_name, all_tags)
         run_id, status = run.info.run_id, "FAILED"

@@ -40,7 +40,7 @@ def test_a_figure_and_a_sentence_tell_who_is_on_the_frontier():
     table = found.table
     assert table.loc["big", "cost"] == pytest.approx(100 * np.exp(11 / 8), rel=0.1)
     assert (table["cost_low"] < table["cost"]).all() and (table["cost"] < table["cost_high"]).all()
-    said = plain(cost_sentence(c, found))
+    said = plain(cost_sentence(found))
     assert said.startswith("By fit_time: nobody is both better and cheaper than big and small;")
     assert "for waste; of " in said and said.endswith(" that is not sure.")
     page = render(c, "html")

@@ -215,7 +215,7 @@ def cost_section(c: Comparison) -> Section | None:
         return None
 
     def blocks() -> list[Any]:
-        return [Text([cost_sentence(c, found)]), _cost_picture(c, found)]
+        return [Text([cost_sentence(found)]), _cost_picture(c, found)]
 
     return Section("cost", "Cost beside quality", Late(blocks), found.cost)
 
@@ -225,10 +225,10 @@ def cost_data(c: Comparison) -> Data:
     if found is None:
         return {"cost": None}
     table = found.table.rename_axis("method").reset_index()
-    return {"cost": {"name": found.cost, "sentence": cost_sentence(c, found), "methods": table}}
+    return {"cost": {"name": found.cost, "sentence": cost_sentence(found), "methods": table}}
 
 
-def cost_sentence(c: Comparison, found: Frontier) -> str:
+def cost_sentence(found: Frontier) -> str:
     """Who is on the frontier for sure, and who may be."""
     where = {place: list(part.index) for place, part in found.table.groupby("place")}
     on, may, off = (where.get(place, []) for place in ("on", "open", "off"))
