@@ -151,7 +151,7 @@ def test_the_tables_of_what_loads_on_first_use_are_seen():
         ("", "stats"),
         ("analysis.posthoc", "analysis.posthoc.max_t"),
         ("callbacks", "training.callbacks.keras"),
-        ("genai", "training.set_scorers"),
+        ("genai", "training.label_answers"),
         ("losses", "measures.capacities"),
         ("report", "report.html"),
         ("report.content", "report.content.study_report"),

@@ -347,7 +347,7 @@ def _evaluated_runs(runs: tuple[str, ...], choices: Choices, given: Choices) -> 
     """
     from mlflow_mleval.files.predictions import read_hierarchy
     from mlflow_mleval.report.content.listings import evaluations_document
-    from mlflow_mleval.training.evaluate_answers import evaluate_answers
+    from mlflow_mleval.training.label_answers import evaluate_answers
 
     labels = [part.strip() for part in choices["labels"].partition(",")[::2]]
     if not all(labels):

@@ -132,7 +132,11 @@ def cross_validate(
     refuse_keywords(cross_validate, hierarchy_options, further)
     one_of(conventions, "conventions", CONVENTIONS)
     refuse_regressor(estimator)
-    n_labels = _labels_of(Y, label_names)
+    if not is_vector(Y):
+        n_labels: int | list[Any] = binary_matrix(Y, "Y").shape[1]
+    else:  # its classes
+        n_labels = np.unique(classes_of(Y, "Y")).tolist()
+        n_labels = n_labels if label_names is None else list(label_names)
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if sample_weight is not None:
         sample_weight = instance_weights(sample_weight, "sample_weight", Y.shape[0])
@@ -143,7 +147,12 @@ def cross_validate(
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET)
         dataset = dataset or dataset_name(X, Y, sample_weight)
-        refuse_other(tags, method, dataset)
+        held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
+        if runs.holds_result(tags) and held != (method, dataset):
+            raise StoreError(
+                f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
+                f"dataset. Start another run for {method} on {dataset}."
+            )
     predictions, splits, fit_times = fold_predictions(
         estimator, X, Y, n_labels, cv=cv, groups=groups, params=params, n_jobs=n_jobs
     )
@@ -174,13 +183,6 @@ def cross_validate(
         if delivery.warning:
             warnings.warn(f"{delivery.warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
     return ev
-
-
-def _labels_of(Y: Any, label_names: Sequence[Hashable] | None) -> int | list[Any]:
-    """The number of labels; of one label its classes."""
-    if not is_vector(Y):
-        return binary_matrix(Y, "Y").shape[1]
-    return list(np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names)
 
 
 def fold_predictions(
@@ -226,10 +228,16 @@ def evaluate_folds(
         options["sample_weight"] = np.asarray(options["sample_weight"])[rows]
     if fit_times is not None:
         options["fit_time"] = dict(zip(folds, map(float, fit_times), strict=True))
+
+    def stacked(parts: list[Any]) -> Any:
+        if any(map(sparse.issparse, parts)):
+            return sparse.vstack(parts, format="csr")
+        return np.concatenate(parts)
+
     ev = evaluate(
         _safe_indexing(Y, rows),
-        _stacked([p.y_score for p in predictions]) if has_scores else None,
-        _stacked([p.y_pred for p in predictions]),
+        stacked([p.y_score for p in predictions]) if has_scores else None,
+        stacked([p.y_pred for p in predictions]),
         folds=np.repeat(folds, [len(test) for test in tests]),
         predict_time={i: p.predict_time for i, p in enumerate(predictions)},
         **options,
@@ -242,12 +250,10 @@ def evaluate_folds(
 def without_scores(predictions: Sequence[Predictions]) -> str:
     """Why there are no measures of scores; empty where every fold has scores."""
     reasons = [f"fold {i}: {p.without_score}" for i, p in enumerate(predictions) if p.without_score]
-    return (
-        f"no measure of scores: {len(reasons)} of {len(predictions)} folds have none "
-        f"({reasons[0]})."
-        if reasons
-        else ""
-    )
+    if not reasons:
+        return ""
+    of = f"{len(reasons)} of {len(predictions)}"
+    return f"no measure of scores: {of} folds have none ({reasons[0]})."
 
 
 def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> LogOptions:
@@ -257,16 +263,6 @@ def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> LogOptions:
         test_indices={i: test for i, (_, test) in enumerate(splits)},
         n_train={i: len(train) for i, (train, _) in enumerate(splits)},
     )
-
-
-def refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
-    """Raise StoreError where the run holds the result of another method or dataset."""
-    held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
-    if runs.holds_result(tags) and held != (method, dataset):
-        raise StoreError(
-            f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
-            f"dataset. Start another run for {method} on {dataset}."
-        )
 
 
 class _Fold(BaseEstimator):
@@ -279,11 +275,9 @@ class _Fold(BaseEstimator):
         self.n_labels = n_labels
 
     def __sklearn_tags__(self) -> Any:
-        return (
-            get_tags(self.estimator)
-            if hasattr(self.estimator, "__sklearn_tags__")
-            else super().__sklearn_tags__()
-        )
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            return get_tags(self.estimator)
+        return super().__sklearn_tags__()
 
     def get_metadata_routing(self) -> Any:
         return self.estimator.get_metadata_routing()
@@ -316,14 +310,6 @@ def refuse_unseen(y: Any, trained: Collection[Any]) -> None:
         )
 
 
-def _stacked(parts: Sequence[Any]) -> Any:
-    return (
-        sparse.vstack(parts, format="csr")
-        if any(map(sparse.issparse, parts))
-        else np.concatenate(parts)
-    )
-
-
 # --------------------------------------------------------------------------------------------------
 # All measures at once for scikit-learn's ``scoring=``, and searches that were scored so, logged.
 
@@ -353,21 +339,18 @@ class Scoring:
         ev = predictions.evaluated(Y, **options)
         names = self.measures
         if names is None:
-            names = _usual(one, predictions.y_score is not None)
+            names = tuple(SETS["one-label" if one else "sixteen"])
+            if predictions.y_score is None:
+                of_scores = ("probability", "curve") if one else ("ranking",)
+                names = tuple(m for m in names if MEASURES[m].family not in of_scores)
             names += tuple(m for m in ev.measures if m in SETS["hierarchical"])
-        values = {m: ev.measures.get(m, np.nan) for m in names}
-        return {
-            scorer_key(m): -v if MEASURES[m].direction == "min" else v for m, v in values.items()
-        }
+        values: dict[str, Any] = dict.fromkeys(names, np.nan) | ev.measures
+        return {scorer_key(m): _sign(m) * values[m] for m in names}
 
 
-def _usual(one: bool, has_scores: bool) -> tuple[str, ...]:
-    """The usual measures of one label, or of label sets; without scores those that need none."""
-    names = SETS["one-label" if one else "sixteen"]
-    if has_scores:
-        return tuple(names)
-    of_scores = ("probability", "curve") if one else ("ranking",)
-    return tuple(m for m in names if MEASURES[m].family not in of_scores)
+def _sign(measure: str) -> int:
+    """The larger must be the better for scikit-learn."""
+    return -1 if MEASURES[measure].direction == "min" else 1
 
 
 def scoring(
@@ -423,7 +406,7 @@ def scorer_key(measure: str) -> str:
     >>> scorer_key("f1"), scorer_key("hamming_loss")
     ('f1', 'neg_hamming_loss')
     """
-    return f"neg_{measure}" if MEASURES[measure].direction == "min" else measure
+    return f"neg_{measure}" if _sign(measure) < 0 else measure
 
 
 def log_search(
@@ -484,14 +467,14 @@ def log_search(
     measures = [m for m in MEASURES if f"split0_test_{scorer_key(m)}" in results]
     by_fold = {}
     for m in measures:
-        sign = -1 if MEASURES[m].direction == "min" else 1
-        by_fold[m] = [sign * float(results[f"split{i}_test_{scorer_key(m)}"][best]) for i in folds]
+        of_folds = [float(results[f"split{i}_test_{scorer_key(m)}"][best]) for i in folds]
+        by_fold[m] = [_sign(m) * value for value in of_folds]
     means = {m: float(np.mean(values)) for m, values in by_fold.items()}
     means["fit_time"] = float(results["mean_fit_time"][best])
-    if method is None:
-        method = method_name(search)
+    table = pd.DataFrame(results)
+    shown = [c for c in table if c != "params" and not c.startswith("split")]
     payload = runs.Payload(
-        method=method,
+        method=method or method_name(search),
         dataset=dataset,
         means=means,
         folds=list(folds),
@@ -500,17 +483,7 @@ def log_search(
             schema.TAG_CONVENTIONS: search.scoring.conventions,
             schema.TAG_SELECTED: str(len(results["params"])),
         },
-        files={schema.ARTIFACT_CANDIDATES: lambda: candidates(search)},
+        files={schema.ARTIFACT_CANDIDATES: lambda: table[shown].to_csv(index=False)},
         params=params_of(search),
     )
     return deliver(payload, run_id, experiment_name)
-
-
-def candidates(search: Any) -> str:
-    """CSV of the candidates of a search: parameters, means and standard deviations over the folds,
-    ranks.
-    """
-    table = pd.DataFrame(search.cv_results_)
-    return table[[c for c in table if c != "params" and not c.startswith("split")]].to_csv(
-        index=False
-    )

@@ -14,15 +14,14 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import mlflow
 import numpy as np
-from mlflow import MlflowClient
 from mlflow.entities import Metric, Run
 from mlflow.utils import autologging_utils
 
@@ -43,6 +42,8 @@ _FORMAT = 2
 #: What the file of a kept result is called: a folder's order is that of keeping, also of a copy of
 #: it.
 _NAME, _PATTERN = "result-{time}-{claim}.json", "result-*.json"
+#: What of a result is kept as it is.
+_PLAIN = ("method", "dataset", "means", "folds", "by_fold", "tags", "params", "note", "claim")
 #: Seconds to wait for another process that brings in the same folder.
 _PATIENCE = 600
 _CLAIM = re.compile("[0-9a-f]{32}")
@@ -50,30 +51,22 @@ _homes: dict[str, Path] = {}
 
 
 def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | None) -> Path:
-    """Write the result to the local folder, complete or not at all; returns the file.
-
-    Parameters
-    ----------
-    payload : Payload
-    run_id, experiment_name : str or None
-        Where it was to go; else to the experiment that MLflow is set to.
+    """Write the result to the local folder, complete or not at all, with where it was to go;
+    returns the file.
     """
-    parts = {
+    from mlflow.tracking import fluent
+
+    # The experiment that MLflow is set to, as far as that is known without asking the store.
+    active = fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID")
+    usual = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
+    is_id = experiment_name is None and active
+    parts = {name: getattr(payload, name) for name in _PLAIN} | {
         "format": _FORMAT,
-        "claim": payload.claim,
         "digest": payload.digest,
         "run_id": run_id,
-        "experiment": _experiment(experiment_name),
-        "method": payload.method,
-        "dataset": payload.dataset,
-        "means": dict(payload.means),
-        "folds": list(payload.folds),
-        "by_fold": {m: list(v) for m, v in payload.by_fold.items()},
-        "curves": {key: list(map(list, v.items())) for key, v in payload.curves.items()},
-        "tags": dict(payload.tags),
+        "experiment": {"id": str(active)} if is_id else {"name": experiment_name or usual},
+        "curves": {key: list(v.items()) for key, v in payload.curves.items()},
         "files": {path: _encoded(make()) for path, make in payload.files.items()},
-        "params": dict(payload.params),
-        "note": payload.note,
         "history": [[m.key, m.value, m.timestamp, m.step] for m in payload.history],
     }
     folder = home()
@@ -81,7 +74,7 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
     handle, partial = tempfile.mkstemp(".part", dir=folder)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(parts, file)
+            json.dump(parts, file, default=list)
             file.flush()
             os.fsync(file.fileno())
         path = folder / _NAME.format(time=time.time_ns(), claim=payload.claim)
@@ -92,14 +85,16 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
     return path
 
 
+def _encoded(content: str | bytes) -> str:
+    return base64.b64encode(content.encode() if isinstance(content, str) else content).decode()
+
+
 def home() -> Path:
     """Where results are kept: fixed when it is first asked for, so that a change of the working
     folder changes nothing.
     """
     named = os.environ.get(SETTING) or FOLDER
-    if named not in _homes:
-        _homes[named] = Path(named).absolute()
-    return _homes[named]
+    return _homes.setdefault(named, Path(named).absolute())
 
 
 @dataclass(frozen=True)
@@ -120,27 +115,9 @@ def send_unsent(
     experiment_name: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Sent:
-    """Bring the results of a folder into the store, each exactly once, and remove each from the
-    folder when it is there.
-
-    Two that do this at once wait for each other, and of two copies of a folder each result becomes
-    one run. Doing it again after an interruption completes what was begun.
-
-    Parameters
-    ----------
-    folder : path
-    experiment_name : str, optional
-        Write new runs to this experiment instead of those for which the results were made.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after each result.
-
-    Raises
-    ------
-    ImportFileError
-        The folder holds no kept results, and nothing was touched; or a file is damaged or of
-        another version, and those before it have been brought in.
-    StoreError
-        The store cannot be reached; what it has not taken stays in the folder.
+    """Bring the results of a folder into the store, each exactly once, also of copies of a folder
+    and after an interruption, and remove each from the folder when it is there. New runs go to the
+    experiment that is named, else to that for which a result was made.
     """
     folder, counts = Path(folder), [0, 0]
     if not (paths := sorted(folder.glob(_PATTERN))):
@@ -159,12 +136,43 @@ def send_unsent(
     return Sent(*counts)
 
 
-def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | None) -> bool:
+def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise ValueError("it is no regular file")
+        parts = json.loads(path.read_text(encoding="utf-8"))
+        if parts["format"] != _FORMAT:
+            raise ValueError(f"format {parts['format']!r} is not known to this version")
+        check_paths(parts["files"])
+        if foreign := [name for name in parts["files"] if not schema.is_result_file(name)]:
+            raise ValueError(f"{some(map(repr, foreign))} is no file of a result")
+        if not _CLAIM.fullmatch(parts["claim"]):
+            raise ValueError(f"{quoted(parts['claim'])} is no identity of a result")
+        files = {
+            name: _constant(base64.b64decode(text, validate=True))
+            for name, text in parts["files"].items()
+        }
+        payload = runs.Payload(
+            **{name: parts[name] for name in _PLAIN},
+            curves={key: dict(map(tuple, values)) for key, values in parts["curves"].items()},
+            files=files,
+            history=[Metric(*values) for values in parts["history"]],
+        )
+        if payload.digest != parts["digest"]:
+            raise ValueError("its digest is not that of its content")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ImportFileError(
+            f"{path} holds no result that can be read: {error}. Move it elsewhere, and import "
+            "again."
+        ) from None
+    return payload, parts
+
+
+def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> bool:
     """Write it to its run, or to a new one of its experiment; True where the store held it
     already.
     """
     client = store.connect(create=True)
-    name = experiment_name
     if parts["run_id"] is not None and name is None:
         try:
             tags = runs.held(parts["run_id"])
@@ -176,8 +184,11 @@ def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | N
                 runs.write(payload, run_id=parts["run_id"])
                 return same and runs.holds_result(tags)
             name = runs.experiment_of(parts["run_id"])
-    if name is None:
-        name = _name_of(client, parts["experiment"])
+    where = parts["experiment"]
+    if name is None and where.get("id"):
+        with store.quick(), store.store_errors("read"):
+            name = client.get_experiment(where["id"]).name
+    name = where["name"] if name is None else name
     experiment_id = store.ensure_experiment(client, name)
 
     def claimants() -> list[Run]:
@@ -185,83 +196,16 @@ def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | N
         same = (run for run in claimed if run.data.tags.get(schema.TAG_DIGEST) == payload.digest)
         return sorted(same, key=runs.age)
 
+    def whole() -> list[Run]:
+        return [run for run in claimants() if runs.holds_result(run.data.tags)]
+
     # What was interrupted may have left a run, even a whole one of which only the answer was lost.
-    begun = claimants()
-    held = _whole(begun)
+    begun, held = claimants(), whole()
     if begun:
         run_id = runs.write(payload, run_id=(held or begun)[0].info.run_id)
     else:
         run_id = runs.write(payload, experiment_name=name)
-    return runs.settle(client, lambda: _whole(claimants()), run_id) != run_id or bool(held)
-
-
-def _name_of(client: MlflowClient, experiment: Mapping[str, str]) -> str:
-    if not experiment.get("id"):
-        return experiment["name"]
-    with store.quick(), store.store_errors("read"):
-        return client.get_experiment(experiment["id"]).name
-
-
-def _whole(claimants: Sequence[Run]) -> list[Run]:
-    return [run for run in claimants if runs.holds_result(run.data.tags)]
-
-
-def _experiment(name: str | None) -> dict[str, str]:
-    """The experiment that MLflow is set to, as far as that is known without asking the store."""
-    from mlflow.tracking import fluent
-
-    if name is not None:
-        return {"name": name}
-    if active := fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID"):
-        return {"id": str(active)}
-    return {"name": os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"}
-
-
-def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
-    try:
-        if path.is_symlink() or not path.is_file():
-            raise ValueError("it is no regular file")
-        parts = json.loads(path.read_text(encoding="utf-8"))
-        if parts["format"] != _FORMAT:
-            raise ValueError(f"format {parts['format']!r} is not known to this version")
-        curves = {key: dict(map(tuple, values)) for key, values in parts["curves"].items()}
-        check_paths(parts["files"])
-        if foreign := [name for name in parts["files"] if not schema.is_result_file(name)]:
-            raise ValueError(f"{some(map(repr, foreign))} is no file of a result")
-        files = {name: _unsent_made(text) for name, text in parts["files"].items()}
-        if not _CLAIM.fullmatch(parts["claim"]):
-            raise ValueError(f"{quoted(parts['claim'])} is no identity of a result")
-        plain = (
-            "method",
-            "dataset",
-            "means",
-            "folds",
-            "by_fold",
-            "tags",
-            "params",
-            "note",
-            "claim",
-        )
-        history = [Metric(*values) for values in parts["history"]]
-        own = {key: parts[key] for key in plain}
-        payload = runs.Payload(**own, curves=curves, files=files, history=history)
-        if payload.digest != parts["digest"]:
-            raise ValueError("its digest is not that of its content")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ImportFileError(
-            f"{path} holds no result that can be read: {error}. Move it elsewhere, and import "
-            "again."
-        ) from None
-    return payload, parts
-
-
-def _encoded(content: str | bytes) -> str:
-    return base64.b64encode(content.encode() if isinstance(content, str) else content).decode()
-
-
-def _unsent_made(text: str) -> Callable[[], bytes]:
-    content = base64.b64decode(text, validate=True)
-    return lambda: content
+    return runs.settle(client, whole, run_id) != run_id or bool(held)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -269,16 +213,13 @@ def _unsent_made(text: str) -> Callable[[], bytes]:
 # store that is broken.
 
 T = TypeVar("T")
-#: Seconds that one evaluation waits for the store in all, and those after which a store that failed
-#: is asked again.
-LIMIT, AGAIN = budget.SETTING, "MLEVAL_RETRY"
-_DEFAULTS = {LIMIT: budget.TRAINING, AGAIN: 60.0}
+#: Seconds after which a store that failed is asked again, and what they are without the setting.
+AGAIN, _AGAIN = "MLEVAL_RETRY", 60.0
 #: At most so long, a store that failed is given to answer one small question.
 _PROBE = 2.0
 
 
-@dataclass
-class _Trouble:
+class _Trouble(NamedTuple):
     """A store that failed: nothing goes there until it answers again."""
 
     reason: str
@@ -291,25 +232,10 @@ _troubles: dict[str, _Trouble] = {}
 class Delivery:
     """One evaluation's dealings with the store.
 
-    Attributes
-    ----------
-    warning : str
-        What the user must be told; empty where all is well, or where it has been said already.
-    reason : str
-        Why nothing goes to the store any more; empty where all is well.
-    error : Exception or None
-        What this delivery met.
-    news : bool
-        Whether this delivery is the first to meet the trouble.
-
-    Parameters
-    ----------
-    now : bool
-        Ask a store that has failed even if its time has not come.
-    seconds : float, optional
-        How long to wait for the store in all, by default as `LIMIT` says.
-    renewed : bool
-        Whether each request has that time.
+    `warning` is what the user must be told, `reason` why nothing goes to the store any more, both
+    empty where all is well; `error` is what this delivery met, `news` whether it is the first to.
+    With `now` a store that has failed is asked even if its time has not come; `seconds` are those
+    to wait in all, or, `renewed`, for each request.
     """
 
     def __init__(
@@ -320,7 +246,7 @@ class Delivery:
         self.news = False
         self._uri = mlflow.get_tracking_uri()
         self._renewed = renewed
-        self._left = _seconds(LIMIT) if seconds is None else seconds
+        self._left = budget.seconds(budget.TRAINING) if seconds is None else seconds
         if (trouble := _troubles.get(self._uri)) is not None:
             if time.monotonic() < trouble.until and not now:
                 self.reason = trouble.reason
@@ -348,32 +274,26 @@ class Delivery:
         run_id: str | None,
         experiment_name: str | None,
         run: Run | None = None,
-    ) -> str | None:
-        """Write to the store, else to the local folder; returns the run's id if it is in the
-        store.
-        """
+    ) -> None:
+        """Write to the store, else to the local folder."""
         payload = _made(payload)
-        written = self.write(
+        self.write(
             lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name, run=run)
         )
         if not self.reason:
-            return written
+            return
+        told = f"{what} was not logged. {self.reason}"
         try:
             folder = keep(payload, run_id=run_id, experiment_name=experiment_name).parent
         except OSError as error:
-            self.warning = f"{what} was not logged. {self.reason} Nor could it be kept: {error}"
-            return None
+            self.warning = f"{told} Nor could it be kept: {error}"
+            return
         if self.news:
-            more = (
-                ", and so is what follows until the store answers again"
-                if self._uri in _troubles
-                else ""
-            )
+            again = self._uri in _troubles
+            more = ", and so is what follows until the store answers again" if again else ""
             self.warning = (
-                f"{what} was not logged. {self.reason} It is kept in {folder}{more}. Bring it in "
-                f"later: mleval import {folder}"
+                f"{told} It is kept in {folder}{more}. Bring it in later: mleval import {folder}"
             )
-        return None
 
     def _try(self, act: Callable[[], T], seconds: float) -> T | None:
         start = time.monotonic()
@@ -383,94 +303,20 @@ class Delivery:
             return bounded(act, seconds, self._renewed)
         except Exception as error:
             self.error = error
-            self.reason = store.redacted(f"{_name(error)}: {error}")
-            if not isinstance(error, runs.RunRefusedError):
-                self.news = self._uri not in _troubles
-                _troubles[self._uri] = _Trouble(self.reason, time.monotonic() + _seconds(AGAIN))
-            else:
+            kind = StoreError if isinstance(error, StoreError) else type(error)
+            self.reason = store.redacted(f"{kind.__name__}: {error}")
+            self.news = self._uri not in _troubles
+            if isinstance(error, runs.RunRefusedError):
                 self.news = True
+            else:
+                try:
+                    again = float(os.environ.get(AGAIN, _AGAIN))
+                except ValueError:
+                    again = _AGAIN
+                _troubles[self._uri] = _Trouble(self.reason, time.monotonic() + again)
             return None
         finally:
             self._left -= time.monotonic() - start
-
-
-def bounded(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
-    """What the call returns, in at most so many seconds; one that takes longer does no more than
-    the request it waits for.
-
-    Raises
-    ------
-    StoreError
-        It has taken longer; else what the call raises.
-    """
-    limit = _seconds(LIMIT)
-    seconds = limit if seconds is None else seconds
-    patience = str(max(1, int(min(seconds, limit) / 2)))
-    settings = {"MAX_RETRIES": "1", "BACKOFF_FACTOR": "1", "TIMEOUT": patience}
-
-    def late() -> str:
-        name = store.store_name()
-        return f"the store {name} has not done it within {limit:g} seconds ({LIMIT})."
-
-    with (
-        budget.environment(**{f"MLFLOW_HTTP_REQUEST_{k}": v for k, v in settings.items()}),
-        runs.quiet(),
-    ):
-        return budget.bounded(act, max(seconds, 0), late, renewed)
-
-
-def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | None) -> str:
-    """Write to the store for a caller who asks for just that, and may be told by an error; returns
-    the run's id.
-
-    Raises
-    ------
-    StoreError
-        The run cannot take the result; or the store has failed, and the result is kept in the local
-        folder, which the text names.
-    """
-    if experiment_name is None:
-        run_id = runs.target(run_id)  # here, for the thread that writes has no active run
-    payload, delivery = _made(payload), Delivery(now=True, **_patience())
-
-    def write() -> str:
-        store.check_unlocked(_seconds(LIMIT))
-        return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
-
-    written = delivery.write(write)
-    if delivery.error is None:
-        return present(written)
-    if isinstance(delivery.error, runs.RunRefusedError):
-        raise_alone(delivery.error)
-    text = store.redacted(
-        str(delivery.error) if isinstance(delivery.error, StoreError) else delivery.reason
-    )
-    try:
-        folder = keep(payload, run_id=run_id, experiment_name=experiment_name).parent
-    except OSError as error:
-        raise_alone(StoreError(f"{text} Nor could the result be kept: {error}"))
-    raise_alone(
-        StoreError(
-            f"{text} The result is kept in {folder}. Bring it in later: mleval import {folder}"
-        )
-    )
-    return None
-
-
-def _patience() -> dict[str, Any]:
-    """How long to wait for the store: processes that write to one database wait for each other, so
-    there each request has the time that a server has in all; a file that is not locked answers in
-    the end.
-    """
-    uri = mlflow.get_tracking_uri()
-    if not store.is_elsewhere(uri):
-        return {"seconds": threading.TIMEOUT_MAX}
-    return {"renewed": not uri.startswith("http")}
-
-
-def forget() -> None:
-    """Ask every store again that has failed."""
-    _troubles.clear()
 
 
 def _probe() -> None:
@@ -480,15 +326,62 @@ def _probe() -> None:
         client.search_experiments(max_results=1)
 
 
-def _seconds(name: str) -> float:
+def bounded(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
+    """What the call returns, in at most so many seconds, else StoreError; one that takes longer
+    does no more than the request it waits for.
+    """
+    limit = budget.seconds(budget.TRAINING)
+    seconds = limit if seconds is None else seconds
+    patience = str(max(1, int(min(seconds, limit) / 2)))
+    settings = {"MAX_RETRIES": "1", "BACKOFF_FACTOR": "1", "TIMEOUT": patience}
+
+    def late() -> str:
+        name = store.store_name()
+        return f"the store {name} has not done it within {limit:g} seconds ({budget.SETTING})."
+
+    with (
+        budget.environment(**{f"MLFLOW_HTTP_REQUEST_{k}": v for k, v in settings.items()}),
+        runs.quiet(),
+    ):
+        return budget.bounded(act, max(seconds, 0), late, renewed)
+
+
+def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | None) -> str:
+    """Write to the store for a caller who asks for just that; returns the run's id. StoreError
+    says where the run cannot take the result, or in which folder it is kept.
+    """
+    if experiment_name is None:
+        run_id = runs.target(run_id)  # here, for the thread that writes has no active run
+    payload, uri = _made(payload), mlflow.get_tracking_uri()
+    # Processes that write to one database wait for each other, so there each request has the time
+    # that a server has in all; a file that is not locked answers in the end.
+    if store.is_elsewhere(uri):
+        delivery = Delivery(now=True, renewed=not uri.startswith("http"))
+    else:
+        delivery = Delivery(now=True, seconds=threading.TIMEOUT_MAX)
+
+    def write() -> str:
+        store.check_unlocked(budget.seconds(budget.TRAINING))
+        return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+
+    written, error = delivery.write(write), delivery.error
+    if error is None:
+        return present(written)
+    if isinstance(error, runs.RunRefusedError):
+        raise_alone(error)
+    text = store.redacted(str(error) if isinstance(error, StoreError) else delivery.reason)
     try:
-        return float(os.environ[name])
-    except (KeyError, ValueError):
-        return _DEFAULTS[name]
+        folder = keep(payload, run_id=run_id, experiment_name=experiment_name).parent
+        text += f" The result is kept in {folder}. Bring it in later: mleval import {folder}"
+    except OSError as failure:
+        text += f" Nor could the result be kept: {failure}"
+    raise_alone(StoreError(text))
+    return None
 
 
-def _name(error: Exception) -> str:
-    return StoreError.__name__ if isinstance(error, StoreError) else type(error).__name__
+def forget() -> None:
+    """Ask every store again that has failed."""
+    _troubles.clear()
 
 
 def _made(payload: runs.Payload) -> runs.Payload:
@@ -496,7 +389,7 @@ def _made(payload: runs.Payload) -> runs.Payload:
     return replace(payload, files={path: _constant(make()) for path, make in payload.files.items()})
 
 
-def _constant(content: str | bytes) -> Callable[[], str | bytes]:
+def _constant(content: T) -> Callable[[], T]:
     return lambda: content
 
 
@@ -523,16 +416,13 @@ def same_randomness() -> Iterator[None]:
         np.random.set_state(numpy_state)  # noqa: NPY002
 
 
-@contextmanager
-def without_mlflow() -> Iterator[None]:
+def without_mlflow() -> AbstractContextManager[None]:
     """Without MLflow's own autologging: its wrappers would log what is predicted for an evaluation,
     and stumble over lists.
     """
     if autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED:
-        yield
-    else:
-        with autologging_utils.disable_autologging():
-            yield
+        return nullcontext()
+    return autologging_utils.disable_autologging()
 
 
 def warn(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Fitted estimators: their scores in whatever shape they return them, and names for what nobody
+"""What models say in whatever shape, as label predictions and scores; names for what nobody
 named.
 """
 
@@ -26,9 +26,6 @@ from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.validation import AnyArray, Array
 
-# --------------------------------------------------------------------------------------------------
-# Scores and label predictions of a fitted estimator, in whatever shape it returns them.
-
 #: Ways to a score in order of preference, each with the score from which on a label counts as
 #: predicted.
 SCORE_METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
@@ -36,25 +33,15 @@ SCORE_METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a fitted estimator says about N instances and K labels, or one label of C classes.
+    """What a model says about N instances: of K labels as matrices, of one label its classes, and
+    scores with a column for each class or of the second of two.
 
-    Attributes
-    ----------
-    y_score : array or scipy.sparse of shape (N, K), or None
-        Probabilities, else values of the decision function; the larger, the more relevant. Of one
-        label with a column for each class, or (N,) of the second of two.
-    y_pred : array or scipy.sparse of 0 and 1, shape (N, K); or of classes, shape (N,)
-    predict_time : float
-        Seconds that ``predict`` took.
-    without_score : str
-        Why there is no score; empty where there is one.
-    is_probability : bool
-        Whether the scores of one label are probabilities.
+    `without_score` says why there is no score; `is_probability` is of the scores of one label.
     """
 
     y_score: Any
     y_pred: Any
-    predict_time: float
+    predict_time: float | None = None
     without_score: str = ""
     is_probability: bool = True
 
@@ -67,8 +54,8 @@ class Predictions:
 
 
 def labels_of(Y: Any) -> int | list[Any] | None:
-    """What a target is about, as scikit-learn sees it: the number of labels of a matrix of 0 and 1
-    with several columns, the classes of one label; None of anything else, as of measurements.
+    """The number of labels of a matrix of 0 and 1 with several columns, the classes of one label;
+    None of anything else, as of measurements.
 
     >>> labels_of([[0, 1], [1, 1]]), labels_of(["b", "a", "b"]), labels_of([0.5, 1.2]), labels_of([[0, 2], [1, 1]])
     (2, ['a', 'b'], None, None)
@@ -96,10 +83,13 @@ def _is_regressor(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
 
 
-def _without_scores(estimator: Any) -> AttributeError:
-    """Why there are no scores."""
+def _way_to_scores(estimator: Any) -> str:
+    """The method that gives scores."""
+    for name in SCORE_METHODS:
+        if hasattr(estimator, name):
+            return name
     has = "is a regressor and has" if _is_regressor(estimator) else "has"
-    return AttributeError(
+    raise AttributeError(
         f"{type(estimator).__name__} {has} neither predict_proba nor decision_function"
     )
 
@@ -116,8 +106,8 @@ class _Forest:
 
 
 def _predicted(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """What the estimator predicts, and what has its scores: a forest of scikit-learn predicts what
-    is most probable, so it is asked once for both.
+    """What the estimator predicts, and what has its scores: a forest predicts what is most
+    probable, so it is asked once for both.
     """
     is_forest = type(estimator).__module__ == "sklearn.ensemble._forest"
     if not is_forest or not hasattr(estimator, "predict_proba"):
@@ -130,26 +120,11 @@ def _predicted(estimator: Any, X: Any) -> tuple[Any, Any]:
 
 
 def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
-    """Label predictions and scores of a fitted estimator.
+    """Label predictions and scores of a fitted estimator; `labels` is K, or the classes of one.
 
-    Scores come from ``predict_proba``, else from ``decision_function``; of label sets else from
-    those of the estimators by label inside a `MultiOutputClassifier` or `ClassifierChain`, also at
-    the end of a `Pipeline`. Of one label they have a column for each class: one that the estimator
-    does not know has the probability 0; decision values lack it, and are left out with the reason.
-
-    Parameters
-    ----------
-    estimator : object with ``predict``
-    X : N instances
-        As ``predict`` takes them.
-    labels : int, or sequence of C classes
-        K, or the classes of one label.
-
-    Raises
-    ------
-    ValueError
-        ``predict`` returns something that is not N x K, or one class for each instance. Scores that
-        cannot be used are left out with the reason.
+    Scores come from ``predict_proba``, else from ``decision_function``, else from the estimators by
+    label. A class that the estimator does not know has the probability 0; scores that cannot be
+    used are left out with the reason.
 
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> model = KNeighborsClassifier(2).fit([[0], [1], [2]], [[0, 1], [0, 0], [0, 1]])
@@ -177,33 +152,21 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
                     "absent labels"
                 )
         else:
-            y_score, is_probability = _class_scores(estimator, X, list(labels))
+            way = _way_to_scores(estimator)
+            last = getattr(estimator, "best_estimator_", estimator)
+            last = last[-1] if isinstance(last, Pipeline) else last
+            of_pairs = getattr(last, "decision_function_shape", "ovr") == "ovo"
+            if way == "decision_function" and len(labels) > 2 and of_pairs:
+                raise ValueError(
+                    "its decision values are of pairs of classes (decision_function_shape='ovo')"
+                )
+            trained, scores = np.asarray(estimator.classes_).tolist(), getattr(estimator, way)(X)
+            y_score, is_probability = columns_of_classes(scores, way, trained, list(labels))
             if not np.isfinite(y_score).all():
                 raise ValueError("some scores are NaN or infinite")
     except Exception as error:  # an estimator may raise anything, and its predictions are good
         return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
     return Predictions(y_score, y_pred, seconds, is_probability=is_probability)
-
-
-def column(values: Any) -> AnyArray:
-    """Values as an array, a single column of them as a vector."""
-    array = np.asarray(values)
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-
-
-def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[Array, bool]:
-    way = next((name for name in SCORE_METHODS if hasattr(estimator, name)), None)
-    if way is None:
-        raise _without_scores(estimator)
-    last = getattr(estimator, "best_estimator_", estimator)
-    last = last[-1] if isinstance(last, Pipeline) else last
-    of_pairs = getattr(last, "decision_function_shape", "ovr") == "ovo"
-    if way == "decision_function" and len(classes) > 2 and of_pairs:
-        raise ValueError(
-            "its decision values are of pairs of classes (decision_function_shape='ovo')"
-        )
-    trained = np.asarray(estimator.classes_).tolist()
-    return columns_of_classes(getattr(estimator, way)(X), way, trained, classes)
 
 
 def columns_of_classes(
@@ -225,35 +188,47 @@ def columns_of_classes(
     return of_all, is_probability
 
 
-def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> Any:
-    """Predictions or scores as a matrix N x K.
+def column(values: Any) -> AnyArray:
+    """Values as an array, a single column of them as a vector."""
+    array = np.asarray(values)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
-    Parameters
-    ----------
-    raw : array, scipy.sparse, DataFrame, or list of K arrays
-        (N, K); (N,) where K is 1; or for each label (N, 2), (N, 1) where only one class occurred,
-        or (N,).
-    n_labels : int
-    classes : sequence of K arrays, optional
-        The classes of each label, in the order of the columns of a list's arrays; by default 0 and
-        1.
+
+def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> Any:
+    """Predictions or scores as a matrix N x K, whatever they come as: an array, scipy.sparse, a
+    table; one column of lists; or a list of K arrays, (N, 2), (N, 1) where only one class occurred,
+    or (N,). `classes` are those of each label in the columns of such an array, by default 0 and 1.
 
     >>> as_matrix([np.array([[0.3, 0.7]]), np.array([[1.0]])], 2, classes=[[0, 1], [0]])
     array([[0.7, 0. ]])
     """
     is_list = isinstance(raw, (list, tuple)) and len(raw) == n_labels
     if is_list and all(hasattr(part, "shape") for part in raw):
-        classes = [None] * n_labels if classes is None else classes
-        return np.column_stack(
-            [_positive(np.asarray(part), own) for part, own in zip(raw, classes, strict=True)]
-        )
+        pairs = zip(raw, [None] * n_labels if classes is None else classes, strict=True)
+        return np.column_stack([_positive(np.asarray(part), own) for part, own in pairs])
     matrix = raw if sparse.issparse(raw) else np.asarray(raw)
+    if matrix.dtype == object and 1 in (matrix.ndim, *matrix.shape[1:]):
+        matrix = stacked(column(matrix), "the predictions")
     if n_labels == 1 and (matrix.ndim == 1 or matrix.shape[1] == 2 or classes is not None):
         matrix = _positive(np.asarray(matrix), None if classes is None else classes[0])[:, None]
     if matrix.ndim != 2 or matrix.shape[1] != n_labels:
         raise ValueError(
             f"the estimator must return one column for each of the {n_labels} labels, got shape "
             f"{matrix.shape}."
+        )
+    return matrix
+
+
+def stacked(rows: Any, what: str) -> AnyArray:
+    """Rows of equal length as a matrix of numbers."""
+    try:
+        matrix = np.array([np.asarray(row) for row in rows])
+    except ValueError:
+        matrix = np.empty(0)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "buif":
+        raise ValueError(
+            f"{what} must hold as many numbers for each instance as there are labels, got "
+            f"{list(rows[:2])!r}, ..."
         )
     return matrix
 
@@ -272,16 +247,15 @@ def _positive(part: AnyArray, classes: Any) -> AnyArray:
 
 
 def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
+    """Scores of label sets, also of what stands at the end of a pipeline or was searched for."""
     if isinstance(estimator, Pipeline):
         inputs = estimator[:-1].transform(X) if len(estimator) > 1 else X
         return _score(estimator[-1], inputs, n_labels, y_pred)
     if hasattr(estimator, "best_estimator_"):
         return _score(estimator.best_estimator_, X, n_labels, y_pred)
-    way = next((name for name in SCORE_METHODS if hasattr(estimator, name)), None)
-    if way is None and isinstance(estimator, MultiOutputClassifier):
+    if isinstance(estimator, MultiOutputClassifier) and not hasattr(estimator, "predict_proba"):
         return np.column_stack([_score(part, X, 1, None) for part in estimator.estimators_])
-    if way is None:
-        raise _without_scores(estimator)
+    way = _way_to_scores(estimator)
     classes: Any = getattr(estimator, "classes_", None)
     if n_labels == 1 and isinstance(classes, np.ndarray):
         classes = [classes]
@@ -293,19 +267,13 @@ def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
         is_chain = isinstance(estimator, ClassifierChain)
         if not is_chain or getattr(estimator, "chain_method_", "predict") != "predict":
             raise
-        return _chain_score(estimator, X, y_pred)
-
-
-def _chain_score(chain: ClassifierChain, X: Any, y_pred: AnyArray) -> AnyArray:
-    """Scores of a chain of which some link saw one class only, which scikit-learn refuses."""
+    # a chain of which some link saw one class only, which scikit-learn refuses
     stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
-    seen = [
-        stack([X, y_pred[:, chain.order_[:i]]]) if i else X for i in range(len(chain.estimators_))
-    ]
-    columns = [
-        _score(link, own, 1, None) for link, own in zip(chain.estimators_, seen, strict=True)
-    ]
-    return np.hstack(columns)[:, np.argsort(chain.order_)]
+    columns = []
+    for i, link in enumerate(estimator.estimators_):
+        seen = stack([X, y_pred[:, estimator.order_[:i]]]) if i else X
+        columns.append(_score(link, seen, 1, None))
+    return np.hstack(columns)[:, np.argsort(estimator.order_)]
 
 
 def _inverted(y_score: Any, y_pred: Any) -> bool:
@@ -341,32 +309,29 @@ class _Tuned:
 
 
 def method_name(estimator: Any) -> str:
-    """What scikit-learn shows of an estimator, without seeds and the like: its class, and the
-    parameters that differ from their defaults. A long one is cut, and ends with a digest.
-
-    A search is called as what it searches, with the parameters that it tunes.
+    """What scikit-learn shows of an estimator, without seeds and the like; of a search what it
+    searches, with the parameters that it tunes. A long name is cut, and ends with a digest.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.multiclass import OneVsRestClassifier
     >>> method_name(OneVsRestClassifier(LogisticRegression(C=10, random_state=1)))
     'OneVsRestClassifier(estimator=LogisticRegression(C=10))'
     """
-    grids: Any = ()
+    tuned: dict[str, Any] = {}
     if _is_search(estimator):
         grids = getattr(estimator, "param_grid", None) or estimator.param_distributions
+        for grid in [grids] if isinstance(grids, Mapping) else grids:
+            tuned |= dict.fromkeys(grid, _Tuned())
         estimator = estimator.estimator
-    tuned = {name for grid in ([grids] if isinstance(grids, Mapping) else grids) for name in grid}
-    name = _shown(estimator, dict.fromkeys(tuned, _Tuned()))
+    name = _shown(estimator, tuned)
     if len(name) <= _LONGEST:
         return name
     return f"{name[: _LONGEST - 10]}… {sha256(name.encode()).hexdigest()[:8]}"
 
 
 def params_of(estimator: Any) -> dict[str, str]:
-    """The parameters of a run: the whole name as ``estimator``, and each parameter of the estimator
-    and of those inside it by name, as text; of a search those of the winner.
-
-    What changes no result is left out (``n_jobs``, ``verbose`` and the like), seeds are not.
+    """The parameters of a run: the whole name as ``estimator``, and each parameter, seeds too, as
+    text; of a search those of the winner. What changes no result is left out.
 
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> params = params_of(KNeighborsClassifier(7, n_jobs=2))
@@ -375,12 +340,16 @@ def params_of(estimator: Any) -> dict[str, str]:
     """
     if _is_search(estimator):
         estimator = getattr(estimator, "best_estimator_", estimator.estimator)
+    params = {"estimator": _shown(estimator, {})}
     values = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return {"estimator": _shown(estimator, {})} | {
-        name: value if isinstance(value, str) else _text(value)
-        for name, value in values.items()
-        if not _holds_estimators(value) and name.rpartition("__")[2] not in _INCIDENTAL
-    }
+    for name, value in values.items():
+        parts = [value]  # whether any is an estimator, whose own parameters are told
+        for pair in value if isinstance(value, (list, tuple)) else ():
+            parts += pair if isinstance(pair, tuple) else ()
+        holds = isinstance(value, type) or any(hasattr(part, "get_params") for part in parts)
+        if not holds and name.rpartition("__")[2] not in _INCIDENTAL:
+            params[name] = value if isinstance(value, str) else _text(value)
+    return params
 
 
 def _shown(estimator: Any, changes: dict[str, Any]) -> str:
@@ -399,20 +368,16 @@ def _shown(estimator: Any, changes: dict[str, Any]) -> str:
             default = inspect.Parameter.empty if declared is None else declared.default
             if name in changes:
                 continue
-            if isinstance(value, np.generic):
-                changes[name] = value = value.item()
-            if own in _INCIDENTAL | _SEEDS or _is_same_number(value, default):
+            plain = changes[name] = value.item() if isinstance(value, np.generic) else value
+            numbers = type(plain) in (int, float) and type(default) in (int, float)
+            if own in _INCIDENTAL | _SEEDS or (numbers and plain == default):
                 changes[name] = default
-        shown.set_params(**{k: v for k, v in changes.items() if v is not inspect.Parameter.empty})
+        changed = {k: v for k, v in changes.items() if v is not values.get(k)}
+        shown.set_params(**{k: v for k, v in changed.items() if v is not inspect.Parameter.empty})
     except Exception:  # as estimators of others may do
         shown = estimator
     with config_context(print_changed_only=True):
         return _text(shown).removesuffix("()")
-
-
-def _is_same_number(value: Any, default: Any) -> bool:
-    kinds = (int, float)
-    return type(value) in kinds and type(default) in kinds and value == default
 
 
 def _text(value: Any) -> str:
@@ -429,14 +394,6 @@ def _is_search(estimator: Any) -> bool:
     """Whether it tries parameters of the estimator that it holds."""
     grids = hasattr(estimator, "param_grid") or hasattr(estimator, "param_distributions")
     return grids and hasattr(estimator, "get_params") and hasattr(estimator, "estimator")
-
-
-def _holds_estimators(value: Any) -> bool:
-    """Whether a parameter holds other estimators, whose own parameters are told."""
-    if hasattr(value, "get_params") or isinstance(value, type):
-        return True
-    pairs = (v for v in value if isinstance(v, tuple)) if isinstance(value, (list, tuple)) else ()
-    return any(hasattr(part, "get_params") for pair in pairs for part in pair)
 
 
 def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
@@ -458,11 +415,7 @@ def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
 
 
 def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
-    """Shapes and some of the content: hashable, and cheap however large the arrays are.
-
-    >>> sample(np.arange(6).reshape(2, 3)) == sample(np.arange(6).reshape(2, 3))
-    True
-    """
+    """Shapes and some of the content: hashable, and cheap however large the arrays are."""
     return tuple(
         (getattr(array, "shape", None) or len(array), _some_of(array, size)) for array in arrays
     )
@@ -470,11 +423,9 @@ def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
 
 def _some_of(array: Any, size: int) -> bytes:
     if sparse.issparse(array):
-        array = np.asarray(array.tocsr().data)  # its stored values, enough with the shape
-        size = size**2
-    shape = getattr(array, "shape", (len(array) if hasattr(array, "__len__") else 0,))
+        array, size = array.tocsr().data, size**2  # its stored values, enough with the shape
     part = array
-    for axis, length in enumerate(shape[:2]):
+    for axis, length in enumerate(getattr(array, "shape", (len(array),))[:2]):
         part = _safe_indexing(part, np.arange(0, length, max(1, length // size)), axis=axis)
     part = np.asarray(part) if hasattr(part, "shape") else part
     if isinstance(part, np.ndarray) and part.dtype.kind in "buif":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,28 +17,10 @@ from zipfile import ZipFile
 # evaluator would stay unknown without a word.
 from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
 
-from mlflow_mleval.paths import check_paths
-
-#: What is evaluated under each type of MLflow's; of those that are not ours, only where mleval is
-#: named.
-MODEL_TYPES = {
-    "multilabel": "multilabel",
-    "hierarchical": "hierarchical",
-    "one_label": "one_label",
-    "classifier": "one_label",
-}
-_OF_MLFLOW = ("classifier",)
-_LOGGING = ("method", "dataset", "measures", "log_instances")
-_EVALUATION = (
-    "targets",
-    "predictions",
-    "scores",
-    "label_names",
-    "threshold",
-    "conventions",
-    "hierarchy",
-    "sample_weights",
-)
+#: The types that are ours, and one of MLflow's, which is one label, only where mleval is named.
+MODEL_TYPES = ("multilabel", "hierarchical", "one_label", "classifier")
+_OPTIONS = ["method", "dataset", "measures", "log_instances", "targets", "predictions", "scores"]
+_OPTIONS += ["label_names", "threshold", "conventions", "hierarchy", "sample_weights"]
 
 
 class MlevalEvaluator(ModelEvaluator):
@@ -104,7 +86,7 @@ class MlevalEvaluator(ModelEvaluator):
                 f"mleval evaluates the model types {types}, got {model_type!r}. Pass one of them."
             )
             warnings.warn(text, stacklevel=2)
-        return model_type in MODEL_TYPES and (is_named or model_type not in _OF_MLFLOW)
+        return model_type in MODEL_TYPES and (is_named or model_type != "classifier")
 
     def evaluate(
         self,
@@ -129,13 +111,19 @@ class MlevalEvaluator(ModelEvaluator):
             `log_evaluation`.
         """
         from mlflow_mleval.measures.registry import MEASURES, known_measures
+        from mlflow_mleval.sentences import did_you_mean
         from mlflow_mleval.store import schema
-        from mlflow_mleval.training.delivery import bounded
         from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
 
         config = dict(evaluator_config or {})
-        _refuse_others(config, (*_LOGGING, *_EVALUATION, *HIERARCHICAL))
+        options = [*_OPTIONS, *HIERARCHICAL]
+        if unknown := [name for name in config if name not in options]:
+            got, guess = ", ".join(map(repr, unknown)), did_you_mean(unknown, options)
+            raise ValueError(
+                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
+                f"{got}.{guess}"
+            )
         for name in ("extra_metrics", "custom_artifacts"):
             if further.get(name):
                 warnings.warn(
@@ -147,56 +135,55 @@ class MlevalEvaluator(ModelEvaluator):
             raise ValueError(
                 "`evaluator_config['hierarchy']` must be given for the type hierarchical, got none."
             )
-        ev, estimator = evaluate_output(MODEL_TYPES[model_type], dataset, model, config)
+        kind = "one_label" if model_type == "classifier" else model_type
+        ev, estimator = evaluate_output(kind, dataset, model, config)
         asked = config.get("measures")
         allowed = MEASURES if asked is None else set(known_measures(asked))
         wanted = [name for name in ev.measures if name in allowed]
+        named = dataset.name
+        if named in ("dataset", dataset.hash):  # MLflow's own, which is not of one dataset alone
+            digest = str(ev.truth_digest)[:8]
+            named = f"{ev.total.n}x{len(ev.label_names)} labels-{digest}"
+        instances = config.get("log_instances", False)
         log_evaluation(
             ev,
             method=config.get("method") or _method(estimator, run_id),
-            dataset=config.get("dataset") or _dataset(dataset, ev),
+            dataset=config.get("dataset") or named,
             run_id=run_id,
             # Of a model that it knows, MLflow logs what is returned, and links it to the model.
             measures=wanted if model_id is None else (),
-            log_instances=config.get("log_instances", False),
+            log_instances=instances,
         )
         metrics = {schema.metric_key(name): ev.measures[name] for name in wanted}
-        paths = bounded(lambda: list(_paths(run_id)))
+        paths = [schema.ARTIFACT_REPORT, schema.ARTIFACT_DATA]
+        if instances:
+            paths.append(schema.ARTIFACT_INSTANCES)
         files = {path: StoredFile(f"runs:/{run_id}/{path}") for path in paths}
         return EvaluationResult(metrics, files, run_id)
 
 
 class StoredFile(EvaluationArtifact):
-    """A file of the run.
-
-    Its content is a table where it holds one, parsed JSON, text, or of a zip those of its files by
-    name; it is fetched when asked for.
+    """A file of the run, fetched when asked for: a table where it holds one, parsed JSON, text, or
+    of a zip the contents of its files by name.
     """
 
     def _load_content_from_file(self, local_artifact_path: str) -> Any:
         import pandas as pd
 
         path = Path(local_artifact_path)
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        if path.suffix == ".csv":
-            return pd.read_csv(path)
+        if path.suffix in (".parquet", ".csv"):
+            return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
         if path.suffix == ".zip":
-            return self._of_zip(path)
+            with TemporaryDirectory() as folder, ZipFile(path) as together:
+                together.extractall(folder)
+                files = sorted(Path(folder).iterdir())
+                return {file.name: self._load_content_from_file(str(file)) for file in files}
         text = path.read_text(encoding="utf-8")
         if path.suffix != ".json":
             return text
         content = json.loads(text)
-        if content.keys() == {"columns", "data"}:
-            return pd.DataFrame(content["data"], columns=content["columns"])
-        return content
-
-    def _of_zip(self, path: Path) -> dict[str, Any]:
-        """The contents of the files in one, by name."""
-        with TemporaryDirectory() as folder, ZipFile(path) as together:
-            together.extractall(folder)
-            files = sorted(Path(folder).iterdir())
-            return {file.name: self._load_content_from_file(str(file)) for file in files}
+        is_table = content.keys() == {"columns", "data"}
+        return pd.DataFrame(content["data"], columns=content["columns"]) if is_table else content
 
     def _save(self, output_artifact_path: str) -> None:
         from mlflow.artifacts import download_artifacts
@@ -209,18 +196,6 @@ class StoredFile(EvaluationArtifact):
             Path(output_artifact_path).write_bytes(Path(file).read_bytes())
 
 
-def _refuse_others(config: Mapping[str, Any], options: Sequence[str]) -> None:
-    from mlflow_mleval.sentences import did_you_mean
-
-    if unknown := [name for name in config if name not in options]:
-        guess = did_you_mean(unknown, options)
-        got = ", ".join(map(repr, unknown))
-        raise ValueError(
-            f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
-            f"{got}.{guess}"
-        )
-
-
 def _method(estimator: Any, run_id: str) -> str:
     from mlflow_mleval.store import store
     from mlflow_mleval.training.delivery import bounded
@@ -230,26 +205,3 @@ def _method(estimator: Any, run_id: str) -> str:
         return method_name(estimator)
     with store.store_errors("read"):
         return bounded(lambda: store.connect().get_run(run_id).info.run_name)
-
-
-def _dataset(dataset: Any, ev: Any) -> str:
-    """The name that the user gave; else size and digest, for MLflow's own name is not that of one
-    dataset alone.
-    """
-    if dataset.name not in ("dataset", dataset.hash):
-        return dataset.name
-    return f"{ev.total.n}x{len(ev.label_names)} labels-{ev.truth_digest[:8]}"
-
-
-def _paths(run_id: str, folder: str | None = None) -> Iterator[str]:
-    """Our files among the artifacts of the run."""
-    from mlflow_mleval.store import schema, store
-
-    with store.store_errors("read"):
-        entries = store.connect().list_artifacts(run_id, folder)
-    for entry in entries:
-        if entry.path == schema.ARTIFACT_FOLDER:
-            yield from _paths(run_id, entry.path)
-        elif schema.is_result_file(entry.path):
-            check_paths([entry.path])
-            yield entry.path

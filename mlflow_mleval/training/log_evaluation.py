@@ -18,10 +18,9 @@ from mlflow_mleval.measures.owa import hard_measures
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, known_measures
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
-from mlflow_mleval.validation import AnyArray, binary_matrix, known_keywords, present
+from mlflow_mleval.validation import binary_matrix, known_keywords, present
 
 if TYPE_CHECKING:  # imported with the first evaluation: autologging need not wait for them
-    from mlflow_mleval.analysis.loss_profiles import Profiles
     from mlflow_mleval.training.run_content import EpochMetrics
 
 
@@ -213,11 +212,29 @@ def payload_of(
         from mlflow_mleval.analysis.measure_intervals import with_clusters
 
         ev = with_clusters(ev, options.clusters)
-    content = RunContent(ev, method, dataset, _trained(options.n_train, ev))
-    identity = dict(options.tags or {}) | content.tags() | _facts(ev, options)
+    trained = _fold_values(options.n_train, "n_train", ev)
+    for n in trained.values():
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(
+                f"`n_train` must hold numbers of instances, got {n!r}. Count the rows that "
+                "were fitted."
+            )
+    content = RunContent(ev, method, dataset, trained)
+    tags = dict(options.tags or {}) | content.tags()
+    if options.selected_among is not None:
+        tags[schema.TAG_SELECTED] = str(options.selected_among)
+    if tested := _fold_values(options.test_indices, "test_indices", ev):
+        tags[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
+    if options.truth is not None:  # the whole truth, of which the folds test parts
+        one = ev.kind == ONE_LABEL
+        truth = options.truth
+        matrix = class_matrix(truth, "Y", ev.label_names) if one else binary_matrix(truth, "Y")
+        rows = inputs.row_digests(matrix)
+        digest = inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
+        tags[schema.TAG_DATASET_DIGEST] = digest
     asked = options.measures
     wanted = {*MEASURES, *ev.measures} if asked is None else set(known_measures(asked))
-    report = content.report(identity)
+    report = content.report(tags)
     by_fold = ev.folds if len(ev.folds) else {}
     return runs.Payload(
         method=method,
@@ -226,57 +243,24 @@ def payload_of(
         folds=content.fold_numbers,
         by_fold={m: v.tolist() for m, v in by_fold.items() if m in wanted},
         curves=content.curves(),
-        tags=identity,
+        tags=tags,
         files=content.files(report, options.log_instances),
         note=description(report),
     )
 
 
-def _trained(n_train: Any, ev: Evaluation) -> dict[Hashable, int]:
-    """The number of training instances of each fold."""
-    by_fold = _fold_values(n_train, "n_train", ev)
-    for n in by_fold.values():
-        if not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(
-                f"`n_train` must hold numbers of instances, got {n!r}. Count the rows that "
-                "were fitted."
-            )
-    return by_fold
-
-
-def _facts(ev: Evaluation, options: LogOptions) -> dict[str, str]:
-    """The tags of what is known of an evaluation beside itself."""
-    facts = {}
-    if options.selected_among is not None:
-        facts[schema.TAG_SELECTED] = str(options.selected_among)
-    if tested := _fold_values(options.test_indices, "test_indices", ev):
-        facts[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
-    if options.truth is not None:
-        facts[schema.TAG_DATASET_DIGEST] = _truth_digest(options.truth, ev)
-    return facts
-
-
-def _truth_digest(truth: Any, ev: Evaluation) -> str:
-    """The digest of the whole truth, of which the folds of the evaluation test parts."""
-    one = ev.kind == ONE_LABEL
-    matrix = class_matrix(truth, "Y", ev.label_names) if one else binary_matrix(truth, "Y")
-    rows = inputs.row_digests(matrix)
-    return inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
-
-
 def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
     """The digest of which instances each fold tests."""
     for key, indices in tested.items():
-        rows = np.asarray(indices)
+        rows, n = np.asarray(indices), ev.sums[key].n
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             raise ValueError(
                 f"`test_indices` must hold an array of row numbers for each fold, got {indices!r} "
                 f"for fold {key!r}."
             )
-        if len(rows) != ev.sums[key].n:
+        if len(rows) != n:
             raise ValueError(
-                f"`test_indices` must hold the {ev.sums[key].n} instances of fold {key!r}, got "
-                f"{len(rows)}."
+                f"`test_indices` must hold the {n} instances of fold {key!r}, got {len(rows)}."
             )
     digest = inputs.split_digest(tested.values())
     if ev.split not in (None, digest):
@@ -373,11 +357,18 @@ def log_profile(
     rows = np.atleast_2d(np.asarray(counts)).astype(np.int64)
     numbers: Any = profiles.folds[pair]  # whole numbers, as they were checked
     values = pd.DataFrame(hard_measures(profiles.errors[pair]))
-    n_labels = profiles.n_labels[dataset]
-    grids = {"binomial": steps(n_labels), "polynomial": list(ALPHAS)}
-    losses = {
-        family: profiles.losses(dataset, family, grid).loc[method] for family, grid in grids.items()
-    }
+    grids = {"binomial": steps(profiles.n_labels[dataset]), "polynomial": list(ALPHAS)}
+    table: list[tuple[str, str, float, float]] = []
+    curves = {}
+    for family, grid in grids.items():
+        curve = profiles.losses(dataset, family, grid).loc[method]
+        curves[schema.PROFILE_PREFIXES["hard"] + family] = curve.to_dict()
+        table += [(family, "hard", p, v) for p, v in curve.items()]
+    # as in the table of an evaluation, the mean i-th largest errors, too
+    errors = np.average(profiles.errors[pair], axis=0, weights=rows.sum(axis=1))
+    table += [(schema.ERRORS, "hard", i + 1, errors[i]) for i in np.flatnonzero(errors)]
+    columns = ["family", "kind", "parameter", "loss"]
+    text = pd.DataFrame(table, columns=columns).to_csv(index=False)
     identity = dict(tags or {}) | {
         schema.TAG_PROFILE: schema.encode_profile(rows.tolist(), numbers)
     }
@@ -390,27 +381,8 @@ def log_profile(
         means={m: v for m, v in values.mean(skipna=False).items() if np.isfinite(v)},
         folds=numbers,
         by_fold=values.to_dict("list") if numbers else {},
-        curves={
-            schema.PROFILE_PREFIXES["hard"] + family: curve.to_dict()
-            for family, curve in losses.items()
-        },
+        curves=curves,
         tags=identity,
-        files={
-            schema.ARTIFACT_PROFILE: lambda: _table(profiles, rows, pair, losses).to_csv(
-                index=False
-            )
-        },
+        files={schema.ARTIFACT_PROFILE: lambda: text},
     )
     return deliver(payload, run_id, experiment_name)
-
-
-def _table(
-    profiles: Profiles, rows: AnyArray, pair: tuple[str, str], losses: Mapping[str, pd.Series]
-) -> pd.DataFrame:
-    """Loss by family, kind and parameter, and the mean i-th largest errors, as in the table of an
-    evaluation.
-    """
-    errors = np.average(profiles.errors[pair], axis=0, weights=rows.sum(axis=1))
-    points = [(family, "hard", p, v) for family, curve in losses.items() for p, v in curve.items()]
-    points += [(schema.ERRORS, "hard", i + 1, errors[i]) for i in np.flatnonzero(errors)]
-    return pd.DataFrame(points, columns=["family", "kind", "parameter", "loss"])

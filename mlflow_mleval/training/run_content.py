@@ -32,7 +32,7 @@ from mlflow_mleval.report.content.run import RunReport, document
 from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, home, warn
-from mlflow_mleval.validation import AnyArray, present
+from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.folds.protocol import FoldStatistics
@@ -70,13 +70,9 @@ class RunContent:
     @cached_property
     def fold_numbers(self) -> list[int]:
         """The folds as steps of metrics: themselves where they are numbers, else counted from 0."""
-        keys = [key for key in self.ev.sums if key is not None]
-        whole = [
-            key
-            for key in keys
-            if isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**63
-        ]
-        return whole if len(whole) == len(keys) else list(range(len(keys)))
+        keys: list[Any] = [key for key in self.ev.sums if key is not None]
+        are_steps = all(type(key) is int and abs(key) < 2**63 for key in keys)
+        return keys if are_steps else list(range(len(keys)))
 
     @cached_property
     def means(self) -> dict[str, float]:
@@ -101,9 +97,8 @@ class RunContent:
     @property
     def portable(self) -> bool:
         """Whether the run holds the Evaluation itself."""
-        return (
-            sum(len(self.ev.label_names) + sums.cells for sums in self.ev.sums.values()) <= _CELLS
-        )
+        cells = [len(self.ev.label_names) + sums.cells for sums in self.ev.sums.values()]
+        return sum(cells) <= _CELLS
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -114,33 +109,21 @@ class RunContent:
             return ()
         return ("hard",) if self.ev.total.errors is None else ("hard", "soft")
 
-    def losses(self, family: str, kind: str, **parameters: Any) -> AnyArray:
-        """The loss profile of each fold, shape (R, P)."""
-        return np.array(
-            [part.profile(family, kind=kind, **parameters).losses for part in self.parts]
-        )
-
-    @cached_property
-    def ks(self) -> list[int]:
-        return steps(len(self.ev.label_names))
-
-    @cached_property
-    def alphas(self) -> list[int]:
-        """Up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's linear
-        axis would hide the curve.
-        """
-        return [a for a in ALPHAS if a <= max(5 * len(self.ev.label_names), 10)]
-
     def curves(self) -> dict[str, dict[int, float]]:
         """Profiles, curves of the scores and what was evaluated, as metrics."""
         curves = {
             schema.DATA_PREFIX + name: {0: float(value)}
             for name, value in self.ev.statistics.items()
         }
-        grids = {"binomial": ("ks", self.ks), "polynomial": ("alphas", self.alphas)}
+        n_labels = len(self.ev.label_names)
+        # Exponents up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's
+        # linear axis would hide the curve.
+        alphas = [a for a in ALPHAS if a <= max(5 * n_labels, 10)]
+        grids = {"binomial": ("ks", steps(n_labels)), "polynomial": ("alphas", alphas)}
         for kind in self.kinds:
             for family, (name, grid) in grids.items():
-                losses = self.losses(family, kind, **{name: grid}).mean(axis=0).tolist()
+                profiles = [part.profile(family, kind=kind, **{name: grid}) for part in self.parts]
+                losses = np.array([profile.losses for profile in profiles]).mean(axis=0).tolist()
                 key = schema.PROFILE_PREFIXES[kind] + family
                 curves[key] = dict(zip(grid, losses, strict=True))
         for name, curve in percent_curves(self.ev.total).items():
@@ -148,7 +131,9 @@ class RunContent:
         return curves
 
     def tags(self) -> dict[str, str]:
-        """What identifies the result."""
+        """What identifies the result, with the profiles in full, from which comparisons are
+        made.
+        """
         ev = self.ev
         tags = {
             schema.TAG_CONVENTIONS: ev.conventions,
@@ -158,7 +143,8 @@ class RunContent:
         }
         if ev.hierarchy is not None:
             options = {k: v for k, v in ev.hierarchy.items() if k != "measures"}
-            tags[schema.TAG_HIERARCHY_DIGEST] = _digest(options)
+            text = json.dumps(options, sort_keys=True, default=str)
+            tags[schema.TAG_HIERARCHY_DIGEST] = hashlib.sha256(text.encode()).hexdigest()[:16]
         if ev.propensities is not None:
             tags[schema.TAG_PROPENSITIES] = ev.propensities["digest"]
         if self.has_folds:
@@ -167,21 +153,16 @@ class RunContent:
             sums = self.counts.groupby("fold", sort=False)[[*schema.CELLS]].sum()
             text = schema.encode_counts(sums.index, sums.to_dict("list"))
             tags[schema.TAG_COUNTS] = text if len(text) <= MAX_TAG else None
-        return {tag: text for tag, text in tags.items() if text is not None} | self._profile_tags()
-
-    def _profile_tags(self) -> dict[str, str]:
-        """The profiles in full, from which comparisons are made."""
-        sums = [part.total for part in self.parts]
+        parts = [part.total for part in self.parts]
         folds = self.fold_numbers if self.has_folds else ()
-        tags = {}
         if "hard" in self.kinds:
-            counts = [part.wrong.tolist() for part in sums]
+            counts = [part.wrong.tolist() for part in parts]
             tags[schema.TAG_PROFILE] = schema.encode_profile(counts, folds)
         if "soft" in self.kinds:
-            errors = [part.mean_errors("soft").tolist() for part in sums]
-            sizes = [part.size for part in sums]
+            errors = [part.mean_errors("soft").tolist() for part in parts]
+            sizes = [part.size for part in parts]
             tags[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, sizes, folds)
-        return tags
+        return {tag: text for tag, text in tags.items() if text is not None}
 
     def files(self, report: RunReport, instances: bool) -> dict[str, Callable[[], str | bytes]]:
         """Artifacts by path, made when they are sent."""
@@ -195,12 +176,13 @@ class RunContent:
 
     def data(self, report: RunReport) -> dict[str, str | bytes]:
         """What programs read of the result, by file name."""
-        measures = self.measure_table(report.intervals)
-        data: dict[str, str | bytes] = {"measures.json": _log_table(measures)}
+        measures = self.measure_table(report.intervals).astype(object)
+        as_logged = measures.where(measures.notna(), None).to_dict("split", index=False)
+        data: dict[str, str | bytes] = {"measures.json": json.dumps(as_logged, allow_nan=False)}
         data["counts.parquet"] = _parquet(self.counts)
         if self.portable:
-            whole = replace(self.ev, instances=None).to_dict()
-            data["evaluation.json"] = _json(_plain(whole))
+            whole = _plain(replace(self.ev, instances=None).to_dict())
+            data["evaluation.json"] = json.dumps(whole, allow_nan=False)
         if report.profiles:
             data["profile.csv"] = self.profile_table(report.profiles).to_csv(index=False)
         if self.has_folds:
@@ -213,15 +195,14 @@ class RunContent:
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
         """The report of the run."""
-        digests = {
-            "SHA-256 of the truth": schema.TAG_DATASET_DIGEST,
-            "SHA-256 of the split": schema.TAG_SPLIT_DIGEST,
-        }
-        provenance = {text: tags[key] for text, key in digests.items() if key in tags}
-        versions = {"python": platform.python_version(), "mlflow-mleval": __version__}
-        versions |= {"numpy": np.__version__, "pandas": pd.__version__}
-        provenance["versions"] = ", ".join(
-            f"{name} {version}" for name, version in versions.items()
+        provenance = {}
+        if schema.TAG_DATASET_DIGEST in tags:
+            provenance["SHA-256 of the truth"] = tags[schema.TAG_DATASET_DIGEST]
+        if schema.TAG_SPLIT_DIGEST in tags:
+            provenance["SHA-256 of the split"] = tags[schema.TAG_SPLIT_DIGEST]
+        provenance["versions"] = (
+            f"python {platform.python_version()}, mlflow-mleval {__version__}, "
+            f"numpy {np.__version__}, pandas {pd.__version__}"
         )
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         remarks = []
@@ -261,9 +242,7 @@ class RunContent:
         return table.join(self.statistics.table[columns], on="measure")
 
     def of_labels(self, table: Callable[[list[Hashable]], pd.DataFrame]) -> pd.DataFrame:
-        """A table of the labels that occur, of many thousand of those with the most instances;
-        their names as text.
-        """
+        """A table of the labels that occur, of many thousand of those with the most instances."""
         support = self.ev.labels["support"]
         rows = table([*support[support > 0].nlargest(_LABELS).index])
         names = [None if label is None else str(label) for label in rows["label"]]
@@ -338,12 +317,6 @@ def steps(n_labels: int) -> list[int]:
     return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
 
 
-def _digest(identity: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[
-        :16
-    ]
-
-
 def _plain(value: Any) -> Any:
     """The value with names that JSON does not know turned into text."""
     if isinstance(value, Mapping):
@@ -351,19 +324,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
-
-
-def _log_table(table: pd.DataFrame) -> str:
-    """A table as MLflow's log_table writes it."""
-    rows = [
-        [None if isinstance(v, float) and math.isnan(v) else _plain(v) for v in row]
-        for row in table.to_numpy(object)
-    ]
-    return _json({"columns": [str(c) for c in table.columns], "data": rows})
 
 
 def _parquet(table: pd.DataFrame) -> bytes:
@@ -405,12 +365,8 @@ _POINTS = 10
 
 
 class EpochMetrics:
-    """Metrics of a run that are not in the store yet: what it does not take now goes with the next.
-
-    Attributes
-    ----------
-    run_id : str
-    pending : list of Metric
+    """Metrics of a run that are not in the store yet: what it does not take now goes with the
+    next.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -423,7 +379,13 @@ class EpochMetrics:
         """
         now = int(time.time() * 1000)
         values = {schema.EPOCH_PREFIX + m: v for m, v in chosen(ev, measures).items()}
-        values.update(_profile_metrics(ev))
+        if ev.kind == LABEL_SETS:  # the loss profile at a few k from end to end
+            n_labels = len(ev.label_names)
+            ks = np.unique(np.linspace(1, n_labels, min(n_labels, _POINTS)).round().astype(int))
+            for kind in ("hard", "soft") if ev.total.errors is not None else ("hard",):
+                losses = ev.profile(ks=ks, kind=kind).losses
+                keys = [schema.epoch_profile_key(kind, int(k), n_labels) for k in ks]
+                values |= dict(zip(keys, losses, strict=True))
         self.pending += [
             Metric(key, float(v), now, step) for key, v in values.items() if math.isfinite(v)
         ]
@@ -460,23 +422,3 @@ def chosen(ev: Evaluation, measures: Iterable[str] | None = None) -> dict[str, f
     """
     wanted = {*EPOCH_MEASURES, *SETS["hierarchical"]} if measures is None else set(measures)
     return {m: v for m, v in ev.measures.items() if m in wanted}
-
-
-def _profile_metrics(ev: Evaluation) -> Mapping[str, float]:
-    """The binomial losses of the label sets and, where these lie in [0, 1], of the scores, at a few
-    k from end to end.
-    """
-    if ev.kind != LABEL_SETS:
-        return {}
-    n_labels = len(ev.label_names)
-    ks = np.unique(np.linspace(1, n_labels, min(n_labels, _POINTS)).round().astype(int))
-    profiles = {
-        kind: ev.profile(ks=ks, kind=kind)
-        for kind in ("hard", "soft")
-        if kind == "hard" or ev.total.errors is not None
-    }
-    return {
-        schema.epoch_profile_key(kind, int(k), n_labels): v
-        for kind, profile in profiles.items()
-        for k, v in zip(ks, profile.losses, strict=True)
-    }

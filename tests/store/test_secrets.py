@@ -407,7 +407,7 @@ def test_no_password_is_in_a_warning(impatient, capfd, uri, raised):
 
 
 def test_no_token_is_in_a_warning_of_what_nobody_foresaw(monkeypatch, capsys):
-    from mlflow_mleval.training.autolog.sink import Sink
+    from mlflow_mleval.training.autolog import Sink
 
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", CORE)
     with (

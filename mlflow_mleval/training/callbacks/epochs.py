@@ -100,17 +100,27 @@ class EpochLog:
             raise ValueError(
                 f"`every` must be a whole number of epochs, at least 1, got {every!r}."
             )
-        self._flat, of_hierarchy = _checked(options)
+        refuse_keywords(EpochLog, options, (*_FLAT, "hierarchy", *OPTIONS))
+        of_tree = {name: options[name] for name in options if name in OPTIONS}
+        refuse_without(hierarchy := options.get("hierarchy"), of_tree)
+        flat = {name: options.get(name, default) for name, default in _FLAT.items()}
+        one_of(flat["conventions"], "conventions", CONVENTIONS)
         self.method, self.dataset, self.every = method, dataset, every
         self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
         self.best_by = None if best_by is None else one_measure(best_by, "best_by")
         self.evaluation: Evaluation | None = None
         self.run_id: str | None = None
         self._chosen_run = run_id
-        chosen = (*(self.measures or ()), *([self.best_by] if self.best_by else []))
-        self._on_request = [m for m in chosen if MEASURES[m].asked]
-        self._flat["measures"] = self._on_request or None
-        self._options = self._flat | of_hierarchy
+        chosen = [m for m in (*(self.measures or ()), self.best_by) if m is not None]
+        on_request = [m for m in chosen if MEASURES[m].asked]
+        flat["measures"] = on_request or None
+        self._options = flat | {"hierarchy": hierarchy, **of_tree}
+        self._of_epoch = flat  # what the measures of an epoch need, and no more
+        families = {MEASURES[m].family for m in chosen if "hierarchical-" in MEASURES[m].family}
+        if families and hierarchy is not None:
+            kinds = sorted(family.removeprefix("hierarchical-") for family in families)
+            kinds = [kind for kind in kinds if kind in FAMILIES] or ["set"]
+            self._of_epoch = self._options | {"measures": [*kinds, *on_request]}
         self._failure: Exception | None = None
         self._forget()
 
@@ -127,32 +137,16 @@ class EpochLog:
         self.attempt("nothing of this training is logged", self._find_run)
 
     def epoch(self, epoch: int, predict: Predict) -> None:
-        """An epoch, counted from 0, has ended.
-
-        Parameters
-        ----------
-        epoch : int
-        predict : callable
-            Gives the truth and the scores of the validation data, as `evaluate` takes them, or
-            their Evaluation; not called where nothing is logged.
+        """An epoch, counted from 0, has ended; `predict` gives the truth and the scores of the
+        validation data, or their Evaluation, and is not called where nothing is logged.
         """
         if (epoch + 1) % self.every == 0:
-            self.attempt(
-                f"epoch {epoch} and later ones are not logged",
-                lambda: self._log_epoch(epoch, predict()),
-            )
+            what = f"epoch {epoch} and later ones are not logged"
+            self.attempt(what, lambda: self._log_epoch(epoch, predict()))
 
     def end(self, predict: Predict, epoch: int | None = None, *, among: int | None = None) -> None:
-        """Training has ended.
-
-        Parameters
-        ----------
-        predict : callable
-            As in `epoch`, for the model as it is now.
-        epoch : int, optional
-            The epoch that the model is of, where that is known.
-        among : int, optional
-            Number of epochs from which the training chose this model by these very data.
+        """Training has ended, with the model of this epoch, which it may have chosen among so many
+        by these very data.
         """
         self.attempt(
             "the evaluation at the end was not logged", lambda: self._log_end(predict, epoch, among)
@@ -187,7 +181,7 @@ class EpochLog:
         """The labels, or the classes in the order of the columns of the scores, where the user has
         not named them.
         """
-        for options in (self._flat, self._options):
+        for options in (self._of_epoch, self._options):
             if options["label_names"] is None:
                 options["label_names"] = tuple(names)
 
@@ -207,9 +201,13 @@ class EpochLog:
         say("the store did not answer when the training began", delivery)
 
     def _log_epoch(self, epoch: int, predicted: Evaluation | tuple[Any, Any]) -> None:
-        ev = _evaluated(predicted, instances=False, **self._epoch_options())
-        if self.best_by:
-            self._compare(self.best_by, epoch, ev, predicted)
+        ev = _evaluated(predicted, instances=False, **self._of_epoch)
+        if (by := self.best_by) and by not in ev.measures:
+            raise ValueError(f"{by} cannot be computed: {ev.absent[by]}. Choose another `best_by`.")
+        if by:
+            value = ev.measures[by] * (-1 if MEASURES[by].direction == "min" else 1)
+            if self._best is None or value > self._best[0]:
+                self._best = value, epoch, predicted
         if not self._count and (absent := [m for m in self.measures or () if m not in ev.measures]):
             reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
             warn(
@@ -222,37 +220,6 @@ class EpochLog:
             present(self._metrics).send(Delivery())
             self._sent = time.monotonic()
 
-    def _epoch_options(self) -> dict[str, Any]:
-        """Those of `evaluate` that the measures of an epoch need, and no more."""
-        families = {
-            MEASURES[m].family
-            for m in (*(self.measures or ()), *([self.best_by] if self.best_by else []))
-        }
-        kinds = [
-            f.removeprefix("hierarchical-")
-            for f in sorted(families)
-            if f.startswith("hierarchical-")
-        ]
-        if not kinds or self._options["hierarchy"] is None:
-            return self._flat
-        return self._options | {
-            "measures": [
-                *([kind for kind in kinds if kind in FAMILIES] or ["set"]),
-                *self._on_request,
-            ]
-        }
-
-    def _compare(
-        self, measure: str, epoch: int, ev: Evaluation, predicted: Evaluation | tuple[Any, Any]
-    ) -> None:
-        if measure not in ev.measures:
-            raise ValueError(
-                f"{measure} cannot be computed: {ev.absent[measure]}. Choose another `best_by`."
-            )
-        value = ev.measures[measure] * (-1 if MEASURES[measure].direction == "min" else 1)
-        if self._best is None or value > self._best[0]:
-            self._best = value, epoch, predicted
-
     def _log_end(self, predict: Predict, epoch: int | None, among: int | None) -> None:
         if self._best is None:
             predicted = predict()
@@ -262,29 +229,14 @@ class EpochLog:
         tags = {} if epoch is None else {schema.TAG_EPOCH: str(epoch)}
         options = LogOptions(selected_among=among, tags=tags)
         payload = payload_of(self.evaluation, self.method, self.dataset, options)
+        payload = replace(payload, history=present(self._metrics).pending)
         # A store that was away for an epoch may be back, and the result of the whole training is
         # worth a try.
         delivery = Delivery(now=True)
-        delivery.send(
-            "the evaluation at the end",
-            replace(payload, history=present(self._metrics).pending),
-            self.run_id,
-            None,
-        )
+        delivery.send("the evaluation at the end", payload, self.run_id, None)
         if delivery.warning:
             warn(f"mleval: {delivery.warning}")
         self._forget()
-
-
-def _checked(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of `evaluate`: those that need no hierarchy, and the others."""
-    refuse_keywords(EpochLog, options, (*_FLAT, "hierarchy", *OPTIONS))
-    own = {name: options[name] for name in options if name in OPTIONS}
-    hierarchy = options.get("hierarchy")
-    refuse_without(hierarchy, own)
-    flat = _FLAT | {name: options[name] for name in _FLAT if name in options}
-    one_of(flat["conventions"], "conventions", CONVENTIONS)
-    return flat, {"hierarchy": hierarchy, **own}
 
 
 def _evaluated(predicted: Evaluation | tuple[Any, Any], **options: Any) -> Evaluation:

@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from mlflow_mleval.training.autolog import sink
+from mlflow_mleval.training import wrappers
 
 now = [0.0]
 
@@ -41,7 +41,7 @@ def mlflow_on():
 )
 @pytest.mark.parametrize("make", [Timed, lambda: make_pipeline(Timed())])
 def test_fit_time_is_that_of_the_fit_alone(runs, monkeypatch, order, make):
-    monkeypatch.setattr(sink.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(wrappers.time, "perf_counter", lambda: now[0])
     for step in order:
         step()
     model = make().fit(X_TRAIN, Y_TRAIN)

@@ -3,8 +3,8 @@
 import mlflow
 import numpy as np
 import pytest
+from callback_cases import assert_end, assert_epochs, history, one_warning, tags_of
 
-import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
 from mlflow_mleval.training import delivery
 
@@ -93,28 +93,19 @@ def truth(data):
     return np.array([row["labels"].numpy() for row in data[1]])
 
 
-def history(client, run_id, measure):
-    return {
-        m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)
-    }
-
-
 def test_each_epoch_and_the_end(client, tmp_path, data):
     watch = Keeper(**NAMES)
     with mlflow.start_run() as run:
         trainer = fit(tmp_path, data, watch)
-    evs = [mleval.evaluate(truth(data), expit(logits.astype(float))) for logits in watch.logits]
-    for measure in ("micro_f1", "ranking_loss", "soft_binomial_area"):
-        expected = {i: ev.measures[measure] for i, ev in enumerate(evs)}
-        assert history(client, run.info.run_id, measure) == pytest.approx(expected, rel=1e-12)
+    scores = dict(enumerate(expit(logits.astype(float)) for logits in watch.logits))
+    measures = ("micro_f1", "ranking_loss", "soft_binomial_area")
+    assert_epochs(client, run.info.run_id, truth(data), scores, measures, 1e-12)
     said = [e["eval_micro_f1"] for e in trainer.state.log_history if "eval_loss" in e]
-    assert said == pytest.approx([ev.measures["micro_f1"] for ev in evs], rel=1e-12)
-    assert watch.epochs.evaluation.measures == pytest.approx(evs[-1].measures, rel=1e-12)
-    tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == (
-        "2",
-        schema.COMPLETE,
-    ) and schema.TAG_SELECTED not in tags
+    logged = history(client, run.info.run_id, "micro_f1")
+    assert said == pytest.approx(list(logged.values()), rel=1e-12)
+    assert_end(watch, truth(data), scores[EPOCHS - 1])
+    tags = tags_of(client, run, schema.TAG_EPOCH, schema.TAG_STATUS, schema.TAG_SELECTED)
+    assert tags == ("2", schema.COMPLETE, None)
 
 
 def test_batch_by_batch_is_the_whole_to_the_bit(client, tmp_path, data):
@@ -125,18 +116,12 @@ def test_batch_by_batch_is_the_whole_to_the_bit(client, tmp_path, data):
             fit(tmp_path, data, watch, batch_eval_metrics=batches)
         assert len(watch.logits) == EPOCHS * (3 if batches else 1)
         run = client.get_run(run.info.run_id)
-        metrics = {
-            k: history(client, run.info.run_id, k.removeprefix(schema.EPOCH_PREFIX))
-            for k in run.data.metrics
-        }
-        found.append(
-            (
-                watch.epochs.evaluation.measures,
-                run.data.metrics,
-                metrics,
-                run.data.tags[schema.TAG_DATASET_DIGEST],
-            )
-        )
+        metrics = run.data.metrics
+        epochs = [
+            history(client, run.info.run_id, k.removeprefix(schema.EPOCH_PREFIX)) for k in metrics
+        ]
+        digest = run.data.tags[schema.TAG_DATASET_DIGEST]
+        found.append((watch.epochs.evaluation.measures, metrics, epochs, digest))
     assert found[0] == found[1]
 
 
@@ -163,11 +148,8 @@ def test_the_best_model_is_evaluated_where_it_is_loaded(client, tmp_path, data):
             greater_is_better=False,
         )
     losses = history(client, run.info.run_id, "hamming_loss")
-    tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == (
-        str(min(losses, key=losses.get)),
-        "4",
-    )
+    tags = tags_of(client, run, schema.TAG_EPOCH, schema.TAG_SELECTED)
+    assert tags == (str(min(losses, key=losses.get)), "4")
     again = trainer.evaluate()
     assert (
         again["eval_hamming_loss"]
@@ -202,9 +184,8 @@ def test_a_function_finds_truth_and_scores_elsewhere(client, tmp_path, data):
 
 
 def test_without_a_run_the_trainer_still_gets_its_measures(client, tmp_path, data):
-    with pytest.warns(UserWarning, match="No run is active") as said:
+    with one_warning("No run is active", active=False):
         trainer = fit(tmp_path, data, HuggingFaceCallback(**NAMES))
-    assert len([w for w in said if "mleval" in str(w.message)]) == 1
     assert "eval_micro_f1" in trainer.state.log_history[-2] and not client.search_runs(["0"])
 
 
@@ -212,19 +193,13 @@ def test_without_a_run_the_trainer_still_gets_its_measures(client, tmp_path, dat
 def test_a_failure_is_one_warning_and_the_model_is_the_same(client, tmp_path, data, broken):
     options = {"eval_strategy": "no"} if broken == "no evaluation" else {}
     plain = fit(tmp_path, data, **options).model.state_dict()
-    extract = (
-        (lambda predictions, labels: (labels[:, :2], predictions))
-        if broken == "other labels"
-        else None
-    )
-    watch = HuggingFaceCallback(extract=extract, **NAMES)
-    with mlflow.start_run(), pytest.warns(UserWarning, match="mleval: ") as said:
+    watch = HuggingFaceCallback(**NAMES)
+    if broken == "other labels":
+        watch.extract = lambda predictions, labels: (labels[:, :2], predictions)
+    with one_warning():
         found = fit(tmp_path, data, watch, **options).model.state_dict()
     assert all(torch.equal(a, b) for a, b in zip(plain.values(), found.values(), strict=True))
-    assert (
-        len([w for w in said if "mleval" in str(w.message)]) == 1
-        and watch.epochs.evaluation is None
-    )
+    assert watch.epochs.evaluation is None
 
 
 def test_under_mlflows_own_callback(client, tmp_path, data, monkeypatch):

@@ -1,10 +1,12 @@
 """The callback for LightGBM in real trainings."""
 
+from contextlib import nullcontext
+
 import mlflow
 import numpy as np
 import pytest
+from callback_cases import assert_end, assert_epochs, history, one_warning, tags_of
 
-import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
 
 lgb = pytest.importorskip("lightgbm")
@@ -24,12 +26,6 @@ def data():
     return X[:100], y[:100], X[100:], y[100:]
 
 
-def history(client, run_id, measure):
-    return {
-        m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)
-    }
-
-
 @pytest.mark.parametrize("classes", ["numbers", "names", "two"])
 def test_each_round_and_the_end(client, data, classes):
     X, y, X_val, y_val = data
@@ -39,16 +35,12 @@ def test_each_round_and_the_end(client, data, classes):
         y, y_val = y > 0, y_val > 0
     with mlflow.start_run() as run, LightGBMCallback(X_val, y_val, **NAMES) as callback:
         model = lgb.LGBMClassifier(n_estimators=ROUNDS, **QUIET).fit(X, y, callbacks=[callback])
-    evs = [
-        mleval.evaluate(y_val, model.predict_proba(X_val, num_iteration=i + 1))
-        for i in range(ROUNDS)
-    ]
-    for measure in ("top1_accuracy", "log_loss", "macro_auroc"):
-        expected = {i: ev.measures[measure] for i, ev in enumerate(evs)}
-        assert history(client, run.info.run_id, measure) == pytest.approx(expected, rel=1e-9)
-    assert callback.epochs.evaluation.measures == pytest.approx(evs[-1].measures, rel=1e-9)
-    tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == (str(ROUNDS - 1), schema.COMPLETE)
+    scores = {i: model.predict_proba(X_val, num_iteration=i + 1) for i in range(ROUNDS)}
+    measures = ("top1_accuracy", "log_loss", "macro_auroc")
+    assert_epochs(client, run.info.run_id, y_val, scores, measures, 1e-9)
+    assert_end(callback, y_val, scores[ROUNDS - 1], 1e-9)
+    tags = tags_of(client, run, schema.TAG_EPOCH, schema.TAG_STATUS)
+    assert tags == (str(ROUNDS - 1), schema.COMPLETE)
 
 
 @pytest.mark.parametrize("by", ["callback", "parameter"])
@@ -59,20 +51,11 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data, by):
     train = lgb.Dataset(X, y)
     with mlflow.start_run() as run, LightGBMCallback(X_val, y_val, **NAMES) as callback:
         stopping = [lgb.early_stopping(3, verbose=False)] if by == "callback" else []
-        model = lgb.train(
-            params,
-            train,
-            200,
-            [lgb.Dataset(X_val, y_val, reference=train)],
-            callbacks=[callback, *stopping],
-        )
+        valid = [lgb.Dataset(X_val, y_val, reference=train)]
+        model = lgb.train(params, train, 200, valid, callbacks=[callback, *stopping])
     assert 0 < model.best_iteration < 190
-    assert callback.epochs.evaluation.measures == pytest.approx(
-        mleval.evaluate(y_val, model.predict(X_val)).measures, rel=1e-12
-    )
-    assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(
-        model.best_iteration - 1
-    )
+    assert_end(callback, y_val, model.predict(X_val))
+    assert tags_of(client, run, schema.TAG_EPOCH) == (str(model.best_iteration - 1),)
     assert len(history(client, run.info.run_id, "log_loss")) == model.best_iteration + 3
 
 
@@ -83,7 +66,7 @@ def test_what_the_block_raises_is_the_users(client, data):
         LightGBMCallback(*data[2:], **NAMES),
     ):
         1 / 0  # noqa: B018
-    assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
+    assert tags_of(client, run, schema.TAG_STATUS) == (None,)
 
 
 @pytest.mark.parametrize(
@@ -100,25 +83,12 @@ def test_a_failure_is_one_warning_and_the_model_is_the_same(client, data, broken
     X, y, X_val, y_val = data
     params = {"objective": "multiclass", "num_class": 3, **QUIET}
     plain = lgb.train(params, lgb.Dataset(X, y), 3).model_to_string()
-    callback = LightGBMCallback(
-        X_val[:, :2] if broken == "other features" else X_val,
-        y_val[:10] if broken == "other rows" else y_val,
-        **NAMES,
-    )
+    own = X_val[:, :2] if broken == "other features" else X_val
+    truth = y_val[:10] if broken == "other rows" else y_val
+    callback = LightGBMCallback(own, truth, **NAMES)
     train = lgb.cv if broken == "cv" else lgb.train
-    if broken != "no run":
-        mlflow.start_run()
-    try:
-        with pytest.warns(UserWarning, match=text) as said:
-            if broken == "no block":
-                found = train(params, lgb.Dataset(X, y), 3, callbacks=[callback])
-            else:
-                with callback:
-                    found = train(params, lgb.Dataset(X, y), 3, callbacks=[callback])
-    finally:
-        mlflow.end_run()
+    block = nullcontext() if broken == "no block" else callback
+    with one_warning(text, active=broken != "no run"), block:
+        found = train(params, lgb.Dataset(X, y), 3, callbacks=[callback])
     assert broken == "cv" or found.model_to_string() == plain
-    assert (
-        len([w for w in said if "mleval" in str(w.message)]) == 1
-        and callback.epochs.evaluation is None
-    )
+    assert callback.epochs.evaluation is None

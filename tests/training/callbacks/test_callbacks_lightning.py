@@ -7,10 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import mlflow
-import numpy as np
 import pytest
+from callback_cases import assert_end, assert_epochs, label_sets, one_warning, tags_of
 
-import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
 
 pytest.importorskip("lightning")
@@ -77,36 +76,26 @@ class Keeper(pl.Callback):
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(120, 5))
-    y = x[:, :3] + 0.5 * rng.normal(size=(120, 3)) > 0
-    x, y = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
-    return TensorDataset(x[:80], y[:80]), TensorDataset(x[80:], y[80:])
+    x, y, *validation = (torch.tensor(part).float() for part in label_sets(120, 80))
+    return TensorDataset(x, y), TensorDataset(*validation)
+
+
+QUIET = {
+    "accelerator": "cpu",
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
 
 
 def fit(data, callbacks, epochs=EPOCHS, returns="dict", loaders=None, **options):
     torch.manual_seed(1)
     net = Net(returns)
-    trainer = pl.Trainer(
-        max_epochs=epochs,
-        callbacks=callbacks,
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        **options,
-    )
+    trainer = pl.Trainer(max_epochs=epochs, callbacks=callbacks, devices=1, **QUIET | options)
     train = DataLoader(data[0], batch_size=16, shuffle=True)
     trainer.fit(net, train, loaders or DataLoader(data[1], batch_size=16))
     return net
-
-
-def history(client, run_id, measure):
-    return {
-        m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)
-    }
 
 
 @pytest.mark.parametrize(
@@ -118,15 +107,11 @@ def test_each_validated_epoch_and_the_end(client, data, options):
     with mlflow.start_run() as run:
         fit(data, [callback, keeper], epochs=4, **options)
     validated = [1, 3] if "check_val_every_n_epoch" in options else [0, 1, 2, 3]
-    for measure in ("hamming_loss", "ranking_loss", "soft_binomial_area"):
-        expected = {
-            i: mleval.evaluate(y.numpy(), keeper.scores[i]).measures[measure] for i in validated
-        }
-        assert history(client, run.info.run_id, measure) == pytest.approx(expected, rel=1e-5)
-    expected = mleval.evaluate(y.numpy(), keeper.scores[3]).measures
-    assert callback.epochs.evaluation.measures == pytest.approx(expected, rel=1e-5)
-    tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == ("3", schema.COMPLETE)
+    scores = {i: keeper.scores[i] for i in validated}
+    measures = ("hamming_loss", "ranking_loss", "soft_binomial_area")
+    assert_epochs(client, run.info.run_id, y.numpy(), scores, measures, 1e-5)
+    assert_end(callback, y.numpy(), scores[3], 1e-5)
+    assert tags_of(client, run, schema.TAG_EPOCH, schema.TAG_STATUS) == ("3", schema.COMPLETE)
 
 
 def test_the_training_is_the_same_with_and_without(client, data):
@@ -142,9 +127,7 @@ def test_a_function_finds_truth_and_scores_elsewhere(client, data):
     callback = LightningCallback(extract=lambda outputs, batch: (batch[1], outputs), **NAMES)
     with mlflow.start_run():
         net = fit(data, [callback], returns="score")
-    assert callback.epochs.evaluation.measures == pytest.approx(
-        mleval.evaluate(y.numpy(), net.scores(x)).measures, rel=1e-5
-    )
+    assert_end(callback, y.numpy(), net.scores(x), 1e-5)
 
 
 def test_one_of_several_dataloaders(client, data):
@@ -169,44 +152,15 @@ def test_half_precision(client, data):
 
 def test_validation_alone_logs_nothing(client, data):
     callback = LightningCallback(**NAMES)
-    trainer = pl.Trainer(
-        callbacks=[callback], accelerator="cpu", logger=False, enable_progress_bar=False
-    )
+    trainer = pl.Trainer(callbacks=[callback], **QUIET)
     with mlflow.start_run() as run:
         trainer.validate(Net(), DataLoader(data[1], batch_size=16), verbose=False)
     assert not client.get_run(run.info.run_id).data.metrics
 
 
-def test_best_epoch(client, data):
-    x, y = data[1].tensors
-    callback, keeper = LightningCallback(best_by="soft_hamming_loss", **NAMES), Keeper(x)
-    with mlflow.start_run() as run:
-        fit(data, [callback, keeper])
-    losses = {
-        i: mleval.evaluate(y.numpy(), s).measures["soft_hamming_loss"]
-        for i, s in keeper.scores.items()
-    }
-    tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == (
-        str(min(losses, key=losses.get)),
-        "3",
-    )
-
-
 def test_run_of_lightnings_own_logger(client, db, data):
     logger = pl.loggers.MLFlowLogger(tracking_uri=f"sqlite:///{db}")
-    net, callback = Net(), LightningCallback(run_id=logger.run_id, **NAMES)
-    trainer = pl.Trainer(
-        max_epochs=1,
-        callbacks=[callback],
-        accelerator="cpu",
-        logger=logger,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        log_every_n_steps=1,
-    )
-    trainer.fit(net, DataLoader(data[0], batch_size=16), DataLoader(data[1], batch_size=16))
+    fit(data, [LightningCallback(run_id=logger.run_id, **NAMES)], epochs=1, logger=logger)
     assert client.get_run(logger.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
 
 
@@ -235,17 +189,15 @@ def test_what_cannot_be_found_is_one_warning_and_the_model_is_the_same(
     options = {"returns": returns, "limit_val_batches": 0 if loaders == [] else 1.0}
     plain = fit(data, [], **options).state_dict()
     callback = LightningCallback(**NAMES)
-    with mlflow.start_run(), pytest.warns(UserWarning, match=text) as said:
+    with one_warning(text):
         found = fit(data, [callback], **options).state_dict()
     assert all(torch.equal(a, b) for a, b in zip(plain.values(), found.values(), strict=True))
-    assert len([w for w in said if "mleval" in str(w.message)]) == 1
     assert callback.epochs.evaluation is None
 
 
 def test_without_a_run_there_is_one_warning_and_no_run(client, data):
-    with pytest.warns(UserWarning, match="No run is active") as said:
+    with one_warning("No run is active", active=False):
         fit(data, [LightningCallback(**NAMES)])
-    assert len([w for w in said if "mleval" in str(w.message)]) == 1
     assert not client.search_runs(["0"])
 
 
@@ -292,8 +244,5 @@ def test_each_process_counts_its_own_rows():
             rows += list(sampler)[: _own_rows(trainer, 1)]
         assert sorted(rows) == list(range(n))
     trainer = SimpleNamespace(val_dataloaders=DataLoader(range(5)), world_size=2)
-    with pytest.raises(
-        ValueError,
-        match="no DistributedSampler tells which instances each has: got SequentialSampler",
-    ):
+    with pytest.raises(ValueError, match="no DistributedSampler tells .* got SequentialSampler"):
         _own_rows(trainer, 0)

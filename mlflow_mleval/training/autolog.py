@@ -1,0 +1,704 @@
+"""Two lines in a script that already exists: what it does with scikit-learn, fits, scores, metrics,
+cross-validation and searches, is evaluated in full and logged.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import inspect
+import os
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn.metrics
+from mlflow.entities import Run
+from scipy import sparse
+from sklearn import model_selection
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
+from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, all_estimators
+
+from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions
+from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import known_measures
+from mlflow_mleval.sentences import some
+from mlflow_mleval.store import runs, schema
+from mlflow_mleval.training.cross_validation import (
+    evaluate_folds,
+    fold_predictions,
+    refuse_unseen,
+    split_facts,
+    without_scores,
+)
+from mlflow_mleval.training.delivery import (
+    Delivery,
+    forget,
+    same_randomness,
+    warn,
+    without_mlflow,
+)
+from mlflow_mleval.training.estimators import (
+    SCORE_METHODS,
+    Predictions,
+    as_matrix,
+    columns_of_classes,
+    dataset_name,
+    labels_of,
+    method_name,
+    params_of,
+    predict,
+    sample,
+)
+from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
+from mlflow_mleval.training.wrappers import FitClock, Patches, places
+from mlflow_mleval.validation import one_of, refuse_keywords
+
+
+def autolog(
+    *,
+    method: str | None = None,
+    dataset: str | None = None,
+    eval_data: tuple[Any, Any] | None = None,
+    label_names: Sequence[Hashable] | None = None,
+    hierarchy: Hierarchy | None = None,
+    conventions: Conventions = "sklearn",
+    measures: Iterable[str] | None = None,
+    log_instances: bool = False,
+    searches: bool = True,
+    asynchronous: bool = False,
+    silent: bool = False,
+    disable: bool = False,
+    **hierarchy_options: Any,
+) -> None:
+    """Log a full evaluation of whatever a script evaluates with scikit-learn: label sets, or one
+    label of several classes.
+
+    - ``fit``, then ``score`` or a metric of `sklearn.metrics` on held-out predictions: an
+      evaluation of that data, in the run that was active at the fit, or that MLflow's own
+      autologging made for it. The training data is not held out; of a model that was fitted
+      elsewhere it is not known. Their ``sample_weight`` weighs the evaluation, too.
+    - `cross_validate`, `cross_val_score`, `cross_val_predict`: an evaluation with folds, in the
+      active run. The models of the folds predict once more for it.
+    - A search, such as `GridSearchCV`: its winner is cross-validated once more on the search's
+      folds, with the tag ``mleval.selected_among``: values of a winner on the folds that chose it
+      are optimistic.
+
+    Where no run is active, a new one is made. A run holds one method on one dataset; what comes
+    after the first result goes to new runs of the same experiment. Where nothing is logged, one
+    line says why: of a regressor, and of what was fitted when no held-out labels were seen until
+    the end. The script itself is not touched: not its values, its random state, its exceptions; a
+    failure to log is one warning. Works with MLflow's own autologging in any order. Calling it
+    again changes the options, for example the dataset's name in a loop over datasets.
+
+    Parameters
+    ----------
+    method, dataset : str, optional
+        Names of all that is logged until the next call. By default the tags ``mleval.method`` and
+        ``mleval.dataset`` of the run, else a short name of the estimator, such as
+        LogisticRegression(C=10), and the size of the data with a digest. The estimator's parameters
+        become those of the run.
+    eval_data : tuple (X, Y), optional
+        Held-out data on which to evaluate after every fit.
+    label_names, hierarchy, conventions, **hierarchy_options
+        As in `evaluate`. A hierarchy needs the names of its classes: as `label_names`, or as
+        columns of a DataFrame.
+    measures : iterable of str, optional
+        Measures or sets to log as metrics; by default all.
+    log_instances : bool
+        Log a table with a row for each instance.
+    searches : bool
+        Whether winners of searches are cross-validated once more, which takes as long as one
+        candidate of the search.
+    asynchronous : bool
+        Write runs in a thread while the script goes on; the end of the script and ``disable=True``
+        wait for it.
+    silent : bool
+        No warnings.
+    disable : bool
+        Restore everything, and forget that a store failed.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An unknown measure or convention; `eval_data` that is no pair.
+
+    >>> autolog()
+    >>> autolog(disable=True)
+    """
+    refuse_keywords(autolog, hierarchy_options, OPTIONS)
+    one_of(conventions, "conventions", CONVENTIONS)
+    if measures is not None:
+        measures = known_measures(measures)
+    if eval_data is not None and not (isinstance(eval_data, (tuple, list)) and len(eval_data) == 2):
+        raise TypeError(f"`eval_data` must be a pair (X, Y), got {type(eval_data).__name__}.")
+    refuse_without(hierarchy, hierarchy_options)
+    if disable:
+        _sklearn.stop()
+        forget()
+        return
+    options = {
+        "label_names": label_names,
+        "hierarchy": hierarchy,
+        "conventions": conventions,
+        "instances": log_instances,
+        **hierarchy_options,
+    }
+    logged = {"measures": measures, "log_instances": log_instances}
+    _sklearn.start(
+        Sink(method, dataset, logged, silent, asynchronous), options, eval_data, searches
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Where autologging writes: the right run, the right names, in the background if asked, and never an
+# error for the user.
+
+_jobs: list[Future[None]] = []
+#: What the thread has to say. It is said by whoever waits or logs next: while another thread is in
+#: `warnings.catch_warnings`, which many libraries use, a warning of this one would be lost.
+_news: list[str] = []
+_THREAD = "mleval-autolog"
+
+
+@cache
+def _writer() -> ThreadPoolExecutor:
+    """One thread, so that runs are written in the order of their results."""
+    # Before the interpreter refuses new threads, which writing a run needs; plain atexit comes too
+    # late.
+    getattr(threading, "_register_atexit", atexit.register)(_flush)
+    return ThreadPoolExecutor(1, _THREAD)
+
+
+def _flush() -> None:
+    """Wait until everything is written, and tell what was not."""
+    wait(_jobs)
+    _tell()
+
+
+def _tell() -> None:
+    while _news:
+        warn(_news.pop(0))
+
+
+@dataclass
+class Sink:
+    """Logs evaluations for a script that does not know of it.
+
+    `method` and `dataset` name all that is logged; `options` are those of `log_evaluation`;
+    `asynchronous` runs are written by a thread; `logged` are the names of what was evaluated.
+    """
+
+    method: str | None = None
+    dataset: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    silent: bool = False
+    asynchronous: bool = False
+    logged: set[str] = field(default_factory=set)
+
+    @contextmanager
+    def harmless(self, what: str) -> Iterator[None]:
+        """Turn an error into one warning, and leave the random state as it was."""
+        try:
+            with same_randomness():
+                yield
+        except Exception as error:
+            self.fail(what, error)
+
+    def fail(self, what: str, error: Exception) -> None:
+        """Something was not logged."""
+        self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
+
+    def warn(self, text: str) -> None:
+        """Say it unless silence was asked for."""
+        text = f"mleval.autolog: {text}"
+        if not self.silent and threading.current_thread().name.startswith(_THREAD):
+            _news.append(text)
+        elif not self.silent:
+            warn(text)
+
+    def log(
+        self,
+        what: str,
+        make: Callable[[], tuple[Evaluation, LogOptions]],
+        estimator: Any,
+        X: Any,
+        Y: Any,
+        run_id: str | None,
+        weights: Any = None,
+    ) -> None:
+        """Evaluate now, and log now or in the background: into the given run, else the active one,
+        else a new one, which is made in its experiment where a run holds a result already.
+
+        The names are made of the estimator and the data; with weights, it is another dataset.
+        """
+        with self.harmless(what):
+            _tell()
+            self.logged.add(short := method_name(estimator))  # what fails is said, too
+            ev, facts = make()
+            names = self.method or short, self.dataset or dataset_name(X, Y, weights)
+            options = replace(facts, **self.options)
+            job = (what, ev, names, runs.target(run_id), options, params_of(estimator))
+            if self.asynchronous:
+                _jobs[:] = [f for f in _jobs if not f.done()]
+                _jobs.append(_writer().submit(self._write_later, *job))
+            else:
+                self._write(*job)
+
+    def _write_later(self, what: str, *job: Any) -> None:
+        try:
+            with _between_writes:
+                self._write(what, *job)
+        except Exception as error:
+            self.fail(what, error)
+
+    def _write(
+        self,
+        what: str,
+        ev: Evaluation,
+        names: tuple[str, str],
+        run_id: str | None,
+        options: LogOptions,
+        params: dict[str, str],
+    ) -> None:
+        method, dataset = names
+        experiment: str | None = None
+        run: Run | None = None
+        delivery = Delivery()
+        if (target := run_id) is not None:
+            run = delivery.ask(lambda: runs.existing(target), None)
+            tags = run.data.tags if run else {}
+            if runs.holds_result(tags):
+                experiment = delivery.ask(lambda: runs.experiment_of(target, run), None)
+                run_id = run = None
+            else:
+                method = self.method or tags.get(schema.TAG_METHOD, method)
+                dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
+        payload = replace(payload_of(ev, method, dataset, options), params=params)
+        delivery.send(what, payload, run_id, experiment, run)
+        if delivery.warning:
+            self.warn(delivery.warning)
+
+
+def _start_anew() -> None:
+    """In a forked process: what waits is the parent's, and its thread is not here."""
+    _jobs.clear()
+    _news.clear()
+    _writer.cache_clear()
+    _between_writes._at_fork_reinit()  # type: ignore[attr-defined]  # as CPython does
+
+
+# A fork in the middle of a write would copy locks that nobody opens, and settings that hold for the
+# write only.
+_between_writes = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_between_writes.acquire,
+        after_in_parent=_between_writes.release,
+        after_in_child=_start_anew,
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# What a script does with scikit-learn, seen from outside.
+
+_VALIDATION = "sklearn.model_selection._validation"
+#: Attribute that MLflow's own autologging sets on a fitted estimator.
+_MLFLOW_RUN = "_mlflow_run_id"
+#: Of a search that is not logged; of one whose splits can be drawn only once.
+_NONE, _SPENT = object(), object()
+_PREDICTED = ("y_pred", "y_score", "y_proba", "y_prob")
+
+
+@dataclass
+class _Fit:
+    """What is known of an estimator's last fit by the script."""
+
+    run_id: str | None = None
+    training: Any = None
+    seconds: float | None = None
+    evaluated: set[Any] = field(default_factory=set)
+
+
+class SklearnAutolog:
+    """The wrappers around scikit-learn and what they remember; there is one, and `start` changes
+    its options: the sink, those of `evaluate`, what to evaluate on after each fit, and whether the
+    winner of a search is cross-validated once more.
+    """
+
+    sink: Sink
+
+    def __init__(self) -> None:
+        self.patches = Patches()
+        self._clock = FitClock()
+        self._fits: weakref.WeakKeyDictionary[Any, _Fit] = weakref.WeakKeyDictionary()
+        self._predictions: dict[int, tuple[Any, Any, Any]] = {}
+        self._fitted: dict[str, None] = {}
+        self._said: set[str] = set()
+        atexit.register(self._say_not_logged)
+
+    def start(
+        self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None, searches: bool
+    ) -> None:
+        """Put the wrappers on, and say which functions were imported too early."""
+        self._said.clear()
+        if was_on := self.patches.active:
+            sink.logged |= self.sink.logged
+        self.sink, self.options = sink, options
+        self.eval_data, self.searches = eval_data, searches
+        wrap, module = self.patches.wrap, sys.modules[_VALIDATION]
+        self._clock.start()
+        for owner in (module, model_selection):
+            # cross_val_score calls cross_validate of its own module
+            wrap(owner, "cross_validate", self.cross_validate, through=_VALIDATION)
+            wrap(owner, "cross_val_predict", self.cross_val_predict)
+        hooks = dict.fromkeys(("predict", *SCORE_METHODS), self.predict)
+        classes = _estimators()
+        for name, hook in {"fit": self.fit, "score": self.score, **hooks}.items():
+            for owner, slot in places(classes, name):
+                wrap(owner, slot, hook)
+        for name in sklearn.metrics.__all__:
+            metric = getattr(sklearn.metrics, name)
+            named = [*inspect.signature(metric).parameters] if inspect.isfunction(metric) else []
+            if named[:1] == ["y_true"] and named[1:2] and named[1] in _PREDICTED:
+                wrap(sys.modules.get(metric.__module__, sklearn.metrics), name, self.metric)
+                wrap(sklearn.metrics, name, self.metric)
+        if not was_on and (earlier := self.patches.imported_earlier()):
+            bound = [f"{', '.join(sorted(names))} in {where}" for where, names in earlier.items()]
+            sink.warn(
+                f"imported before autolog() and therefore not seen: {'; '.join(bound)}. Call "
+                "autolog() before these imports, or call them through their module, as "
+                "sklearn.model_selection.cross_validate(...)."
+            )
+
+    def stop(self) -> None:
+        """Take the wrappers off; wait for what is being written, and say of which fits nothing was
+        logged.
+        """
+        self._say_not_logged()
+        self.patches.restore()
+        self._clock.stop()
+        _flush()
+
+    def _say_not_logged(self) -> None:
+        """What was fitted and never evaluated: the script has shown no labels that the model had
+        not seen.
+        """
+        fitted, self._fitted = self._fitted, {}
+        if not self.patches.active:
+            return
+        if names := [name for name in fitted if name not in self.sink.logged]:
+            self.sink.warn(
+                f"nothing was logged of {some(names, 4)}: no held-out labels were seen. Call "
+                "model.score(X_test, y_test) or a metric of sklearn.metrics on what it predicts, "
+                "pass autolog(eval_data=(X_test, y_test)), or call mleval.cross_validate."
+            )
+
+    def _say_why_not(self, estimator: Any, Y: Any) -> None:
+        """Why a fit is none of ours, once."""
+        try:
+            regressor, classifier = is_regressor(estimator), is_classifier(estimator)
+            columns = (*np.shape(Y), 0)[1]
+        except Exception:  # no estimator: scikit-learn will say so
+            return
+        text = f"nothing is logged of {type(estimator).__name__}: "
+        if regressor:
+            text += (
+                "it is a regressor, and mleval evaluates classifiers. MLflow's own autologging, "
+                "mlflow.sklearn.autolog(), logs regression."
+            )
+        else:
+            text += (
+                "its targets are several columns that are not 0 and 1. Evaluate each column by "
+                "itself: mleval.evaluate(y[:, i], y_pred=predicted[:, i])."
+            )
+        if (regressor or (classifier and columns > 1)) and text not in self._said:
+            self._said.add(text)
+            self.sink.warn(text)
+
+    # ---- fit, then evaluate ----------------------------------------------------------------------
+
+    def fit(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        cv = _NONE
+        if self.searches and isinstance(estimator, BaseSearchCV):
+            try:  # a splitter with a random state of its own is another one after the fit
+                cv = copy.deepcopy(estimator.cv)
+            except TypeError:
+                cv = _SPENT
+        before = getattr(estimator, _MLFLOW_RUN, None)
+        result, seconds = self._clock.timed(original, estimator, *args, **kwargs)
+        X, Y = _data(args, kwargs)
+        if not _concerns(estimator, Y):
+            self._say_why_not(estimator, Y)
+            return result
+        try:
+            self._fitted[method_name(estimator)] = None
+            of_mlflow = getattr(estimator, _MLFLOW_RUN, None)
+            run_id = of_mlflow if of_mlflow != before else runs.target()
+            self._fits[estimator] = _Fit(run_id, sample(X, Y), seconds)
+        except Exception as error:
+            self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
+        if cv is not _NONE:
+            params = {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")}
+            self._search(estimator, X, Y, cv, params)
+        if self.eval_data is not None:
+            self._held_out(estimator, *self.eval_data)
+        return result
+
+    def score(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(estimator, *args, **kwargs)
+        weights = args[2] if len(args) > 2 else kwargs.get("sample_weight")
+        self._held_out(estimator, *_data(args, kwargs), weights)
+        return result
+
+    def predict(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(estimator, *args, **kwargs)
+        if isinstance(result, (np.ndarray, pd.DataFrame)) or sparse.issparse(result):
+            # A column of it, as of probabilities, is another array with the same base.
+            keys = {id(result), id(getattr(result, "base", None))} - {id(None)}
+
+            def forget_it(_: Any) -> None:
+                for key in keys:
+                    self._predictions.pop(key, None)
+
+            seen = weakref.ref(result, forget_it), estimator, _data(args, kwargs)[0]
+            self._predictions |= dict.fromkeys(keys, seen)
+        return result
+
+    def metric(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        named = (kwargs[name] for name in _PREDICTED if name in kwargs)
+        predicted = args[1] if len(args) > 1 else next(named, None)
+        arrays = [predicted, getattr(predicted, "base", None)]
+        for array in arrays:
+            reference, estimator, X = self._predictions.get(id(array), (None, None, None))
+            seen = None if reference is None else reference()
+            owners = [own for own in (seen, getattr(seen, "base", None)) if own is not None]
+            if any(own is one for own in owners for one in arrays):
+                Y = args[0] if args else kwargs.get("y_true")
+                self._held_out(estimator, X, Y, kwargs.get("sample_weight"))
+                break
+        return result
+
+    def _held_out(self, estimator: Any, X: Any, Y: Any, weights: Any = None) -> None:
+        """Evaluate on data that is not the training data, once; with other weights, once more."""
+        if not _concerns(estimator, Y):
+            return
+        name = type(estimator).__name__
+        what = f"{name} on held-out data"
+        with self.sink.harmless(what):
+            if estimator not in self._fits and not self.patches.wraps(type(estimator), "fit"):
+                raise RuntimeError(
+                    "its class is newer than autolog(), which has not seen it fit. Call "
+                    "autolog() after it."
+                )
+            fit = self._fits.setdefault(estimator, _Fit())
+            key = sample(X, Y)
+            weighted = key if weights is None else (*key, *sample(weights))
+            if key == fit.training or weighted in fit.evaluated:
+                return
+            fit.evaluated.add(weighted)
+
+            def evaluation() -> tuple[Evaluation, LogOptions]:
+                labels, trained = labels_of(Y), getattr(estimator, "classes_", None)
+                if isinstance(labels, list) and trained is not None:
+                    labels = np.asarray(trained).tolist()
+                predictions = _predicted(estimator, X, Y, labels)
+                if predictions.without_score:
+                    self.sink.warn(
+                        f"no measure of scores: {name} has none ({predictions.without_score})."
+                    )
+                options = self._options(labels) | {"fit_time": fit.seconds}
+                return predictions.evaluated(Y, **options, sample_weight=weights), LogOptions()
+
+            self.sink.log(what, evaluation, estimator, X, Y, fit.run_id, weights)
+
+    def _options(self, labels: int | list[Any] | None) -> dict[str, Any]:
+        """The options of `evaluate`; of one label with its classes."""
+        if not isinstance(labels, list):
+            return self.options
+        return self.options | {"label_names": self.options["label_names"] or labels}
+
+    # ---- folds -----------------------------------------------------------------------------------
+
+    def _call(self, function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
+        """The call by name, with a splitter that remembers; None where it does not concern us or
+        scikit-learn will refuse it.
+        """
+        call: dict[str, Any] = {}
+        try:
+            call |= inspect.signature(function).bind(*args, **kwargs).arguments
+            if not _concerns(call["estimator"], call.get("y")):
+                self._say_why_not(call["estimator"], call.get("y"))
+                return None
+            is_classes = is_classifier(call["estimator"])
+            call["cv"] = _Recorded(check_cv(call.get("cv"), call["y"], classifier=is_classes))
+            return call
+        except Exception:
+            return None
+
+    def cross_validate(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        call = self._call(original, args, kwargs)
+        if call is None:
+            return original(*args, **kwargs)
+        asked = call.get("return_estimator", False)
+        result = original(**call | {"return_estimator": True})
+        estimators = result["estimator"] if asked else result.pop("estimator")
+        X, Y, splits = call["X"], call["y"], call["cv"].splits
+
+        def evaluation() -> tuple[Evaluation, LogOptions]:
+            labels, predictions = labels_of(Y), []
+            for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
+                try:
+                    rows, truth = _safe_indexing(X, test), _safe_indexing(Y, test)
+                    predictions.append(_predicted(fitted, rows, truth, labels))
+                except Exception as error:
+                    raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
+            return self._folds(predictions, Y, splits, result["fit_time"])
+
+        self.sink.log("a cross-validation", evaluation, call["estimator"], X, Y, None)
+        return result
+
+    def cross_val_predict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        call = self._call(original, args, kwargs)
+        way = call and call.get("method", "predict")
+        if call is None or way not in ("predict", *SCORE_METHODS):
+            return original(*args, **kwargs)
+        result = original(**call)
+        X, Y, splits = call["X"], call["y"], call["cv"].splits
+
+        def evaluation() -> tuple[Evaluation, LogOptions]:
+            truth = np.asarray(Y)
+            labels: Any = labels_of(Y)
+            options = dict(self._options(labels))
+            folds = np.empty(len(truth), dtype=int)
+            for number, (_, test) in enumerate(splits):
+                folds[test] = number
+            scores, predicted = (None, result) if way == "predict" else (result, None)
+            if isinstance(labels, int):
+                classes = [np.unique(column) for column in truth.T]
+                matrix = as_matrix(result, labels, classes)
+                predicted = matrix if way == "predict" else matrix > SCORE_METHODS[way]
+                scores = None if way == "predict" else matrix
+            elif scores is not None:
+                all_scores = columns_of_classes(scores, way, labels, labels)
+                scores, options["probabilities"] = all_scores
+            return evaluate(Y, scores, predicted, folds=folds, **options), split_facts(Y, splits)
+
+        self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)
+        return result
+
+    def _search(
+        self, search: BaseSearchCV, X: Any, Y: Any, cv: Any, params: dict[str, Any]
+    ) -> None:
+        """Cross-validate the winner once more: a search keeps neither its models nor its
+        predictions.
+        """
+        if not hasattr(search, "best_params_"):
+            self.sink.warn(
+                f"a search was not logged: it names no best candidate (refit={search.refit!r})."
+            )
+            return
+
+        def evaluation() -> tuple[Evaluation, LogOptions]:
+            if cv is _SPENT:
+                raise TypeError(
+                    "its splits can be drawn only once. Pass cv as a list or a splitter."
+                )
+            labels: Any = labels_of(Y)
+            groups = params.pop("groups", None)
+            best = clone(search.estimator).set_params(**clone(search.best_params_, safe=False))
+            found = fold_predictions(
+                best, X, Y, labels, cv=cv, n_jobs=search.n_jobs, groups=groups, params=params
+            )
+            ev, facts = self._folds(found[0], Y, *found[1:])
+            return ev, replace(facts, selected_among=len(search.cv_results_["params"]))
+
+        self.sink.log("a search", evaluation, search, X, Y, self._fits.get(search, _Fit()).run_id)
+
+    def _folds(
+        self, predictions: list[Predictions], Y: Any, splits: Any, times: Any
+    ) -> tuple[Evaluation, LogOptions]:
+        if reason := without_scores(predictions):
+            self.sink.warn(reason)
+        Y = Y if hasattr(Y, "shape") else np.asarray(Y)
+        ev = evaluate_folds(predictions, Y, splits, times, **self._options(labels_of(Y)))
+        return ev, split_facts(Y, splits)
+
+
+#: The first call imports all that scikit-learn has; further ones would walk through it again.
+_import_scikit_learn = cache(all_estimators)
+
+
+def _estimators() -> set[type]:
+    """Every class of classifiers, regressors, pipelines and searches by now, of other packages and
+    the script too.
+    """
+    _import_scikit_learn()
+    classes: set[type] = {ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV}
+    new = list(classes)
+    while new:
+        heirs: list[type] = new.pop().__subclasses__()
+        new = [heir for heir in heirs if heir not in classes] + new
+        classes.update(new)
+    return classes
+
+
+class _Recorded:
+    """A splitter that remembers what it yields; splits are still drawn one by one, as the random
+    state may be shared.
+    """
+
+    def __init__(self, cv: Any) -> None:
+        self._cv = cv
+        self.splits: list[tuple[Any, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cv, name)
+
+    def split(self, *args: Any, **kwargs: Any) -> Any:
+        for train, test in self._cv.split(*args, **kwargs):
+            self.splits.append((train, test))
+            yield train, test
+
+
+def _data(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """X and Y of a method's call; X is always given, Y is called y or Y."""
+    X = args[0] if args else kwargs.get("X")
+    return X, args[1] if len(args) > 1 else kwargs.get("y", kwargs.get("Y"))
+
+
+def _concerns(estimator: Any, Y: Any) -> bool:
+    """Whether this is a classification of label sets, or of one label of several classes."""
+    try:
+        labels = None if Y is None or is_regressor(estimator) else labels_of(Y)
+        return isinstance(labels, int) or (labels is not None and is_classifier(estimator))
+    except Exception:
+        return False
+
+
+def _predicted(estimator: Any, X: Any, Y: Any, labels: Any) -> Predictions:
+    """What the estimator predicts for instances whose truth is Y."""
+    # the script has been told already what its estimator warns of
+    with warnings.catch_warnings(), without_mlflow():
+        warnings.simplefilter("ignore")
+        if isinstance(labels, list) and hasattr(estimator, "classes_"):
+            refuse_unseen(Y, np.asarray(estimator.classes_).tolist())
+        return predict(estimator, X, labels)
+
+
+_sklearn = SklearnAutolog()

@@ -1,0 +1,412 @@
+"""Answers that are label sets: measures of them as scorers, so that `mlflow.genai.evaluate` logs
+them with every trace, or evaluated after the fact, each evaluation logged beside its run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import numpy as np
+from mlflow import MlflowClient
+from mlflow.entities import Feedback
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+from mlflow_mleval.analysis.answer_comparison import MOST_LOST
+from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
+from mlflow_mleval.measures.formulas import Conventions
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.inputs import read_labels
+from mlflow_mleval.measures.label_ranking import SCORED, parsed
+from mlflow_mleval.measures.registry import meant
+from mlflow_mleval.selection import Selection
+from mlflow_mleval.sentences import quoted, some
+from mlflow_mleval.store import runs, schema, store
+from mlflow_mleval.store.identity import Rule, logged_models
+from mlflow_mleval.store.run_answers import EXPECTATIONS, OUTPUTS, RawAnswers, read_raw_answers
+from mlflow_mleval.store.runs_table import select, table_of_runs
+from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
+from mlflow_mleval.validation import present, refuse_keywords
+
+if TYPE_CHECKING:
+    from mlflow.genai.scorers import Scorer
+    from typing_extensions import Unpack
+
+
+@dataclass(frozen=True)
+class EvaluatedAnswers:
+    """What one run's answers are worth as label sets.
+
+    Attributes
+    ----------
+    source, run_id : Ids of the run that holds the answers, and of the one that holds the evaluation.
+    method, dataset : What was evaluated on what.
+    evaluation : Evaluation
+    status : {"created", "unchanged", "updated"}
+    notes : What was left out.
+    """  # noqa: E501
+
+    source: str
+    run_id: str
+    method: str
+    dataset: str
+    evaluation: Evaluation
+    status: Literal["created", "unchanged", "updated"]
+    notes: tuple[str, ...]
+
+
+class AnswerOptions(TypedDict, total=False):
+    """Further options of `evaluate_answers`: where the answers are, and those of `evaluate`."""
+
+    table: str | None
+    instance_by: str | None
+    hierarchy: Hierarchy | None
+    conventions: Conventions
+    measures: Iterable[str] | None
+    max_distance: float
+    lca: str
+    lca_max_distance: float | None
+    count_root: bool
+    far_pairs: str
+    max_ancestors: float | None
+    class_costs: Mapping[Hashable, float] | str | None
+
+
+def evaluate_answers(
+    run_ids: str | Sequence[str],
+    predicted: str = OUTPUTS,
+    expected: str = EXPECTATIONS,
+    *,
+    parse: Callable[[Any], Collection[str]] | None = None,
+    method: str | None = None,
+    dataset: str | None = None,
+    experiment_name: str | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+    **options: Unpack[AnswerOptions],
+) -> list[EvaluatedAnswers]:
+    """Evaluate the answers of runs as label sets, and log each evaluation as a child of its run.
+
+    Runs of `mlflow.genai.evaluate` are read from their traces, others from a table. Runs that are
+    named together are evaluated on the labels that occur in any of them, so that measures that
+    depend on the number of labels compare. The same again changes nothing; where answers, labels or
+    options have changed since, the new evaluation takes the place of the old one.
+
+    Parameters
+    ----------
+    run_ids : str or sequence of str
+        Ids of runs, or models (``models:/NAME@ALIAS``, ``models:/NAME/VERSION``) that they made.
+    predicted, expected : str
+        Of traces ``outputs`` and ``expectations``, or one key of them (``outputs.labels``); of a
+        table two columns.
+    parse : callable, optional
+        Makes labels of an output or an expectation. Default: a list of str as it is; text is read
+        as a JSON list, else split at commas.
+    method, dataset : str, optional
+        Default: the run's name, and the name of its data or of its experiment.
+    experiment_name : str, optional
+        Where to log. Default: the experiment of each run.
+    progress : callable, optional
+        Called with the number of runs read and of all.
+    table : str, optional
+        Path of a table that the runs logged. Default: the traces, or the table of
+        `mlflow.models.evaluate`.
+    instance_by : str, optional
+        The input, tag or column that says which question it is. Default: all that was asked; of a
+        table the order of its rows.
+    hierarchy : Hierarchy, optional
+        Adds the hierarchical measures; the labels must be classes of it.
+    conventions, measures, **options
+        As in `evaluate`.
+
+    Returns
+    -------
+    list of EvaluatedAnswers
+        In the order in which the runs started.
+
+    Raises
+    ------
+    NoRunsError
+        There is no such run.
+    ValueError
+        A run does not hold what was named, or labels that the hierarchy does not know.
+    MissingResultsError
+        More than a twentieth of the answers of a run are lost, or no labels can be read from them.
+    StoreError
+        The store cannot be reached.
+    """
+    refuse_keywords(evaluate_answers, options, AnswerOptions.__annotations__)
+    rest: dict[str, Any] = {**options}
+    where = {name: rest.pop(name, None) for name in ("table", "instance_by")}
+    hierarchy: Hierarchy | None = rest.get("hierarchy")
+    client = store.connect()
+    ids = [run_ids] if isinstance(run_ids, str) else list(run_ids)
+    chosen, names = select(client, Selection(run_ids=ids))
+    answers: dict[str, _LabelSets] = {}
+    for done, run in enumerate(chosen, 1):
+        with store.store_errors("read"):
+            try:
+                raw = read_raw_answers(client, run, predicted, expected, **where)
+            except ValueError as error:
+                raise ValueError(f"run {run.info.run_id} cannot be evaluated: {error}.") from error
+        answers[run.info.run_id] = _label_sets(raw, run.info.run_id, parse or read_labels)
+        progress(done, len(chosen))
+    sets = [labels for true, guess, _ in answers.values() for labels in (*true, *guess)]
+    labels = sorted(frozenset().union(*sets))
+    strangers = [name for name in labels if hierarchy is not None and name not in hierarchy]
+    if strangers:
+        raise ValueError(
+            f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}. "
+            "Add them, or `parse`."
+        )
+    with store.store_errors("read"):
+        _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
+    evaluated = []
+    table = table_of_runs(chosen, names)
+    about_runs = table.frame[["run_id", "experiment", "model"]].assign(
+        method=Rule("method").names(table), dataset=Rule("dataset").names(table)
+    )
+    for source, experiment, model, own_method, own_dataset in about_runs.itertuples(index=False):
+        true, guess, notes = answers[source]
+        ev = evaluate(true, y_pred=guess, label_names=labels, **rest)
+        pair = method or own_method, dataset or own_dataset
+        about = {
+            MLFLOW_PARENT_RUN_ID: source,
+            schema.TAG_ANSWERS_OF: source,
+            schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, where["table"]))),
+        }
+        payload = payload_of(ev, *pair, LogOptions(log_instances=True, tags=about))
+        payload = replace(payload, model_id=model or measured.get(source))
+        run_id, status = _log(client, payload, experiment_name or experiment)
+        evaluated.append(EvaluatedAnswers(source, run_id, *pair, ev, status, notes))
+    return evaluated
+
+
+#: The true and the predicted labels of each answer of a run, and what was left out.
+_LabelSets = tuple[list[frozenset[str]], list[frozenset[str]], tuple[str, ...]]
+
+
+def _label_sets(
+    raw: RawAnswers, run_id: str, parse: Callable[[Any], Collection[str]]
+) -> _LabelSets:
+    """The labels of each answer, unless too many cannot be read."""
+    true, predicted, unread, first = [], [], 0, ""
+    for output, expected in zip(raw.outputs, raw.expected, strict=True):
+        try:
+            pair = frozenset(map(str, parse(expected))), frozenset(map(str, parse(output)))
+        except Exception as error:  # whatever a stranger's `parse` meets
+            unread, first = unread + 1, first or str(error).rstrip(".")
+        else:
+            true.append(pair[0])
+            predicted.append(pair[1])
+    n = len(raw.outputs)
+    if unread > MOST_LOST * n:
+        raise MissingResultsError(
+            f"run {run_id} has {unread:,} of {n:,} answers without labels that can be read; of "
+            f"the first: {first}. Say where they are (outputs.KEY, expectations.KEY), or how "
+            "they are read (`parse`)."
+        )
+    notes = []
+    if unread:
+        notes.append(
+            f"{unread:,} of {n:,} answers are left out, for no labels can be read; of the first: "
+            f"{first}."
+        )
+    if raw.counted and raw.counted > n:
+        notes.append(
+            f"The run counted {raw.counted:,} answers, and the store holds {n:,}: the "
+            "evaluation is about these."
+        )
+    return true, predicted, tuple(notes)
+
+
+def _log(
+    client: MlflowClient, payload: runs.Payload, experiment_name: str
+) -> tuple[str, Literal["created", "unchanged", "updated"]]:
+    """Log the evaluation in place of one that the same call made before."""
+    experiment_id = store.ensure_experiment(client, experiment_name)
+    source = payload.tags[schema.TAG_ANSWERS_OF]
+    children = store.search(client, [experiment_id], f"tags.`{schema.TAG_ANSWERS_OF}` = '{source}'")
+    labels = payload.tags[schema.TAG_LABELS]
+    before = [old for old in children if old.data.tags.get(schema.TAG_LABELS) == labels]
+    same = [old for old in before if old.data.tags.get(schema.TAG_DIGEST) == payload.digest]
+    if same:
+        whole = same[0].data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
+        run_id = runs.write(payload, run_id=same[0].info.run_id)
+    else:
+        run_id = runs.write(payload, experiment_name=experiment_name)
+    for old in before:
+        if old.info.run_id != run_id:
+            with store.store_errors("write to"):
+                client.delete_run(old.info.run_id)
+    return run_id, "created" if not before else "unchanged" if same and whole else "updated"
+
+
+# --------------------------------------------------------------------------------------------------
+# Scorers: the same measures, answer by answer.
+
+FLAT = ("accuracy", "precision", "recall", "f1", "subset_accuracy")
+HIERARCHICAL = ("h_precision", "h_recall", "h_f1", "lca_f1", "exact_match")
+
+
+def scorers(
+    measures: Iterable[str] | None = None,
+    *,
+    expected: str = "labels",
+    predicted: str | None = None,
+    labels: Iterable[str] | None = None,
+    hierarchy: Hierarchy | None = None,
+    parse: Callable[[Any], Collection[str]] | None = None,
+) -> list[Scorer]:
+    """Scorers for answers that are sets of labels, or rankings of them.
+
+    Parameters
+    ----------
+    measures : iterable of str, optional
+        Measures of an instance. Default: accuracy (the Jaccard index), precision, recall, f1,
+        subset_accuracy; with a hierarchy also h_precision, h_recall, h_f1, lca_f1, exact_match. Two
+        empty sets count as in `evaluate`. Of rankings precision_at_K, recall_at_K, ndcg_at_K with
+        any K: the labels best first, or a mapping of label to score.
+    expected : str
+        The expectation that holds the true labels.
+    predicted : str, optional
+        The key of the output that holds the labels, where an output is a mapping.
+    labels : iterable of str, optional
+        All labels there are; hamming_loss needs them.
+    hierarchy : Hierarchy, optional
+        Of the labels.
+    parse : callable, optional
+        Makes labels of an output. Default: a list or set of str as it is; text is read as a JSON
+        list, else split at commas.
+
+    Returns
+    -------
+    list of Scorer
+        To be passed to `mlflow.genai.evaluate`; one for the flat measures, one for those at k and
+        one for the hierarchical ones. An output that holds no labels, or unknown ones, is an error
+        of the scorer for that answer: it has no value then.
+
+    Raises
+    ------
+    ValueError
+        An unknown measure, a hierarchical one without a hierarchy, or hamming_loss without
+        `labels`.
+
+    Examples
+    --------
+    >>> (flat,) = scorers(["f1"])
+    >>> [feedback] = flat(outputs="a, b", expectations={"labels": ["a", "c"]})
+    >>> feedback.name, feedback.value
+    ('f1', 0.5)
+    """
+    label_names = None if labels is None else sorted(set(map(str, labels)))
+    usual = FLAT if hierarchy is None else (*FLAT, *HIERARCHICAL)
+    wanted = list(dict.fromkeys(usual if measures is None else measures))
+    flat_names = {*FLAT, "hamming_loss"}
+    tree_names: set[str] = set()
+    if hierarchy is not None:
+        node = [hierarchy.nodes[0]]
+        tree_names = set(present(evaluate_hierarchical([node], [node], hierarchy).instances))
+    ranked_names = {f"{what}_at_{k}" for what, k in parsed(wanted) if what not in SCORED}
+    names = flat_names | tree_names
+    if unknown := [m for m in wanted if m not in names | ranked_names]:
+        raise ValueError(
+            f"`measures` must be measures of an instance ({some(sorted(names), 30)}, "
+            f"precision_at_5, recall_at_5, ndcg_at_5 or other k), got {some(unknown)}."
+            f"{meant(unknown)}"
+            + ("" if hierarchy is not None else " Hierarchical ones need `hierarchy`.")
+        )
+    if label_names is None and "hamming_loss" in wanted:
+        raise ValueError(
+            "`labels` must be given for hamming_loss, got None. Name all labels there are."
+        )
+    answers = _Reader(expected, predicted, label_names, parse or read_labels)
+    ranked = [m for m in wanted if m in ranked_names]
+
+    def tree_values(true: set[str], predicted: set[str]) -> Mapping[str, float]:
+        ev = evaluate_hierarchical([sorted(true)], [sorted(predicted)], present(hierarchy))
+        return present(ev.instances).iloc[0]
+
+    def ranked_values(true: set[str], scores: dict[str, float]) -> Mapping[str, float]:
+        names = answers.named(true | scores.keys())
+        ev = evaluate([true], [scores], label_names=names, measures=ranked)
+        return present(ev.instances).iloc[0]
+
+    from mlflow.genai.scorers import scorer
+
+    groups: list[tuple[str, set[str], Callable, Callable]] = [
+        ("mleval", flat_names, answers.sets, answers.flat_values),
+        ("mleval_at_k", ranked_names, answers.ranking, ranked_values),
+        ("mleval_hierarchical", tree_names, answers.sets, tree_values),
+    ]
+    return [
+        scorer(_scoring(chosen, read, values), name=title)
+        for title, names, read, values in groups
+        if (chosen := [m for m in wanted if m in names])
+    ]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How labels are read from an answer and from what was expected of it."""
+
+    expected: str
+    predicted: str | None
+    label_names: list[str] | None
+    parse: Callable[[Any], Collection[str]]
+
+    def truth(self, expectations: Mapping[str, Any] | None) -> set[str]:
+        if expectations is None or self.expected not in expectations:
+            raise ValueError(
+                f"`expectations` must hold {self.expected!r}, got "
+                f"{some(expectations or ['nothing'])}."
+            )
+        return set(map(str, self.parse(expectations[self.expected])))
+
+    def output(self, outputs: Any) -> Any:
+        """The part of the answer that holds the labels."""
+        is_key = isinstance(outputs, Mapping) and self.predicted is not None
+        return outputs[self.predicted] if is_key else outputs
+
+    def sets(self, outputs: Any, expectations: Any) -> tuple[set[str], set[str]]:
+        true = self.truth(expectations)
+        return true, set(map(str, self.parse(self.output(outputs))))
+
+    def ranking(self, outputs: Any, expectations: Any) -> tuple[set[str], dict[str, float]]:
+        scores = self.output(outputs)
+        if not isinstance(scores, Mapping):
+            order = self.parse(scores)
+            if isinstance(order, set | frozenset):
+                raise ValueError(
+                    "an answer must be a list of labels, best first, or a mapping of label to "
+                    "score, got a set."
+                )
+            # backwards, so that of a label named twice the better place counts
+            places = reversed([*enumerate(order, -len(order))])
+            scores = {label: -float(place) for place, label in places}
+        true = self.truth(expectations)
+        return true, {str(label): float(score) for label, score in scores.items()}
+
+    def named(self, labels: set[str]) -> list[str]:
+        """All labels there are, among which these must be."""
+        names = self.label_names or sorted(labels) or ["none"]
+        if strangers := labels.difference(names):
+            raise ValueError(
+                f"there is no label {some(map(quoted, sorted(strangers)))} in `labels`."
+            )
+        return names
+
+    def flat_values(self, true: set[str], predicted: set[str]) -> Mapping[str, float]:
+        ev = evaluate([true], y_pred=[predicted], label_names=self.named(true | predicted))
+        return present(ev.instances).iloc[0]
+
+
+def _scoring(chosen: list[str], read: Callable, values: Callable) -> Callable[..., Any]:
+    def score(outputs: Any, expectations: Any) -> list[Feedback]:
+        by_name = values(*read(outputs, expectations))
+        return [
+            Feedback(name=m, value=float(by_name[m])) for m in chosen if np.isfinite(by_name[m])
+        ]
+
+    return score
