@@ -37,6 +37,7 @@ from mlflow_mleval.analysis.pairs import (
     best_first,
     better_first,
     grouped,
+    named_pairs,
     pair_matrix,
     places,
     possible_ranks,
@@ -89,10 +90,13 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
     from mlflow_mleval.analysis.instance_tests import InstanceTests
     from mlflow_mleval.analysis.loss_profiles import ProfileComparison, Profiles
+    from mlflow_mleval.analysis.repeat_tests import RepeatTests
 
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
 MIN_DATASETS = 2
+#: Of more methods the repeats of each dataset are not tested: `mleval compare --over repeats` does.
+MOST_METHODS = 12
 #: Random weightings that say how often each method gets each rank.
 WEIGHTINGS = 10_000
 #: By what methods may be in order.
@@ -177,7 +181,7 @@ class Comparison(Detailed):
         pairs = {
             (str(better), str(worse)): None
             for tests in self.tests_over(unit).values()
-            for better, worse in getattr(tests, "better", tests.separated)
+            for better, worse in tests.better
         }
         return [(better, worse) for better, worse in pairs if (worse, better) not in pairs]
 
@@ -283,8 +287,7 @@ class Comparison(Detailed):
             return pd.DataFrame(
                 columns=[*columns, "pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"]
             )
-        assert self.pairwise is not None  # the pairs that it separates are asked for
-        signed_ranks = self.pairwise.table
+        signed_ranks = self._on_one if self.pairwise is None else self.pairwise.table
         flows = {"mean_difference": "flow_difference", "low": "flow_low", "high": "flow_high"}
         if isinstance(self.deciding.result, MaxTResult):
             limits = self.deciding.result.table[[*PAIR, *flows]].rename(columns=flows)
@@ -313,6 +316,23 @@ class Comparison(Detailed):
         ).index
         columns += [*(test.column for test, _ in others), "separated", "doubts"]
         return pairs.loc[rows, columns].reset_index(drop=True)
+
+    @property
+    def _on_one(self) -> pd.DataFrame:
+        """The pairs of a single dataset, of which no signed ranks are."""
+        values = self.table[self.order].to_numpy(float)[0]
+        a, b = np.triu_indices(len(values), 1)
+        size = values[a] - values[b]
+        counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
+        unknown = ("effect_size", "statistic", "pvalue", "pvalue_corrected")
+        return pd.DataFrame(
+            {
+                **named_pairs(self.order, a, b),
+                **{"n": 1, "mean_difference": size},
+                **{name: count.astype(int) for name, count in counts.items()},
+                **dict.fromkeys(unknown, np.nan),
+            }
+        )
 
     def _doubts_of(self, pairs: pd.DataFrame) -> list[str]:
         """By row: why a separation is not to be trusted; empty where it is, or where there
@@ -735,7 +755,7 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
     flows = table if on == FUSED else v_shape(table)
     chosen = {name: options[name] for name in ("alpha", "control", "seed")}
     tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
-    tests = _tests(fusion, tested, ground.folds, options, absent)
+    tests = _tests(fusion, tested, ground, options, absent)
     made: Made | None = tests["deciding"]
     order = ORDERS[made is not None and made.test.by_mean_ranks]
     if ground.order is not None:
@@ -857,12 +877,12 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _tests(
     fusion: Fusion,
     tested: Tested,
-    by_fold: Mapping[str, FoldComparison],
+    ground: Ground,
     options: Mapping[str, Any],
     absent: dict[str, str],
 ) -> dict[str, Any]:
     """The fields of `Comparison` that hold tests over datasets; where these are too few to decide,
-    over blocks of repeats, else over folds.
+    over blocks of repeats, else over folds or repeats of each dataset.
     """
     study, test = fusion.study, options["test"]
     n_datasets = len(tested.ranks)
@@ -882,7 +902,7 @@ def _tests(
     few = n_datasets < datasets_needed(tested.alpha)
     if few and test == "max-t" and not study.unsure("repeat"):
         posthoc = _over_repeats(fusion, tested, options["on"])
-        posthoc = posthoc or _over_folds(by_fold, tested, options["on"], out["posthoc"])
+        posthoc = posthoc or _over_units(ground, fusion, tested, options["on"], out["posthoc"])
         for made in posthoc:
             if made.test.over != "datasets":
                 said = f"{made.test.sentence(made.result)}: {made.test.about(made.result)}."
@@ -904,17 +924,35 @@ def _over_repeats(fusion: Fusion, tested: Tested, on: str) -> tuple[Made, ...]:
     return Made(test, test.run(blocks)), Made(beside, beside.run(blocks))
 
 
-def _over_folds(
-    by_fold: Mapping[str, FoldComparison], tested: Tested, on: str, beside: tuple[Made, ...]
+def _over_units(
+    ground: Ground, fusion: Fusion, tested: Tested, on: str, beside: tuple[Made, ...]
 ) -> tuple[Made, ...]:
-    """Tests over folds beside the others, where several datasets have some, of what is compared."""
-    about_this = on == FUSED or all(list(folds.measures) == [on] for folds in by_fold.values())
-    if len(by_fold) < MIN_DATASETS or not about_this or tested.control is not None:
-        return ()
-    from mlflow_mleval.analysis.folds.fold_comparison import OverFolds
+    """The tests of each dataset beside the others: over the folds of several, or over repeats where
+    nothing else could decide, of what is compared.
+    """
+    from mlflow_mleval.analysis.datasets_and_folds import OverFolds, OverSeeds
 
-    test = OverFolds(by_fold)
-    return *beside, Made(test, test.run(tested))
+    by_fold, study = ground.folds, fusion.study
+    about_this = on == FUSED or all(list(folds.measures) == [on] for folds in by_fold.values())
+    test: OverFolds | None = None
+    if len(by_fold) >= MIN_DATASETS and about_this and tested.control is None:
+        test = OverFolds(by_fold)
+    elif not (by_fold or ground.instances or study.repeats is None or tested.control):
+        measures = study.measures if on == FUSED else [on]
+        tests = tests_of_repeats(study, measures, tested.alpha)
+        test = OverSeeds(tests) if tests else None
+    return () if test is None else (*beside, Made(test, test.run(tested)))
+
+
+def tests_of_repeats(study: Study, measures: list[str], alpha: float) -> dict[str, RepeatTests]:
+    """By dataset the tests of few methods over their repeats; none where some cell has too few."""
+    if study.repeats is None or len(study.methods) > MOST_METHODS:
+        return {}
+    from mlflow_mleval.analysis.repeat_tests import FEWEST, compare_all_repeats
+
+    tests = compare_all_repeats(study, {}, measures, alpha=alpha)
+    tested = [one.table.loc[one.table["pvalue"].notna(), "n"] for one in tests.values()]
+    return tests if tested and pd.concat(tested).min() >= FEWEST else {}
 
 
 def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, pd.DataFrame]:

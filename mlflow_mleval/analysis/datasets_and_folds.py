@@ -1,5 +1,5 @@
-"""The folds of every dataset tested; and whether a method would be better on the next one, from all
-their folds or repeats.
+"""What the folds or repeats of every dataset decide together; and whether a method would be better
+on the next one, from all of them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,19 @@ from scipy.stats import binom
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, shared_folds, widest
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalT, hierarchical_pairs
-from mlflow_mleval.analysis.pairs import behind, better_first, jointly, places
+from mlflow_mleval.analysis.pairs import (
+    PAIR,
+    PairTests,
+    behind,
+    better_first,
+    jointly,
+    named_pairs,
+    places,
+)
+from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.sentences import some
+from mlflow_mleval.sentences import count, some
 from mlflow_mleval.study import Study
 
 if TYPE_CHECKING:
@@ -212,6 +221,87 @@ def compare_all_folds(
             absent[f"folds.{dataset}"] = str(error)
         step()
     return jointly(tests)
+
+
+@dataclass(frozen=True)
+class UnitPairs(PairsTested):
+    """Pairs of methods by the folds, or the repeats, of all datasets together."""
+
+    warnings: tuple[str, ...] = ()
+
+
+class OverFolds(Posthoc):
+    """All pairs by the folds of a few datasets: separated where some dataset separates them, one
+    worse on no measure, and none says the opposite.
+    """
+
+    name = asked = over = "folds"
+    key = "over_folds"
+    title = "Tests over folds"
+    column = sort = "pvalue_folds"
+    head = "p (folds)"
+    always = False
+    by_unit = True
+    summary = (
+        "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
+        "other datasets"
+    )
+    sources = ("Yıldız & Alpaydın 2014",)
+
+    def __init__(self, by_dataset: Mapping[str, PairTests]) -> None:
+        self.by_dataset = by_dataset
+
+    def run(self, tested: Tested) -> UnitPairs:
+        names = [str(name) for name in tested.ranks.columns]
+        tests = self.by_dataset.values()
+        at = {name: i for i, name in enumerate(names)}
+        ahead = np.zeros((len(names), len(names)))
+        for better, worse in (pair for one in tests for pair in one.better):
+            ahead[at[better], at[worse]] += 1
+        rows = pd.concat([one.table for one in tests])
+        least = np.full(ahead.shape, np.nan)
+        for a, b, p in rows[[*PAIR, "pvalue_corrected"]].itertuples(index=False):
+            least[at[a], at[b]] = least[at[b], at[a]] = np.fmin(least[at[a], at[b]], p)
+        pairs = np.triu_indices(len(names), 1)
+        table = {
+            **named_pairs(names, *pairs),
+            "mean_difference": (ahead - ahead.T)[pairs],
+            "statistic": np.abs(ahead - ahead.T)[pairs],
+            "pvalue_corrected": least[pairs],
+            "significant": ((ahead > 0) != (ahead.T > 0))[pairs],
+        }
+        n = len(self.by_dataset)
+        m = len(names)
+        return UnitPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, [*names])
+
+    def wording(self, result: UnitPairs) -> str:
+        return f"tests over the {self.over} of {count(result.n_datasets, 'dataset')}"
+
+    def sentence(self, result: UnitPairs) -> str:
+        n = result.n_datasets
+        over = "pairs, measures" if self.over == "repeats" else "pairs"
+        over = f"{over} and datasets" if n > 1 else over.replace(", ", " and ")
+        return f"Tests over the {self.over} of {count(n, 'dataset')}, corrected over {over}"
+
+    def about(self, result: UnitPairs) -> str:
+        n = result.n_datasets
+        these = f"these {n} datasets" if n > 1 else "this dataset"
+        return f"this is about {these}, and not about others"
+
+
+class OverSeeds(OverFolds):
+    """The same by the repeats of each dataset, where their blocks are too few."""
+
+    name = asked = over = "repeats"
+    key = "over_repeats"
+    title = "Tests over repeats"
+    column = sort = "pvalue_repeats"
+    head = "p (repeats)"
+    summary = (
+        "tests the repeats of each dataset, measure by measure, and corrects over all these tests; "
+        "says nothing of other datasets"
+    )
+    sources = ("Welch 1947", "Holm 1979")
 
 
 def _folds(

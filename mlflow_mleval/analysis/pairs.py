@@ -568,6 +568,11 @@ class PairTests(Reported):
         pairs = zip(rows["method_a"], rows["method_b"], rows["difference"], strict=True)
         return list(dict.fromkeys((b, a) if d < 0 else (a, b) for a, b, d in pairs))
 
+    @property
+    def better(self) -> list[tuple[Hashable, Hashable]]:
+        """The separated pairs (better, worse) but those of which each is better on some measure."""
+        return [(a, b) for a, b in self.separated if (b, a) not in self.separated]
+
     def is_separated(self, a: Hashable, b: Hashable) -> bool:
         """Whether the two methods are separated, in either direction."""
         return (a, b) in self.separated or (b, a) in self.separated

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.beyond_pvalues import required_size
-from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.comparison import FUSED, Comparison, tests_of_repeats
 from mlflow_mleval.analysis.pairs import PairTests, better_first
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
 from mlflow_mleval.analysis.recommendation import measures_of_pair
@@ -29,8 +29,6 @@ OF = {
     "repeats": "this data trained again",
     "datasets": "new datasets",
 }
-#: Of more methods repeats are not tested here: `mleval compare --over repeats` does.
-MOST_METHODS = 12
 #: A number of units that nobody would collect is none: runs and datasets are dear.
 FAR = {"answers": 10_000, "instances": 10_000}
 FEW = 500
@@ -158,10 +156,8 @@ def question(c: Comparison, a: str = "", b: str = "") -> Question:
     verdicts.sort(key=lambda one: one.unit != c.decides_over)
     measures = measures_of_pair(c, a, b).loc[c.fusion.by_weight]
     measures = measures[["difference", "low", "high", "n"]]
-    if not verdicts:
-        rows = measures.assign(dataset="", separated=False, low=np.nan, high=np.nan)
-        rows = rows if c.on == FUSED else rows.loc[[c.on]]
-        verdicts = [Verdict("", rows.rename_axis("measure").reset_index(), c.options["alpha"])]
+    if not verdicts or (c.decides_over == "folds" != verdicts[0].unit):
+        verdicts.insert(0, _together(c, a, b, measures))
     return Question(a, b, verdicts, measures)
 
 
@@ -169,9 +165,10 @@ def _verdicts(c: Comparison, a: str, b: str) -> Iterator[Verdict]:
     """What each kind of unit says."""
     alpha = c.options["alpha"]
     over = "" if c.deciding is None else c.deciding.test.over
+    by_unit = c.deciding is not None and c.deciding.test.by_unit
     for unit in ("answers", "instances", "folds", "repeats", "datasets"):
         by_dataset = pd.DataFrame()
-        if unit == over and unit == c.decides_over and unit != "folds":
+        if unit == over == c.decides_over and not by_unit:
             rows = _decided(c, a, b)
             if unit == "repeats":
                 by_dataset = _tested(_tests(c, unit), a, b)
@@ -183,15 +180,32 @@ def _verdicts(c: Comparison, a: str, b: str) -> Iterator[Verdict]:
             yield Verdict(unit, rows, alpha, by_dataset)
 
 
+def _together(c: Comparison, a: str, b: str, measures: pd.DataFrame) -> Verdict:
+    """The pair where no test has a difference of one measure: T² of folds decides, or nothing."""
+    unknown = {"low": np.nan, "high": np.nan, "separated": False}
+    if c.on != FUSED:
+        rows = measures.loc[[c.on]].assign(dataset="", **unknown)
+        return Verdict("", rows.rename_axis("measure").reset_index(), c.options["alpha"])
+    flows = c.table[a] - c.table[b]
+    together = {"measure": FUSED, "difference": flows.mean(), "dataset": "", "n": len(flows)}
+    rows = pd.DataFrame([{**together, **unknown}])
+    tests = c.tests_over("folds") if c.decides_over == "folds" else {}
+    n = [one.pairs["n"].max() for one in tests.values() if {a, b} <= {*one.methods}]
+    if n:
+        rows["n"] = max(n)
+        apart = [d for d, one in tests.items() if {(a, b), (b, a)} & {*one.better}]
+        if apart:
+            names = apart if len(tests) > 1 else [""]
+            rows = pd.concat([rows] * len(apart), ignore_index=True)
+            rows = rows.assign(dataset=names, difference=flows[apart].to_numpy(), separated=True)
+    return Verdict("folds" if n else "", rows, c.options["alpha"])
+
+
 def _tests(c: Comparison, unit: str) -> Mapping[str, PairTests]:
     if unit != "repeats":
         return c.tests_over(unit)
-    if c.study.repeats is None or len(c.order) > MOST_METHODS:
-        return {}
-    from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
-
     measures = c.study.measures if c.on == FUSED else [c.on]
-    return compare_all_repeats(c.study, {}, measures, alpha=c.options["alpha"])
+    return tests_of_repeats(c.study, measures, c.options["alpha"])
 
 
 def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:

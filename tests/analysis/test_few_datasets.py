@@ -10,7 +10,8 @@ from fold_cases import fold_study
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.posthoc.max_t import max_t
-from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
+from mlflow_mleval.analysis.question import YES, question
+from mlflow_mleval.analysis.repeat_tests import compare_all_repeats, flows_of_repeats
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import sentences, verdict
 from mlflow_mleval.study import Study
@@ -112,13 +113,21 @@ def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_
         assert "these two datasets" in " ".join(c.report().render(format).split())
 
 
-def test_one_dataset_with_six_repeats_is_enough_and_with_five_cannot_say():
+def test_one_dataset_with_six_repeats_has_blocks_enough_and_with_five_each_measure_is_tested():
     six, five = (compare(repeated(3, 1, n, shift=0.05)) for n in (6, 5))
     assert six.separated and six.deciding.test.over == "repeats"
     said = " ".join(one.text for one in sentences(six))
     assert "For this data trained again, 6 runs of each." in said
     six.detail(method="m0", against="m1").to_html()
-    assert five.deciding is None and five.decides_over == ""
+    (tests,) = compare_all_repeats(five.study, {}).values()
+    assert five.decides_over == "repeats" and five.separated
+    assert {*five.separated} == {*five.told_apart} == {*tests.separated}
+    assert five.pairs["pvalue_repeats"].min() == tests.table["pvalue_corrected"].min()
+    assert "Tests over the repeats of 1 dataset, α = .05: 3 of 3 pairs are separated" in told(five)
+    (_, who, *_) = (plain(one.text) for one in sentences(five))
+    assert question(five).verdict.word() == YES and who.startswith("m0 is ahead of both others")
+    for format in ("table", "html", "md", "latex", "json"):
+        assert "too close" not in five.report().render(format)
 
 
 def test_where_neither_repeats_nor_folds_are_enough_nothing_is_said():
@@ -126,6 +135,8 @@ def test_where_neither_repeats_nor_folds_are_enough_nothing_is_said():
     assert c.decides_over == "" and not c.separated
     said = "5 datasets cannot say who is better: no p-value lies below .0625. It takes 6"
     assert said in told(c) and "evidence" not in told(c) and "chance" not in told(c)
+    told_first = plain(sentences(c)[0].text)
+    assert "TOO CLOSE: m0 is ahead overall" in told_first and "Five datasets cannot" in told_first
 
 
 def test_datasets_decide_where_they_can_and_what_is_asked_for_where_it_is():
@@ -148,5 +159,7 @@ def test_else_folds_decide_and_contradicting_datasets_do_not():
     means = turned.groupby(level=[0, 1], sort=False).mean()
     against = compare(Study(means, study.directions, folds=turned, runs=study.runs))
     assert against.folds["d1"].separated and not against.separated
+    first = plain(sentences(against)[0].text)
+    assert "cannot tell" not in first and "these two datasets trained again" in first
     alone = compare(study, on="recall")
     assert alone.decides_over == "folds" and alone.decides == "max-t" and not alone.separated

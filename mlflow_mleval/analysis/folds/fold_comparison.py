@@ -66,7 +66,6 @@ from mlflow_mleval.analysis.pairs import (
     places,
     variance_factor,
 )
-from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.sentences import count, did_you_mean, some
@@ -816,66 +815,3 @@ def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
     total = sum(sum(one.untested.values()) + one.n_lost for one in comparisons)
     want = " for want of folds in common" if all("in common" in why for why in reasons) else ""
     return f"; {count(total, 'pair')} could not be tested{want}" if total else ""
-
-
-@dataclass(frozen=True)
-class FoldPairs(PairsTested):
-    """Pairs of methods by the folds of several datasets together."""
-
-    warnings: tuple[str, ...] = ()
-
-
-class OverFolds(Posthoc):
-    """All pairs by the folds of a few datasets: separated where some dataset separates them, one
-    worse on no measure, and none says the opposite.
-    """
-
-    name = asked = over = "folds"
-    key = "over_folds"
-    title = "Tests over folds"
-    column = sort = "pvalue_folds"
-    head = "p (folds)"
-    always = False
-    summary = (
-        "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
-        "other datasets"
-    )
-    sources = ("Yıldız & Alpaydın 2014",)
-
-    def __init__(self, by_dataset: Mapping[str, FoldComparison]) -> None:
-        self.by_dataset = by_dataset
-
-    def run(self, tested: Tested) -> FoldPairs:
-        names = [str(name) for name in tested.ranks.columns]
-        tests = self.by_dataset.values()
-        at = {name: i for i, name in enumerate(names)}
-        ahead = np.zeros((len(names), len(names)))
-        for better, worse in (pair for one in tests for pair in one.better):
-            ahead[at[better], at[worse]] += 1
-        rows = pd.concat([one.table for one in tests])
-        least = np.full(ahead.shape, np.nan)
-        for a, b, p in rows[[*PAIR, "pvalue_corrected"]].itertuples(index=False):
-            least[at[a], at[b]] = least[at[b], at[a]] = np.fmin(least[at[a], at[b]], p)
-        pairs = np.triu_indices(len(names), 1)
-        table = {
-            **named_pairs(names, *pairs),
-            "mean_difference": (ahead - ahead.T)[pairs],
-            "statistic": np.abs(ahead - ahead.T)[pairs],
-            "pvalue_corrected": least[pairs],
-            "significant": ((ahead > 0) != (ahead.T > 0))[pairs],
-        }
-        n = len(self.by_dataset)
-        m = len(names)
-        return FoldPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, [*names])
-
-    def wording(self, result: FoldPairs) -> str:
-        return f"tests over the folds of {count(result.n_datasets, 'dataset')}"
-
-    def sentence(self, result: FoldPairs) -> str:
-        return (
-            f"Tests over the folds of {count(result.n_datasets, 'dataset')}, corrected over pairs "
-            "and datasets"
-        )
-
-    def about(self, result: FoldPairs) -> str:
-        return f"this is about these {count(result.n_datasets, 'dataset')}, and not about others"

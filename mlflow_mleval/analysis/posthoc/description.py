@@ -86,6 +86,8 @@ class Posthoc(ABC):
     always: ClassVar[bool] = True
     #: What its units are: "datasets", or "repeats" of them.
     over: ClassVar[str] = "datasets"
+    #: Whether it joins tests of each dataset by itself.
+    by_unit: ClassVar[bool] = False
     #: Whether it goes by mean ranks, and so never contradicts their order.
     by_mean_ranks: ClassVar[bool] = False
     #: Column of `Comparison.pairs` with its p-values, corrected for the number of pairs; the one by

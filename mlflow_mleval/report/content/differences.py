@@ -60,7 +60,7 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
         return Section(
             "differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)]
         )
-    found = f"{len(c.separated)} of {count(present(c.pairwise).n_comparisons, 'pair')} separated"
+    found = f"{len(c.separated)} of {count(len(c.pairs), 'pair')} separated"
 
     def blocks() -> list[Any]:
         tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
@@ -300,8 +300,9 @@ def _separated(c: Comparison, shown: pd.DataFrame) -> Column:
         cells.append(f"{text}{f' {NOT_TRUSTED}' if row.doubts else ''}" if row.separated else "")
     doubts = "; ".join(filter(None, shown["doubts"])).split("; ")
     reasons = [*dict.fromkeys(filter(None, doubts))]
-    by_fold = "Separated: where folds tell two apart and one is worse on no measure."
-    note = by_fold if c.decides == "folds" else ""
+    note = ""
+    if (test := present(c.deciding).test).by_unit:
+        note = f"Separated: where {test.over} tell two apart, and none says the opposite."
     if reasons:
         note = f"{NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}."
     return Column("separated", cells, "<", note=note)

@@ -61,13 +61,18 @@ def _told(c: Comparison, q: Question, v: Verdict) -> str:
     if np.isfinite(ends).all():
         level = confidence(c.options["alpha"])
         by += f", {level} interval {number(ends[0], 2)} to {number(ends[1], 2)}"
+    elif one["measure"] == FUSED and len(c.study.datasets) == 1:
+        by = ""
+    by = by and f" ({by})"
     on = f" on {name(one['dataset'])}" if one["dataset"] else ""
-    lead = f"{name(better)} is better than {name(worse)} {what}{on} ({by})"
+    lead = f"{name(better)} is better than {name(worse)} {what}{on}{by}"
     if v.word() == CLOSE:
-        lead = f"{name(better)} is ahead {what}{on} ({by})"
+        lead = f"{name(better)} is ahead {what}{on}{by}"
         if not size:
             lead = f"they are level {what}{on}"
-    own = f", {_own(c, q, better)}" if size and one["measure"] == FUSED else ""
+    own = ""
+    if size and one["measure"] == FUSED and not one["dataset"]:
+        own = f", {_own(c, q, better)}"
     return f"{lead}{own}. {_of(c, v)}"
 
 
@@ -89,9 +94,11 @@ def _of(c: Comparison, v: Verdict) -> str:
         of = {
             "datasets": v.of,
             "repeats": f"{again}, {'up to ' if c.study.filled else ''}{units} runs of each",
-            "folds": f"{v.of}, {units} folds",
+            "folds": f"{again}, {units} folds{' each' if n > 1 else ''}",
         }
         return f"For {of.get(v.unit, f'these {units:,} {v.unit}')}."
+    if c.decides_over:
+        return "These two were not tested against each other."
     if n > 1:
         return f"{in_words(n).capitalize()} datasets cannot tell methods apart."
     if c.study.repeats is None:
@@ -129,13 +136,13 @@ def block(c: Comparison, q: Question, texts: Sequence[str], command: str) -> Ask
 
 def _said(c: Comparison, q: Question, v: Verdict, command: str) -> Said:
     rows = v.rows.assign(decides=True)
-    alone = q.measures.rename_axis("measure").reset_index().assign(dataset="", separated=False)
-    fused = bool(v.unit) and set(rows["measure"]) == {FUSED}
-    if fused or (v.unit == "datasets" and len(alone) > 1):
-        other = alone[~alone["measure"].isin(rows["measure"])]
-        rows = pd.concat([rows, other.assign(decides=False)], ignore_index=True)
+    unjudged = {"decides": False, "separated": False, "low": np.nan, "high": np.nan}
+    if set(rows["measure"]) == {FUSED}:
+        alone = q.measures.rename_axis("measure").reset_index().assign(dataset="", **unjudged)
+        rows = pd.concat([rows, alone], ignore_index=True)
     if not v.by_dataset.empty:
-        rows = pd.concat([rows, v.by_dataset.assign(decides=False)], ignore_index=True)
+        described = {"decides": False} if v.crossing else unjudged
+        rows = pd.concat([rows, v.by_dataset.assign(**described)], ignore_index=True)
     told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
     settles = needed(c, v)
     return Said(

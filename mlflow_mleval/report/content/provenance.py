@@ -160,6 +160,7 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "hierarchical correlated t": lambda c: c.next_dataset,
     "MANOVA": lambda c: any(f.manova for f in c.folds.values()),
     "Mardia": lambda c: any(f.mardia for f in c.folds.values()),
+    "tests over instances": lambda c: c.instances,
     "loss profiles": lambda c: c.profiles,
     "tests along profiles": lambda c: c.profiles and c.profiles.ratios["pvalue"].notna().any(),
     "Bayesian tests": lambda c: c.beyond and c.beyond.bayes,
