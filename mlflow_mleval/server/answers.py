@@ -23,7 +23,7 @@ from mlflow_mleval.errors import (
     StoreError,
     UnclearError,
 )
-from mlflow_mleval.measures.metric_names import proposed_direction
+from mlflow_mleval.measures.metric_names import direction_of, proposed_direction
 from mlflow_mleval.report import FILES
 from mlflow_mleval.secrets import redacted
 from mlflow_mleval.selection import Selection, command_line
@@ -52,6 +52,8 @@ Job = Mapping[str, Any]
 OFTEN, MOST_RUNS = 0.2, 20_000
 #: Methods that a reader may choose from in the title, best first.
 OFFERED = 500
+#: Measures whose direction is in doubt, of each of which the page asks.
+DOUBTED = 4
 
 
 def make(job: Job, tell: Tell) -> dict[str, Any]:
@@ -74,6 +76,8 @@ class TooManyError(StoreError):
     """More runs are selected than the page reads."""
 
 
+_Ways = Sequence[tuple[str, Mapping[str, Any]]]
+_BETTER = {"min": "smaller", "max": "larger"}
 #: What can be done about methods without a result on a dataset.
 _GAPS = (
     ("give them the worst value of the dataset", {"missing": "worst"}),
@@ -85,9 +89,9 @@ _GAPS = (
 def failure(error: Exception, job: Job) -> dict[str, Any]:
     """What the reader is told of an error, and what may be done about it."""
     status, text, field = 409, str(error), None
-    ways: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    ways: _Ways = ()
     if isinstance(error, CandidatesError):
-        text, ways = error.text, _mean_first(error)
+        text, ways = error.text, error.ways
     elif isinstance(error, UnclearError):
         text, ways = error.text, _ways_to_rank(error)
     elif isinstance(error, MissingResultsError):
@@ -160,16 +164,6 @@ def _without(text: str, chosen: PageSelection) -> list[tuple[str, PageSelection]
                 what = f"go on without “{FIELDS.get(argument, argument)}: {value}”"
                 ways.append((what, parsed(rest)))
     return ways
-
-
-def _mean_first(stop: CandidatesError) -> list[tuple[str, Mapping[str, Any]]]:
-    """The ways on, the best candidate last: it looks better than it is."""
-
-    def place(way: tuple[str, Mapping[str, Any]]) -> int:
-        policy = str(way[1].get("duplicates", ""))
-        return 2 if policy.startswith("best:") else policy != "mean"
-
-    return sorted(stop.ways, key=place)
 
 
 def _stages(tell: Tell) -> Callable[[str, str], Any]:
@@ -263,7 +257,7 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
 
     held = _compared(job, tell)
     tell(step="writing", done=0, total=0)
-    comparison = held.compared[1]
+    chosen, comparison = held.compared
     document, sections = held.sections()
     first = [s for s in sections if s.key in (*document.opened, "doubts")]
     about = [
@@ -289,8 +283,12 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
         "experiments": comparison.study.source["experiments"],
         "sections": about,
         "remedies": [
-            {"what": what, "query": held.compared[0].adding(more).query}
-            for what, more in remedies(comparison.study, comparison.options["missing"])
+            {
+                "at": at,
+                "why": why,
+                "ways": [{"what": what, "query": chosen.adding(more).query} for what, more in ways],
+            }
+            for at, why, ways in remedies(comparison.study, chosen.choices)
         ],
         "texts": {f"section/{s.key}": _in_words(s.key, fragment(s)) for s in first},
     }
@@ -301,16 +299,39 @@ def _in_words(key: str, text: str) -> str:
     return without_flags(text) if key == "doubts" else text
 
 
-def remedies(study: Any, policy: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What removes a doubt: directions that names suggest, another policy about what is missing."""
-    for one in study.excluded:
-        way = proposed_direction(one.name)
-        if one.kind == "measure" and "no direction is known" in one.reason and way:
-            declared, better = ("minimize", "smaller") if way == "min" else ("maximize", "larger")
-            more = {"measures": [*study.measures, one.name], declared: [one.name]}
-            yield f"“{one.name}”: {better} is better ✓", more
+def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str, _Ways]]:
+    """What removes a doubt: the section of the number that it concerns, why, and the ways."""
+    declared = {*choices["minimize"], *choices["maximize"]}
+    unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
+
+    def confirmed(measure: str = "", way: str = "") -> Mapping[str, Any]:
+        """With the directions that were taken so far, and this one."""
+        ways = {m: study.directions[m] for m in unsure} | ({measure: way} if measure else {})
+        used = dict.fromkeys([*study.measures, *ways])
+        return {
+            "measures": [m for m in used if m not in (choices["measures"] or ())],
+            **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
+        }
+
+    left = [
+        (f"“{one.name}”: {_BETTER[way]} is better ✓", confirmed(one.name, way))
+        for one in study.excluded
+        if one.kind == "measure" and "no direction is known" in one.reason
+        if (way := proposed_direction(one.name))
+    ]
+    if left:
+        yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]
+    if unsure:
+        told = [f"“{m}”: {_BETTER[study.directions[m]]}" for m in unsure[:DOUBTED]]
+        more = [f"{len(unsure) - DOUBTED} more"] if len(unsure) > DOUBTED else []
+        ways = [(f"{', '.join(told + more)} is better ✓", confirmed())]
+        if len(unsure) == 1:
+            way = "min" if study.directions[unsure[0]] == "max" else "max"
+            ways.append((f"no, {_BETTER[way]} is better", confirmed(unsure[0], way)))
+        yield "decision", "Nobody has said which way is better; this was taken", ways
     if study.filled:
-        yield from (way for way in _GAPS if way[1]["missing"] != policy)
+        why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"
+        yield "ranking", why, [way for way in _GAPS if way[1]["missing"] != choices["missing"]]
 
 
 def chips(study: Any) -> list[dict[str, Any]]:
@@ -534,14 +555,17 @@ def _gate(job: Job, tell: Tell) -> dict[str, Any]:
     from mlflow_mleval.gates import gate
     from mlflow_mleval.report.content.gate import document
     from mlflow_mleval.report.html import fragment
+    from mlflow_mleval.store.survey import taken_for_units
 
     tell(step="judging", done=0, total=0)
     how = parsed_gate(job["how"])
     options = {name: value for name, value in how.choices.items() if value not in ((), None)}
     if "margins" in options:
         options["margins"] = _margins(options["margins"])
-    read = Selection.of(parsed(job["given"]).choices) if job["given"] else Selection()
-    read = replace(read, methods=None)
+    read = Selection()
+    if job["given"]:  # read as for the answer, so that its methods are there
+        asked = replace(Selection.of(parsed(job["given"]).choices), methods=None)
+        read, _ = taken_for_units(asked)
     candidate, champion = job["sides"]
     verdict = gate(candidate, champion, **{**options, **read.arguments()})
     names = dict(zip(SIDES, job["names"], strict=True))

@@ -306,20 +306,22 @@ def _control(name: str, option: Option) -> dict[str, Any]:
 def without_flags(text: str) -> str:
     """A text of the command line as the page says it.
 
-    >>> without_flags("With --missing worst a --nonsense stops; take --min or --max.")
-    'With “missing results: worst” a --nonsense stops; take “smaller is better” or “larger is better”.'
+    >>> without_flags("With --missing worst a --nonsense stops; take --min or (--max NAME).")
+    'With “missing results: worst” a --nonsense stops; take “smaller is better” or (“larger is better”).'
     """  # noqa: E501
 
     def field(flag: re.Match[str]) -> str:
         option = options().get(flag[1])
         if option is None:
             return flag[0]
-        taken = flag[2] if flag[2] in getattr(option.type, "choices", ()) else ""
-        name = FIELDS.get(option.name or "", flag[1])
-        return f"“{name}: {taken}”" if taken else f"“{name}”{flag[0][2 + len(flag[1]) :]}"
+        values = {*getattr(option.type, "choices", ()), *dict(offered().get(flag[1], ()))}
+        name, value = FIELDS.get(option.name or "", flag[1]), flag[2] or ""
+        if value in values - {""}:
+            return f"“{name}: {value}”"
+        return f"“{name}”" + f" {value}" * (value != "" and not value.isupper())
 
     text = re.sub(r"; leave out [^;]+ to be told the other ways(?=\.)", "", text)
-    return re.sub(r"(?<!\S)--([a-z][a-z-]+)(?: ([a-z-]+))?", field, text)
+    return re.sub(r"(?<![\w-])--([a-z][a-z-]+)(?: ([a-z-]+|[A-Z]+))?", field, text)
 
 
 @cache

@@ -19,7 +19,13 @@ from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
-from mlflow_mleval.measures.metric_names import data_of, direction_of, directions, of_training
+from mlflow_mleval.measures.metric_names import (
+    data_of,
+    direction_of,
+    directions,
+    is_cost,
+    of_training,
+)
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
 from mlflow_mleval.sentences import DECLARE, Argument, Message, agree, count, did_you_mean, some
@@ -261,6 +267,9 @@ class _Gathering:
             "averaged unasked."
         )
         ways: list[tuple[str, dict[str, Any]]] = []
+        if apart := self.apart(mixed):
+            ways.append(("compare them as methods of their own", apart))
+        ways.append(("average them all the same", {"duplicates": "mean"}))
         metric, also = self.to_choose_by(mixed)
         if metric:
             what = f"take the best candidate by {metric}, with its repeats"
@@ -268,13 +277,8 @@ class _Gathering:
                 what += (
                     f" ({metric} is compared, too, so that a doubt will call the result optimistic)"
                 )
-            ways.append((what, {"duplicates": f"best:{metric}"}))
-        if apart := self.apart(mixed):
-            ways.append(("compare them as methods of their own", apart))
-        ways += [
-            ("average them all the same", {"duplicates": "mean"}),
-            ("take the run that started last", {"duplicates": "latest"}),
-        ]
+            ways.insert(len(ways) if also else 0, (what, {"duplicates": f"best:{metric}"}))
+        ways.append(("take the run that started last", {"duplicates": "latest"}))
         return CandidatesError(text, ways)
 
     def which(self, cell: int, params: Sequence[str], before: str = ": ", after: str = "") -> str:
@@ -284,14 +288,16 @@ class _Gathering:
 
     def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
         """A metric that every run has and whose direction is known, rather one that is not
-        compared, and whether it will be.
+        compared, and whether it will be. Nobody chooses by what a method costs, unasked.
         """
         chosen = self.selection
         declared, compared = {*chosen.minimize, *chosen.maximize}, chosen.measures
         proposed = chosen.directions == "proposed"
         shared = {*self.results.values[self.cell.isin(cells)].dropna(axis=1)}
         held_out = shared - of_training(shared)
-        directed = [m for m in held_out if m in declared or direction_of(m, proposed)]
+        directed = [
+            m for m in held_out if m in declared or (direction_of(m, proposed) and not is_cost(m))
+        ]
         if not directed:
             return "", False
         best = min(

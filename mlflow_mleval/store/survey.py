@@ -26,6 +26,7 @@ from mlflow_mleval.measures.metric_names import (
     VALIDATION,
     direction_of,
     is_bookkeeping,
+    is_cost,
     of_training,
     proposed_direction,
     term,
@@ -719,7 +720,9 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     base, undeclared = _to_try(held, selection)
     variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
     if undeclared:
-        ways_on = (("larger", "maximize"), ("smaller", "minimize"))
+        ways_on = [("larger", "maximize"), ("smaller", "minimize")]
+        if [proposed_direction(m) for m in undeclared] == ["min"]:
+            ways_on.reverse()
         named = " and ".join(undeclared)
         variants = [
             (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways_on
@@ -764,9 +767,10 @@ def _to_try(held: Survey, selection: Selection) -> tuple[Selection, tuple[str, .
             base = replace(base, directions="proposed")
             compared = held.metrics.loc[proposed & in_all, "metric"].tolist()
         else:
-            undeclared = tuple(held.undirected[:1])
+            undeclared = tuple(sorted(held.undirected, key=is_cost)[:1])
             compared = [*undeclared]
     by_hand = base.children or base.folds_by
+    compared = [m for m in compared if not is_cost(m)] or [*compared]
     if not by_hand and {*compared[: 1 if open_ or len(compared) == 1 else 0]} & {*held.trials}:
         chooser = _counterpart(compared[0], held) or compared[0]
         base = replace(base, children=f"best:{chooser}")

@@ -4,6 +4,7 @@ one who is not logged in.
 
 import base64
 import json
+import re
 import shlex
 import shutil
 from urllib.parse import parse_qs, urlsplit
@@ -451,6 +452,56 @@ def test_over_time_goes_back_by_days_and_by_runs(reader, site):
     reader.js("void document.querySelector('#each').dispatchEvent(new Event('change'))")
     reader.until("document.querySelector('#over_time .body').textContent.includes('run 10')")
     assert "RF has led since run 5." in reader.text("#over_time .body")
+    assert grumbles(reader.chrome) == []
+
+
+def test_a_doubt_is_settled_where_its_number_stands(reader, site):
+    """Single runs are dots; with the shift key a click makes a row B; the gate has the margin."""
+    experiment = api(site, "experiments/create", {"name": "one dataset"}, ADMIN)["experiment_id"]
+    grant(site, "ann", experiment, "READ")
+    rng = np.random.default_rng(0)
+    for i, model in enumerate(("RF", "BR", "CC")):
+        for seed in range(4):
+            run = api(site, "runs/create", {"experiment_id": experiment}, ADMIN)["run"]["info"]
+            params = [{"key": "model", "value": model}, {"key": "seed", "value": str(seed)}]
+            values = {"f1": 0.8 - 0.01 * i + 0.02 * rng.normal(), "win_rate": 0.5 + 0.1 * i}
+            metrics = [
+                {"key": key, "value": value, "timestamp": 0, "step": 0}
+                for key, value in values.items()
+            ]
+            logged = {"run_id": run["run_id"], "params": params, "metrics": metrics}
+            api(site, "runs/log-batch", logged, ADMIN)
+            api(site, "runs/update", {"run_id": run["run_id"], "status": "FINISHED"}, ADMIN)
+    reader.login("ann")
+    reader.open(f"?experiment-id={experiment}")
+    reader.answered()
+    assert len(reader.all("#ranking circle.single")) == 12
+    # no flag of the command line, wherever one looks
+    reader.js("void document.querySelectorAll('main details').forEach(d => { d.open = true; })")
+    reader.until("!document.querySelector('main [aria-busy], main .body:empty')")
+    texts = "[...document.querySelectorAll('main .body')].map(part => part.innerText).join('\\n')"
+    seen = "\n".join(line for line in reader.js(texts).split("\n") if "mleval " not in line)
+    assert not re.findall(r"(?<![\w-])--[a-z]+", seen)
+    # rows are sides of the question
+    sides = "[...document.querySelectorAll('h1 select')].map(side => side.value)"
+    third = next(m for m in ("RF", "BR", "CC") if m not in reader.js(sides))
+    row = reader.find(f"#ranking tbody tr:has([data-method={third}]) td:last-child")
+    shifted = {"bubbles": True, "shiftKey": True}
+    reader.js("arguments[0].dispatchEvent(new MouseEvent('click', arguments[1]))", row, shifted)
+    reader.until(f"{sides}[1] === arguments[0]", third)
+    reader.answered()
+    # what the gate says when the margin is let go
+    reader.find(".said:not([hidden]) .margins input").send_keys(Keys.END)
+    reader.until(
+        "/[?] (SHIP|BLOCK|RUN MORE)[.]/.test(document.querySelector('.gated')?.textContent)"
+    )
+    # the button beneath the verdict
+    assert "1 dataset by f1" in reader.text("#about")
+    reader.click("#decision .verdict + .ways a.way")
+    reader.until("new URLSearchParams(location.search).has('max')")
+    reader.answered()
+    assert reader.chosen()["measure"] == ["f1", "win_rate"]
+    assert reader.chosen()["max"] == ["win_rate"] and not reader.all("#decision .ways")
     assert grumbles(reader.chrome) == []
 
 

@@ -341,6 +341,13 @@ def test_a_picture_in_the_rows_has_one_axis():
     assert "mean" in str(axis.__html__())
 
 
+def test_single_runs_are_dots_on_the_same_axis():
+    table = pd.DataFrame({"mean": [0.2, 0.4], "low": np.nan, "high": np.nan}, ["a", "b"])
+    drawn, _, x = rungs(table, "f1", False, {"a": [0.1, 0.3], "gone": [9.0]})
+    dots = [[dot.get("cx") for dot in classes(parse(svg), "circle", "single")] for svg in drawn]
+    assert (x.low, x.high) == (0.1, 0.4) and dots == [["5.00%", "65.00%"], []]
+
+
 def test_rank_strips_are_stronger_for_better_ranks():
     root = parse(rank_strip(pd.Series([1.0, 4.0, 2.5], ["d", "e", "f"]), 4))
     strength = [float(r.get("fill-opacity")) for r in classes(root, "rect", "faccent")]

@@ -398,15 +398,14 @@ def test_the_form_is_set_to_what_the_survey_proposes(empty_store, tmp_path, monk
     # what was chosen stays so
     set_to, _, _ = form(experiment_id=[seeds], method_by=["run_name"], missing=["worst"])
     assert set_to.choices["method_by"] == ("run_name",)
-    # which direction is better is proposed, and how candidates are told apart
+    # which direction is better is proposed, and how candidates are told apart, never by their cost
     agents = experiment("agents", "prompt_version", ["cost_usd", "latency_s"])
     set_to, study, _ = form(experiment_id=[agents])
     assert dict(set_to.given) == {
-        **{"experiment-id": (agents,), "method-by": ("param:model",)},
+        **{"experiment-id": (agents,), "method-by": ("param:model", "param:prompt_version")},
         **{"dataset-by": ("param:dataset",), "min": ("cost_usd", "latency_s")},
-        "duplicates": ("best:cost_usd",),
     }
-    assert len(study.methods) == 2
+    assert len(study.methods) == 4
 
 
 def test_every_stop_has_a_way_out_in_the_words_of_the_page():
@@ -427,7 +426,7 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
     assert ways["take the directions that their names suggest"]["directions"] == ["proposed"]
     candidates = [("the best", {"duplicates": "best:f1"}), ("the mean", {"duplicates": "mean"})]
     _, ways = told(CandidatesError("they differ", candidates))
-    assert [*ways] == ["the mean", "the best"]
+    assert [*ways] == ["the best", "the mean"]  # in the order of whoever offers them
     so = Way("so", "rank", Selection(method_by=["param:m"]))
     _, ways = told(UnclearError("unclear", [so]))
     assert ways["so"]["method-by"] == ["param:m"]
@@ -447,13 +446,29 @@ def test_a_doubt_comes_with_what_removes_it():
     reasons = {"latency_ms": "no direction is known; declare …", "gain": "no direction is known"}
     gone = [Excluded("measure", name, reason) for name, reason in reasons.items()]
     study = replace(Study.from_frame(pd.DataFrame(rows)), excluded=tuple(gone))
-    (declared,) = remedies(study, "error")  # the name of the other suggests nothing
-    assert declared == (
-        "“latency_ms”: smaller is better ✓",
-        {"measures": ["f1", "latency_ms"], "minimize": ["latency_ms"]},
+    choices = {"minimize": (), "maximize": (), "measures": None, "missing": "worst"}
+    ((at, _, ways),) = remedies(study, choices)  # the name of the other suggests nothing
+    added = {"measures": ["f1", "latency_ms"], "minimize": ["latency_ms"], "maximize": []}
+    assert (at, ways) == ("decision", [("“latency_ms”: smaller is better ✓", added)])
+    ((at, _, ways),) = remedies(replace(study, excluded=(), filled=(("d", "a"),)), choices)
+    offered = [more for _, more in ways]
+    assert (at, offered) == (
+        "ranking",
+        [{"missing": "drop-datasets"}, {"missing": "drop-methods"}],
     )
-    filled = [more for _, more in remedies(replace(study, filled=(("d", "a"),)), "worst")]
-    assert filled[1:] == [{"missing": "drop-datasets"}, {"missing": "drop-methods"}]
+
+
+def test_a_direction_that_was_taken_may_be_confirmed_or_turned():
+    rows = [{"dataset": d, "method": m, "f1": 0.5, "tone": 0.5} for d in "de" for m in "ab"]
+    study = Study.from_frame(pd.DataFrame(rows), maximize=["tone"])
+    choices = {"minimize": (), "maximize": (), "measures": ("f1",), "missing": "error"}
+    ((_, _, (right, wrong)),) = remedies(study, choices)
+    assert right == (
+        "“tone”: larger is better ✓",
+        {"measures": ["tone"], "minimize": [], "maximize": ["tone"]},
+    )
+    assert wrong[1] == {"measures": ["tone"], "minimize": ["tone"], "maximize": []}
+    assert [*remedies(study, {**choices, "maximize": ("tone",)})] == []
 
 
 def test_runs_that_went_with_their_dataset_are_left_out():

@@ -52,7 +52,6 @@ from mlflow_mleval.report.text import (
 from mlflow_mleval.selection import DIGEST
 from mlflow_mleval.sentences import count, span
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import present
 
 # --------------------------------------------------------------------------------------------------
 # Repeats: how many runs each value is the mean of, and how they scatter.
@@ -310,6 +309,8 @@ def _writable(measure: str) -> bool:
 #: Rows of a table of methods; more groups than this are told by how many methods each is better
 #: and worse than.
 METHODS = 300
+#: Single runs or folds of a method that are drawn.
+DOTS = 30
 GROUPS = 10
 #: Columns of the table of ranks on each dataset.
 DATASETS = 100
@@ -525,9 +526,10 @@ def _picture(c: Comparison, means: pd.Series, title: str, measure: str = "") -> 
     rows.
     """
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
-    note = ""
-    if len(c.ranks) == 1 and measure and c.study.repeats is not None:
-        table = _with_repeats(c, means, measure)
+    single, note, asked = _single(c, measure) if measure else {}, "", title
+    if len(c.ranks) == 1 and single and c.study.repeats is not None:
+        ends = {method: (min(values), max(values)) for method, values in single.items()}
+        table.loc[[*ends], ["low", "high"]] = [*ends.values()]
         note = "Lines: the least to the largest of its runs."
     elif (found := c.comparison_intervals) is not None:
         table, title = _as_shown(c, found.loc[means.index], means, title)
@@ -535,17 +537,28 @@ def _picture(c: Comparison, means: pd.Series, title: str, measure: str = "") -> 
         note = f"Where two lines lie apart, {test} tells the methods apart, or nearly so."
     if c.letters_apply or c.told_apart:
         note = " ".join(filter(None, ["Shaded: may be the best.", note]))
-    cells, axis, scale = rungs(table, title, "φ" in title)
+    own = title == asked  # where intervals are in other units, dots have no place
+    if dots := {m: values for m, values in single.items() if own and len(values) <= DOTS}:
+        what = "runs" if c.study.repeats is not None else "folds"
+        over = " on average over the datasets" if len(c.ranks) > 1 else ""
+        note = f"{note} Small dots: its {what}{over}.".strip()
+    cells, axis, scale = rungs(table, title, "φ" in title, dots)
     ends = {"low": str(scale.low), "high": str(scale.high)}
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi", **ends}
     return Column(axis, cells, "<", tip=title, note=note, marks=marks)
 
 
-def _with_repeats(c: Comparison, means: pd.Series, measure: str) -> pd.DataFrame:
-    """The means of the only dataset, with the range of the repeats of each."""
-    by_method = present(c.study.repeats)[measure].groupby(level=1)
-    ends = {"low": by_method.min(), "high": by_method.max()}
-    return pd.DataFrame({"mean": means, **{end: x.reindex(means.index) for end, x in ends.items()}})
+def _single(c: Comparison, measure: str) -> dict[str, list[float]]:
+    """By method, what its repeats or else its folds are by themselves; over several datasets the
+    means of those that are on all.
+    """
+    held = c.study.folds if c.study.repeats is None else c.study.repeats
+    if held is None:
+        return {}
+    by_dataset = held[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
+    return {
+        m: rows.mean(axis=1).tolist() for m, rows in by_dataset.groupby(level=0) if m in c.ranks
+    }
 
 
 def _as_shown(

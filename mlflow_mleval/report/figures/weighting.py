@@ -4,7 +4,7 @@ the GAIA plane.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
 import numpy as np
 import pandas as pd
@@ -45,21 +45,26 @@ DENSE = 20
 EDGE = 5
 
 
-def rungs(table: pd.DataFrame, title: str, zero: bool) -> tuple[list[Svg], Svg, Scale]:
+def rungs(
+    table: pd.DataFrame, title: str, zero: bool, single: Mapping[str, Sequence[float]] | None = None
+) -> tuple[list[Svg], Svg, Scale]:
     """A picture of a mean and its interval a row (mean, low, high), what stands above it, and its
-    scale in per cent; with a line at zero if that is asked for.
+    scale in per cent; with a line at zero if that is asked for, and with `single` values as dots.
     """
-    there = table.stack()
-    x = Scale(there.min(), there.max(), EDGE, 100 - EDGE)
+    single = {row: values for row, values in (single or {}).items() if row in table.index}
+    there = [*table.stack(), *chain.from_iterable(single.values())]
+    x = Scale(min(there), max(there), EDGE, 100 - EDGE)
     height = RUNG if len(table) <= DENSE else DENSE_RUNG
     drawn = []
-    for mean, low, high in table.to_numpy():
+    for row, mean, low, high in table.itertuples():
         svg = Svg("", "", height, 0, inline=True)
         if zero and x.low < 0 < x.high:
             svg.add("line", **_across(x(0), x(0)), y1=0, y2=height, class_="zero")
         if math.isfinite(low):
             ends = _across(x(low), x(high))
             svg.add("line", **ends, y1=height / 2, y2=height / 2, class_="whisker")
+        for value in single.get(row, ()):
+            svg.add("circle", cx=f"{x(value):.2f}%", cy=height / 2, r=2.5, class_="single")
         tip = f"{title} {number(mean)}"
         cx = f"{x(mean):.2f}%"
         svg.add("circle", cx=cx, cy=height / 2, r=4.5, class_="faccent", tip=tip)

@@ -108,7 +108,7 @@
       table.cells = table.rows.map(row => {
         const cell = key => row.cells[at(key)], strip = at("strip") < 0 ? null : cell("strip").querySelector("svg");
         [...row.cells].forEach((c, i) => c.classList.toggle("stale", i > 1 && !table.heads[i]));
-        const dot = cell("picture").querySelector("circle"), {of, low, high} = table.found.tHead.rows[0].cells[at("picture")].dataset;
+        const dot = cell("picture").querySelector("circle.faccent"), {of, low, high} = table.found.tHead.rows[0].cells[at("picture")].dataset;
         return {
           texts: ["position", "mean-rank", "phi"].map(key => [cell(key), cell(key)?.textContent]),
           dot, of, was: dot.getAttribute("cx"), across: x => Math.min(99, Math.max(1, 5 + 90 * (x - low) / (high - low || 1))),

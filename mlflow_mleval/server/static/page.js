@@ -402,19 +402,22 @@ answer.addEventListener("click", event => {
   const [a, b] = shown.pair;
   if (event.shiftKey) askAbout(method === a ? b : a, method); else askAbout(method, method === b ? a : b);
 });
-// The margin was let go: what the gate says with it, of what has units of its own.
+// The margin was let go: what the gate says with it, or without one where it is no measure's own.
 document.addEventListener("mleval:margin", async ({target, detail}) => {
-  if (!shown || !detail.own) return;
+  if (!shown) return;
   const asked = new URLSearchParams([...selection].filter(([name]) => !name.startsWith(GATE))), [a, b] = shown.pair;
-  for (const [name, value] of Object.entries({candidate: a, champion: b, margin: detail.margin})) asked.set(name, value);
+  const sides = {candidate: a, champion: b}, by = detail.own ? `worse by ${detail.margin.toPrecision(2)} at most` : "within the usual margins of its measures";
+  for (const [name, value] of Object.entries(detail.own ? {...sides, margin: detail.margin} : sides)) asked.set(name, value);
   const place = target.querySelector(".gated") ?? element("p", {class: "gated", role: "status"}), made = element("div");
   target.querySelector(".margins").after(place);
   try {
     made.innerHTML = await (await ask(`gate?${asked}`, {slot: "margin", told: working(place)})).text();
-    place.textContent = `May ${a} replace ${b}, worse by ${detail.margin.toPrecision(2)} at most? ${made.querySelector("[data-decision]").dataset.decision.toUpperCase()}.`;
+    place.textContent = `May ${a} replace ${b}, ${by}? ${made.querySelector("[data-decision]").dataset.decision.toUpperCase()}. `;
   } catch (error) {
-    if (!stopped(error)) place.textContent = `The gate does not say: ${error.message}`;
+    if (stopped(error)) return;
+    place.textContent = `The gate does not say: ${error.message} `;
   }
+  if (!detail.own) place.append(button("Set margins by measure", () => openGate(Object.entries(sides))));
 });
 // What has changed since this browser showed an answer to the same selection: it alone remembers.
 function sinceLastVisit(made) {
@@ -476,7 +479,9 @@ async function load(key) {
     await released(body, `section ${key}`);
     body.dataset.made = of.key + of.made;  // before the sliders in it start: they heed what is of the same answer
     put(body, html);
-    if (key === "doubts" && of.remedies.length) body.append(ways(of.remedies, "What removes them"));
+    for (const {why, ways: list} of of.remedies.filter(doubt => doubt.at === key).reverse()) {  // beside the number that they concern
+      for (const number of body.querySelectorAll(".said .verdict, .scroll:has([data-key=ranking])")) number.after(ways(list, `${why}:`));
+    }
     clickable(body);
   } catch (error) {
     if (!stopped(error)) body.replaceChildren(failed(error, () => load(key)));
