@@ -265,6 +265,7 @@ def _answers(
         minimize=[m.removesuffix(MEAN) for m in selection.minimize],
         maximize=[m.removesuffix(MEAN) for m in selection.maximize],
         directions=selection.directions,
+        grades=how["grades"],
         **options,
     )
     means: dict[str, list[str]] = {"minimize": [], "maximize": []}

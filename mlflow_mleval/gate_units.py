@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.answer_comparison import DECLARED, directed
+from mlflow_mleval.analysis.answer_comparison import DECLARED, directed, ranges_known
 from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Changed, Differences
 from mlflow_mleval.errors import (
     IncomparableRunsError,
@@ -422,8 +422,8 @@ def _of_answers(asked: Asked, dataset: str, answers: Units) -> _Part:
     chosen = asked.selection
     grades = asked.of_answers.get("grades") or {}
     tables = answers.tables[asked.candidate], answers.tables[asked.champion]
-    seen = pd.concat(tables)
-    binary = [m for m in answers.measures if seen[m].dropna().isin([0, 1]).all()]
+    ranges = ranges_known(answers, grades)
+    binary = [m for m in ranges if m not in {*answers.passing, *grades}]
     scorers = {name for one in answers.answers.values() for name in one.scorers}
     passing = [
         m for m in binary if m.partition("/")[0] in scorers and proposed_direction(m) != "min"
@@ -435,11 +435,8 @@ def _of_answers(asked: Asked, dataset: str, answers: Units) -> _Part:
         ways=chosen.directions,
     )
     undirected = tuple(m for m in answers.measures if m not in directions)
-    binary = [m for m in binary if m in directions]
-    ranges = dict.fromkeys([*binary, *answers.passing], (0.0, 1.0))
-    ranges |= {m: (0.0, float(len(words) - 1)) for m, words in grades.items()}
     notes = directed_ones.notes
-    if taken := [m for m in binary if m not in {*answers.passing, *grades}]:
+    if taken := [m for m in binary if m in directions]:
         notes = (*notes, f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
     if not asked.cluster:
         about = answers.answers[asked.champion].about.drop(columns=[*asked.slices], errors="ignore")

@@ -1,8 +1,15 @@
 """The simulation study over instances: tests of pairs, clusters, cross-validation, and intervals of
 one run's measures.
+
+As a script it prints how tests over few instances with skewed differences err, by sign changes
+alone and together with the score test (DRAWS of each, by default 500; a quarter of an hour):
+
+    python examples/studies/simulation_instances.py [DRAWS]
 """
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 import pandas as pd
@@ -280,3 +287,106 @@ def over_repeats(rng: Generator, n: int) -> Table:
             found.add("Welch's t", data, (table["pvalue"] <= ALPHA).mean())
             found.add("Welch's t, any pair (Holm)", data, table["separated"].any())
     return found
+
+
+# Skewed differences of few instances: sign changes alone, and together with the score test.
+
+#: Numbers of instances, or of clusters of five.
+NUMBERS = (10, 30, 60, 200, 1000)
+
+
+def erratic(rng: Generator, n: int, share: float, p: int = 1) -> Array:
+    """Values in [0, 1] with mean a half: a share fails altogether, on all measures at once."""
+    fails = (rng.random(n) < share)[:, None]
+    middle = 0.5 / (1 - share)
+    return np.where(fails, 0.0, middle + rng.uniform(-0.02, 0.02, (n, p)))
+
+
+def steady(rng: Generator, n: int, p: int = 1) -> Array:
+    """Values with the same mean that differ little."""
+    return 0.5 + rng.uniform(-0.02, 0.02, (n, p))
+
+
+def skewed(rng: Generator, kind: str, n: int) -> tuple[dict[str, Array], Array | None]:
+    """By method its values, instances x measures, all with the same mean; and clusters."""
+    if kind == "an exponential cut":
+        cut = np.minimum(rng.exponential(0.25, (n, 1)), 1.0)
+        return {"a": cut - 0.25 * (1 - np.exp(-4.0)) + 0.5, "b": np.full((n, 1), 0.5)}, None
+    if kind == "0/1, 20% changed":
+        changed = rng.choice([0.0, 1.0, 2.0], (n, 1), p=[0.1, 0.8, 0.1])
+        return {"a": (changed > 0.5) * 1.0, "b": (changed < 1.5) * 1.0}, None
+    if "methods" in kind:
+        of = np.repeat(np.arange(n), 5) if "clusters" in kind else None
+        found = {f"e{k}": erratic(rng, n, 0.05, 3) for k in range(2)}
+        found |= {f"s{k}": steady(rng, n, 3) for k in range(2)}
+        return {m: v if of is None else v[of] for m, v in found.items()}, of
+    share = float(kind.partition("%")[0]) / 100
+    return {"a": erratic(rng, n, share), "b": steady(rng, n)}, None
+
+
+def better(rng: Generator, kind: str, n: int) -> tuple[dict[str, Array], None]:
+    """As `skewed`, but the first method is better by what sign changes of one pair find in .8."""
+    if kind == "0/1, 20% changed":
+        gain = min(2.8 * np.sqrt(0.2 / n), 0.19)
+        shares = [(0.2 - gain) / 2, 0.8, (0.2 + gain) / 2]
+        changed = rng.choice([0.0, 1.0, 2.0], (n, 1), p=shares)
+        return {"a": (changed > 0.5) * 1.0, "b": (changed < 1.5) * 1.0}, None
+    if kind == "F1 of answers":
+        latent = 0.8 * rng.normal(size=(n, 1)) + 0.6 * rng.normal(size=(n, 2))
+        values = special.ndtr(latent / 0.4).round(1)  # most are 0 or 1
+        gain = 2.8 * (values[:, 0] - values[:, 1]).std() / np.sqrt(n)
+        values[rng.random(n) < 2 * gain, 0] = 1.0
+        return {"a": values[:, :1], "b": values[:, 1:]}, None
+    m, p = (2, 1) if kind == "a tenth of the range" else (4, 3)
+    common = rng.normal(0, 0.07, (n, 1))
+    values = [0.5 + common + rng.normal(0, 0.1, (n, p)) for _ in range(m)]
+    values[0] = values[0] + 2.8 * 0.1 * np.sqrt(2 / n)
+    return {f"m{k}": v.clip(0, 1) for k, v in enumerate(values)}, None
+
+
+def separates(
+    found: tuple[dict[str, Array], Array | None], bounds: float | None, seed: int
+) -> bool:
+    """Whether any pair is separated; of those that the first method is in, where it is better."""
+    methods, of = found
+    names = [f"measure_{k}" for k in range(next(iter(methods.values())).shape[1])]
+    tables = {m: pd.DataFrame(v, columns=names) for m, v in methods.items()}
+    tests = instance_tests(
+        tables, names, maximize=names, clusters=of, bounds=bounds, n_resamples=999, seed=seed
+    )
+    return bool(tests.table["separated"].any())
+
+
+def few_skewed(rng: Generator, n: int) -> list[str]:
+    """Shares of draws with a separated pair, by sign changes alone and by the larger of both."""
+    errors = (
+        *("0/1, 20% changed", "5% lose all", "10% lose all", "an exponential cut"),
+        *("four methods, three measures, 5%", "the same in clusters of five"),
+    )
+    powers = (
+        *("0/1, 20% changed", "F1 of answers", "a tenth of the range"),
+        "four methods, three measures, a tenth",
+    )
+    lines = [
+        f"| | {' | '.join(f'{each:,}' for each in NUMBERS)} |",
+        "|---|" + "---|" * len(NUMBERS),
+    ]
+    for made, kinds in ((skewed, errors), (better, powers)):
+        word = "error" if made is skewed else "found"
+        for kind in kinds:
+            name = "four methods, clusters" if "same in" in kind else kind
+            cells = []
+            for size in NUMBERS:
+                hits = np.zeros(2)
+                for _ in range(n):
+                    values, seed = made(rng, name, size), int(rng.integers(2**31))
+                    hits += [separates(values, bound, seed) for bound in (None, 1.0)]
+                cells.append(", ".join(f"{hit / n:.3f}".lstrip("0") for hit in hits))
+            lines.append(f"| {word}: {kind} | {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+    return lines
+
+
+if __name__ == "__main__":
+    draws = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    print("\n".join(few_skewed(np.random.default_rng(0), draws)))

@@ -26,7 +26,7 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.resampling import cluster_sums
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, MlevalError
-from mlflow_mleval.measures.metric_names import directions, proposed_direction
+from mlflow_mleval.measures.metric_names import directions, proposed_direction, range_of
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
 from mlflow_mleval.study import Units
@@ -289,14 +289,17 @@ def compare_answers(
     ways: str = "declared",
     named: bool = True,
     cluster: str | None = None,
+    bounds: float | Mapping[str, float] | None = None,
+    grades: Mapping[str, Sequence[str]] | None = None,
     difference: float | Mapping[str, float] | None = None,
     alpha: float = 0.05,
     n_resamples: int = 9_999,
     seed: int = 0,
 ) -> AnswerComparison:
     """Compare methods on all that they answered: tests, ranking, agreement of scorers, and what
-    more would give. A question of which no answer names a `cluster` is one of its own;
-    `difference` is the one that matters, by default the one seen.
+    more would give. A question of which no answer names a `cluster` is one of its own; `bounds` are
+    the largest differences of measures without a range; `difference` is the one that matters, by
+    default the one seen.
     """
     groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
@@ -316,6 +319,7 @@ def compare_answers(
         answered.tables,
         answered.measures,
         clusters=groups,
+        bounds=_bounds(answered, grades or {}, bounds),
         alpha=alpha,
         n_resamples=n_resamples,
         seed=seed,
@@ -336,6 +340,38 @@ def compare_answers(
         needed=needed,
         cluster=cluster,
     )
+
+
+def ranges_known(
+    answered: Units, grades: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[float, float]]:
+    """Between which values measures lie that pass or fail, or of which only 0 and 1 were seen, or
+    whose grades are declared.
+    """
+    seen = {
+        m: pd.concat([a.values[m] for a in answered.answers.values()]).dropna()
+        for m in answered.measures
+    }
+    binary = [m for m, values in seen.items() if values.isin([0, 1]).all()]
+    ranges = dict.fromkeys([*binary, *answered.passing], (0.0, 1.0))
+    return ranges | {m: (0.0, float(len(words) - 1)) for m, words in grades.items() if m in seen}
+
+
+def _bounds(
+    answered: Units,
+    grades: Mapping[str, Sequence[str]],
+    stated: float | Mapping[str, float] | None,
+) -> dict[str, float]:
+    """The largest possible difference of each measure of which that is known or stated."""
+    known = ranges_known(answered, grades)
+    for measure in answered.measures:
+        if measure not in known:
+            seen = pd.concat([table[measure] for table in answered.tables.values()])
+            known[measure] = range_of(measure, seen.dropna())
+    bounds = {m: high - low for m, (low, high) in known.items() if np.isfinite(high - low)}
+    if isinstance(stated, int | float):
+        stated = {m: float(stated) for m in answered.measures if m not in bounds}
+    return bounds | dict(stated or {})
 
 
 def compare_all_answers(

@@ -10,7 +10,7 @@ Ramdas (2024) for bets.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf, isnan, log, log2, nan, pi
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import optimize, sparse, special
+from scipy import sparse, special
 
 from mlflow_mleval.analysis.pairs import cluster_doubts, cluster_numbers, holm, variance_factor
 from mlflow_mleval.analysis.resampling import (
@@ -31,6 +31,7 @@ from mlflow_mleval.analysis.resampling import (
     share,
     step_down,
 )
+from mlflow_mleval.analysis.score_test import BoundedUnits, crossing, score
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.sentences import agree, count, some
 from mlflow_mleval.validation import Array, Bools, Places, at_least_one, probability
@@ -298,11 +299,8 @@ class _Row:
         return float(np.sqrt(spread * variance_factor(self.units, self.ratio)))
 
     @cached_property
-    def _distinct(self) -> tuple[Array, Array, Array]:
-        """Sums and sizes of units that have any, each pair once, and how often it is there."""
-        pairs, times = np.unique(self.sums + 1j * self.sizes, return_counts=True)
-        there = pairs.imag > 0
-        return pairs.real[there], pairs.imag[there], times[there].astype(float)
+    def _bounded(self) -> BoundedUnits:
+        return BoundedUnits.of(self.sums, self.sizes, self.bound)
 
     def statistic(self, centre: float, sign: int) -> float:
         """How far the mean lies above this (if the sign is -1, below) on the scale of Student's t:
@@ -311,10 +309,7 @@ class _Row:
         if self.means:
             gain = sign * (self.mean - centre)
             return gain / self._error if self._error else float(np.sign(gain) * 1e300)
-        sums, sizes, times = self._distinct
-        worst = -(self.bound + sign * centre) * self.size / self.units
-        found = _score(sign * (sums - centre * sizes), worst, times[None])[0]
-        return float(min(found, 1e300))
+        return self._bounded.statistic(centre, sign)
 
     def pvalue(self, centre: float, sign: int) -> float:
         """Of the hypothesis that the mean is no larger than this; if the sign is -1, no smaller."""
@@ -335,7 +330,7 @@ class _Row:
         if self.means:
             of_t = self.mean - sign * t * self._error
         else:
-            of_t = _crossing(lambda centre: t - self.statistic(centre, sign), end, self.mean)
+            of_t = crossing(lambda centre: t - self.statistic(centre, sign), end, self.mean)
         low, high = Moments.of(self.sums, self.sizes).limits(critical)
         of_signs = float(low if sign > 0 else high)
         return sign * max(min(sign * of_signs, sign * of_t), sign * end)
@@ -360,22 +355,9 @@ class _Row:
         """The mean beyond which bets have reached this; of a measure without a bound, none."""
         if isnan(self.bound) or not self.size:
             return nan
-        return _crossing(
+        return crossing(
             lambda centre: critical - self.largest(centre, sign), -sign * self.bound, self.mean
         )
-
-
-def _crossing(height: Callable[[float], float], below: float, above: float) -> float:
-    """Where a function that rises from one end to the other crosses zero; the nearer end where it
-    does not.
-    """
-    if height(below) >= 0:
-        return below
-    if height(above) <= 0:
-        return above
-    found: float = optimize.brentq(lambda x: np.clip(height(x), -50, 50), below, above, xtol=1e-9)
-    step = 1e-9 * np.sign(below - above)
-    return found if height(found) >= 0 else found - step
 
 
 def _rows(
@@ -474,47 +456,6 @@ def _normal(columns: Array, statistics: Array, terms: Terms) -> Array:
     n = Signs(len(columns), terms.n_resamples, one_sided=True).changes - 1
     drawn = np.random.default_rng(terms.seed).standard_normal((n, len(root)))
     return np.concatenate([statistics[None], drawn @ root.T])
-
-
-def _score(x: Array, worst: float, times: Array) -> Array:
-    """By sample (a row of `times` says how often each of the values x is in it) the statistic of a
-    mean above zero whose variance is that of the likeliest distribution with mean zero, in which
-    the worst unit may have been unseen; zero of a mean that is not above it.
-    """
-    n, total = times.sum(axis=1), times @ x
-    if worst >= 0:
-        return np.where(total > 0, inf, 0.0)  # no unit can be as bad as that
-    up = total > 0
-    statistic, times, n = np.zeros(len(n)), times[up], n[up]
-    tilt = _tilt(x, times, (1 - 1e-12) / max(-worst, -x.min()))
-    weights = times / (n[:, None] * (1 + tilt[:, None] * x))
-    unseen = np.maximum(0.0, 1 - weights.sum(axis=1))
-    statistic[up] = total[up] / np.sqrt(n * (weights @ x**2 + unseen * worst**2))
-    return statistic
-
-
-def _tilt(x: Array, times: Array, steepest: float) -> Array:
-    """By sample the λ at which Σ x / (1 + λx), which falls from above zero, is zero; the steepest
-    if it lies beyond. By Newton's method, within brackets.
-    """
-    low, high = np.zeros(len(times)), np.full(len(times), steepest)
-    tilt = np.where(times @ (x / (1 + steepest * x)) >= 0, steepest, 0.0)
-    left = np.flatnonzero(tilt == 0)
-    for _ in range(60):
-        if not len(left):
-            break
-        now, of = tilt[left], times[left]
-        shrunk = x / (1 + now[:, None] * x)
-        weighed = of * shrunk
-        total, slope = weighed.sum(axis=1), (weighed * shrunk).sum(axis=1)
-        rises = total > 0
-        low[left[rises]], high[left[~rises]] = now[rises], now[~rises]
-        following = now + total / slope
-        outside = (following <= low[left]) | (following >= high[left])
-        following[outside] = (low[left] + high[left])[outside] / 2
-        tilt[left] = following
-        left = left[np.abs(following - now) >= 1e-9 * steepest]
-    return tilt
 
 
 # --------------------------------------------------------------------------------------------------
@@ -720,7 +661,7 @@ class _Future:
             else:
                 x, place = np.unique(x, return_inverse=True)
                 alike = sparse.csr_array((np.ones(len(place)), (np.arange(len(place)), place)))
-                by_t = _score(x, -(row.bound + centre) * row.sizes.mean(), times @ alike)
+                by_t = score(x, -(row.bound + centre) * row.sizes.mean(), times @ alike)
         return (signs >= special.ndtri(1 - alpha)) & (by_t >= special.stdtrit(n - 1, 1 - alpha))
 
 

@@ -3,20 +3,22 @@ over several measures.
 
 Yang & Liu (1999), "A re-examination of text categorization methods", for the micro sign test;
 Wilcoxon (1945); Westfall & Young (1993), "Resampling-based multiple testing", for the permutation
-test with the maximum over measures. One measure of all methods is in memory at a time, so that a
-table of every instance, method and measure never is.
+test with the maximum over measures; beside it stands a score test, which does not take differences
+to be symmetric. One measure of all methods is in memory at a time, so that a table of every
+instance, method and measure never is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy import special
 
 from mlflow_mleval.analysis.pairs import (
     COLUMNS,
@@ -39,8 +41,10 @@ from mlflow_mleval.analysis.resampling import (
     critical,
     step_down,
 )
+from mlflow_mleval.analysis.score_test import BoundedUnits
 from mlflow_mleval.measures.metric_names import directions
-from mlflow_mleval.sentences import some
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.sentences import Argument, Message, agree, some
 from mlflow_mleval.validation import Array, Places, one_of, probability, unique_names
 
 if TYPE_CHECKING:
@@ -53,6 +57,10 @@ Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], Arr
 TOGETHER = 2**21
 #: Fewer differing instances than this, and a pair's tests see hardly anything.
 FEW = 12
+#: Of fewer instances or clusters sign changes alone err where differences are skewed.
+SKEWED = 60
+#: How far a value may lie outside of its measure's range by rounding.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -138,10 +146,11 @@ def sign_test(
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceTests(PairTests):
-    """Tests of every pair of methods over the instances of one test set. p-values are those of the
-    permutation test, corrected by the maximum over all rows; low to high is what it does not
-    reject, all rows and datasets together. Beside it stand the sign test (Z, exact) and signed
-    ranks (the sum of ranks where a is better), corrected by Holm over all rows.
+    """Tests of every pair of methods over the instances of one test set. p-values are the larger of
+    the permutation test and, where a measure has a range, the score test, each corrected by the
+    maximum over all rows; low to high is what not both reject, all rows and datasets together.
+    Beside it stand the sign test (Z, exact) and signed ranks (the sum of ranks where a is better),
+    corrected by Holm over all rows.
     """
 
     unit: ClassVar[str] = "instances"
@@ -153,11 +162,23 @@ class InstanceTests(PairTests):
     seed: int
     moments: Moments = field(repr=False)
     largest: Array = field(repr=False)
+    #: Of rows whose measure has a range their units, and the largest score statistics by chance.
+    bounded: Mapping[int, BoundedUnits] = field(repr=False)
+    largest_score: Array = field(repr=False)
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
         """The same with the corrected table, and limits that hold together on all datasets."""
-        c = critical(self.largest, self.alpha / n_datasets)
-        low, high = self.moments.limits(c, table["separated"].to_numpy())
+        level = self.alpha / n_datasets
+        low, high = self.moments.limits(critical(self.largest, level))
+        if self.bounded:
+            tail = special.ndtr(-critical(self.largest_score, level))
+            for k, units in self.bounded.items():
+                t = -special.stdtrit(max(units.units - 1, 1), tail)
+                low[k], high[k] = units.limit(t, 1, low[k]), units.limit(t, -1, high[k])
+        # A later step may separate what the limits of a single step do not.
+        ahead = np.where(table["separated"], np.sign(self.moments.total), 0)
+        low = np.where(ahead > 0, np.maximum(low, 0.0), np.minimum(low, 0.0))
+        high = np.where(ahead < 0, np.minimum(high, 0.0), np.maximum(high, 0.0))
         return super().corrected(table.assign(low=low, high=high), n_datasets, n_comparisons)
 
     @property
@@ -189,6 +210,7 @@ def instance_tests(
     maximize: Iterable[str] = (),
     clusters: ArrayLike | pd.Series | None = None,
     blocks: ArrayLike | pd.Series | None = None,
+    bounds: Mapping[str, float] | float | None = None,
     alpha: float = 0.05,
     **draws: Unpack[Draws],
 ) -> InstanceTests:
@@ -207,8 +229,16 @@ def instance_tests(
     take the mean difference of each cluster. So the level holds where clusters are few or of
     unequal size, as that of cluster-robust errors (Miller 2024) does not.
 
-    Intervals hold the mean differences that the permutation test does not reject, for all pairs and
-    measures together: one excludes 0 where, and only where, the methods are separated (it may end
+    Sign changes take differences to be symmetric. A few instances that fail altogether are not, and
+    would separate equal methods in up to half of all cases. So where a measure has a range, a
+    p-value is the larger of two: of the permutation test and of the score test, whose variance is
+    that of the likeliest distribution without a difference, in which the worst instance may have
+    been unseen (Owen 2001), against Student's t; all rows are corrected by normal values as
+    correlated as they are. Of measures without a range the permutation test alone decides, with a
+    doubt below 60 instances or clusters.
+
+    Intervals hold the mean differences that not both tests reject, for all pairs and measures
+    together: one excludes 0 where, and only where, the methods are separated (it may end
     there, where only a later step separates them).
 
     Parameters
@@ -228,6 +258,9 @@ def instance_tests(
         Which fold of a cross-validation tested each instance. The tests stay those of single
         instances, about the models of these folds; a warning says so, and which separations fold by
         fold do not confirm.
+    bounds : float or mapping of measure to float, optional
+        The largest difference that two values can have, of measures whose range the registry does
+        not know; no smaller than any that was seen. One number is for all of them.
     alpha : float
         Family-wise significance level.
     n_resamples : int
@@ -239,7 +272,8 @@ def instance_tests(
     ------
     ValueError
         Fewer than two methods, no measure or one without a direction; columns of different lengths
-        or indexes, infinite values, no instance with a value, or fewer than two clusters.
+        or indexes, infinite values, no instance with a value, fewer than two clusters, or a bound
+        below a difference.
 
     Examples
     --------
@@ -260,6 +294,7 @@ def instance_tests(
             f"{len(names)}."
         )
     better = directions(names, minimize, maximize)
+    bound_of = _bounds(names, bounds)
     n: int | None = None
     index: pd.Index | None = None
     first, second = np.triu_indices(len(methods), 1)
@@ -273,6 +308,8 @@ def instance_tests(
         n = len(values)
         if clusters is not None and unit is None:
             unit = cluster_numbers(clusters, n, index)
+        if (bound := bound_of[measure]) is not None:
+            bound_of[measure] = bound = _within(measure, values, bound)
         if better[measure] == "min":
             np.negative(values, out=values)
         empty = np.isnan(values).any(axis=1)
@@ -287,7 +324,7 @@ def instance_tests(
         units = None if unit is None else unit[has]
         for a, b in zip(first, second, strict=True):
             d = values[has, a] - values[has, b]
-            rows.append(_pair(d, units, noise))
+            rows.append(_pair(d, units, noise, bound))
         values -= values.mean(axis=1, keepdims=True)
         values[empty] = 0.0
         waiting.append(cluster_sums(values, unit)[0])
@@ -299,11 +336,18 @@ def instance_tests(
     pair, measure_at = np.divmod(np.arange(len(rows)), len(names))
     table = pd.DataFrame(rows).iloc[measure_at * len(first) + pair].reset_index(drop=True)
     moments = Moments(*np.array(table.pop("moments").tolist()).T)
+    bounded = {k: one for k, one in enumerate(table.pop("bounded")) if one is not None}
     drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
     size = np.sqrt(moments.squares)
     size[size == 0] = 1.0
     statistic, changes = np.abs(moments.total) / size, drawn_sums.shape[2]
     counts = step_down(statistic, _under_changes(drawn_sums, (first, second), size), changes)
+    own, corrected = counts.own / changes, counts.joint / changes
+    scores = _scores(bounded, drawn_sums, (first, second), n_resamples, seed)
+    if bounded:
+        at = [*bounded]
+        own[at] = np.maximum(own[at], scores.own)
+        corrected[at] = np.maximum(corrected[at], scores.joint)
     for test in ("sign", "wilcoxon"):
         place = table.columns.get_loc(f"{test}_pvalue") + 1
         table.insert(place, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
@@ -311,10 +355,10 @@ def instance_tests(
     table = table.assign(
         **named_pairs(tuple(methods), first[pair], second[pair]),
         measure=np.array(names, dtype=object)[measure_at],
-        pvalue=counts.own / changes,
-        pvalue_corrected=counts.joint / changes,
+        pvalue=own,
+        pvalue_corrected=corrected,
         statistic=statistic,
-        separated=counts.joint / changes <= alpha,
+        separated=corrected <= alpha,
         doubt=np.where(few, "so few instances differ that they say little", ""),
         low=np.nan,
         high=np.nan,
@@ -332,17 +376,103 @@ def instance_tests(
         seed=seed,
         moments=moments,
         largest=np.asarray(counts.largest, dtype=float),
+        bounded=bounded,
+        largest_score=scores.largest,
         notes=(
             *([] if unit is None else cluster_doubts(clusters, unit)),
+            *_without_range(table, [m for m in names if bound_of[m] is None], n_clusters),
             *_doubts(table, missing, n_clusters, changes, alpha),
         ),
     )
     tests = jointly({"": tests})[""]
     if blocks is None or clusters is not None:
         return tests
-    sides: dict[str, Any] = {"minimize": minimize, "maximize": maximize, "alpha": alpha}
+    sides: dict[str, Any] = {
+        "minimize": minimize,
+        "maximize": maximize,
+        "alpha": alpha,
+        "bounds": bounds,
+    }
     by_fold = instance_tests(methods, measures, clusters=blocks, **sides, **draws)
     return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
+
+
+def _bounds(
+    names: Sequence[str], stated: Mapping[str, float] | float | None
+) -> dict[str, tuple[float, float] | float | None]:
+    """By measure its range as the registry knows it, or the stated largest difference; None where
+    neither is known.
+    """
+    ends = {m: MEASURES[m].range if m in MEASURES else (-np.inf, np.inf) for m in names}
+    known: dict[str, Any] = {
+        m: each if np.isfinite(each).all() else None for m, each in ends.items()
+    }
+    if isinstance(stated, int | float):
+        stated = {m: float(stated) for m, each in known.items() if each is None}
+    stated = stated or {}
+    if unknown := [m for m in stated if m not in known]:
+        raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
+    if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
+        raise ValueError(f"`bounds` must be above 0, got {below}.")
+    return known | {m: float(bound) for m, bound in stated.items()}
+
+
+def _within(measure: str, values: Array, bound: tuple[float, float] | float) -> float | None:
+    """The largest difference of two values; None where some lie outside of the measure's range, and
+    an error where they differ more than it was stated.
+    """
+    if isinstance(bound, tuple):
+        low, high = bound
+        there = np.nanmin(values) >= low - ROUNDING and np.nanmax(values) <= high + ROUNDING
+        return high - low if there else None
+    largest = np.nanmax(np.nanmax(values, axis=1) - np.nanmin(values, axis=1))
+    if largest > bound * (1 + ROUNDING):
+        raise ValueError(
+            f"`bounds` must be at least as large as any difference, got {bound:g} for {measure!r} "
+            f"and a difference of {largest:g}."
+        )
+    return bound
+
+
+class _Scores(NamedTuple):
+    """Of bounded rows the p-values of the score test, by themselves and step-down over all of them,
+    and by draw the largest statistic.
+    """
+
+    own: Array
+    joint: Array
+    largest: Array
+
+
+def _scores(
+    bounded: Mapping[int, BoundedUnits],
+    sums: Array,
+    pairs: tuple[Places, Places],
+    n_resamples: int,
+    seed: int,
+) -> _Scores:
+    """Corrected by normal values that are as correlated as the sums under changes of sign are
+    (measures x methods x changes).
+    """
+    rows = np.array([*bounded], dtype=int)
+    own = np.array([units.pvalue() for units in bounded.values()])
+    if not bounded:
+        return _Scores(own, own, own)
+    flat = sums.reshape(-1, sums.shape[2])
+    covariance = flat @ flat.T / flat.shape[1]
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    drawn = np.random.default_rng(seed).standard_normal((len(flat), n_resamples))
+    normal = (root @ drawn).reshape(*sums.shape[:2], n_resamples)
+    pair, measure = np.divmod(np.arange(len(pairs[0]) * len(sums)), len(sums))
+    a, b = (measure * sums.shape[1] + side[pair] for side in pairs)
+    spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
+    size = np.sqrt(np.where(spread > 0, spread, 1.0))
+    under = _under_changes(normal, pairs, size)
+    statistic = np.minimum(-special.ndtri(own / 2), 40.0)
+    counts = step_down(statistic, lambda at: under(rows[at]), n_resamples)
+    joint = np.maximum((counts.joint + 1) / (n_resamples + 1), own)
+    return _Scores(own, joint, np.asarray(counts.largest, dtype=float))
 
 
 def _under_changes(
@@ -427,9 +557,9 @@ def _read(
     return np.column_stack(columns), index
 
 
-def _pair(d: Array, unit: Places | None, noise: float) -> dict[str, Any]:
-    """Counts, moments, sign test and signed ranks of the differences of one pair on one measure;
-    positive ones are for the first.
+def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> dict[str, Any]:
+    """Counts, moments, sign test and signed ranks of the differences of one pair on one measure,
+    and what the score test takes of them; positive ones are for the first.
 
     With clusters the sign test and the ranks take the mean difference of each.
     """
@@ -457,6 +587,7 @@ def _pair(d: Array, unit: Places | None, noise: float) -> dict[str, Any]:
         "wilcoxon_pvalue": wilcoxon,
         "exact": exact,
         "moments": [*Moments.of(sums, sizes)],
+        "bounded": None if bound is None else BoundedUnits.of(sums, sizes, bound, rounded=True),
     }
 
 
@@ -486,6 +617,27 @@ def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, boo
         deviation = np.sqrt(float((doubled.astype(float) ** 2 * count).sum())) / 2
         tail = float(stats.norm.cdf((min(plus, total - plus) - total / 2) / deviation))
     return plus / 2, min(1.0, 2 * tail), n <= EXACT_DATASETS
+
+
+def _without_range(
+    table: pd.DataFrame, without: Sequence[str], n_clusters: int | None
+) -> list[Message]:
+    """What to tell of measures whose differences nothing bounds, where there are few."""
+    units = "instances" if n_clusters is None else "clusters"
+    rows = table[table["measure"].isin(without) & (table["wins"] + table["losses"] > 0)]
+    if rows.empty or (n_clusters or rows["n"].min()) >= SKEWED:
+        return []
+    first = f"{rows['measure'].iloc[0]}=NUMBER"
+    return [
+        Message(
+            f"{some(rows['measure'].unique())} {agree(rows['measure'].nunique(), 'has')} no known "
+            f"range, or values outside of it: with fewer than {SKEWED} {units} a few large "
+            "differences on one side pass for a better method too often. The largest difference "
+            "that is possible, in a comparison over instances (",
+            Argument("bounds", (first,)),
+            "), guards against it.",
+        )
+    ]
 
 
 def _doubts(

@@ -35,7 +35,7 @@ from mlflow_mleval.cli.command import (
     width,
     write_all,
 )
-from mlflow_mleval.cli.commands import evaluate, gate, heeded, profile, run_over
+from mlflow_mleval.cli.commands import by_measure, evaluate, gate, heeded, profile, run_over
 from mlflow_mleval.package import __version__
 from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Choices, Selection
@@ -236,6 +236,7 @@ def rank(output: str | None, verbose: bool, **choices: Any) -> None:
         *_TESTED,
         opt.folds(opt.pairing, opt.dependent),
         opt.cluster,
+        opt.bound,
         opt.rope,
         opt.seeds(opt.swaps),
         opt.timeout,
@@ -266,6 +267,7 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
     to = opt.target(output)
     results = opt.file_among(runs)
     choices["run_ids"] = (*choices["run_ids"], *(() if results else runs))
+    choices["bounds"] = by_measure(choices["bounds"], "--bound")
     choices = {**heeded(over, choices), "results": results}
     if over == "datasets":
         comparison = _compare(choices)

@@ -396,7 +396,7 @@ HEEDED = {
         opt.seed,
     ),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
-    "instances": (*_OF_ANSWERS, opt.cluster, opt.swaps, opt.seed),
+    "instances": (*_OF_ANSWERS, opt.cluster, opt.bound, opt.swaps, opt.seed),
     "repeats": (),
 }
 
@@ -517,12 +517,18 @@ def _over_answers(
     with progress("reading", unit="runs") as step:
         how = asked_answers(choices)
         asked = load_answers(selection, **how, measures=wanted, progress=step)
-    options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
+    taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
+    options = arguments(choices, *taken)
     why: dict[str, Any] = dict(asked.absent)
     options = {**options, "minimize": selection.minimize, "maximize": selection.maximize}
     named = wanted is not None  # what was named has to have a direction
     found = compare_all_answers(
-        asked.found, why, directions=selection.directions, named=named, **options
+        asked.found,
+        why,
+        directions=selection.directions,
+        named=named,
+        grades=how["grades"],
+        **options,
     )
     tests = {d: replace(t, notes=tuple(map(in_options, t.notes))) for d, t in found.items()}
     absent = {dataset: in_options(reason) for dataset, reason in why.items()}
@@ -676,7 +682,7 @@ def profile(kind: Literal["hard", "soft"], output: str | None, **choices: Any) -
 _EXITS = {"ship": 0, "block": 3, "run more": 4}
 
 
-def _by_measure(
+def by_measure(
     stated: Sequence[float | dict[str, float]], flag: str
 ) -> float | dict[str, float] | None:
     """One number for all measures, or numbers by name."""
@@ -762,8 +768,8 @@ def gate(
         candidate,
         champion,
         measures=measures,
-        margins=_by_measure(margins, "--margin"),
-        bounds=_by_measure(bounds, "--bound"),
+        margins=by_measure(margins, "--margin"),
+        bounds=by_measure(bounds, "--bound"),
         **options,
         **asked,
     )

@@ -466,6 +466,17 @@ cluster = _of_instances(
 )
 
 
+bound = _of_instances(
+    "--bound",
+    "bounds",
+    type=PerMeasure(),
+    multiple=True,
+    help="Over instances: the largest possible difference of two values of a measure whose range "
+    "is not known; few of them are then tested without taking differences to be symmetric. "
+    "Repeatable.",
+)
+
+
 def _draws(default: int, help: str) -> Option:
     names = ("--draws", "n_resamples")
     return Option("Random numbers", *names, type=IntRange(1), default=default, help=help)

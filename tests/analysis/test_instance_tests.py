@@ -11,8 +11,11 @@ from scipy import stats
 
 from mlflow_mleval.analysis import instance_tests as module
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.gate_tests import Differences, Terms, gate_tests
 from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
+from mlflow_mleval.analysis.pairs import jointly
 from mlflow_mleval.analysis.resampling import sign_tests
+from mlflow_mleval.analysis.score_test import BoundedUnits
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.units import document as document_of_tests
 from mlflow_mleval.study import Study
@@ -265,6 +268,73 @@ def test_the_tests_report_themselves():
     )
 
 
+def rare(n, share, seed):
+    """Two methods with the same mean, of which one fails altogether on a share of the instances."""
+    rng = np.random.default_rng(seed)
+    fails, near = rng.random(n) < share, rng.uniform(-0.02, 0.02, (2, n))
+    values = {"a": np.where(fails, 0.0, 0.5 / (1 - share) + near[0]), "b": 0.5 + near[1]}
+    return {name: {"x": column} for name, column in values.items()}
+
+
+def test_few_instances_that_fail_altogether_do_not_separate_equal_methods():
+    apart = np.zeros(2)
+    for seed in range(60):
+        for k, bound in enumerate((None, 1.0)):
+            found = instance_tests(
+                rare(20, 0.05, seed), ["x"], maximize=["x"], bounds=bound, n_resamples=199
+            )
+            row = found.table.iloc[0]
+            apart[k] += row.separated
+            assert row.separated == (row.low > 0 or row.high < 0)
+            assert any("no known range" in note for note in found.notes) == (bound is None)
+    assert apart[0] > 20 and apart[1] == 0
+
+
+def test_the_larger_pvalue_counts_and_is_twice_that_of_a_gate():
+    d = np.array([0.5] * 9 + [0.0] * 16 + [-0.25])
+    units = Differences(pd.DataFrame({"f1": d}), bounds={"f1": 1.0})
+    asked = Terms({"f1": 0.0}, improve=("f1",), n_resamples=999)
+    of_gate = gate_tests(units, asked).table["pvalue_better"].item()
+    both = {"a": {"f1": 0.5 + d / 2}, "b": {"f1": 0.5 - d / 2}}
+    row, alone = (
+        instance_tests(
+            {m: dict.fromkeys(names, v["f1"]) for m, v in both.items()}, names, **w
+        ).table.iloc[0]
+        for names, w in ((["f1"], {}), (["x"], {"maximize": ["x"]}))
+    )
+    assert alone.separated and alone.pvalue < row.pvalue == pytest.approx(2 * of_gate)
+
+
+def test_limits_exclude_zero_where_and_only_where_methods_are_separated():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        base, of = rng.random((40, 1)), np.arange(40) // 2
+        methods = {
+            f"m{k}": {
+                name: np.clip(base[:, 0] + rng.normal(0.06 * k, 0.15, 40), 0, 1).round(1)
+                for name in ("f1", "precision", "x")
+            }
+            for k in range(3)
+        }
+        options = {"maximize": ["x"], "n_resamples": 199, "clusters": of if seed % 2 else None}
+        tests = {d: instance_tests(methods, ["f1", "precision", "x"], **options) for d in "de"}
+        for found in (*tests.values(), *jointly(tests).values()):
+            table = found.table
+            beyond = (table["low"] > 0) | (table["high"] < 0)
+            zero = (table["low"] == 0) | (table["high"] == 0)
+            assert (table["separated"] >= beyond).all()
+            assert (beyond | zero | ~table["separated"]).all()
+
+
+def test_many_kinds_of_differences_are_put_together_without_changing_the_test():
+    rng = np.random.default_rng(0)
+    d = rng.uniform(-1, 1, 5000) ** 3 + 0.01
+    exact, rounded = (BoundedUnits.of(d, np.ones(5000), 2.0, rounded=r) for r in (False, True))
+    assert len(rounded.times) < 600 < len(exact.times) and rounded.units == 5000
+    assert rounded.mean == pytest.approx(exact.mean)
+    assert rounded.statistic(0.0) == pytest.approx(exact.statistic(0.0), rel=1e-4)
+
+
 def test_float_noise_is_no_difference():
     values = np.linspace(0.1, 0.9, 50)
     noisy = values + np.random.default_rng(0).choice([1e-16, 2e-16], 50)
@@ -295,6 +365,13 @@ def test_wrong_input_is_named():
         instance_tests({"a": {"f1": [np.inf, 0.0]}, "b": {"f1": [0.0, 0.0]}}, ["f1"])
     with pytest.raises(ValueError, match="no instance that all have"):
         instance_tests({"a": {"f1": [np.nan, 0.0]}, "b": {"f1": [0.0, np.nan]}}, ["f1"])
+    for wrong, message in (
+        ({"x": 1.0}, "measures that are compared, got x"),
+        ({"f1": 0.0}, "above 0"),
+        ({"f1": 0.01}, "as large as any difference, got 0.01 for 'f1'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            instance_tests(methods, ["f1"], bounds=wrong)
     with pytest.raises(ValueError, match="0 <= k <= n"):
         sign_test(3, 2)
 

@@ -73,6 +73,8 @@ _REPLACED = (
     "notes",
     "moments",
     "largest",
+    "bounded",
+    "largest_score",
     "error",
     "values",
     "means",
