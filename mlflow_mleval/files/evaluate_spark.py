@@ -1,6 +1,4 @@
-"""Evaluate a Spark DataFrame: each partition gives an Evaluation, and the executors merge them in a
-tree.
-"""
+"""Evaluate a Spark DataFrame: each partition gives an Evaluation, and the executors merge them."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,23 +24,16 @@ from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.sentences import quoted
-from mlflow_mleval.validation import present, refuse_keywords, unique_names
+from mlflow_mleval.validation import present, refuse_keywords
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-_CELLS = 1 << 19  # cells of a matrix that are evaluated together
-_PART = "number int, part binary, error string"
+_PART = pa.schema([("number", pa.int32()), ("part", pa.binary()), ("error", pa.string())])
+_PART_OF_SPARK = "number int, part binary, error string"
 _ARGUMENTS = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
-_NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal", "boolean")
 _FOLDS = ("byte", "short", "integer", "long", "string", "boolean")
-#: How an input lies there: a column for each label, an array of numbers, a list of classes or of
-#: pairs with scores, one class.
-_COLUMNS = "columns"
-_ARRAY = "array"
-_CLASSES = "classes"
-_PAIRS = "pairs"
-_CLASS = "class"
+_TOGETHER = 1 << 22  # bytes of rows that are evaluated together
 _NO_ROWS = "`df` must have at least one row, got none. There is nothing to evaluate."
 
 
@@ -49,70 +41,65 @@ _NO_ROWS = "`df` must have at least one row, got none. There is nothing to evalu
 class _Layout:
     """What stands in which column, and how it is evaluated; each task gets it."""
 
-    #: Of y_true, y_score, y_pred: how it lies there, and in which columns.
-    inputs: Mapping[str, tuple[str, tuple[str, ...]]]
+    #: Of y_true, y_score, y_pred: label columns, or one column of classes, lists or pairs.
+    columns: Mapping[str, str | tuple[str, ...]]
     fold: str | None
     names: tuple[Hashable, ...] | None
     options: Mapping[str, Any]
-    hierarchy: Any = None  # a Hierarchy, or Spark's broadcast of one
-    cluster: str | None = None  # a further column, for the table of instances
+    hierarchy: Any  # a Hierarchy, or Spark's broadcast of one
+    lists: bool  # of classes: without names of labels, those of the hierarchy
+    cluster: str | None  # a further column, for the table of instances
 
     def evaluate(self, batch: pa.RecordBatch, instances: bool = False) -> Evaluation:
         """The Evaluation of some rows."""
         h = getattr(self.hierarchy, "value", self.hierarchy)
-        given = {name: self._read(batch, name, h) for name in self.inputs}
+        class_sets = self.lists and self.names is None
+        names = h.nodes if class_sets else self.names
+        given: dict[str, Any] = {}
+        for name, columns in self.columns.items():
+            if isinstance(columns, str):
+                given[name] = self._column(batch, name, columns, names)
+            else:
+                parts = [_filled(batch, column) for column in columns]
+                given[name] = np.column_stack([p.to_numpy(zero_copy_only=False) for p in parts])
         if self.fold is not None:
-            given["folds"] = batch[self.fold].to_pylist()
-            if None in given["folds"]:
-                raise ValueError(f"column {quoted(self.fold)}: the value is missing")
-        given |= self.options
-        if self.names is None and self.inputs["y_true"][0] == _CLASSES:
-            sets = {"true_sets": given.pop("y_true"), "pred_sets": given.pop("y_pred")}
-            return evaluate_hierarchical(**sets, h=h, **given, instances=instances)
-        return evaluate(**given, label_names=self.names, hierarchy=h, instances=instances)
+            given["folds"] = _filled(batch, self.fold).to_pylist()
+        given |= {**self.options, "instances": instances}
+        if class_sets:
+            sets = (given.pop("y_true"), given.pop("y_pred"))
+            return evaluate_hierarchical(*sets, h, **given)
+        return evaluate(**given, label_names=self.names, hierarchy=h)
 
-    def _read(self, batch: pa.RecordBatch, name: str, h: Hierarchy | None) -> Any:
-        """One argument of `evaluate`."""
-        kind, columns = self.inputs[name]
-        column = batch[columns[0]]
-        if kind in (_CLASSES, _PAIRS):
-            names = present(h).nodes if self.names is None else self.names
-            scores = None
-            if kind == _PAIRS:
-                ends = np.append(0, np.cumsum(column.value_lengths())).astype(np.int32)
-                parts = column.flatten().flatten()
-                column, scores = (pa.ListArray.from_arrays(ends, part) for part in parts)
-            try:
-                return sets_in(column, names, scores, repeats=kind == _CLASSES)
-            except ValueError as error:
-                raise ValueError(f"column {quoted(columns[0])}: {error}") from error
-        if kind == _ARRAY:
-            lengths = column.value_lengths().to_numpy(zero_copy_only=False)
-            width = int(lengths[0]) if self.names is None else len(self.names)
+    def _column(
+        self, batch: pa.RecordBatch, name: str, column: str, names: Sequence[Hashable] | None
+    ) -> Any:
+        """A column of classes, of lists of them, of pairs with scores, or of arrays of numbers."""
+        cells = batch[column]
+        if not pa.types.is_nested(cells.type):
+            return np.array(_filled(batch, column).to_pylist())
+        lengths = cells.value_lengths().to_numpy(zero_copy_only=False)
+        values = cells.flatten()
+        scores = None
+        if pa.types.is_struct(values.type):
+            ends = np.append(0, np.cumsum(lengths)).astype(np.int32)
+            cells, scores = (pa.ListArray.from_arrays(ends, part) for part in values.flatten())
+        elif name == "y_score" or not self.lists:
+            width = int(lengths[0]) if names is None else len(names)
             if (odd := lengths[lengths != width]).size:
                 text = f"{odd[0]} elements instead of {width}"
-                raise ValueError(f"column {quoted(columns[0])}: {text}")
-            return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), width)
-        if missing := [c for c in columns if batch[c].null_count]:
-            raise ValueError(f"column {quoted(missing[0])}: the value is missing")
-        if kind == _CLASS:
-            return np.array(column.to_pylist())
-        return np.column_stack([batch[c].to_numpy(zero_copy_only=False) for c in columns])
+                raise ValueError(f"column {quoted(column)}: {text}")
+            return values.to_numpy(zero_copy_only=False).reshape(len(cells), width)
+        try:
+            return sets_in(cells, present(names), scores, repeats=scores is None)
+        except ValueError as error:
+            raise ValueError(f"column {quoted(column)}: {error}") from error
 
-    def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows that are evaluated together: as many as Spark hands over at a few times, unless
-        there are very many labels.
-        """
-        wide = self.names is not None and self.inputs["y_true"][0] != _CLASSES
-        step = max(1, _CELLS // (len(present(self.names)) if wide else 64))
-        held: list[pa.RecordBatch] = []
-        for batch in batches:
-            if held and sum(map(len, held)) + len(batch) > step:
-                yield from pa.Table.from_batches(held).combine_chunks().to_batches(step)
-                held = []
-            held.append(batch)
-        if held:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches(step)
+
+def _filled(batch: pa.RecordBatch, column: str) -> pa.Array:
+    """A column that lacks no value."""
+    if batch[column].null_count:
+        raise ValueError(f"column {quoted(column)}: the value is missing")
+    return batch[column]
 
 
 def evaluate_spark(
@@ -126,8 +113,6 @@ def evaluate_spark(
     label_names: Sequence[Hashable] | None = None,
     threshold: ArrayLike = 0.5,
     conventions: Conventions = "sklearn",
-    instances: str | None = None,
-    cluster: str | None = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate a Spark DataFrame where its rows are: only sums travel, and they are merged on the
@@ -162,11 +147,6 @@ def evaluate_spark(
         of several and lists of classes without hierarchy need it.
     threshold, conventions
         As for `evaluate`.
-    instances : str, optional
-        Write the table of instances to this path as parquet, from the executors; see
-        `spark_instances`.
-    cluster : str, optional
-        Column to keep in that table: which instances belong together.
     **hierarchy_options
         As for `evaluate`.
 
@@ -174,7 +154,8 @@ def evaluate_spark(
     -------
     Evaluation
         Equal to that of `evaluate` on the same rows, but for rounding (1e-12), in whatever
-        partitions and order they come; without `instances`.
+        partitions and order they come; without `instances`, which
+        `spark_instances` has.
 
     Raises
     ------
@@ -185,32 +166,28 @@ def evaluate_spark(
 
     >>> ev = evaluate_spark(df, truth=["true_a", "true_b"], scores=["score_a", "score_b"])  # doctest: +SKIP
     """  # noqa: E501
-    if cluster is not None and instances is None:
-        raise ValueError(
-            f"`cluster` must go with `instances`, got {cluster!r} alone. Say where the table of "
-            "instances goes."
-        )
-    options = {"threshold": threshold, "conventions": conventions, **hierarchy_options}
+    options: dict[str, Any] = {"label_names": label_names, **hierarchy_options}
+    if conventions != "sklearn":
+        options["conventions"] = conventions
+    if not np.array_equal(threshold, 0.5):
+        options["threshold"] = threshold
     _refuse_others(evaluate_spark, options)
-    sides = _sides(truth, scores, predictions)
-    selected, layout = _prepared(df, sides, folds, cluster, hierarchy, label_names, options)
-    parts = selected.mapInArrow(partial(_evaluate_partition, layout=layout), _PART)
+    selected, layout = _prepared(df, truth, scores, predictions, folds, None, hierarchy, options)
+    parts = selected.mapInArrow(partial(_evaluate_partition, layout=layout), _PART_OF_SPARK)
     # Where a part goes depends on the number of its partition alone: of parts placed by their
     # content or in turn, Spark could lose one and count another twice when it repeats a task whose
     # rows come in another order. The number of tasks is Spark's choice, by the size of the parts.
     merged = (
         parts.repartition("number")
-        .mapInArrow(_merge_parts, _PART)
+        .mapInArrow(_merge_parts, _PART_OF_SPARK)
         .repartition(1)
-        .mapInArrow(_merge_parts, _PART)
+        .mapInArrow(_merge_parts, _PART_OF_SPARK)
     )
     rows = merged.collect()
     if not rows:
         raise ValueError(_NO_ROWS)
     if rows[0].error is not None:
-        raise ValueError(f"partition {rows[0].number}: {rows[0].error.rstrip('.')}.")
-    if instances is not None:
-        _instances(selected, layout).write.parquet(instances)
+        raise ValueError(rows[0].error)
     return replace(_unpacked(rows[0].part), taxonomy=hierarchy)
 
 
@@ -234,9 +211,9 @@ def spark_instances(
     >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
     """  # noqa: E501
     _refuse_others(spark_instances, options)
-    sides = _sides(truth, scores, predictions)
-    names = options.pop("label_names", None)
-    return _instances(*_prepared(df, sides, folds, cluster, hierarchy, names, options))
+    return _instances(
+        *_prepared(df, truth, scores, predictions, folds, cluster, hierarchy, options)
+    )
 
 
 def _refuse_others(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -248,6 +225,132 @@ def _refuse_others(function: Callable[..., Any], options: Mapping[str, Any]) -> 
         )
     further = ("label_names", "threshold", "conventions", "train_labels", "probabilities")
     refuse_keywords(function, options, (*further, *OPTIONS))
+
+
+# ---- on the driver -------------------------------------------------------------------------------
+
+
+def _prepared(
+    df: DataFrame,
+    truth: str | Sequence[str],
+    scores: str | Sequence[str] | None,
+    predictions: str | Sequence[str] | None,
+    folds: str | None,
+    cluster: str | None,
+    hierarchy: Hierarchy | None,
+    options: dict[str, Any],
+) -> tuple[DataFrame, _Layout]:
+    """The columns that are used, in types that Arrow knows, and what stands where."""
+    given = _sides(truth, scores, predictions)
+    used = {column: _ARGUMENTS[name] for name, listed in given.items() for column in listed}
+    used |= {name: of for name, of in ((folds, "folds"), (cluster, "cluster")) if name}
+    selected = df.select(*(_column(df, column, argument) for column, argument in used.items()))
+    single = {n for n, value in (("y_true", truth), ("y_pred", predictions)) if value in df.columns}
+    elements: dict[str, str] = {}  # what arrays hold
+    for name, listed in given.items():
+        kind = selected.schema[listed[0]].dataType
+        if len(listed) == 1 and kind.typeName() == "array":
+            elements[name] = kind.elementType.typeName()
+    single |= elements.keys()
+    columns = {name: listed[0] if name in single else listed for name, listed in given.items()}
+    lists = elements.get("y_true") == "string" or _are_pairs(elements)
+    own = options.pop("label_names", None)
+    names = _label_names(own, columns, lists, "y_true" in elements, hierarchy)
+    return selected, _Layout(columns, folds, names, options, _shared(df, hierarchy), lists, cluster)
+
+
+def _are_pairs(elements: Mapping[str, str]) -> bool:
+    """Whether scores are pairs with classes, so that arrays of numbers beside them are classes."""
+    return "y_true" in elements and elements.get("y_score") == "struct"
+
+
+def _shared(df: DataFrame, hierarchy: Hierarchy | None) -> Any:
+    """The hierarchy as each executor gets it once; with each task on Spark Connect."""
+    if hierarchy is None or type(df).__module__.startswith("pyspark.sql.connect"):
+        return hierarchy
+    return df.sparkSession.sparkContext.broadcast(hierarchy)
+
+
+def _sides(
+    truth: str | Sequence[str],
+    scores: str | Sequence[str] | None,
+    predictions: str | Sequence[str] | None,
+) -> dict[str, tuple[str, ...]]:
+    """The columns that are given, by the argument of `evaluate`."""
+    sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
+    given = {
+        name: (value,) if isinstance(value, str) else tuple(value)
+        for name, value in sides.items()
+        if value is not None
+    }
+    if len(given) < 2 or not all(given.values()):
+        raise ValueError(
+            "`scores` or `predictions` must be given with `truth`. Name the columns that hold them."
+        )
+    return given
+
+
+def _column(df: DataFrame, name: str, argument: str) -> Any:
+    """The column, in a type that Arrow knows."""
+    from pyspark.sql import functions as f
+
+    if name not in df.columns:
+        shown = ", ".join(map(repr, df.columns[:8])) + (" …" if len(df.columns) > 8 else "")
+        raise ValueError(f"`{argument}` must name columns of `df` ({shown}), got {name!r}.")
+    kind = df.schema[name].dataType.typeName()
+    if argument == "folds" and kind not in _FOLDS:
+        raise TypeError(
+            f"`folds` must name a column of whole numbers or text, got {kind} in {name!r}. Cast it."
+        )
+    column = f.col("`{}`".format(name.replace("`", "``")))
+    if kind == "vectorudt":
+        from pyspark.ml.functions import vector_to_array
+
+        return vector_to_array(column).alias(name)
+    if kind == "map":
+        return f.map_entries(column).alias(name)
+    return column.cast("double").alias(name) if kind == "decimal" else column
+
+
+def _label_names(
+    given: Sequence[Hashable] | None,
+    columns: Mapping[str, str | tuple[str, ...]],
+    lists: bool,
+    arrays: bool,
+    hierarchy: Hierarchy | None,
+) -> tuple[Hashable, ...] | None:
+    """The labels as they are named, else as the columns or the hierarchy name them; None where
+    arrays tell how many there are, or sets of a hierarchy are evaluated.
+    """
+    if given is not None:
+        return tuple(given)
+    if lists:
+        if hierarchy is None:
+            raise ValueError(
+                "`label_names` must be given for lists of classes, or a `hierarchy` that has them. "
+                "Name all classes."
+            )
+        return tuple(hierarchy.nodes) if "y_score" in columns else None
+    by_columns: dict[str, tuple[str, ...]] = {}
+    for name, listed in columns.items():
+        prefix = re.compile(f"(?:y_)?{name.removeprefix('y_')}_(.+)", re.DOTALL)
+        labels = tuple(match[1] for match in map(prefix.fullmatch, listed) if match)
+        if len(labels) == len(listed):  # a single column is text, which has no such parts
+            by_columns[name] = labels
+    truth = columns["y_true"]
+    if not isinstance(truth, str):
+        if len(orders := set(by_columns.values())) > 1:
+            raise ValueError(
+                "`truth`, `scores` and `predictions` must name the labels in one order, got "
+                f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
+            )
+        return by_columns.get("y_true", truth)
+    if not arrays and "y_score" not in by_columns:
+        raise ValueError(
+            "`label_names` must be given for one class of several. Name the classes in the order "
+            "of the scores."
+        )
+    return None if arrays else by_columns["y_score"]
 
 
 def _instances(selected: DataFrame, layout: _Layout) -> DataFrame:
@@ -262,9 +365,93 @@ def _instances(selected: DataFrame, layout: _Layout) -> DataFrame:
         for row in rows
     }
     schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
-    return selected.mapInArrow(
-        partial(_instance_table, layout=layout, columns=tuple(fields)), schema
-    )
+    table = partial(_instance_table, layout=layout, columns=tuple(fields))
+    return selected.mapInArrow(table, schema)
+
+
+# ---- on the executors ----------------------------------------------------------------------------
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows that are evaluated together: as Spark hands them over, narrow ones a few times that."""
+    held: list[pa.RecordBatch] = []
+    for batch in chain(batches, [None]):
+        if held and (batch is None or sum(part.nbytes for part in held) >= _TOGETHER):
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+        held.append(batch)
+
+
+def _evaluate_partition(
+    batches: Iterator[pa.RecordBatch], layout: _Layout
+) -> Iterator[pa.RecordBatch]:
+    """One part, or one error; nothing of an empty partition."""
+    from pyspark import TaskContext
+
+    number = TaskContext.get().partitionId()
+    parts = map(layout.evaluate, _joined(batches))
+    return _merged(number, parts, f"partition {number}: ")
+
+
+def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = (row for batch in batches for row in batch.to_pylist())
+    return _merged(0, (_unpacked(row["part"], row["error"]) for row in rows))
+
+
+def _merged(number: int, parts: Iterable[Evaluation], where: str = "") -> Iterator[pa.RecordBatch]:
+    """One part of several, held one at a time, or the first error."""
+    whole: Evaluation | None = None
+    try:
+        for part in parts:
+            whole = part if whole is None else merge([whole, part])
+    except (ValueError, TypeError) as error:
+        text = f"{where}{str(error).rstrip('.')}."
+        yield pa.RecordBatch.from_pylist([{"number": number, "error": text}], _PART)
+        return
+    if whole is not None:
+        packed = zlib.compress(json.dumps(whole.to_dict()).encode(), 1)
+        yield pa.RecordBatch.from_pylist([{"number": number, "part": packed}], _PART)
+
+
+def _unpacked(part: bytes, error: str | None = None) -> Evaluation:
+    if error is not None:
+        raise ValueError(error)
+    return Evaluation.from_dict(json.loads(zlib.decompress(part)))
+
+
+def _instance_kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
+    """The columns of the table of instances, and the kind of each as NumPy tells it; those of the
+    DataFrame have "O".
+    """
+    for batch in _joined(batches):
+        table = present(layout.evaluate(batch, instances=True).instances)
+        own = [name for name in (layout.fold, layout.cluster) if name is not None]
+        kinds = dict.fromkeys(own[: layout.fold is not None], "O")
+        kinds |= {name: dtype.kind for name, dtype in table.dtypes.items() if name != "fold"}
+        if "true_labels" in table and "y_score" in layout.columns:
+            kinds |= {"soft_hamming_loss": "f", "soft_subset_loss": "f"}
+        kinds |= dict.fromkeys(own, "O")
+        yield pa.RecordBatch.from_pydict({"name": list(kinds), "kind": list(kinds.values())})
+
+
+def _instance_table(
+    batches: Iterator[pa.RecordBatch], layout: _Layout, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The table of instances, some rows at a time."""
+    for batch in _joined(batches):
+        table = present(layout.evaluate(batch, instances=True).instances)
+        arrays = {}
+        for name in columns:
+            if name in (layout.fold, layout.cluster):
+                arrays[name] = batch[name]
+            elif name in table:
+                arrays[name] = pa.array(table[name], from_pandas=True)
+            else:
+                arrays[name] = pa.nulls(len(batch), pa.float64())
+        yield pa.RecordBatch.from_pydict(arrays)
+
+
+# ---- parquet, for the command line ---------------------------------------------------------------
 
 
 def evaluate_with_spark(
@@ -290,7 +477,7 @@ def evaluate_with_spark(
     if master is None or master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
-    session = None
+    session = running
     try:
         session = running or _builder(SparkSession.builder, master, progress).getOrCreate()
         df = session.read.parquet(path)
@@ -367,253 +554,3 @@ def _one_label_arguments(
     found = {row[0] for one in occur for row in one.distinct().collect()}
     arguments["label_names"] = columns.names or tuple(sorted(found - {None}))
     return df, arguments, lists
-
-
-# ---- on the executors ----------------------------------------------------------------------------
-
-
-def _evaluate_partition(
-    batches: Iterator[pa.RecordBatch], layout: _Layout
-) -> Iterator[pa.RecordBatch]:
-    """One part, or one error; nothing of an empty partition."""
-    from pyspark import TaskContext
-
-    number = TaskContext.get().partitionId()
-    pieces = layout.pieces(batches)
-    return _merged((number, partial(layout.evaluate, piece)) for piece in pieces)
-
-
-def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = (row for batch in batches for row in batch.to_pylist())
-    return _merged((row["number"], partial(_unpacked, row["part"], row["error"])) for row in rows)
-
-
-def _merged(parts: Iterable[tuple[int, Callable[[], Evaluation]]]) -> Iterator[pa.RecordBatch]:
-    """One part of several, held one at a time; of errors that of the first partition."""
-    whole: Evaluation | None = None
-    failed: tuple[int, str] | None = None
-    number = 0
-    for number, make in parts:
-        try:
-            part = make()
-            whole = part if whole is None else merge([whole, part])
-        except (ValueError, TypeError) as error:
-            failed = min(failed or (number, str(error)), (number, str(error)))
-    if failed is not None:
-        yield _row(failed[0], None, failed[1])
-    elif whole is not None:
-        yield _row(number, whole)
-
-
-def _row(number: int, whole: Evaluation | None, error: str | None = None) -> pa.RecordBatch:
-    part = None if whole is None else zlib.compress(json.dumps(whole.to_dict()).encode(), 1)
-    columns = {"number": [number], "part": [part], "error": [error]}
-    types = [("number", pa.int32()), ("part", pa.binary()), ("error", pa.string())]
-    return pa.RecordBatch.from_pydict(columns, pa.schema(types))
-
-
-def _unpacked(part: bytes, error: str | None = None) -> Evaluation:
-    if error is not None:
-        raise ValueError(error)
-    return Evaluation.from_dict(json.loads(zlib.decompress(part)))
-
-
-def _instance_kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
-    """The columns of the table of instances, and the kind of each as NumPy tells it; those of the
-    DataFrame have "O".
-    """
-    for batch in batches:
-        if len(batch):
-            table = present(layout.evaluate(batch, instances=True).instances)
-            kinds = {name: dtype.kind for name, dtype in table.dtypes.items() if name != "fold"}
-            if layout.inputs["y_true"][0] != _CLASS and "y_score" in layout.inputs:
-                kinds |= {"soft_hamming_loss": "f", "soft_subset_loss": "f"}
-            kinds = {name: "O" for name in [layout.fold] if name is not None} | kinds
-            kinds |= {name: "O" for name in [layout.cluster] if name is not None}
-            yield pa.RecordBatch.from_pydict({"name": list(kinds), "kind": list(kinds.values())})
-
-
-def _instance_table(
-    batches: Iterator[pa.RecordBatch], layout: _Layout, columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """The table of instances, some rows at a time."""
-    for piece in layout.pieces(batches):
-        table = present(layout.evaluate(piece, instances=True).instances)
-        arrays = {}
-        for name in columns:
-            if name in (layout.fold, layout.cluster):
-                arrays[name] = piece[name]
-            elif name in table:
-                arrays[name] = pa.array(table[name], from_pandas=True)
-            else:
-                arrays[name] = pa.nulls(len(piece), pa.float64())
-        yield pa.RecordBatch.from_pydict(arrays)
-
-
-# ---- on the driver -------------------------------------------------------------------------------
-
-
-def _sides(
-    truth: str | Sequence[str],
-    scores: str | Sequence[str] | None,
-    predictions: str | Sequence[str] | None,
-) -> dict[str, str | Sequence[str]]:
-    """What is given, by the argument of `evaluate`."""
-    if scores is None and predictions is None:
-        raise ValueError(
-            "`scores` or `predictions` must be given with `truth`. Name the columns that hold them."
-        )
-    sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
-    return {name: value for name, value in sides.items() if value is not None}
-
-
-def _prepared(
-    df: DataFrame,
-    given: Mapping[str, str | Sequence[str]],
-    folds: str | None,
-    cluster: str | None,
-    hierarchy: Hierarchy | None,
-    label_names: Sequence[Hashable] | None,
-    options: dict[str, Any],
-) -> tuple[DataFrame, _Layout]:
-    """The columns that are used, in types that Arrow knows, and what stands where."""
-    forms: dict[str, str] = {}
-    for name in sorted(given, key=lambda name: name != "y_score"):  # which may be pairs
-        forms[name] = _form(df, name, given[name], forms.get("y_score") == _PAIRS)
-    _check_forms(forms)
-    inputs = {name: (forms[name], _listed(value)) for name, value in given.items()}
-    names = _names(inputs, label_names, hierarchy)
-    if names is None and forms["y_true"] == _CLASSES:
-        usual = {"threshold": 0.5, "conventions": "sklearn"}
-        if any(options.pop(name, default) != default for name, default in usual.items()):
-            raise ValueError(
-                "`threshold` and `conventions` must be left out for class sets of a hierarchy. "
-                "They need neither."
-            )
-    used = {c: _ARGUMENTS[name] for name, (_, listed) in inputs.items() for c in listed}
-    used |= {name: of for name, of in ((folds, "folds"), (cluster, "cluster")) if name is not None}
-    selected = df.select(*(_column(df, column, argument) for column, argument in used.items()))
-    shared: Any = hierarchy
-    if hierarchy is not None and not type(df).__module__.startswith("pyspark.sql.connect"):
-        shared = df.sparkSession.sparkContext.broadcast(hierarchy)  # Spark Connect has none
-    return selected, _Layout(inputs, folds, names, options, shared, cluster)
-
-
-def _listed(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _type(df: DataFrame, column: str, argument: str) -> Any:
-    if column not in df.columns:
-        shown = ", ".join(map(repr, df.columns[:8])) + (" …" if len(df.columns) > 8 else "")
-        raise ValueError(f"`{argument}` must name columns of `df` ({shown}), got {column!r}.")
-    return df.schema[column].dataType
-
-
-def _form(df: DataFrame, name: str, value: str | Sequence[str], pairs: bool) -> str:
-    """How an input lies in the DataFrame."""
-    listed = _listed(value)
-    argument = _ARGUMENTS[name]
-    if not listed:
-        raise ValueError(f"`{argument}` must name at least one column, got none.")
-    types = {column: _type(df, column, argument) for column in listed}
-    first = types[listed[0]]
-    kind = first.typeName()
-    is_score = name == "y_score"
-    if len(listed) == 1 and kind in ("array", "map", "vectorudt"):
-        inner = first.elementType.typeName() if kind == "array" else kind
-        if inner in ("map", "struct"):
-            if is_score:
-                return _PAIRS
-            raise TypeError(
-                f"`{argument}` must be labels or lists of classes, got {first.simpleString()} in "
-                f"{listed[0]!r}. Only scores are pairs."
-            )
-        return _CLASSES if inner == "string" or (pairs and not is_score) else _ARRAY
-    if isinstance(value, str) and not is_score:
-        return _CLASS
-    for column, given in types.items():
-        if given.typeName() not in _NUMBERS:
-            raise TypeError(
-                f"`{argument}` must name columns of numbers, got {given.simpleString()} in "
-                f"{column!r}."
-            )
-    return _COLUMNS
-
-
-def _check_forms(forms: Mapping[str, str]) -> None:
-    """Raise where truth, scores and predictions cannot be of the same labels."""
-    matrices = {_COLUMNS, _ARRAY}
-    fits = {
-        _COLUMNS: (matrices, matrices),
-        _ARRAY: (matrices, matrices),
-        _CLASSES: ({_PAIRS, *matrices}, {_CLASSES}),
-        _CLASS: (matrices, {_CLASS}),
-    }[forms["y_true"]]
-    for name, allowed in zip(("y_score", "y_pred"), fits, strict=True):
-        if forms.get(name, min(allowed)) not in allowed:
-            raise ValueError(
-                f"`{_ARGUMENTS[name]}` must fit `truth`, got {forms[name]} where `truth` is "
-                f"{forms['y_true']}. Both hold label columns or arrays of them, lists of "
-                "classes, or one class."
-            )
-
-
-def _names(
-    inputs: Mapping[str, tuple[str, tuple[str, ...]]],
-    label_names: Sequence[Hashable] | None,
-    hierarchy: Hierarchy | None,
-) -> tuple[Hashable, ...] | None:
-    """The labels as they are named, else as the columns or the hierarchy name them; None where
-    arrays tell how many there are, or sets of a hierarchy are evaluated.
-    """
-    form, columns = inputs["y_true"]
-    if label_names is not None:
-        n_labels = len(columns) if form == _COLUMNS else len(label_names)
-        return unique_names(label_names, "label_names", n_labels, "labels")
-    by_columns: dict[str, tuple[str, ...]] = {}
-    for name, (own, listed) in inputs.items():
-        prefix = re.compile(f"(?:y_)?{name.removeprefix('y_')}_(.+)", re.DOTALL)
-        labels = tuple(found[1] for found in map(prefix.fullmatch, listed) if found)
-        if own == _COLUMNS and len(labels) == len(listed):
-            by_columns[name] = labels
-    if form == _COLUMNS:
-        orders = set(by_columns.values())
-        if len(orders) > 1:
-            raise ValueError(
-                "`truth`, `scores` and `predictions` must name the labels in one order, got "
-                f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
-            )
-        return by_columns.get("y_true", columns)
-    if form == _CLASS:
-        if "y_score" not in by_columns:
-            raise ValueError(
-                "`label_names` must be given for one class of several. Name the classes in the "
-                "order of the scores."
-            )
-        return by_columns["y_score"]
-    if form == _CLASSES and hierarchy is None:
-        raise ValueError(
-            "`label_names` must be given for lists of classes, or a `hierarchy` that has them. "
-            "Name all classes."
-        )
-    return tuple(present(hierarchy).nodes) if form == _CLASSES and "y_score" in inputs else None
-
-
-def _column(df: DataFrame, name: str, argument: str) -> Column:
-    """The column, in a type that Arrow knows."""
-    from pyspark.sql import functions as f
-
-    kind = _type(df, name, argument).typeName()
-    if argument == "folds" and kind not in _FOLDS:
-        raise TypeError(
-            f"`folds` must name a column of whole numbers or text, got {kind} in {name!r}. Cast it."
-        )
-    column = f.col("`{}`".format(name.replace("`", "``")))
-    if kind == "vectorudt":
-        from pyspark.ml.functions import vector_to_array
-
-        return vector_to_array(column).alias(name)
-    if kind == "map":
-        return f.map_entries(column).alias(name)
-    return column.cast("double").alias(name) if kind == "decimal" else column

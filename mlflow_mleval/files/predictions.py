@@ -183,56 +183,37 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
-    sides: tuple[str, ...] = ("y_true", "y_score", "y_pred")
+    sides = ("y_true", "y_score", "y_pred")
     given = {key: arrays[key] for key in sides if key in arrays}
     if len(given) < 2 or "y_true" not in given:
         listed = ", ".join(map(quoted, arrays)) or "none"
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
-    shape = given["y_true"].shape
-    one_label = len(shape) == 1
-    for key, array in given.items():
-        own, kinds = (array.shape[:1], "biufUS") if one_label else (array.shape, "biuf")
-        if own != shape or len(shape) > 2 or 0 in shape or array.dtype.kind not in kinds:
-            raise _unfit(array, key, path)
-    width = None if one_label else shape[1]
-    names = _npz_names(arrays, "label_names", width, path)
-    folds = _npz_names(arrays, "folds", shape[0], path)
-    ignored = tuple(sorted(arrays.keys() - {*given, "label_names", "folds"}))
-    numbered = None if width is None else tuple(range(width))
-    batches = _npz_batches(given, folds, progress)
-    return PredictionFile(tuple(names) or numbered, tuple(given)[1:], ignored, batches)
-
-
-def _npz_batches(given: Mapping[str, _Stored], folds: list[Any], progress: Progress) -> Batches:
-    n, *width = given["y_true"].shape
+    n, *width = shape = given["y_true"].shape
+    named = {key: arrays[key] for key in ("label_names", "folds") if key in arrays}
+    shapes = {"folds": (n,), "label_names": tuple(width)}
+    for key, array in (given | named).items():
+        own = array.shape[:1] if key in given and not width else array.shape
+        kinds = "biuf" if key in given and width else "biufUSO" if key in named else "biufUS"
+        fits = own == shapes.get(key, shape) or (key == "label_names" and not width)
+        if not fits or len(shape) > 2 or 0 in shape or array.dtype.kind not in kinds:
+            raise ImportFileError(
+                f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
+            )
+    texts = {key: array.whole().tolist() for key, array in named.items()}
+    names = texts.get("label_names") or range(*width or (0,))
     step = max(1, _CELLS // (width[0] * len(given))) if width else n
-    sides = (array.blocks(step) for array in given.values())
-    for start, blocks in enumerate(zip(*sides, strict=True)):
-        done = min((start + 1) * step, n)
-        batch: Batch = dict(zip(given, blocks, strict=True))
-        if folds:
-            batch["folds"] = folds[start * step : done]
-        yield batch
-        progress(done, n)
 
+    def batches() -> Batches:
+        blocks = zip(*(array.blocks(step) for array in given.values()), strict=True)
+        for start, parts in zip(range(0, n, step), blocks, strict=True):
+            batch: Batch = dict(zip(given, parts, strict=True))
+            if "folds" in texts:
+                batch["folds"] = texts["folds"][start : start + step]
+            yield batch
+            progress(min(start + step, n), n)
 
-def _npz_names(
-    arrays: Mapping[str, _Stored], key: str, length: int | None, path: Path
-) -> list[Any]:
-    """The names of labels or folds, so many if that is known; none where there are none."""
-    if key not in arrays:
-        return []
-    array = arrays[key]
-    fits = len(array.shape) == 1 and length in (None, *array.shape)
-    if not fits or array.dtype.kind not in "biufUSO":
-        raise _unfit(array, key, path)
-    return array.whole().tolist()
-
-
-def _unfit(array: _Stored, key: str, path: Path) -> ImportFileError:
-    return ImportFileError(
-        f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
-    )
+    ignored = tuple(sorted(arrays.keys() - {*given, *named}))
+    return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches())
 
 
 # ---- sparse matrices -----------------------------------------------------------------------------

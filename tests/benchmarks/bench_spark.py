@@ -36,7 +36,7 @@ from spark_cluster import SUBMIT, Cluster
 from timing import Row, processes, spent, told
 
 import mlflow_mleval as mleval
-from mlflow_mleval.files.evaluate_spark import _merge_parts, _row, _unpacked
+from mlflow_mleval.files.evaluate_spark import _merge_parts, _merged, _unpacked
 
 K = 10  # labels
 TRUE, SCORE = [f"true_{i}" for i in range(K)], [f"score_{i}" for i in range(K)]
@@ -133,7 +133,7 @@ def of_parts() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     for n_labels, count in ((10, 10_000), (1_000, 200)):
         true, score = rng.random((500, n_labels)) < 0.2, rng.random((500, n_labels))
-        packed = _row(0, mleval.evaluate(true, score, instances=False))
+        packed = next(_merged(0, [mleval.evaluate(true, score, instances=False)]))
         start = time.process_time()
         merged = next(_merge_parts(iter([packed] * count)))
         seconds = time.process_time() - start

@@ -237,8 +237,6 @@ def test_what_cannot_be_evaluated_is_said_with_its_partition(spark, table):
         mleval.evaluate_spark(df, TRUE, ["nothing"])
     with pytest.raises(ValueError, match="`label_names` must be given for one class of several"):
         mleval.evaluate_spark(df, "fold", predictions="fold")
-    with pytest.raises(ValueError, match="`cluster` must go with `instances`"):
-        mleval.evaluate_spark(df, TRUE, SCORE, cluster="passage")
     with pytest.raises(ValueError, match="`df` must have at least one row"):
         mleval.evaluate_spark(df.limit(0), TRUE, SCORE)
 
@@ -270,8 +268,8 @@ def test_spark_connect_gives_the_evaluation_of_one_machine(folder, table, tmp_pa
 def test_the_table_of_instances_stays_with_spark(spark, folder, table, tmp_path):
     path = str(tmp_path / "instances")
     df = spark.read.parquet(str(folder)).where("passage < 100")
-    found = mleval.evaluate_spark(df, TRUE, SCORE, folds="fold", cluster="passage", instances=path)
-    assert found.instances is None
+    found = mleval.spark_instances(df, TRUE, SCORE, folds="fold", cluster="passage")
+    found.write.parquet(path)
     rows = (
         parquet.read_table(path)
         .to_pandas()
