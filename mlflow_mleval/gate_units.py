@@ -539,7 +539,7 @@ def _of_instances(asked: Asked, study: Study) -> Shared:
         with instances_of(study, dataset, wanted) as instances:
             if lacking := {*asked.sides} - {*instances.tables}:
                 raise MissingResultsError(
-                    f"{some(lacking)} has no values by instance on {dataset}. Log them."
+                    f"{some(sorted(lacking))} has no values by instance on {dataset}. Log them."
                 )
             directions = {
                 m: study.directions.get(m) or MEASURES[m].direction for m in instances.measures

@@ -604,7 +604,7 @@ class _Choice:
         there = _runs_with(cells.values).keys() & {*self.wanted}
         if self.asked is None and there.difference(metrics, self.dropped):
             self.choosers = {*metrics} - self.dropped
-            self.exclude += self.choosers
+            self.exclude += sorted(self.choosers)
 
     def of(
         self, cells: Cells, excluded: list[Excluded], named: Collection[str] = ()

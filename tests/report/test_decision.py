@@ -9,6 +9,7 @@ import pytest
 from report_cases import nasty, published, published_study, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.question import question
 from mlflow_mleval.analysis.recommendation import METHODS, decision
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import sentences
@@ -54,14 +55,19 @@ def test_it_stands_above_everything_and_without_words_of_statistics(form):
 
 
 def test_how_sure_it_is():
-    assert said(compare(study_of(4, 8, gap=0.1), **CLEAR)) == [
+    clear = compare(study_of(4, 8, gap=0.1), **CLEAR)
+    assert said(clear) == ["Use m0."]  # by how much, the question says
+    others = " ".join(plain(one.text) for one in sentences(clear, question(clear, "m2", "m3")))
+    assert others.endswith(
         "Use m0: 0.1 better in f1 and 0.1 better in hamming_loss than m1, on average over 8 "
         "datasets."
-    ]
+    )
     assert said(compare(study_of(2, 8, gap=0.1))) == [
         "The ranking only counts which measures each wins, not by how much."
     ]
-    assert said(compare(study_of(4, 5)))[0].endswith("too close to call.")
+    few = compare(study_of(4, 5))
+    assert said(few) == []  # the question says that it is too close to call
+    assert plain(sentences(few, question(few, "m2", "m3"))[1].text).endswith("too close to call.")
     assert "any of the four methods may be as good." in said(compare(study_of(4, 9, seed=1)))[0]
 
 
@@ -100,7 +106,7 @@ def test_means_decide_and_not_the_number_of_wins():
             rows.append({"dataset": f"d{d}", "method": m, "f1": x + rng.normal(0, 1e-4)})
     found = compare(Study.from_frame(pd.DataFrame(rows)))
     assert found.ranks.mean().idxmin() == "a" and found.leader == "b"
-    assert ("b", "a") in found.separated and said(found)[0].startswith("Use b: ")
+    assert ("b", "a") in found.separated and said(found)[0] == "Use b."
 
 
 def contradictions(found):

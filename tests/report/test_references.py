@@ -4,6 +4,7 @@ import re
 
 from places import GUIDES
 
+from mlflow_mleval.analysis.datasets_and_folds import OverFolds, OverSeeds
 from mlflow_mleval.analysis.posthoc import tests as every_test
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.content.provenance import _FIRST, _METHODS, _THEN, REFERENCES
@@ -12,7 +13,7 @@ from mlflow_mleval.report.content.provenance import _FIRST, _METHODS, _THEN, REF
 def test_all_that_is_cited_is_there():
     assert [*_FIRST, *_THEN] == [*_METHODS]
     cited = {cite for _, sources in _METHODS.values() for cite in sources}
-    cited |= {cite for test in every_test() for cite in test.sources}
+    cited |= {cite for test in (*every_test(), OverFolds, OverSeeds) for cite in test.sources}
     sources = {
         m.source.partition(",")[0] for m in MEASURES.values() if re.search(r" \d{4}", m.source)
     }

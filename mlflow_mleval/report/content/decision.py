@@ -83,12 +83,21 @@ def sentences(
     asked = asked or ask(c)
     advice = advice or decision(c)
     doubt = _doubt(c, advice)
-    who = [_who(c, advice)] if len(c.order) > 2 else []
+    said = _told_already(asked, advice)
+    told = said and not advice.evidence  # that the first is ahead, and too close to call
+    who = [] if told or len(c.order) < 3 else [_who(c, advice, said)]
     last = [Sentence(doubt, claim("best set"))] if doubt else []
     return [pair_question.sentence(c, asked), *who, *last]
 
 
-def _who(c: Comparison, advice: Decision) -> Sentence:
+def _told_already(asked: Question, advice: Decision) -> bool:
+    """Whether the question is about the first and the next, in the measures' own units."""
+    row = asked.verdict.main
+    own = row is not None and row["measure"] == FUSED and not row["dataset"]
+    return own and [asked.a, asked.b] == [*advice.ahead, advice.next]
+
+
+def _who(c: Comparison, advice: Decision, told: bool) -> Sentence:
     who = listed(advice.ahead, 3)
     alone = len(advice.ahead) == 1
     if advice.next is None:
@@ -96,7 +105,8 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
     if alone and len(advice.best_set) == 1:
         few = advice.evidence != "datasets" or len(c.study.datasets) < ENOUGH
         first = f"{who} is ahead of {_everyone([m for m in c.order if m != c.leader])}"
-        text = f"{first if few else f'Use {who}'}: {_by_how_much(c, advice)}{_where(c, advice)}."
+        by = "" if told else f": {_by_how_much(c, advice)}{_where(c, advice)}"
+        text = f"{first if few else f'Use {who}'}{by}."
         return Sentence(text, claim("separated" if few else "use one"))
     if advice.equivalent is not None and advice.equivalent >= EQUIVALENT:
         pair = listed(c.order[:2])
