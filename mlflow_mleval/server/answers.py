@@ -23,7 +23,7 @@ from mlflow_mleval.errors import (
     StoreError,
     UnclearError,
 )
-from mlflow_mleval.measures.metric_names import direction_of, proposed_direction
+from mlflow_mleval.measures.metric_names import direction_of, is_cost, proposed_direction
 from mlflow_mleval.report import FILES
 from mlflow_mleval.secrets import redacted
 from mlflow_mleval.selection import Selection, command_line
@@ -317,7 +317,7 @@ def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str,
         (f"“{one.name}”: {_BETTER[way]} is better ✓", confirmed(one.name, way))
         for one in study.excluded
         if one.kind == "measure" and "no direction is known" in one.reason
-        if (way := proposed_direction(one.name))
+        if (way := proposed_direction(one.name)) and not is_cost(one.name)
     ]
     if left:
         yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]

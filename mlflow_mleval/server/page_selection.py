@@ -20,6 +20,7 @@ from mlflow_mleval.cli.command import Option, leaves
 from mlflow_mleval.cli.options import experiment_ids
 from mlflow_mleval.package import __version__
 from mlflow_mleval.selection import (
+    DATASET_RULES,
     DIGEST,
     FLAGS,
     METHOD_RULES,
@@ -33,7 +34,7 @@ from mlflow_mleval.sentences import Argument
 #: Options of `mleval report` that the page does not have: it knows experiments by id, and what it
 #: makes goes nowhere else.
 _ELSEWHERE = {
-    *("experiment_names", "run_ids", "n_resamples", "log", "output", "verbose", "timeout"),
+    *("experiment_names", "run_ids", "n_resamples", "log", "output", "verbose", "timeout", "h"),
 }
 #: Options that the form sets by controls of their own; all others it has in a fold, as they are
 #: declared.
@@ -306,6 +307,8 @@ def _control(name: str, option: Option) -> dict[str, Any]:
 def without_flags(text: str) -> str:
     """A text of the command line as the page says it.
 
+    >>> without_flags("Say --dataset-by RULE or --dataset-by experiment.")
+    'Say “datasets” or “datasets: experiment”.'
     >>> without_flags("With --missing worst a --nonsense stops; take --min or (--max NAME).")
     'With “missing results: worst” a --nonsense stops; take “smaller is better” or (“larger is better”).'
     """  # noqa: E501
@@ -315,6 +318,7 @@ def without_flags(text: str) -> str:
         if option is None:
             return flag[0]
         values = {*getattr(option.type, "choices", ()), *dict(offered().get(flag[1], ()))}
+        values |= {*METHOD_RULES, *DATASET_RULES} if flag[1].endswith("-by") else set()
         name, value = FIELDS.get(option.name or "", flag[1]), flag[2] or ""
         if value in values - {""}:
             return f"“{name}: {value}”"

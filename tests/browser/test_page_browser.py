@@ -38,6 +38,8 @@ RIGHTS = (
     ("bob", "secret", "READ"),
 )
 RACE = ("f1", "recall", "precision", "accuracy")
+#: What is typed into fields that take any number or name.
+TYPED = {"p": "0.3", "alpha": "0.1", "rope": "0.05", "seed": "3", "since": "2020-01-01"}
 HOSTILE = ["<img src=x onerror=alert(1)>", '"><svg onload=alert(1)>', "{{7*7}} \u202egnp.exe"]
 
 
@@ -502,6 +504,9 @@ def test_a_doubt_is_settled_where_its_number_stands(reader, site):
     reader.answered()
     assert reader.chosen()["measure"] == ["f1", "win_rate"]
     assert reader.chosen()["max"] == ["win_rate"] and not reader.all("#decision .ways")
+    reader.click(".actions .menu > summary")
+    reader.click(".sheet .buttons button")
+    assert reader.text(".sheet .buttons button") == "Copied ✓"
     assert grumbles(reader.chrome) == []
 
 
@@ -596,7 +601,8 @@ def test_paper_holds_the_answer_only(reader, site):
     assert paper.startswith(b"%PDF")
     reader.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
     shown = "[...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility()).length"
-    assert reader.js(shown, "#selection, .actions, button:not(.link)") == 0
+    away = "#selection, .actions, button:not(.link), input, .ways, #gate"
+    assert reader.js(shown, away) == 0
     assert reader.js(shown, "#decision .body, #ranking table") >= 2
     reader.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
@@ -637,6 +643,24 @@ def test_mlflows_own_pages_lead_here(reader, site):
     reader.until("location.pathname === '/mleval/'")
     chosen = reader.chosen()
     assert chosen["experiment-id"] == [study] and chosen["filter"][0].count("'") == 6
+    # MLflow's own comparison leads to exactly its runs
+    found = api(site, "runs/search", {"experiment_ids": [study]}, ADMIN)["runs"]
+    tags = {
+        run["info"]["run_id"]: {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+        for run in found
+    }
+    two = [i for i, t in tags.items() if t.get("mleval.dataset") == "u"][:2]
+    compared = f"runs={json.dumps(two)}&experiments={json.dumps([study])}"
+    reader.chrome.get(f"{site.url}/#/compare-runs?{compared}")
+    reader.until("document.getElementById('mleval-side')?.href.includes('filter=')")
+    reader.click("#mleval-side")
+    reader.answered()
+    assert reader.chosen()["filter"] == [f"attributes.run_id IN ('{two[0]}', '{two[1]}')"]
+    assert {option.text for option in reader.all("h1 option")} == {
+        tags[i]["mleval.method"] for i in two
+    }
+    assert reader.text(".asked .verdict b") == "TOO CLOSE"
+    assert "chance is not excluded" in reader.text(".asked .verdict")
     # where MLflow's page has neither place, a button stands in the corner
     reader.chrome.get(f"{site.url}/#/experiments/{study}/runs")
     reader.until("document.getElementById('mleval-side') !== null")
@@ -688,8 +712,8 @@ def test_the_question_moves_and_its_numbers_are_those_of_the_command(reader, sit
 
 
 def test_every_control_shows_what_the_command_on_the_page_says(reader, site, monkeypatch):
-    """Each menu of the form is moved once; the order of the methods, the verdict and every row of
-    its plot are those of the command that the page gives for it.
+    """Each menu, field and box of the form is moved once; the order of the methods, the verdict and
+    every row of its plot are those of the command that the page gives for it.
     """
     from command_line import mleval
 
@@ -715,33 +739,49 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
         for row in rows[len(decides) :]:
             assert any(row["size"] == pytest.approx(size) for size in measures)
 
-    reader.of("close")
-    reader.answered()
-    reader.click("#hold > summary")
-    reader.find("#survey select")
-    menus = "[...document.querySelectorAll('#survey select[id^=f-]')]"
-    values = reader.js(f"{menus}.map(menu => [menu.id, menu.options[1]?.value])")
-    moved = {menu: value for menu, value in values if value}
-    assert {"f-weights", "f-preference", "f-test", "f-missing", "f-on"} <= moved.keys()
-    answered = 0
-    for menu, value in moved.items():
-        option = menu.removeprefix("f-")
+    def form():
         reader.chrome.get("about:blank")
         reader.of("close")
         reader.answered()
         reader.click("#hold > summary")
-        reader.find(f"#{menu}")
+        reader.find("#survey select")
         reader.js("document.querySelectorAll('#survey details').forEach(d => { d.open = true; })")
-        choose = "void (document.getElementById(arguments[0]).value = arguments[1])"
-        reader.js(choose, menu, value)
+
+    form()
+    menus = "[...document.querySelectorAll('#survey select[id^=f-]')]"
+    values = reader.js(f"{menus}.map(menu => [menu.name, menu.options[1]?.value])")
+    moved = {f"#f-{name}": (name, value) for name, value in values if value}
+    assert {"#f-weights", "#f-preference", "#f-test", "#f-missing", "#f-on"} <= moved.keys()
+    typed = "[...document.querySelectorAll('#survey input[id^=f-]')].map(field => field.name)"
+    moved |= {f"#f-{name}": (name, TYPED.get(name, "nothing")) for name in reader.js(typed)}
+    boxes = "[...document.querySelectorAll('#survey input[type=checkbox][value=\"1\"]')]"
+    switches = {f"[name={name}]": name for name in reader.js(f"{boxes}.map(box => box.name)")}
+    assert {*TYPED} | {"drop-constant", "unpaired"} <= {*reader.js(typed), *switches.values()}
+    switches |= {"[data-measure=recall]": "exclude-measure"}
+    switches |= {f"[data-off=exclude-{of}]": f"exclude-{of}" for of in ("method", "dataset")}
+    moved |= {selector: (name, "") for selector, name in switches.items()}
+
+    def settled(selector, name, value):
+        """Whether there is an answer when this control is moved, which agrees; else a reason."""
+        form()
+        control = reader.find(f"#survey {selector}")
+        choose = "arguments[1] ? (arguments[0].value = arguments[1]) : arguments[0].click()"
+        reader.js(f"void ({choose})", control, value)
         reader.click("#compare")
-        reader.until("new URLSearchParams(location.search).has(arguments[0])", option)
-        reader.until(
-            "(!!document.querySelector('#ranking table') && !document.querySelector('main.old, "
-            "[aria-busy]')) || !!document.querySelector('#state .say')"
+        reader.until("new URLSearchParams(location.search).has(arguments[0])", name)
+        wrong = (
+            "[...document.querySelectorAll('#state .say, #survey .error')].map(e => e.innerText)"
         )
-        if not reader.all("#state .say"):
-            agrees()
-            answered += 1
-    assert answered >= 5
+        there = "!!document.querySelector('#ranking table')"
+        still = "!!document.querySelector('main.old, [aria-busy]')"
+        reader.until(f"{wrong}.join('') !== '' || {there} && !{still}")
+        if reader.js(f"{wrong}.join('')"):
+            return False
+        agrees()
+        return True
+
+    answered = {name for selector, (name, value) in moved.items() if settled(selector, name, value)}
+    stops = {"missing-is-failure"}  # it is about gaps, of which there are none
+    assert answered >= {*TYPED, *switches.values()} - stops, answered
+    assert len(answered) >= 5 + len(TYPED)
     assert grumbles(reader.chrome) == []

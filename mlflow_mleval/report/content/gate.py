@@ -150,9 +150,20 @@ def _open(verdict: Verdict) -> str:
         return f"RUN MORE: on {units} {name(row['measure'])} is not shown to be better yet."
     return (
         f"RUN MORE: on {units} {name(row['measure'])} may be worse than {name(verdict.champion)} "
-        f"by {short(row['low']) if row['low'] > -inf else 'anything'}; its margin is "
-        f"{short(row['margin'])}."
+        f"by {_loss(row['low'], row['margin'])}."
     )
+
+
+def _loss(low: float, margin: float) -> str:
+    """How much may be lost beside what may be.
+
+    >>> _loss(-0.031, 0.01), _loss(-0.0102, 0.0101), _loss(-inf, 0.01)
+    ('.031; its margin is .01', 'slightly more than its margin, .01', 'anything; its margin is .01')
+    """
+    lost, allowed = "anything" if low == -inf else short(low), short(margin)
+    if lost == allowed:
+        return f"slightly more than its margin, {allowed}"
+    return f"{lost}; its margin is {allowed}"
 
 
 def _further(verdict: Verdict) -> Iterator[str]:

@@ -86,7 +86,8 @@ def _rung_axis(title: str, x: Scale) -> Svg:
         svg.add("line", **ends, y1=height - 4, y2=height, class_="axis")
         x1 = ends["x1"]
         y = height - 6
-        svg.add("text", number(tick), class_="muted small", x=x1, y=y, text_anchor="middle")
+        anchor = "start" if x(tick) < 12 else "end" if x(tick) > 88 else "middle"
+        svg.add("text", number(tick), class_="muted small", x=x1, y=y, text_anchor=anchor)
     return svg
 
 
