@@ -188,32 +188,45 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     if len(given) < 2 or "y_true" not in given:
         listed = ", ".join(map(quoted, arrays)) or "none"
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
-    n, *width = shape = given["y_true"].shape
+    shape = given["y_true"].shape
     named = {key: arrays[key] for key in ("label_names", "folds") if key in arrays}
-    shapes = {"folds": (n,), "label_names": tuple(width)}
     for key, array in (given | named).items():
-        own = array.shape[:1] if key in given and not width else array.shape
-        kinds = "biuf" if key in given and width else "biufUSO" if key in named else "biufUS"
-        fits = own == shapes.get(key, shape) or (key == "label_names" and not width)
-        if not fits or len(shape) > 2 or 0 in shape or array.dtype.kind not in kinds:
+        if not _fits(array, key, shape):
             raise ImportFileError(
                 f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
             )
     texts = {key: array.whole().tolist() for key, array in named.items()}
-    names = texts.get("label_names") or range(*width or (0,))
-    step = max(1, _CELLS // (width[0] * len(given))) if width else n
-
-    def batches() -> Batches:
-        blocks = zip(*(array.blocks(step) for array in given.values()), strict=True)
-        for start, parts in zip(range(0, n, step), blocks, strict=True):
-            batch: Batch = dict(zip(given, parts, strict=True))
-            if "folds" in texts:
-                batch["folds"] = texts["folds"][start : start + step]
-            yield batch
-            progress(min(start + step, n), n)
-
+    names = texts.get("label_names") or (range(shape[1]) if len(shape) > 1 else ())
+    batches = _npz_batches(given, texts.get("folds"), progress)
     ignored = tuple(sorted(arrays.keys() - {*given, *named}))
-    return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches())
+    return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches)
+
+
+def _fits(array: _Stored, key: str, truth: tuple[int, ...]) -> bool:
+    """Whether an array has a type and a shape that go with the shape of the truth."""
+    n, *width = truth
+    if len(width) > 1 or 0 in truth:
+        return False
+    if key in ("label_names", "folds"):
+        wanted = (n,) if key == "folds" else tuple(width) or array.shape[:1]
+        return array.shape == wanted and array.dtype.kind in "biufUSO"
+    if width:
+        return array.shape == truth and array.dtype.kind in "biuf"
+    return array.shape[:1] == truth and array.dtype.kind in "biufUS"
+
+
+def _npz_batches(
+    given: Mapping[str, _Stored], folds: list[Any] | None, progress: Progress
+) -> Batches:
+    n, *width = given["y_true"].shape
+    step = max(1, _CELLS // (width[0] * len(given))) if width else n
+    sides = (array.blocks(step) for array in given.values())
+    for start, parts in zip(range(0, n, step), zip(*sides, strict=True), strict=True):
+        batch: Batch = dict(zip(given, parts, strict=True))
+        if folds is not None:
+            batch["folds"] = folds[start : start + step]
+        yield batch
+        progress(min(start + step, n), n)
 
 
 # ---- sparse matrices -----------------------------------------------------------------------------
@@ -893,12 +906,7 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-    )
+    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def _check_type(kind: pa.DataType, wanted: str, where: str) -> None:
@@ -930,7 +938,7 @@ def _texts(cells: pa.Array, where: str) -> pa.Array:
     """The cells, bytes among them as text."""
     packed = pa.types.is_dictionary(cells.type)
     values = cells.dictionary if packed else cells
-    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+    if values.type in (pa.binary(), pa.large_binary()):
         try:
             values = values.cast(pa.large_string())
         except pa.ArrowInvalid as error:

@@ -323,8 +323,16 @@ class ScoreCounts(ScoreRows):
 
     def reached(self) -> tuple[AnyArray, AnyArray]:
         """For each class and score the positives and the negatives with at least this score."""
-        classes, _, pos, neg = self.whole.parts[0]
-        tp, fp = (_from_the_last(classes, side, self.n_classes) for side in (pos, neg))
+        classes, _, *sides = self.whole.parts[0]
+        ends = np.searchsorted(classes, np.arange(self.n_classes + 1))
+        tp, fp = map(np.empty_like, sides)
+        for values, sums in zip(sides, (tp, fp), strict=True):
+            if values.dtype.kind == "i":
+                before = np.append(0, np.cumsum(values))
+                sums[:] = before[ends[1:]][classes] - before[:-1]
+                continue
+            for start, end in pairwise(ends.tolist()):  # what classes before sum to leaves no trace
+                np.cumsum(values[start:end][::-1], out=sums[start:end][::-1])
         return tp, fp
 
     @cached_property
@@ -383,18 +391,6 @@ def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
         return np.bincount(classes, values, n_classes).astype(float, copy=False)
     ends = np.searchsorted(classes, np.arange(n_classes + 1))
     return np.diff(np.append(0, np.cumsum(values))[ends])
-
-
-def _from_the_last(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
-    """Running sums of the values within each class, from its last row to its first."""
-    ends = np.searchsorted(classes, np.arange(n_classes + 1))
-    if values.dtype.kind == "i":
-        before = np.append(0, np.cumsum(values))
-        return before[ends[1:]][classes] - before[:-1]
-    sums = np.empty_like(values)
-    for start, end in pairwise(ends.tolist()):
-        np.cumsum(values[start:end][::-1], out=sums[start:end][::-1])
-    return sums
 
 
 def _of_classes(pieces: Iterable[tuple[int, _Rows]]) -> _Rows:

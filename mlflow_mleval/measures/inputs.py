@@ -363,12 +363,9 @@ def found_among(among: Ints, wanted: Ints) -> tuple[Bools, Ints]:
     return among[at] == wanted, at
 
 
-def overlap(
-    true: Any, pred: Any, always: Bools | None = None, weights: Array | None = None
-) -> tuple[Ints, AnyArray]:
+def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, AnyArray]:
     """Count the shared, the predicted and the true labels by instance, (3, n), and by label, (3,
-    K), of matrices both boolean or both CSR; sparse predictions may be differences from `always`,
-    see `apart`.
+    K), of matrices both boolean or both CSR.
     """
     n, k = true.shape
     if not sparse.issparse(true):
@@ -385,12 +382,7 @@ def overlap(
     matrices = true.multiply(pred).tocsr(), pred, true
     by_instance = np.array([np.asarray(m.sum(axis=1, dtype=np.int64)).ravel() for m in matrices])
     by_label = np.array([_by_label(m, weights) for m in matrices])
-    if always is not None and always.any():
-        by_instance[0] += np.bincount(rows_of(true), always[true.indices], n).astype(np.int64)
-        by_instance[1] += always.sum()
-        by_label[0] += by_label[2] * always
-        by_label[1] += (always * (n if weights is None else weights.sum())).astype(by_label.dtype)
-    return by_instance, np.maximum(by_label, 0)
+    return by_instance, by_label
 
 
 def _by_label(matrix: sparse.csr_array, weights: Array | None) -> AnyArray:
@@ -426,27 +418,18 @@ def reached(scores: AnyArray, threshold: Any) -> Bools:
     return (scores >= np.array(whole, scores.dtype).reshape(cut.shape)) & possible
 
 
-def apart(scores: sparse.csr_array, threshold: Any) -> tuple[Bools, sparse.csr_array]:
-    """The labels that a score of 0 predicts, shape (K,), and where stored scores differ from that:
-    1 predicted, -1 not, else 0; what is not stored is never looked at.
-    """
-    cut = np.broadcast_to(np.asarray(threshold, float), scores.shape[1:])
-    always = reached(np.zeros(scores.shape[1], scores.dtype), cut)
-    high = reached(scores.data, cut[scores.indices])
-    difference = high.astype(np.int8) - always[scores.indices].astype(np.int8)
-    at = np.flatnonzero(difference)
-    start = np.searchsorted(at, scores.indptr)
-    entries = difference[at], scores.indices[at], start
-    return always, sparse.csr_array(entries, shape=scores.shape)
-
-
 def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
     """Where the scores reach the threshold, made some rows at a time where 0 reaches it: dense, it
     could be larger than sparse scores.
     """
     if sparse.issparse(scores) and np.min(threshold) > 0:
-        return apart(scores, threshold)[1].astype(bool)
-    blocks = (scores[i : i + 1024] for i in range(0, scores.shape[0], 1024))
+        cut = np.broadcast_to(np.asarray(threshold, float), scores.shape[1:])
+        at = np.flatnonzero(reached(scores.data, cut[scores.indices]))
+        start = np.searchsorted(at, scores.indptr)
+        entries = np.ones(len(at), bool), scores.indices[at], start
+        return sparse.csr_array(entries, shape=scores.shape)
+    step = max(1, _CELLS // scores.shape[1])
+    blocks = (scores[i : i + step] for i in range(0, scores.shape[0], step))
     above = [sparse.csr_array(reached(dense(block), threshold)) for block in blocks]
     return sparse.vstack(above, format="csr")
 

@@ -27,9 +27,9 @@ from mlflow_mleval.measures.inputs import (
     SETS,
     Propensities,
     added,
-    apart,
     dense,
     overlap,
+    predicted,
     reached,
     row_digests,
     together,
@@ -45,7 +45,7 @@ from mlflow_mleval.measures.label_ranking import (
 from mlflow_mleval.measures.owa import awareness
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.sentences import some
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, present
+from mlflow_mleval.validation import AnyArray, Array, Ints, groups, present
 
 # Cells, and stored entries, handled at a time: the working arrays of a block stay in the cache.
 _BLOCK = 1 << 15
@@ -374,14 +374,12 @@ class Inputs:
             true, score, pred = parts
             yield true, score, pred, None if self.weights is None else self.weights[at]
 
-    def predictions(self, score: Any, pred: Any) -> tuple[Any, Bools | None]:
-        """What is predicted in a block, and from which labels, always predicted, it differs."""
+    def predictions(self, score: Any, pred: Any) -> Any:
+        """What is predicted in a block."""
         if pred is not None:
-            return pred, None
-        if self.all_sparse:
-            always, difference = apart(score, self.threshold)
-            return difference, always
-        return reached(score, self.threshold), None
+            return pred
+        cut = self.threshold
+        return predicted(score, cut) if self.all_sparse else reached(score, cut)
 
 
 @dataclass(frozen=True)
@@ -406,7 +404,7 @@ def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[s
     of_order = []
     errors = _Errors(n_labels, inputs.asked)
     for true, score, pred, each in inputs.blocks(rows):
-        sizes, counted = overlap(true, *inputs.predictions(score, pred), each)
+        sizes, counted = overlap(true, inputs.predictions(score, pred), each)
         by_instance.append(sizes)
         by_label += counted
         if not scored:
@@ -419,11 +417,11 @@ def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[s
         exact = score.dtype.itemsize <= np.dtype(float).itemsize
         errors.add(in_order if exact else RowScores(true, score.astype(float)), score.dtype, each)
     sizes = np.hstack(by_instance)
-    shared, predicted, relevant = sizes
+    shared, given, relevant = sizes
     values: dict[str, Any] = {}
     if inputs.flat:
         empty = float(inputs.conventions == "mulan")
-        counts = Counts(shared, predicted, relevant, n_labels, empty)
+        counts = Counts(shared, given, relevant, n_labels, empty)
         values = {m.name: m.each(counts) for m in MEASURES.values() if m.each is not None}
     if scored:
         of_scores = {n: np.concatenate([block[n] for block in of_order]) for n in of_order[0]}
@@ -433,8 +431,8 @@ def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[s
         n=len(shared),
         **summed_columns(values, weights),
         by_label=by_label,
-        wrong=np.bincount(predicted + relevant - 2 * shared, weights, n_labels + 1),
-        empty=np.array([(predicted == 0).sum(), (relevant == 0).sum()]),
+        wrong=np.bincount(given + relevant - 2 * shared, weights, n_labels + 1),
+        empty=np.array([(given == 0).sum(), (relevant == 0).sum()]),
         conventions=inputs.conventions,
         seconds=facts.seconds,
         truth=facts.truth,
@@ -446,7 +444,7 @@ def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[s
         if errors.are_soft:
             mean, largest = np.hstack(errors.ends)
             values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
-    return sums, values | {"true_labels": relevant, "predicted_labels": predicted}
+    return sums, values | {"true_labels": relevant, "predicted_labels": given}
 
 
 def _with_scores(
@@ -565,7 +563,7 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
     parts = list(sums)
     true = inputs.true
     pred = inputs.pred
-    n, n_labels = true.shape
+    n = true.shape[0]
     kind = LABEL_SETS if parts[0].classes is None else ONE_LABEL
     scale = 1.0 if inputs.weights is None else n / inputs.weights.sum()
     by_label = np.sum([part.by_label for part in parts], axis=0) * scale
@@ -580,18 +578,16 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
             slopes[m.name] = formula.slopes(counts).astype(np.float32)
     changes = np.empty((len(slopes), n), np.float32)
     if inputs.all_sparse:
-        pred, labels = inputs.predictions(inputs.score, pred)
-        always = np.zeros(n_labels, bool) if labels is None else labels
+        pred = inputs.predictions(inputs.score, pred)
         both = true.multiply(pred).tocsr()
         for change, (of_both, of_pred, of_true) in zip(changes, slopes.values(), strict=True):
-            # what `always` adds to instances where it is not true is the same for all
-            change[:] = both @ of_both + pred @ of_pred + true @ (of_true + of_both * always)
+            change[:] = both @ of_both + pred @ of_pred + true @ of_true
     else:
         of_both, of_pred, of_true = np.stack(list(slopes.values()), axis=-1)
         start = 0
         for t, score, p, _ in inputs.blocks(slice(None)):
             t = t.astype(np.float32)
-            p = inputs.predictions(score, p)[0].astype(np.float32)
+            p = inputs.predictions(score, p).astype(np.float32)
             at = slice(start, start := start + len(t))
             changes[:, at] = ((t * p) @ of_both + p @ of_pred + t @ of_true).T
     each = None if inputs.weights is None else inputs.weights * scale
@@ -682,76 +678,50 @@ _OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold
 def why_absent(
     name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()
 ) -> str:
-    """Why an evaluation of this kind lacks a measure."""
-    return (
-        _why_not_computed(name, kind, sums, has_hierarchy, asked)
-        or _why_no_scores(name, sums)
-        or _why_undefined(name, kind, sums)
-    )
-
-
-def _why_not_computed(
-    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str]
-) -> str:
-    """The reason where the kind of input or what was asked for rules the measure out."""
+    """Why an evaluation of this kind lacks a measure: the first reason that holds."""
     measure = MEASURES[name]
     family = measure.family
-    if sums.weight == 0 and family != "cost":
-        return "all instances have the weight 0"
-    if kind in measure.asked and name not in asked:
-        return "it was not asked for"
-    if family == "cost":
-        return "it was not measured, or not of all parts"
-    if kind not in measure.kinds:
-        if kind == ONE_LABEL and name.startswith("micro_"):
-            return "of one label it is top1_accuracy"
-        if kind == ONE_LABEL or measure.kinds == (ONE_LABEL,):
-            return _OF_OTHERS[kind]
-        return "it needs label matrices: use `evaluate` with `hierarchy`"
-    if family.startswith("hierarchical") and not has_hierarchy:
-        return "no `hierarchy` was given"
-    return ""
+    hierarchical = family.startswith("hierarchical")
+    on_thresholds = family == "hierarchical-threshold"
+    of_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
+    improbable = sums.errors is None or sums.classes is not None
+    undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
+    never_true = family in ("at-k", "one-label") or on_thresholds
+    reasons = (
+        (sums.weight == 0 and family != "cost", "all instances have the weight 0"),
+        (kind in measure.asked and name not in asked, "it was not asked for"),
+        (family == "cost", "it was not measured, or not of all parts"),
+        (kind not in measure.kinds, _why_of_others(name, kind)),
+        (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
+        (of_scores and sums.score_range is None, "no `y_score` was given"),
+        ((family == "probability" or on_thresholds) and improbable, _no_probabilities(sums)),
+        (on_thresholds and sums.weight is not None, "it has no form with `sample_weight`"),
+        (name in sums.columns, f"it is not defined for {undefined} of {sums.n} instances"),
+        (name in _UNDEFINED, _UNDEFINED.get(name, "")),
+        (name.startswith("distance_"), "there is no score for each class"),
+        (family == "hierarchical-level", "no class of this level is true or predicted"),
+        (family == "curve", "no class has both instances and others"),
+        (kind == LABEL_SETS and never_true, "nothing is true"),
+        (hierarchical, "it was not asked for"),
+        (family == "at-k", "there are no more classes than that, or no score for each of them"),
+        (True, _no_probabilities(sums)),
+    )
+    return next(text for holds, text in reasons if holds)
 
 
-def _why_no_scores(name: str, sums: Sums) -> str:
-    """The reason where there are no scores, or none that the measure can use."""
-    family = MEASURES[name].family
-    needs_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
-    if needs_scores and sums.score_range is None:
-        return "no `y_score` was given"
-    if family in ("probability", "hierarchical-threshold"):
-        if sums.errors is None or sums.classes is not None:
-            return _no_probabilities(sums)
-        if family == "hierarchical-threshold" and sums.weight is not None:
-            return "it has no form with `sample_weight`"
-    return ""
-
-
-def _why_undefined(name: str, kind: str, sums: Sums) -> str:
-    """The reason where the data give the measure no value."""
-    family = MEASURES[name].family
-    if name in sums.columns:
-        left_out = sums.n - sums.entering[sums.columns.index(name)]
-        return f"it is not defined for {left_out} of {sums.n} instances"
-    if name in _UNDEFINED:
-        return _UNDEFINED[name]
-    if name.startswith("distance_"):
-        return "there is no score for each class"
-    if family == "hierarchical-level":
-        return "no class of this level is true or predicted"
-    if family == "curve":
-        return "no class has both instances and others"
-    if kind == LABEL_SETS and family in ("at-k", "one-label", "hierarchical-threshold"):
-        return "nothing is true"
-    if family.startswith("hierarchical-"):
-        return "it was not asked for"
-    if family == "at-k":
-        return "there are no more classes than that, or no score for each of them"
-    return _no_probabilities(sums)
+def _why_of_others(name: str, kind: str) -> str:
+    """Why predictions of this kind lack a measure of another."""
+    if kind == ONE_LABEL and name.startswith("micro_"):
+        return "of one label it is top1_accuracy"
+    if kind == ONE_LABEL or MEASURES[name].kinds == (ONE_LABEL,):
+        return _OF_OTHERS[kind]
+    return "it needs label matrices: use `evaluate` with `hierarchy`"
 
 
 def _no_probabilities(sums: Sums) -> str:
-    low, high = present(sums.score_range)
+    if sums.score_range is None:
+        return "no `y_score` was given"
+    low, high = sums.score_range
     if low >= 0 and high <= 1:
         return "it needs probabilities, and `y_score` is said to hold other scores"
     return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
