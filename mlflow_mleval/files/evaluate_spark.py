@@ -211,9 +211,19 @@ def spark_instances(
     >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
     """  # noqa: E501
     _refuse_others(spark_instances, options)
-    return _instances(
-        *_prepared(df, truth, scores, predictions, folds, cluster, hierarchy, options)
-    )
+    selected, layout = _prepared(df, truth, scores, predictions, folds, cluster, hierarchy, options)
+    first = selected.limit(1)
+    kinds = first.mapInArrow(partial(_instance_kinds, layout=layout), "name string, kind string")
+    if not (rows := kinds.collect()):
+        raise ValueError(_NO_ROWS)
+    types = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}
+    fields = {
+        row.name: types.get(row.kind) or selected.schema[row.name].dataType.simpleString()
+        for row in rows
+    }
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
+    table = partial(_instance_table, layout=layout, columns=tuple(fields))
+    return selected.mapInArrow(table, schema)
 
 
 def _refuse_others(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -253,15 +263,12 @@ def _prepared(
             elements[name] = kind.elementType.typeName()
     single |= elements.keys()
     columns = {name: listed[0] if name in single else listed for name, listed in given.items()}
-    lists = elements.get("y_true") == "string" or _are_pairs(elements)
+    # beside scores that are pairs with classes, arrays of numbers are classes
+    pairs = elements.get("y_score") == "struct"
+    lists = "y_true" in elements if pairs else elements.get("y_true") == "string"
     own = options.pop("label_names", None)
     names = _label_names(own, columns, lists, "y_true" in elements, hierarchy)
     return selected, _Layout(columns, folds, names, options, _shared(df, hierarchy), lists, cluster)
-
-
-def _are_pairs(elements: Mapping[str, str]) -> bool:
-    """Whether scores are pairs with classes, so that arrays of numbers beside them are classes."""
-    return "y_true" in elements and elements.get("y_score") == "struct"
 
 
 def _shared(df: DataFrame, hierarchy: Hierarchy | None) -> Any:
@@ -351,22 +358,6 @@ def _label_names(
             "of the scores."
         )
     return None if arrays else by_columns["y_score"]
-
-
-def _instances(selected: DataFrame, layout: _Layout) -> DataFrame:
-    """The table of instances, computed when it is used."""
-    first = selected.limit(1)
-    kinds = first.mapInArrow(partial(_instance_kinds, layout=layout), "name string, kind string")
-    if not (rows := kinds.collect()):
-        raise ValueError(_NO_ROWS)
-    types = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}
-    fields = {
-        row.name: types.get(row.kind) or selected.schema[row.name].dataType.simpleString()
-        for row in rows
-    }
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
-    table = partial(_instance_table, layout=layout, columns=tuple(fields))
-    return selected.mapInArrow(table, schema)
 
 
 # ---- on the executors ----------------------------------------------------------------------------

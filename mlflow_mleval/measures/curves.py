@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.formulas import ratio
-from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, pattern, spans, stretches
+from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities, dense, rows_of
 from mlflow_mleval.measures.label_ranking import RowScores
 from mlflow_mleval.measures.registry import BINS, ECE_NAME, MEASURES, numbers
@@ -733,7 +733,25 @@ class ClassesAbove:
         up, number = h._up.part(h._up.above(labels))
         above = sparse.csr_array(pattern(closure(up))[number[labels]][:, 1:])
         above.sort_indices()
-        return cls(above, None if train is None else _information(train.labels @ above, up))
+        if train is None:
+            return cls(above, None)
+        # the training instances' sets with all ancestors
+        extended = sparse.csr_array(train.labels @ above, dtype=bool)
+        n, width = extended.shape
+        have = np.bincount(extended.indices, minlength=width)
+        parents = up.count[1:]
+        first = up.parent[up.start[1:-1]]
+        could = np.where(first == 0, n, have[first - 1])
+        several = np.flatnonzero(parents > 1)
+        if len(several):
+            edges = spans(up.start[several + 1], parents[several])
+            child = np.repeat(np.arange(len(several)), parents[several])
+            upward = (np.ones(len(edges), np.int64), (up.parent[edges] - 1, child))
+            met = extended.astype(np.int64) @ sparse.csr_array(upward, shape=(width, len(several)))
+            could[several] = np.bincount(
+                met.indices[met.data == parents[several][met.indices]], minlength=len(several)
+            )
+        return cls(above, np.log2(np.maximum(could, 1) / np.maximum(have, 1)))
 
     def sums(self, true: Any, score: Any) -> ThresholdSums:
         """The sums over instances, given their labels and scores in [0, 1], N x K."""
@@ -810,28 +828,6 @@ class ClassesAbove:
             information = float(self.bits[truth.indices].sum())
         rows = joined_rows([(np.zeros(last.sum(), np.int64), value[last], *columns)])
         return ThresholdSums(1, (rows,), False, n, int((count > 0).sum()), information).bounded
-
-
-def _information(extended: sparse.csr_array, up: Parents) -> Array:
-    """The information of each class but the virtual root, from the training instances' sets with
-    all ancestors.
-    """
-    extended = sparse.csr_array(extended, dtype=bool)
-    n, width = extended.shape
-    have = np.bincount(extended.indices, minlength=width)
-    parents = up.count[1:]
-    first = up.parent[up.start[1:-1]]
-    could = np.where(first == 0, n, have[first - 1])
-    several = np.flatnonzero(parents > 1)
-    if len(several):
-        edges = spans(up.start[several + 1], parents[several])
-        child = np.repeat(np.arange(len(several)), parents[several])
-        above = (np.ones(len(edges), np.int64), (up.parent[edges] - 1, child))
-        met = extended.astype(np.int64) @ sparse.csr_array(above, shape=(width, len(several)))
-        could[several] = np.bincount(
-            met.indices[met.data == parents[several][met.indices]], minlength=len(several)
-        )
-    return np.log2(np.maximum(could, 1) / np.maximum(have, 1))
 
 
 #: The classes above the labels of the last call: batches ask for the same.

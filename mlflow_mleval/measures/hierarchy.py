@@ -327,19 +327,16 @@ class Hierarchy:
             below = pairs[spans(start[wave], start[wave + 1] - start[wave]), 1]
             np.subtract.at(missing, below, 1)
             wave = np.unique(below[missing[below] == 0])
-        if not level.all():
-            raise self._cycle(pairs[(level[pairs] == 0).all(1)])
-        return level
-
-    def _cycle(self, pairs: AnyArray) -> ValueError:
+        if level.all():
+            return level
         import networkx as nx
 
-        graph = nx.DiGraph(pairs.tolist())
+        graph = nx.DiGraph(pairs[(level[pairs] == 0).all(1)].tolist())
         knots = [knot for knot in nx.strongly_connected_components(graph) if len(knot) > 1]
         first = min(knots, key=min)  # of the classes that are named first
         cycle = nx.find_cycle(graph.subgraph(first), min(first))
         path = [lower for lower, _ in cycle] + [cycle[0][0]]
-        return ValueError(
+        raise ValueError(
             "`edges` must not run in a cycle, got "
             f"{' -> '.join(repr(self.nodes[i]) for i in path)} ({sum(map(len, knots))} classes "
             "lie on cycles). Remove an edge of each cycle."

@@ -196,23 +196,24 @@ def row_digests(truth: Any) -> NDArray[np.uint32]:
     """256 bits that tell which columns of each row of a checked matrix are set, shape (N, 8): each
     column has bits of its own; those of a set are added up and mixed.
     """
-    step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // truth.shape[1])
-    parts = [_of_block(truth[i : i + step]) for i in range(0, truth.shape[0], step)]
+    n, width = truth.shape
+    step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // width)
+    parts = []
+    for start in range(0, n, step):
+        rows = truth[start : start + step]
+        if sparse.issparse(rows):
+            rows = sparse.csr_array(rows)
+            columns = rows.indices
+            ends = rows.indptr
+        else:  # several times faster than making it sparse
+            columns = np.flatnonzero(rows) % width
+            ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
+        each = _words(np.arange(width))[columns] if width < len(columns) else _words(columns)
+        running = np.concatenate([np.zeros((1, 4), np.uint64), each]).cumsum(
+            axis=0, dtype=np.uint64
+        )
+        parts.append(_halves(_mixed(running[ends[1:]] - running[ends[:-1]])))
     return np.concatenate(parts)
-
-
-def _of_block(rows: Any) -> NDArray[np.uint32]:
-    width = rows.shape[1]
-    if sparse.issparse(rows):
-        rows = sparse.csr_array(rows)
-        columns = rows.indices
-        ends = rows.indptr
-    else:  # several times faster than making it sparse
-        columns = np.flatnonzero(rows) % width
-        ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
-    each = _words(np.arange(width))[columns] if width < len(columns) else _words(columns)
-    running = np.concatenate([np.zeros((1, 4), np.uint64), each]).cumsum(axis=0, dtype=np.uint64)
-    return _halves(_mixed(running[ends[1:]] - running[ends[:-1]]))
 
 
 def _words(numbers: AnyArray) -> NDArray[np.uint64]:

@@ -387,26 +387,19 @@ def _counts_of_scores(
     """Counts by score of each class, of two classes of the second, and ranks of the true ones."""
     if score.ndim == 2:
         n_classes = score.shape[1]
-        ranks = np.bincount(_ranks(true, score), weights, n_classes)
-        counts = replace(counts, ranks=ranks)
+        # classes before the true one: with a higher score, or with an equal one a lower number
+        ranks = np.empty(len(true), np.int64)
+        step = max(1, _BLOCK // score.shape[1])
+        columns = np.arange(score.shape[1])
+        for start in range(0, len(true), step):
+            s = score[start : start + step]
+            t = true[start : start + step, None]
+            own = np.take_along_axis(s, t, axis=1)
+            ranks[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
+        counts = replace(counts, ranks=np.bincount(ranks, weights, n_classes))
         if n_classes > _BINARY:
             is_true = one_hot(true, n_classes).toarray()
             return replace(counts, scores=ScoreCounts.of(score, is_true, weights))
         score = score[:, 1]
     of_second = ScoreCounts.of(score[:, None], (true == 1)[:, None], weights)
     return replace(counts, scores=of_second)
-
-
-def _ranks(true: Ints, score: Array) -> Ints:
-    """How many classes come before the true one: those with a higher score, of equal ones those
-    with a lower number.
-    """
-    ranks = np.empty(len(true), np.int64)
-    step = max(1, _BLOCK // score.shape[1])
-    columns = np.arange(score.shape[1])
-    for start in range(0, len(true), step):
-        s = score[start : start + step]
-        t = true[start : start + step, None]
-        own = np.take_along_axis(s, t, axis=1)
-        ranks[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
-    return ranks
