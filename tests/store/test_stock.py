@@ -108,6 +108,15 @@ def test_made_up_names_are_no_methods_but_the_one_param_that_differs_names_them(
     assert "Nothing names the methods" in stopped
 
 
+def test_the_side_that_a_name_suggests_comes_first_and_no_cost_is_asked_for(log):
+    every = {"a": ("tone_loss",), "b": ("cost_usd", "tone_loss"), "c": ("cost_usd",)}
+    for i, (model, metrics) in enumerate(every.items()):
+        log("half", dict.fromkeys(metrics, 0.1 * i), {"model": model})
+    ways = [way["what"] for way in found("-n", "half")["commands"]]
+    assert ways[0] == "if smaller values of tone_loss are better"
+    assert not any("cost_usd" in way for way in ways)
+
+
 @pytest.mark.parametrize(("name", "values"), [("split", "012"), ("cv_fold", "123")])
 def test_runs_on_numbered_splits_are_repeats(log, name, values):
     for model, auc in (("gbm", 0.94), ("forest", 0.93)):
