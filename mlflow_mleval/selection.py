@@ -69,7 +69,7 @@ class Selection:
     results: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name in _SEVERAL:
+        for name in SEVERAL:
             value = getattr(self, name)
             if value is not None or name not in _UNSAID:
                 several = () if value is None else tuple(value)
@@ -195,7 +195,8 @@ _OF_STORES = (
     *("experiment_ids", "experiment_names", "run_ids", "exclude_runs", "since"),
     *("filter_string", "step"),
 )
-_SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
+#: Those that hold several values.
+SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
 
 
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")

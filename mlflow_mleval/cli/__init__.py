@@ -159,7 +159,14 @@ def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
     if forget and choices["results"]:
         raise click.UsageError("--forget is for runs of a store, not for FILE.")
     if forget:
-        _forget(Selection.of(choices), yes)
+        from mlflow_mleval.store import runs as stored
+
+        found = stored.marks_of(Selection.of(choices))
+        click.echo(stored.told(found))
+        if yes:
+            stored.forget(found)
+        elif found:
+            click.echo("Nothing was changed; --yes does it.")
         return
     from mlflow_mleval.report.content.listings import found_document
     from mlflow_mleval.store.survey import take_stock
@@ -169,17 +176,6 @@ def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
         study, survey = take_stock(Selection.of(choices), progress=step)
     study = None if study is None else study.worded(as_option)
     give(found_document(study, survey.worded(as_option)), to)
-
-
-def _forget(selection: Selection, yes: bool) -> None:
-    from mlflow_mleval.store.runs import forget, marks_of, told
-
-    found = marks_of(selection)
-    click.echo(told(found))
-    if yes:
-        forget(found)
-    elif found:
-        click.echo("Nothing was changed; --yes does it.")
 
 
 @main.command(params=[opt.output])

@@ -361,20 +361,11 @@ def _evaluated_runs(runs: tuple[str, ...], choices: Choices, given: Choices) -> 
     with progress("reading answers", unit="runs") as step:
         predicted, expected = labels
         made = evaluate_answers(runs, predicted, expected, progress=step, **where, **given)
-    evaluations = [
-        (
-            e.evaluation,
-            {
-                "method": e.method,
-                "dataset": e.dataset,
-                "run_id": e.run_id,
-                "answers_of": e.source,
-                "status": e.status,
-            },
-            e.notes,
-        )
-        for e in made
-    ]
+    evaluations = []
+    for e in made:
+        about = {"method": e.method, "dataset": e.dataset, "run_id": e.run_id}
+        about |= {"answers_of": e.source, "status": e.status}
+        evaluations.append((e.evaluation, about, e.notes))
     return evaluations_document(evaluations)
 
 
@@ -408,19 +399,14 @@ def heeded(over: str, choices: Choices) -> Choices:
     typed = flags(click.get_current_context(), typed=True)
     heeds = {over: {o.name for o in leaves(options)} for over, options in HEEDED.items()}
     heed = {name: [at for at, names in heeds.items() if name in names] for name in typed}
-    unfit = grouped(
-        (_either(at), typed[name]) for name, at in heed.items() if at and over not in at
-    )
+    wrong = [(at, typed[name]) for name, at in heed.items() if at and over not in at]
+    unfit = grouped((" or ".join(at), flag) for at, flag in wrong)
     if unfit:
         where = "; ".join(
             f"{', '.join(flags)}: only for tests over {places}" for places, flags in unfit.items()
         )
         raise click.UsageError(f"{where}. Leave out what does not fit, or change --over.")
     return arguments(choices, *ALWAYS, *HEEDED[over])
-
-
-def _either(places: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(places[:-1]), places[-1]]))
 
 
 #: Datasets of which an error says why they have no tests.
@@ -745,26 +731,30 @@ def gate(
         --promote champion
       mleval gate --ledger prompts --history
     """
+    from mlflow_mleval import gates
     from mlflow_mleval.gate_units import shown
-    from mlflow_mleval.gates import Promotion, log_verdict, pinned
-    from mlflow_mleval.gates import gate as judge
-    from mlflow_mleval.report.content.gate import document
+    from mlflow_mleval.report.content.gate import document, history_document
 
     to = opt.target(output)
     if history:
-        return _history(choices["ledger"], to)
+        if choices["ledger"] is None:
+            raise click.UsageError("--history must go with --ledger NAME.")
+        return give(history_document(choices["ledger"], gates.history(choices["ledger"])), to)
     named = _given(candidate, "CANDIDATE"), _given(champion, "--champion")
-    candidate, champion = pinned(*named)
+    candidate, champion = gates.pinned(*named)
     # What was judged is written before anything is moved, which may be refused.
     alias, logged = choices.pop("promote"), choices.pop("log")
-    move = None if alias is None else Promotion.of(candidate, champion, alias)
+    move = None if alias is None else gates.Promotion.of(candidate, champion, alias)
     say("reading runs …")
-    selection, notes = _of_methods(Selection.of(choices))
+    selection, notes = Selection.of(choices), list[str]()
+    # of experiments, whose methods are the two sides
+    if any((selection.experiment_names, selection.experiment_ids)):
+        selection, notes = _taken(selection)
     asked = {**selection.arguments(), **{k: v for k, v in asked_answers(choices).items() if v}}
     measures = asked.pop("measures", None)
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
     options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
-    verdict = judge(
+    verdict = gates.gate(
         candidate,
         champion,
         measures=measures,
@@ -785,7 +775,7 @@ def gate(
         made = replace(made, data=lambda: verdict.to_dict(whole=True))
     give(made, to)
     if logged:
-        say(f"logged with run {log_verdict(verdict)}")
+        say(f"logged with run {gates.log_verdict(verdict)}")
     if move is not None and verdict.ship:
         click.echo(move.make(), err=True)
     raise SystemExit(_EXITS[verdict.decision])
@@ -795,20 +785,3 @@ def _given(side: str | None, called: str) -> str:
     if side is None:
         raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
     return side
-
-
-def _of_methods(selection: Selection) -> tuple[Selection, list[str]]:
-    """The selection; of experiments, whose methods are the two sides, as `mleval runs` finds it."""
-    if selection.experiment_names or selection.experiment_ids:
-        return _taken(selection)
-    return selection, []
-
-
-def _history(ledger: str | None, to: Target) -> None:
-    """Write the gates of a ledger."""
-    from mlflow_mleval.gates import history
-    from mlflow_mleval.report.content.gate import history_document
-
-    if ledger is None:
-        raise click.UsageError("--history must go with --ledger NAME.")
-    give(history_document(ledger, history(ledger)), to)

@@ -227,17 +227,16 @@ def _object(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any
 def _schema(tool: _Tool, command: click.Command) -> dict[str, Any]:
     """What the tool takes, as JSON Schema: the names that most people use, and any other."""
     options = _options(command)
-    shown = {name: _property(o) for name, o in options.items() if o.name in tool.names}
+    shown: dict[str, Any] = {}
+    for name, option in options.items():
+        if option.name in tool.names:
+            kind: dict[str, Any] = {"type": "string"}
+            if isinstance(option.type, click.Choice):
+                kind["enum"] = list(option.type.choices)
+            shown[name] = {"type": "array", "items": kind} if option.multiple else kind
     if not tool.argument:
         return _object(shown, [])
     return _object({tool.argument: {"type": "string"}, **shown}, [tool.argument, "champion"])
-
-
-def _property(option: Option) -> dict[str, Any]:
-    kind: dict[str, Any] = {"type": "string"}
-    if isinstance(option.type, click.Choice):
-        kind["enum"] = list(option.type.choices)
-    return {"type": "array", "items": kind} if option.multiple else kind
 
 
 def _typed(tool: _Tool, command: click.Command, given: Mapping[str, Any]) -> list[str]:

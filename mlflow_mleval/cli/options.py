@@ -6,6 +6,7 @@ Destination names are those of the Python arguments they become.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from click.shell_completion import CompletionItem
 from mlflow_mleval.analysis.posthoc import asked_names
 from mlflow_mleval.cli.command import Joined, Option, Target, is_stream
 from mlflow_mleval.report import FORMATS, SUFFIXES
+from mlflow_mleval.selection import DIRECTIONS, FLAGS, SEVERAL, Selection
 
 PREFERENCES = ("usual", "u_shape", "v_shape", "level", "linear", "gaussian")
 PROBABILITY = FloatRange(0, 1, min_open=True, max_open=True)
@@ -82,50 +84,64 @@ _of_folds = partial(Option, "Folds")
 _ledgers = partial(Option, "Ledger")
 _writing = partial(Option, "Output")
 _beyond = partial(Option, "Beyond p-values")
-_choosing = partial(_many, "Selection")
+_UNSAID = {f.name: f.default for f in fields(Selection)}
 
 
-def _best(name: str, help: str) -> Option:
-    return _selecting(name, metavar="best:METRIC", help=help)
+def _of_runs(argument: str, help: str, metavar: str | None = "NAME", **attributes: Any) -> Option:
+    """An option that becomes this argument of `Selection`, typed as `FLAGS` says."""
+    *short, long = FLAGS[argument]
+    whole, _, key = long.partition(" ")
+    if key:
+        long = f"--{key}" if whole == "--read" else f"{whole}-{key}"
+    if argument in SEVERAL:
+        attributes["multiple"], help = True, f"{help} Repeatable."
+    else:
+        attributes["default"] = _UNSAID[argument]
+    heading = attributes.pop("heading", "Selection")
+    return Option(heading, *short, long, argument, metavar=metavar, help=help, **attributes)
+
+
+_of_results = partial(_of_runs, heading="Measures")
 
 
 #: How runs are read where they do not say it, each by a key of `--read`.
 reading = (
-    _selecting(
-        "--duplicates",
+    _of_runs(
+        "duplicates",
         metavar="POLICY",
-        default="error",
         help="If runs of a method on a dataset differ in more than their seed: stop (error), or "
         "take the mean, the latest, best:METRIC, or those on the latest data (latest-data). "
         "Runs that differ in their seed only are repeats: their mean counts.",
     ),
-    _choosing(
-        "--repeats-by",
+    _of_runs(
+        "repeats_by",
         metavar="RULE",
         help="Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
         "tag:NAME; digest, where each is on another split of the same data.",
     ),
-    _selecting(
-        "--folds-by",
+    _of_runs(
+        "folds_by",
         metavar="RULE",
         help="Where runs that mleval did not log hold values by fold: children, steps, or "
         "key:PATTERN of their metrics, such as key:fold{fold}_{measure}.",
     ),
-    _selecting(
-        "--name-as",
+    _of_runs(
+        "name_as",
         metavar="PATTERN",
         help="What the names of runs say: {method}_{dataset}_s{seed}. Others are left out.",
     ),
-    _best(
-        "--children",
+    _of_runs(
+        "children",
         "The best child run of each parent, by this metric. Default: children are no results.",
+        "best:METRIC",
     ),
-    _best(
-        "--step",
+    _of_runs(
+        "step",
         "Of metrics by epoch or step, the values where this metric is best. Default: the last.",
+        "best:METRIC",
     ),
-    _choosing(
-        "--percent",
+    _of_runs(
+        "percent",
         help="A metric that some runs hold as a percentage: divide what is above 1.5 by 100.",
     ),
 )
@@ -163,77 +179,63 @@ def read(*parts: Option) -> Joined:
 
 
 #: As the page names experiments.
-experiment_ids = _choosing("--experiment-id", "experiment_ids", metavar="ID", help="By id.")
-experiments = _choosing(
-    "-n",
-    "--experiment-name",
-    "experiment_names",
-    metavar="NAME|ID",
-    help="Experiment to read, by name or id.",
+experiment_ids = _many(
+    "Selection", "--experiment-id", "experiment_ids", metavar="ID", help="By id."
 )
-methods = _choosing("--method", "methods", help="Keep only this method.")
-run_ids = _choosing(
-    "--run-id",
+experiments = _of_runs("experiment_names", "Experiment to read, by name or id.", "NAME|ID")
+methods = _of_runs("methods", "Keep only this method.")
+run_ids = _of_runs(
     "run_ids",
     metavar="ID",
     help="Read only this run; models:/NAME@ALIAS and models:/NAME/VERSION mean the model's.",
 )
-since = _selecting(
-    "--since",
+since = _of_runs(
+    "since",
     metavar="SPAN|DATE",
     help="Read only runs that started since: 7d, 12h, 2w, 2026-11-16 or 2026-11-16T08:30.",
 )
-_filter = _selecting(
-    "--filter",
+_filter = _of_runs(
     "filter_string",
-    default="",
     metavar="EXPR",
     help="Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and "
     'tags.mlflow.user = \'alice\'", "metrics.f1 > 0.5".',
 )
-_method_by = _choosing(
-    "--method-by",
+_method_by = _of_runs(
+    "method_by",
     metavar="RULE",
     help="What names a run's method: tag:NAME, param:NAME, run_name, run_id, experiment, model "
     "(its registered version, tagger/2, else name and id of its LoggedModel) or prompt "
     '(the versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".',
 )
-_dataset_by = _selecting(
-    "--dataset-by",
+_dataset_by = _of_runs(
+    "dataset_by",
     metavar="RULE",
     help="What names its dataset: one of the same, or input (the run's dataset input); shape "
     "makes a dataset of each number of features, digest one of each digest of the data.",
 )
-datasets = _choosing("--dataset", "datasets", help="Keep only this dataset.")
+datasets = _of_runs("datasets", "Keep only this dataset.")
 exclude = Joined(
     _selecting("--exclude", help="Leave out what is named. Repeatable."),
-    _choosing("--exclude-run", "exclude_runs", metavar="ID", help="By its id."),
-    _choosing("--exclude-method", "exclude_methods", help="Of this name."),
-    _choosing("--exclude-dataset", "exclude_datasets", help="Of this name."),
-    _choosing("--exclude-measure", "exclude_measures", help="A measure or a set of them."),
+    _of_runs("exclude_runs", "By its id.", "ID"),
+    _of_runs("exclude_methods", "Of this name."),
+    _of_runs("exclude_datasets", "Of this name."),
+    _of_runs("exclude_measures", "A measure or a set of them."),
     leads=False,
 )
 _shown = (experiments, since, _filter, _method_by, _dataset_by, datasets, exclude)
 _declared = (
-    _many(
-        "Measures",
-        "-m",
-        "--measure",
+    _of_results(
         "measures",
-        help="Measure or set of measures to use (see `mleval measures`). Default: the set sixteen "
+        "Measure or set of measures to use (see `mleval measures`). Default: the set sixteen "
         "for label sets, one-label or, with a hierarchy, class-sets; and declared "
         "measures.",
     ),
-    _many(
-        "Measures", "--min", "minimize", help="Declare a metric of which smaller values are better."
-    ),
-    _many(
-        "Measures", "--max", "maximize", help="Declare a metric of which larger values are better."
-    ),
-    _of_measures(
-        "--directions",
-        type=Choice(["declared", "proposed"]),
-        default="declared",
+    _of_results("minimize", "Declare a metric of which smaller values are better."),
+    _of_results("maximize", "Declare a metric of which larger values are better."),
+    _of_results(
+        "directions",
+        type=Choice(DIRECTIONS),
+        metavar=None,
         help="Metrics of which nobody knows which way is better: leave them out, or take the "
         "direction that `mleval runs` proposes by their names.",
     ),
@@ -242,10 +244,10 @@ _declared = (
 selection = (*_shown, run_ids, methods, *_declared)
 of_sides = (*_shown, *_declared)
 missing = Joined(
-    _of_measures(
-        "--missing",
+    _of_results(
+        "missing",
         type=Choice(["error", "worst", "drop-datasets", "drop-methods"]),
-        default="error",
+        metavar=None,
         help="If a method has no result on a dataset: stop, give it the dataset's worst value, "
         "or drop the datasets or methods that have gaps.",
     ),

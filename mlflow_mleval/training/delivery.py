@@ -184,11 +184,7 @@ def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> boo
                 runs.write(payload, run_id=parts["run_id"])
                 return same and runs.holds_result(tags)
             name = runs.experiment_of(parts["run_id"])
-    where = parts["experiment"]
-    if name is None and where.get("id"):
-        with store.quick(), store.store_errors("read"):
-            name = client.get_experiment(where["id"]).name
-    name = where["name"] if name is None else name
+    name = name or _experiment(parts["experiment"])
     experiment_id = store.ensure_experiment(client, name)
 
     def claimants() -> list[Run]:
@@ -196,16 +192,26 @@ def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> boo
         same = (run for run in claimed if run.data.tags.get(schema.TAG_DIGEST) == payload.digest)
         return sorted(same, key=runs.age)
 
-    def whole() -> list[Run]:
-        return [run for run in claimants() if runs.holds_result(run.data.tags)]
-
     # What was interrupted may have left a run, even a whole one of which only the answer was lost.
-    begun, held = claimants(), whole()
+    begun = claimants()
+    held = _whole(begun)
     if begun:
         run_id = runs.write(payload, run_id=(held or begun)[0].info.run_id)
     else:
         run_id = runs.write(payload, experiment_name=name)
-    return runs.settle(client, whole, run_id) != run_id or bool(held)
+    return runs.settle(client, lambda: _whole(claimants()), run_id) != run_id or bool(held)
+
+
+def _whole(claimants: list[Run]) -> list[Run]:
+    return [run for run in claimants if runs.holds_result(run.data.tags)]
+
+
+def _experiment(kept: dict[str, str]) -> str:
+    """The name of the experiment to which a kept result was to go."""
+    if not kept.get("id"):
+        return kept["name"]
+    with store.quick(), store.store_errors("read"):
+        return store.connect().get_experiment(kept["id"]).name
 
 
 # --------------------------------------------------------------------------------------------------

@@ -202,15 +202,16 @@ def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> 
     >>> as_matrix([np.array([[0.3, 0.7]]), np.array([[1.0]])], 2, classes=[[0, 1], [0]])
     array([[0.7, 0. ]])
     """
+    own = [None] * n_labels if classes is None else classes
     is_list = isinstance(raw, (list, tuple)) and len(raw) == n_labels
     if is_list and all(hasattr(part, "shape") for part in raw):
-        pairs = zip(raw, [None] * n_labels if classes is None else classes, strict=True)
-        return np.column_stack([_positive(np.asarray(part), own) for part, own in pairs])
+        parts = map(np.asarray, raw)
+        return np.column_stack([*map(_positive, parts, own)])
     matrix = raw if sparse.issparse(raw) else np.asarray(raw)
     if matrix.dtype == object and 1 in (matrix.ndim, *matrix.shape[1:]):
         matrix = stacked(column(matrix), "the predictions")
     if n_labels == 1 and (matrix.ndim == 1 or matrix.shape[1] == 2 or classes is not None):
-        matrix = _positive(np.asarray(matrix), None if classes is None else classes[0])[:, None]
+        matrix = _positive(np.asarray(matrix), own[0])[:, None]
     if matrix.ndim != 2 or matrix.shape[1] != n_labels:
         raise ValueError(
             f"the estimator must return one column for each of the {n_labels} labels, got shape "
@@ -267,13 +268,17 @@ def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
         is_chain = isinstance(estimator, ClassifierChain)
         if not is_chain or getattr(estimator, "chain_method_", "predict") != "predict":
             raise
-    # a chain of which some link saw one class only, which scikit-learn refuses
+    return _chain_score(estimator, X, y_pred)
+
+
+def _chain_score(chain: ClassifierChain, X: Any, y_pred: AnyArray) -> AnyArray:
+    """Scores of a chain of which some link saw one class only, which scikit-learn refuses."""
     stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
     columns = []
-    for i, link in enumerate(estimator.estimators_):
-        seen = stack([X, y_pred[:, estimator.order_[:i]]]) if i else X
+    for i, link in enumerate(chain.estimators_):
+        seen = stack([X, y_pred[:, chain.order_[:i]]]) if i else X
         columns.append(_score(link, seen, 1, None))
-    return np.hstack(columns)[:, np.argsort(estimator.order_)]
+    return np.hstack(columns)[:, np.argsort(chain.order_)]
 
 
 def _inverted(y_score: Any, y_pred: Any) -> bool:
@@ -363,17 +368,15 @@ def _shown(estimator: Any, changes: dict[str, Any]) -> str:
         values = shown.get_params()
         for name, value in values.items():
             path, _, own = name.rpartition("__")
-            owner = type(values.get(path, shown) if path else shown)
-            declared = inspect.signature(owner.__init__).parameters.get(own)
-            default = inspect.Parameter.empty if declared is None else declared.default
-            if name in changes:
-                continue
-            plain = changes[name] = value.item() if isinstance(value, np.generic) else value
-            numbers = type(plain) in (int, float) and type(default) in (int, float)
-            if own in _INCIDENTAL | _SEEDS or (numbers and plain == default):
-                changes[name] = default
-        changed = {k: v for k, v in changes.items() if v is not values.get(k)}
-        shown.set_params(**{k: v for k, v in changed.items() if v is not inspect.Parameter.empty})
+            declared = inspect.signature(type(values.get(path, shown)).__init__).parameters
+            default = declared[own].default if own in declared else inspect.Parameter.empty
+            plain = value.item() if isinstance(value, np.generic) else value
+            same = {type(plain), type(default)} <= {int, float} and plain == default
+            if own in declared and (same or own in _INCIDENTAL | _SEEDS):
+                plain = default
+            if plain is not value and plain is not inspect.Parameter.empty:
+                changes.setdefault(name, plain)
+        shown.set_params(**changes)
     except Exception:  # as estimators of others may do
         shown = estimator
     with config_context(print_changed_only=True):

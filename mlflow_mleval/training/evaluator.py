@@ -111,19 +111,12 @@ class MlevalEvaluator(ModelEvaluator):
             `log_evaluation`.
         """
         from mlflow_mleval.measures.registry import MEASURES, known_measures
-        from mlflow_mleval.sentences import did_you_mean
         from mlflow_mleval.store import schema
         from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
 
         config = dict(evaluator_config or {})
-        options = [*_OPTIONS, *HIERARCHICAL]
-        if unknown := [name for name in config if name not in options]:
-            got, guess = ", ".join(map(repr, unknown)), did_you_mean(unknown, options)
-            raise ValueError(
-                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
-                f"{got}.{guess}"
-            )
+        _refuse_others(config, [*_OPTIONS, *HIERARCHICAL])
         for name in ("extra_metrics", "custom_artifacts"):
             if further.get(name):
                 warnings.warn(
@@ -131,24 +124,16 @@ class MlevalEvaluator(ModelEvaluator):
                 )
         if further.get("predictions") is not None:
             config.setdefault("predictions", [further["predictions"]])
-        if model_type == "hierarchical" and config.get("hierarchy") is None:
-            raise ValueError(
-                "`evaluator_config['hierarchy']` must be given for the type hierarchical, got none."
-            )
         kind = "one_label" if model_type == "classifier" else model_type
         ev, estimator = evaluate_output(kind, dataset, model, config)
         asked = config.get("measures")
         allowed = MEASURES if asked is None else set(known_measures(asked))
         wanted = [name for name in ev.measures if name in allowed]
-        named = dataset.name
-        if named in ("dataset", dataset.hash):  # MLflow's own, which is not of one dataset alone
-            digest = str(ev.truth_digest)[:8]
-            named = f"{ev.total.n}x{len(ev.label_names)} labels-{digest}"
         instances = config.get("log_instances", False)
         log_evaluation(
             ev,
             method=config.get("method") or _method(estimator, run_id),
-            dataset=config.get("dataset") or named,
+            dataset=config.get("dataset") or _dataset(dataset, ev),
             run_id=run_id,
             # Of a model that it knows, MLflow logs what is returned, and links it to the model.
             measures=wanted if model_id is None else (),
@@ -194,6 +179,24 @@ class StoredFile(EvaluationArtifact):
             fetch = partial(download_artifacts, self.uri, dst_path=folder)
             file = budget.within("download_artifacts", fetch)
             Path(output_artifact_path).write_bytes(Path(file).read_bytes())
+
+
+def _refuse_others(config: Mapping[str, Any], options: list[str]) -> None:
+    from mlflow_mleval.sentences import did_you_mean
+
+    if unknown := [name for name in config if name not in options]:
+        got, guess = ", ".join(map(repr, unknown)), did_you_mean(unknown, options)
+        raise ValueError(
+            f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
+            f"{got}.{guess}"
+        )
+
+
+def _dataset(dataset: Any, ev: Any) -> str:
+    """The name that the user gave; MLflow's own is not that of one dataset alone."""
+    if dataset.name not in ("dataset", dataset.hash):
+        return dataset.name
+    return f"{ev.total.n}x{len(ev.label_names)} labels-{ev.truth_digest[:8]}"
 
 
 def _method(estimator: Any, run_id: str) -> str:

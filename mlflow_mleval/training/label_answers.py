@@ -139,7 +139,6 @@ def evaluate_answers(
     refuse_keywords(evaluate_answers, options, AnswerOptions.__annotations__)
     rest: dict[str, Any] = {**options}
     where = {name: rest.pop(name, None) for name in ("table", "instance_by")}
-    hierarchy: Hierarchy | None = rest.get("hierarchy")
     client = store.connect()
     ids = [run_ids] if isinstance(run_ids, str) else list(run_ids)
     chosen, names = select(client, Selection(run_ids=ids))
@@ -152,14 +151,7 @@ def evaluate_answers(
                 raise ValueError(f"run {run.info.run_id} cannot be evaluated: {error}.") from error
         answers[run.info.run_id] = _label_sets(raw, run.info.run_id, parse or read_labels)
         progress(done, len(chosen))
-    sets = [labels for true, guess, _ in answers.values() for labels in (*true, *guess)]
-    labels = sorted(frozenset().union(*sets))
-    strangers = [name for name in labels if hierarchy is not None and name not in hierarchy]
-    if strangers:
-        raise ValueError(
-            f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}. "
-            "Add them, or `parse`."
-        )
+    labels = _labels(answers.values(), rest.get("hierarchy"))
     with store.store_errors("read"):
         _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
     evaluated = []
@@ -185,6 +177,19 @@ def evaluate_answers(
 
 #: The true and the predicted labels of each answer of a run, and what was left out.
 _LabelSets = tuple[list[frozenset[str]], list[frozenset[str]], tuple[str, ...]]
+
+
+def _labels(answers: Iterable[_LabelSets], hierarchy: Hierarchy | None) -> list[str]:
+    """All labels that occur, which the hierarchy must know."""
+    sets = [labels for true, guess, _ in answers for labels in (*true, *guess)]
+    labels = sorted(frozenset().union(*sets))
+    strangers = [name for name in labels if hierarchy is not None and name not in hierarchy]
+    if strangers:
+        raise ValueError(
+            f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}. "
+            "Add them, or `parse`."
+        )
+    return labels
 
 
 def _label_sets(

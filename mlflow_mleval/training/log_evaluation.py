@@ -213,25 +213,15 @@ def payload_of(
 
         ev = with_clusters(ev, options.clusters)
     trained = _fold_values(options.n_train, "n_train", ev)
-    for n in trained.values():
-        if not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(
-                f"`n_train` must hold numbers of instances, got {n!r}. Count the rows that "
-                "were fitted."
-            )
+    _refuse_sizes(trained.values())
     content = RunContent(ev, method, dataset, trained)
     tags = dict(options.tags or {}) | content.tags()
     if options.selected_among is not None:
         tags[schema.TAG_SELECTED] = str(options.selected_among)
     if tested := _fold_values(options.test_indices, "test_indices", ev):
         tags[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
-    if options.truth is not None:  # the whole truth, of which the folds test parts
-        one = ev.kind == ONE_LABEL
-        truth = options.truth
-        matrix = class_matrix(truth, "Y", ev.label_names) if one else binary_matrix(truth, "Y")
-        rows = inputs.row_digests(matrix)
-        digest = inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
-        tags[schema.TAG_DATASET_DIGEST] = digest
+    if options.truth is not None:
+        tags[schema.TAG_DATASET_DIGEST] = _truth_digest(options.truth, ev)
     asked = options.measures
     wanted = {*MEASURES, *ev.measures} if asked is None else set(known_measures(asked))
     report = content.report(tags)
@@ -247,6 +237,23 @@ def payload_of(
         files=content.files(report, options.log_instances),
         note=description(report),
     )
+
+
+def _refuse_sizes(sizes: Iterable[Any]) -> None:
+    for n in sizes:
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(
+                f"`n_train` must hold numbers of instances, got {n!r}. Count the rows that "
+                "were fitted."
+            )
+
+
+def _truth_digest(truth: Any, ev: Evaluation) -> str:
+    """The digest of the whole truth, of which the folds of the evaluation test parts."""
+    one = ev.kind == ONE_LABEL
+    matrix = class_matrix(truth, "Y", ev.label_names) if one else binary_matrix(truth, "Y")
+    rows = inputs.row_digests(matrix)
+    return inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
 
 
 def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:

@@ -39,38 +39,15 @@ def evaluate_output(
     """
     one_label = model_type == "one_label"
     truth, names = _truth(dataset, config, one_label)
-    hierarchy, weights = config.get("hierarchy"), config.get("sample_weights")
-    estimator: Any = None
-    flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
-    predicts = flavor.get("predict_fn", "predict") == "predict"
-    if flavor.get("loader_module") == "mlflow.sklearn" and predicts:
-        estimator = model.get_raw_model()
-    if isinstance(hierarchy, (str, Path)):
-        hierarchy = read_hierarchy(hierarchy)
-    elif hierarchy is not None and not isinstance(hierarchy, Hierarchy):
-        hierarchy = Hierarchy(hierarchy)
-    if isinstance(weights, str):
-        weights = column(_chosen(dataset.features_data, weights, "sample_weights", "the data"))
-    options = {name: config[name] for name in HIERARCHICAL if name in config}
-    options["sample_weight"] = weights
-    # measures that are only computed when they are asked for
-    asked = [m for m in expand(config.get("measures") or ()) if m in MEASURES and MEASURES[m].asked]
-    options |= {"measures": asked} if asked else {}
+    estimator, options = _estimator(model), _options(dataset, config)
+    if model_type == "hierarchical" and options["hierarchy"] is None:
+        raise ValueError(
+            "`evaluator_config['hierarchy']` must be given for the type hierarchical, got none."
+        )
     if model_type == "hierarchical" and names is None and truth.ndim == 1:
-        for name in ("threshold", "conventions", "scores"):
-            if name in config:
-                raise ValueError(
-                    f"`evaluator_config[{name!r}]` must be left out for sets of classes. They need "
-                    "it for nothing."
-                )
-        raw, options["predict_time"] = _output(dataset, model, config)
-        sets = raw["predictions"]
-        sets = list(sets if isinstance(sets, list) else column(sets))
-        return evaluate_hierarchical(list(truth), sets, hierarchy, **options), estimator
-    options["hierarchy"] = hierarchy
-    options |= {name: config[name] for name in ("threshold", "conventions") if name in config}
+        return _of_sets(dataset, model, config, truth, options), estimator
     if not one_label:
-        truth = truth if truth.ndim == 2 and truth.dtype != object else _rows(truth)
+        truth = _rows(truth)
         names = list(range(truth.shape[1])) if names is None else list(names)
     predictions = _of_estimator(dataset, model, estimator, config, names, one_label)
     if predictions is None:
@@ -84,7 +61,50 @@ def evaluate_output(
     return predictions.evaluated(truth, label_names=names, **options), estimator
 
 
+def _estimator(model: Any) -> Any:
+    """The scikit-learn estimator that was logged with ``predict``, else None."""
+    flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
+    predicts = flavor.get("predict_fn", "predict") == "predict"
+    is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
+    return model.get_raw_model() if is_known else None
+
+
+def _options(dataset: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of every evaluation; measures that are only computed when they are asked for."""
+    names = (*HIERARCHICAL, "threshold", "conventions")
+    options = {name: config[name] for name in names if name in config}
+    hierarchy, weights = config.get("hierarchy"), config.get("sample_weights")
+    if isinstance(hierarchy, (str, Path)):
+        hierarchy = read_hierarchy(hierarchy)
+    elif hierarchy is not None and not isinstance(hierarchy, Hierarchy):
+        hierarchy = Hierarchy(hierarchy)
+    if isinstance(weights, str):
+        weights = column(_chosen(dataset.features_data, weights, "sample_weights", "the data"))
+    asked = [m for m in expand(config.get("measures") or ()) if m in MEASURES and MEASURES[m].asked]
+    options |= {"measures": asked} if asked else {}
+    return options | {"hierarchy": hierarchy, "sample_weight": weights}
+
+
+def _of_sets(
+    dataset: Any, model: Any, config: Mapping[str, Any], truth: AnyArray, options: dict[str, Any]
+) -> Evaluation:
+    """The evaluation of lists of classes."""
+    for name in ("threshold", "conventions", "scores"):
+        if name in config:
+            raise ValueError(
+                f"`evaluator_config[{name!r}]` must be left out for sets of classes. They need "
+                "it for nothing."
+            )
+    raw, options["predict_time"] = _output(dataset, model, config)
+    sets, h = raw["predictions"], options.pop("hierarchy")
+    sets = list(sets if isinstance(sets, list) else column(sets))
+    return evaluate_hierarchical(list(truth), sets, h, **options)
+
+
 def _rows(truth: AnyArray) -> AnyArray:
+    """The labels of each instance as a matrix."""
+    if truth.ndim == 2 and truth.dtype != object:
+        return truth
     try:
         return stacked(truth, "the targets")
     except ValueError as error:
@@ -106,12 +126,13 @@ def _truth(
             )
         given = _chosen(dataset.features_data, columns, "targets", "the data")
         is_lists = given.shape[1] == 1 and given.dtypes.iloc[0].kind == "O"
-        if not one_label and not is_lists:
+        if not (one_label or is_lists):
             return given.to_numpy(), list(given.columns) if names is None else names
     if given is None:
-        wanted = "an array, one column of lists, or columns by label in evaluator_config"
-        wanted = "one class for each instance" if one_label else f"{wanted}={{'targets': [...]}}"
-        raise ValueError(f"`targets` must be given, got none: {wanted}. {_INSTEAD}")
+        raise ValueError(
+            "`targets` must be given, got none: an array, one column of lists or classes, or "
+            f"columns by label in evaluator_config={{'targets': [...]}}. {_INSTEAD}"
+        )
     truth = np.asarray(given)
     if one_label or truth.dtype == object:
         truth = column(truth)

@@ -148,12 +148,16 @@ class RunContent:
         if ev.propensities is not None:
             tags[schema.TAG_PROPENSITIES] = ev.propensities["digest"]
         if self.has_folds:
-            text = schema.encode_fold_sizes(ev.fold_sizes, list(self.n_train.values()))
-            tags[schema.TAG_FOLD_SIZES] = text if len(text) <= MAX_TAG else None
+            sizes = schema.encode_fold_sizes(ev.fold_sizes, list(self.n_train.values()))
             sums = self.counts.groupby("fold", sort=False)[[*schema.CELLS]].sum()
-            text = schema.encode_counts(sums.index, sums.to_dict("list"))
-            tags[schema.TAG_COUNTS] = text if len(text) <= MAX_TAG else None
-        parts = [part.total for part in self.parts]
+            counts = schema.encode_counts(sums.index, sums.to_dict("list"))
+            short = {schema.TAG_FOLD_SIZES: sizes, schema.TAG_COUNTS: counts}
+            tags |= {tag: text for tag, text in short.items() if len(text) <= MAX_TAG}
+        return {tag: text for tag, text in tags.items() if text is not None} | self._profile_tags()
+
+    def _profile_tags(self) -> dict[str, str]:
+        """The profiles in full."""
+        parts, tags = [part.total for part in self.parts], {}
         folds = self.fold_numbers if self.has_folds else ()
         if "hard" in self.kinds:
             counts = [part.wrong.tolist() for part in parts]
@@ -162,7 +166,7 @@ class RunContent:
             errors = [part.mean_errors("soft").tolist() for part in parts]
             sizes = [part.size for part in parts]
             tags[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, sizes, folds)
-        return {tag: text for tag, text in tags.items() if text is not None}
+        return tags
 
     def files(self, report: RunReport, instances: bool) -> dict[str, Callable[[], str | bytes]]:
         """Artifacts by path, made when they are sent."""

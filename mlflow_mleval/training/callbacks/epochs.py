@@ -96,7 +96,7 @@ class EpochLog:
         **options: Any,
     ) -> None:
         runs.check(method=method, dataset=dataset)
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        if type(every) is not int or every < 1:
             raise ValueError(
                 f"`every` must be a whole number of epochs, at least 1, got {every!r}."
             )
@@ -112,17 +112,20 @@ class EpochLog:
         self.run_id: str | None = None
         self._chosen_run = run_id
         chosen = [m for m in (*(self.measures or ()), self.best_by) if m is not None]
-        on_request = [m for m in chosen if MEASURES[m].asked]
-        flat["measures"] = on_request or None
+        flat["measures"] = [m for m in chosen if MEASURES[m].asked] or None
         self._options = flat | {"hierarchy": hierarchy, **of_tree}
-        self._of_epoch = flat  # what the measures of an epoch need, and no more
-        families = {MEASURES[m].family for m in chosen if "hierarchical-" in MEASURES[m].family}
-        if families and hierarchy is not None:
-            kinds = sorted(family.removeprefix("hierarchical-") for family in families)
-            kinds = [kind for kind in kinds if kind in FAMILIES] or ["set"]
-            self._of_epoch = self._options | {"measures": [*kinds, *on_request]}
+        self._of_epoch = flat if hierarchy is None else self._needed(chosen, flat)
         self._failure: Exception | None = None
         self._forget()
+
+    def _needed(self, chosen: Sequence[str], flat: dict[str, Any]) -> dict[str, Any]:
+        """The options that the measures of an epoch need, and no more."""
+        families = {MEASURES[m].family for m in chosen if "hierarchical-" in MEASURES[m].family}
+        if not families:
+            return flat
+        kinds = sorted(family.removeprefix("hierarchical-") for family in families)
+        kinds = [kind for kind in kinds if kind in FAMILIES] or ["set"]
+        return self._options | {"measures": [*kinds, *(flat["measures"] or ())]}
 
     def _forget(self) -> None:
         self._count = 0
