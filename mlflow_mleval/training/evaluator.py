@@ -27,24 +27,10 @@ class MlevalEvaluator(ModelEvaluator):
     """Evaluates models whose outputs are label sets, or one label of several classes, and logs an
     Evaluation into the run.
 
-    Call ``mlflow.models.evaluate(model, data, targets=..., model_type="multilabel",
-    evaluators="mleval")``. The model types are ``"multilabel"``, ``"hierarchical"`` and
-    ``"one_label"``. MLflow's own ``"classifier"`` is evaluated as one label where ``evaluators``
-    names mleval; all else is left to MLflow's evaluators. Of one label, targets are one column of
-    classes, and predictions one column of classes or a column of scores for each class (``scores``,
-    in the order of ``label_names``). Otherwise the truth and the predictions may come as
-
-    - an array X with an array of targets (N, K), or ``mlflow.data.from_numpy(X, targets=Y)``, and a
-      model;
-    - a DataFrame with one column of targets that holds a list of K zeros and ones a row (or, where
-      the type is hierarchical, the names of the classes), and a model, or a column of such lists as
-      ``predictions``;
-    - a DataFrame with one column a label, named in ``evaluator_config={"targets": [...],
-      "predictions": [...]}``, and not in ``targets=``.
-
-    MLflow itself refuses a list of columns in ``targets=``, an array X with ``predictions=``,
-    scipy.sparse, and an estimator that is not wrapped. For these call ``mleval.evaluate`` and
-    ``mleval.log_evaluation``; for folds, ``mleval.cross_validate``.
+    The model types are ``"multilabel"``, ``"hierarchical"`` and ``"one_label"``; MLflow's own
+    ``"classifier"`` is evaluated as one label where ``evaluators`` names mleval. Targets are an
+    array (N, K), a column of lists of zeros and ones or of names of classes, columns by label that
+    the configuration names, or of one label a column of classes; so are predictions.
 
     A model gives what it returns: values other than 0 and 1 are scores. A logged scikit-learn model
     gives its scores too. ``evaluator_config`` may hold

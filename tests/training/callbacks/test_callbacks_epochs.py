@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import mlflow
 import numpy as np
 import pytest
+from callback_cases import assert_epochs, history, one_warning, tags_of
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import StoreError
@@ -46,10 +47,6 @@ def train(log, y, scores):
     log.end(lambda: (y, scores[-1]), len(scores) - 1)
 
 
-def history(client, run_id, key):
-    return {m.step: m.value for m in client.get_metric_history(run_id, key)}
-
-
 def test_every_epoch_has_its_measures_and_profile(client):
     y, scores = epochs()
     log = EpochLog(**NAMES)
@@ -65,16 +62,13 @@ def test_every_epoch_has_its_measures_and_profile(client):
         *(schema.epoch_profile_key(kind, k, 4) for kind in ("hard", "soft") for k in range(1, 5)),
     }
     evs = [mleval.evaluate(y, s) for s in scores]
-    for m in set(EPOCH_MEASURES) & evs[0].measures.keys():
-        assert history(client, run.info.run_id, schema.EPOCH_PREFIX + m) == {
-            i: ev.measures[m] for i, ev in enumerate(evs)
-        }
+    measures = [m for m in EPOCH_MEASURES if m in evs[0].measures]
+    assert_epochs(client, run.info.run_id, y, dict(enumerate(scores)), measures, 1e-15)
     for kind, name in (("hard", "profile"), ("soft", "soft_profile")):
         for k in range(1, 5):
             values = {i: ev.profile(kind=kind).losses[k - 1] for i, ev in enumerate(evs)}
-            assert history(client, run.info.run_id, f"mleval.epoch.{name}/k{k}") == pytest.approx(
-                values, rel=1e-12
-            )
+            found = client.get_metric_history(run.info.run_id, f"mleval.epoch.{name}/k{k}")
+            assert {m.step: m.value for m in found} == pytest.approx(values, rel=1e-12)
 
 
 def test_the_run_ends_with_a_full_evaluation(client):
@@ -109,12 +103,8 @@ def test_the_best_epoch_is_evaluated_and_said_to_be_chosen(client, measure):
 
 def test_of_epochs_that_are_equally_good_the_first_is_taken(client):
     y, scores = epochs()
-    scores = [
-        scores[0],
-        scores[3],
-        scores[3] + 0.001,
-        scores[1],
-    ]  # the second and the third predict the same labels
+    # the second and the third predict the same labels
+    scores = [scores[0], scores[3], scores[3] + 0.001, scores[1]]
     log = EpochLog(**NAMES, best_by="micro_f1")
     with mlflow.start_run() as run:
         train(log, y, scores)
@@ -126,14 +116,10 @@ def test_chosen_measures_and_epochs_only(client):
     y, scores = epochs(6)
     with mlflow.start_run() as run:
         train(EpochLog(**NAMES, measures=["ranking", "f1"], every=2), y, scores)
-    keys = {
-        k for k in client.get_run(run.info.run_id).data.metrics if k.startswith(schema.EPOCH_PREFIX)
-    }
-    assert keys == {
-        schema.EPOCH_PREFIX + m
-        for m in ("one_error", "coverage", "ranking_loss", "average_precision", "f1")
-    }
-    assert list(history(client, run.info.run_id, "mleval.epoch/f1")) == [1, 3, 5]
+    found = client.get_run(run.info.run_id).data.metrics
+    keys = {k.removeprefix(schema.EPOCH_PREFIX) for k in found if k.startswith(schema.EPOCH_PREFIX)}
+    assert keys == {"one_error", "coverage", "ranking_loss", "average_precision", "f1"}
+    assert list(history(client, run.info.run_id, "f1")) == [1, 3, 5]
 
 
 def test_many_labels_have_ten_points_of_the_profile_that_sort_by_k(client):
@@ -151,17 +137,16 @@ def test_scores_that_are_no_probabilities_have_hard_profiles(client):
     logits = [np.log((s + 1e-9) / (1 - s + 1e-9)) for s in scores]
     with mlflow.start_run() as run:
         train(EpochLog(**NAMES, threshold=0.0), y, logits)
+    found = client.get_metric_history(run.info.run_id, "mleval.epoch.profile/k2")
     values = {i: mleval.evaluate(y, s).profile(kind="hard").losses[1] for i, s in enumerate(scores)}
-    assert history(client, run.info.run_id, "mleval.epoch.profile/k2") == pytest.approx(
-        values, rel=1e-12
-    )
+    assert {m.step: m.value for m in found} == pytest.approx(values, rel=1e-12)
 
 
 def test_one_label_and_scores_without_columns(client):
     y, scores = epochs(3, k=1)
     with mlflow.start_run() as run:
         train(EpochLog(**NAMES, measures=["f1"]), y, [s[:, 0] for s in scores])
-    assert len(history(client, run.info.run_id, "mleval.epoch/f1")) == 3
+    assert len(history(client, run.info.run_id, "f1")) == 3
 
 
 def test_a_hierarchy_counts_where_it_is_asked_for(client):
@@ -174,64 +159,41 @@ def test_a_hierarchy_counts_where_it_is_asked_for(client):
             train(log, y, scores)
         found = client.get_run(run.info.run_id).data.metrics
         assert found["mleval/h_f1"] == mleval.evaluate(y, scores[-1], **options).measures["h_f1"]
-        assert ("mleval.epoch/h_f1" in found) == bool(expected)
-        assert (
-            len(history(client, run.info.run_id, "mleval.epoch/h_f1") if expected else ())
-            == expected
-        )
+        assert len(history(client, run.info.run_id, "h_f1")) == expected
 
 
 def test_measures_on_request_are_computed_for_epochs_and_at_the_end(client):
     y, scores = epochs(3)
     h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("b", "d")])
-    log = EpochLog(
-        **NAMES,
-        label_names=list("abcd"),
-        hierarchy=h,
-        measures=["micro_ap", "f_max"],
-        best_by="ece_15",
-    )
+    options = {"label_names": list("abcd"), "hierarchy": h}
+    log = EpochLog(**NAMES, **options, measures=["micro_ap", "f_max"], best_by="ece_15")
     with mlflow.start_run() as run:
         train(log, y, scores)
     found = client.get_run(run.info.run_id).data.metrics
-    assert {
-        "mleval.epoch/micro_ap",
-        "mleval.epoch/f_max",
-        "mleval/micro_ap",
-        "mleval/f_max",
-        "mleval/ece_15",
-    } <= found.keys()
+    names = {f"mleval{where}/{m}" for where in (".epoch", "") for m in ("micro_ap", "f_max")}
+    assert names | {"mleval/ece_15"} <= found.keys()
 
 
 def test_a_measure_that_cannot_be_computed_is_said_once(client):
     y, scores = epochs()
-    with (
-        mlflow.start_run(),
-        pytest.warns(
-            UserWarning, match=r"1 of the measures .* \(h_f1: no `hierarchy` was given\)"
-        ) as said,
-    ):
+    with one_warning(r"1 of the measures .* \(h_f1: no `hierarchy` was given\)"):
         train(EpochLog(**NAMES, measures=["f1", "h_f1"]), y, scores)
-    assert len(said) == 1
 
 
 def test_without_a_run_there_is_one_warning_and_no_run(client):
     y, scores = epochs()
-    with pytest.warns(UserWarning, match="No run is active") as said:
+    with one_warning("No run is active", active=False):
         train(EpochLog(**NAMES), y, scores)
-    assert len(said) == 1
     assert not client.search_runs(["0"])
 
 
 def test_a_run_can_be_named(client, monkeypatch):
     y, scores = epochs()
-    run_id = client.create_run("0").info.run_id
-    train(EpochLog(**NAMES, run_id=run_id), y, scores)
-    assert client.get_run(run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
-    run_id = client.create_run("0").info.run_id
-    monkeypatch.setenv("MLFLOW_RUN_ID", run_id)
-    train(EpochLog(**NAMES), y, scores)
-    assert client.get_run(run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
+    runs = [client.create_run("0") for _ in range(2)]
+    monkeypatch.setenv("MLFLOW_RUN_ID", runs[1].info.run_id)
+    for run, run_id in zip(runs, (runs[0].info.run_id, None), strict=True):
+        train(EpochLog(**NAMES, run_id=run_id), y, scores)
+        assert tags_of(client, run, schema.TAG_STATUS) == (schema.COMPLETE,)
 
 
 def test_a_second_training_needs_a_second_run(client):
@@ -285,7 +247,7 @@ def test_a_store_that_goes_away_is_one_warning_and_all_is_kept(db, client, since
     for _ in range(2):  # the second time nothing is left to do
         kept.write_bytes(content)
         send_unsent(folder)
-        assert history(client, run.info.run_id, "mleval.epoch/f1") == {
+        assert history(client, run.info.run_id, "f1") == {
             i: mleval.evaluate(y, s).measures["f1"] for i, s in enumerate(scores[:3])
         }
         assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
@@ -307,7 +269,7 @@ def test_a_store_that_comes_back_gets_every_epoch(db, client, monkeypatch):
     assert len(said) == 1
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
     expected = {i: mleval.evaluate(y, scores[i]).measures["f1"] for i in range(2)}
-    assert history(client, run.info.run_id, "mleval.epoch/f1") == expected
+    assert history(client, run.info.run_id, "f1") == expected
 
 
 def test_a_loop_written_by_hand(client):
@@ -322,11 +284,8 @@ def test_a_loop_written_by_hand(client):
         train(EpochLog(**NAMES), y, scores)
     byhand, callback = (client.get_run(r.info.run_id).data for r in (run, other))
     assert byhand.metrics == callback.metrics
-    for key in ("mleval.epoch/f1", "mleval.epoch.profile/k2"):
-        assert (
-            history(client, run.info.run_id, key) == history(client, other.info.run_id, key)
-            and key in byhand.metrics
-        )
+    found = [history(client, of.info.run_id, "f1") for of in (run, other)]
+    assert found[0] == found[1] and "mleval.epoch.profile/k2" in byhand.metrics
     assert client.get_run(run.info.run_id).info.status == "FINISHED"
 
 
@@ -358,7 +317,7 @@ def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
         ):
             mleval.log_evaluation(evs[-1], **NAMES)
     send_unsent(folder)
-    assert history(client, run.info.run_id, "mleval.epoch/f1") == {
+    assert history(client, run.info.run_id, "f1") == {
         i: ev.measures["f1"] for i, ev in enumerate(evs)
     }
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
@@ -452,7 +411,7 @@ def test_epochs_that_share_a_request_all_arrive(client):
     y, scores = epochs(200, n=20)
     with mlflow.start_run() as run:
         train(EpochLog(**NAMES), y, scores)
-    assert sorted(history(client, run.info.run_id, "mleval.epoch/f1")) == list(range(200))
+    assert sorted(history(client, run.info.run_id, "f1")) == list(range(200))
 
 
 @pytest.mark.parametrize(
