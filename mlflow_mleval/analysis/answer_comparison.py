@@ -153,7 +153,7 @@ def _differing(answers: Mapping[str, Answers], measures: Sequence[str]) -> list[
     if len(digests) > 1:
         by_digest = "; ".join(f"{digest}: {some(of, 5)}" for digest, of in digests.items())
         notes.append(
-            f"The digests of the data differ ({by_digest}): the questions compared are the same, "
+            f"Other data: the digests differ ({by_digest}); the questions compared are the same, "
             "what was expected may not be."
         )
     versions = grouped(pair for a in answers.values() for pair in a.scorers.items() if pair[1])

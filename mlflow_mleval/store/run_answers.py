@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +31,7 @@ from mlflow_mleval.analysis.answer_comparison import (
 from mlflow_mleval.analysis.gate_tests import Changed
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
 from mlflow_mleval.selection import Selection
-from mlflow_mleval.sentences import joined, some
+from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import artifact
 from mlflow_mleval.store.identity import rules_of, with_models
@@ -528,8 +528,9 @@ def _answers_of_table(
 # --------------------------------------------------------------------------------------------------
 # A selection of runs into answers, whichever they hold.
 
-#: The digest of the function that gave the answers, from MLflow 3.18 on.
+#: Digests of the function that gave the answers and of the scorers, from MLflow 3.18 on.
 _AGENT = "mlflow.genaiEvaluate.agent.digest"
+_SCORERS = "mlflow.genaiEvaluate.scorersDigest"
 
 
 @dataclass(frozen=True)
@@ -621,12 +622,7 @@ def load_answers(
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
     by_dataset, absent = read.side_by_side(groups, shared, asked_of)
     notes += read.notes
-    agents = {run.data.tags.get(_AGENT) for run in holding}
-    if len(holding) > 1 and len(agents) == 1 and agents != {None}:
-        notes.append(
-            "The same function gave all answers, by MLflow's digest of its code: what differs is "
-            "what it reads or calls, or chance."
-        )
+    notes += _lineage(holding, {row["run_id"]: row["method"] for row in rows})
     if without := _without_answers(chosen, holding):
         notes.append(f"Runs without answers: {some(without, 5)}.")
     return Asked(
@@ -645,6 +641,31 @@ def load_answers(
         },
         tuple(read.changed),
     )
+
+
+def _lineage(runs: Iterable[Run], methods: Mapping[str, str]) -> Iterator[str]:
+    """What MLflow's digests of scorers and agents say of the methods, by the ids of their runs."""
+    told = [(methods[r.info.run_id], r.data.tags) for r in runs if r.info.run_id in methods]
+    for tag, other in (
+        (_SCORERS, "Other scorers: {}. A difference may be theirs."),
+        (_AGENT, "Other agent, by the code of its function: {}."),
+    ):
+        by_digest = grouped((_short(tags[tag]), method) for method, tags in told if tag in tags)
+        if len(by_digest) > 1:
+            each = (f"{digest} of {some(dict.fromkeys(of), 5)}" for digest, of in by_digest.items())
+            yield other.format("; ".join(each))
+        elif tag == _AGENT and len(told) > 1 and sum(map(len, by_digest.values())) == len(told):
+            yield (
+                "The same function gave all answers, by MLflow's digest of its code: what differs "
+                "is what it reads or calls, or chance."
+            )
+
+
+def _short(digest: str) -> str:
+    """The beginning of a digest, which may stand in JSON."""
+    with suppress(ValueError, AttributeError):
+        digest = str(bounded_json(digest, 10_000).get("digest", ""))
+    return digest.removeprefix("sha256:")[:8] or "no digest"
 
 
 def _grouped(

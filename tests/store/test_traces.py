@@ -306,6 +306,29 @@ def test_tables_of_models_evaluate_are_gated(store):
     assert gate(*sides, *asked_of, code=0)["rows"][0]["verdict"] == "better"
 
 
+def test_a_gate_names_other_scorers_other_data_and_another_agent(store):
+    client, _ = store
+    sides = []
+    for name in "xy":
+        with mlflow.start_run(run_name=name) as run:
+            mlflow.log_table(pd.DataFrame({"id": ["i", "j"], "ok": ["yes", "no"]}), "told.json")
+            mlflow.log_input(mlflow.data.from_pandas(pd.DataFrame({"q": [name]}), name="d"))
+        tags = {"scorersDigest": json.dumps({"digest": f"sha256:{name}", "hashed": 1, "total": 1})}
+        tags |= {"agent.digest": f"sha256:{name * 64}"}
+        for tag, digest in tags.items():
+            client.set_tag(run.info.run_id, f"mlflow.genaiEvaluate.{tag}", digest)
+        sides.append(run.info.run_id)
+    table = ["--read", "table=told.json", "--read", "instance-by=id"]
+    notes = gate(sides[1], "--champion", sides[0], *table, code=4)["notes"]
+    told = {note.split()[1]: note for note in notes if note.startswith("Other ")}
+    assert [*told] == ["data:", "scorers:", "agent,"]
+    assert f"x of {sides[0]}; y of {sides[1]}" in told["scorers:"]
+    assert f"{'y' * 8} of {sides[1]}" in told["agent,"]
+    client.set_tag(sides[1], "mlflow.genaiEvaluate.agent.digest", f"sha256:{'x' * 64}")
+    notes = gate(sides[1], "--champion", sides[0], *table, code=4)["notes"]
+    assert any(note.startswith("The same function gave all answers") for note in notes)
+
+
 @pytest.fixture(scope="module")
 def runs_with_a_table(store):
     """Two runs that logged a table of scores."""
