@@ -148,10 +148,12 @@ def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str
 @dataclass(frozen=True)
 class Frontier:
     """Who is worth its cost. Place is "on" where tests put every other behind in quality or cost,
-    "off" where they put one before it in both, else "open"."""
+    "off" where they put one before it in both, else "open"; costs are geometric means where all
+    are positive."""
 
     cost: str
     table: pd.DataFrame
+    geometric: bool
 
 
 def frontier(c: Comparison) -> Frontier | None:
@@ -183,7 +185,7 @@ def frontier(c: Comparison) -> Frontier | None:
     place = ["on" if on[a] else "off" if off[a] else "open" for a in c.order]
     ends = np.exp(ends) if scaled is not values else ends
     table = quality.rename(columns={"mean": "quality"}).join(ends).assign(place=place)
-    return Frontier(name, table)
+    return Frontier(name, table, scaled is not values)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_a_figure_and_a_sentence_tell_who_is_on_the_frontier():
     assert (table["cost_low"] < table["cost"]).all() and (table["cost"] < table["cost_high"]).all()
     said = plain(cost_sentence(found))
     assert said.startswith("By fit_time: nobody is both better and cheaper than big and small;")
-    assert "for waste; of " in said and said.endswith(" that is not sure.")
+    assert "is both, for waste; for " in said and said.endswith(" tests cannot say.")
     page = render(c, "html")
     assert "Cost beside quality" in page
     assert c.report().to_dict()["cost"]["name"] == "fit_time"
@@ -51,6 +51,7 @@ def test_a_figure_and_a_sentence_tell_who_is_on_the_frontier():
 def test_few_datasets_leave_the_frontier_open_and_no_cost_leaves_it_out():
     few = compare(load_study(results(3)))
     assert set(frontier(few).table["place"]) == {"open"}
+    assert plain(cost_sentence(frontier(few))).startswith("By fit_time, tests cannot say of any")
     none = compare(load_study(results().drop(columns="fit_time")))
     assert frontier(none) is None and none.report().to_dict()["cost"] is None
     assert "Cost beside quality" not in render(none, "html")
@@ -62,3 +63,13 @@ def test_the_command_draws_the_cost_that_was_named(tmp_path):
     told = ["report", str(file), "--output", "json", "--read"]
     assert '"name": "price"' in mleval(*told, "cost=price").stdout
     assert "it has fit_time, tokens, price." in mleval(*told, "cost=prices", code=1).output
+
+
+def test_costs_of_zero_have_plain_means_and_a_plain_axis(recwarn):
+    table = results(8)
+    table.loc[0, "fit_time"] = 0.0
+    c = compare(load_study(table))
+    found = frontier(c)
+    assert not found.geometric and (found.table["cost_low"] < 0).any()
+    page = render(c, "html")
+    assert "Costs are means over datasets." in page and not [*recwarn]

@@ -246,9 +246,15 @@ def cost_sentence(found: Frontier) -> str:
     if on:
         said.append(f"nobody is both better and cheaper than {listed(on, 3)}")
     if off:
-        said.append(f"some other method is both, for {listed(off, 3)}")
+        both = "both" if on else "both better and cheaper"
+        said.append(f"some other method is {both}, for {listed(off, 3)}")
+    if may and not said:
+        return (
+            f"By {name(found.cost)}, tests cannot say of any method whether another is both better "
+            "and cheaper."
+        )
     if may:
-        said.append(f"of {listed(may, 3)} that is not sure")
+        said.append(f"for {listed(may, 3)} tests cannot say")
     return f"By {name(found.cost)}: {'; '.join(said)}."
 
 
@@ -262,7 +268,7 @@ def _cost_picture(c: Comparison, found: Frontier) -> Figure:
         lines = f" Lines: {level} intervals of the tests, those of each side together."
     caption = (
         "Full: no other is better and cheaper, for sure. Hollow: that may be so. Grey: not so."
-        f"{lines} Costs are {'geometric ' if (table['cost'] > 0).all() else ''}means over datasets."
+        f"{lines} Costs are {'geometric ' * found.geometric}means over datasets."
     )
     return Figure(cost_figure(table, found.cost, quality), caption)
 

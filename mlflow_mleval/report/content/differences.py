@@ -285,7 +285,7 @@ def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         of = "" if c.on == FUSED else f" by {_what(c)}"
         note = (
             f"Difference of net flows φ{of}; the {confidence(c.options['alpha'])} intervals hold "
-            "together: one excludes 0 where the pair is separated."
+            "together: one excludes 0, or ends at it, where the pair is separated."
         )
         columns.append(doc.intervals("difference in φ", limits, keep=4, note=note))
     return columns

@@ -488,8 +488,8 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
 
     `table` has quality, low, high, cost, cost_low, cost_high and place, of at most `TOP` methods.
     """
-    positive = bool((table["cost"] > 0).all())
     sides = ["cost", "cost_low", "cost_high"]
+    positive = bool((table[sides].fillna(1.0) > 0).all(axis=None))
     along = table.assign(**(np.log10(table[sides]) if positive else table[sides]))
     words = "; ".join(
         f"{m}: {number(r.quality, 3)} at {number(r.cost, 3)}" for m, r in table.iterrows()
