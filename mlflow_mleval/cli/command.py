@@ -189,7 +189,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_TYPED] = list(args)
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, [*self._joined(args)])
         except click.NoSuchOption as error:
             # click would propose what looks alike, such as --min for --missing
             commands = getattr(ctx.parent and ctx.parent.command, "commands", {})
@@ -206,6 +206,21 @@ class Command(click.Command):
                 "Leave it out."
             )
             raise click.UsageError(text, ctx) from error
+
+    def _joined(self, args: Iterable[str]) -> Iterator[str]:
+        """What was typed, with parts that stand alone (`--percent f1`) in what joins them."""
+        parts = {part.flag: part for part in leaves(self.params) if part.into and part.into[1]}
+        words = iter(args)
+        for word in words:
+            flag, equals, value = word.partition("=")
+            if word == "--" or flag not in parts:
+                yield word
+                if word == "--":
+                    yield from words
+                continue
+            part = parts[flag]
+            told = None if part.is_flag else value if equals else next(words, None)
+            yield from filter(None, part.typed(told))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -237,6 +252,7 @@ class Command(click.Command):
         if len(self.params) > _FEW:
             self.context_settings = {**self.context_settings, "help_option_names": ["--help"]}
             self.params = [*self.params, _SHORT]
+        self.params = [*self.params, _SILENT]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All options by their headings; of the short help those that most people use."""
@@ -304,6 +320,7 @@ _READ = ("Selection", "Measures", "Output")
 #: A command with more options than this has a short help, too.
 _FEW = 15
 _BRIEF = "mlflow_mleval.brief"
+_QUIET = "mlflow_mleval.quiet"
 
 
 def _tell(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
@@ -321,6 +338,15 @@ _SHORT = Option(
     expose_value=False,
     callback=_tell,
     help="The options that most people use.",
+)
+
+
+#: Of every command; the help of `-o` tells of it.
+_SILENT = click.Option(
+    ["-q", "--quiet"],
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, option, asked: ctx.meta.update({_QUIET: asked}),
 )
 
 
@@ -439,8 +465,8 @@ def say(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """What was written, and the verdict: stderr, in a pipe, too, unless MLEVAL_QUIET is set."""
-    if not os.environ.get("MLEVAL_QUIET"):
+    """What was written, and the verdict: stderr, in a pipe, too, unless by -q or MLEVAL_QUIET."""
+    if not (click.get_current_context().meta.get(_QUIET) or os.environ.get("MLEVAL_QUIET")):
         click.echo(text, err=True)
 
 

@@ -542,7 +542,7 @@ output = _writing(
         CompletionItem(typed, type="file"),
     ],
     help="Write in this format, or to this file, whose suffix decides the format. Formats: "
-    f"{', '.join(FORMATS)}. Default: table.",
+    f"{', '.join(FORMATS)}. Default: table. With -q nothing on stderr tells of it.",
 )
 
 

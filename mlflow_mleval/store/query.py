@@ -351,10 +351,9 @@ class _Loading:
                 f"`folds_by` must be key:PATTERN for a table, got {rule!r}. A column fold needs no "
                 "rule."
             )
-        tops = table.where(~table.is_child)
-        by_fold = FoldRule(rule).values(
-            lambda: self.client, tops, self.choice.wanted, self.excluded
-        )
+        tops, folds_by = table.where(~table.is_child), FoldRule(rule)
+        by_fold = folds_by.values(lambda: self.client, tops, self.choice.wanted, self.excluded)
+        self.choice.of_folds = {key for key in table.names["metrics"] if folds_by.match(key)}
         if rule == "children":
             # those that did not finish are no folds, and are listed
             folds = table.parent.isin(by_fold) & (table.frame["status"] == "FINISHED")
@@ -508,6 +507,7 @@ class _Choice:
         self.proposed = selection.directions == "proposed"
         self.asked, self.exclude = selection.measures, [*selection.exclude_measures]
         self.choosers: set[str] = set()
+        self.of_folds: set[str] = set()  #: metrics that are another's values by fold
         self.training: set[str] = set()
         self.reasons: dict[str, str] = {}
         self.declared = list(self.directions([*selection.minimize, *selection.maximize]))
@@ -700,7 +700,8 @@ class _Choice:
         self, used: Collection[str], counts: Mapping[str, int], finished: int
     ) -> list[Excluded]:
         """Measures that are not used, of which a reader would ask why."""
-        others = [m for m in dict.fromkeys([*self.wanted, *sorted(counts)]) if m not in used]
+        told = {*used, *self.of_folds.difference(self.wanted)}
+        others = [m for m in dict.fromkeys([*self.wanted, *sorted(counts)]) if m not in told]
         passed_over = self.unasked - self.dropped
         reasons = {m: self._why_not(m, counts[m], finished) for m in others}
         return [

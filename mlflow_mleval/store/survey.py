@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -781,9 +782,13 @@ def _to_settle(trial: _Trial, table: RunsTable, base: Selection) -> Iterator[Way
     """What to say where the runs do not tell what the datasets are, if it is right."""
     if base.name_as or (trial.study is not None and not trial.study.unsure("dataset")):
         return
+    if table.ours.all():
+        return
     if pattern := pattern_of(table.where(~table.is_record)):
         named = replace(base, method_by=(), name_as=pattern, **trial.added)
-        yield Way("if this is what the names of the runs say", "rank", named, settles=True)
+        with suppress(MlevalError):  # where names are not what is the matter
+            query.selected_study(named, table=table)
+            yield Way("if this is what the names of the runs say", "rank", named, settles=True)
     if trial.study is not None and len(trial.study.datasets) > 1:
         each = replace(base, dataset_by="experiment", **trial.added)
         yield Way("if each experiment is of its own data", "rank", each, settles=True)

@@ -281,9 +281,12 @@ def test_joined_options_are_those_that_they_join(store):
     again = as_json(
         "rank", *WORST, *some, "--preference=:s=f1=0.1,recall=0.2", "--preference=gaussian"
     )
-    assert (
-        found["options"]["s"] == {"f1": 0.1, "recall": 0.2} and found["ranking"] == again["ranking"]
-    )
+    alone = as_json("rank", *WORST, *some, "--preference=gaussian", "--s", "f1=0.1,recall=0.2")
+    assert found["options"]["s"] == {"f1": 0.1, "recall": 0.2}
+    assert found["ranking"] == again["ranking"] == alone["ranking"]
+    fewer = as_json("rank", *WORST, *some, "--missing-is-failure", "--exclude-dataset=yeast")
+    assert fewer["options"]["missing_is_failure"] and "yeast" not in fewer["datasets"]
+    assert "requires an argument" in mleval("rank", *ALL, "--read", code=2).stderr
     papers = as_json("rank", *WORST, "--as-in-papers", "--weights", "equal:drop-constant")[
         "options"
     ]
@@ -374,7 +377,6 @@ def test_an_option_of_another_command_is_refused_with_the_commands_that_heed_it(
     for command, option in (
         ("rank", "--seed"),
         ("rank", "--rope"),
-        ("profile", "--folds-by"),
         ("profile", "--missing"),
     ):
         assert f"{option} does nothing" in mleval(command, *ALL, option, "1", code=2).stderr

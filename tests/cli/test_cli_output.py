@@ -35,8 +35,9 @@ def test_a_pipe_tells_the_verdict_beside_the_data(tmp_path):
     assert done.stdout == "{" and done.stderr.startswith("wrote json: Is y better than x?")
     done = shell(f"{command} -o {tmp_path}/r.json")
     assert done.stdout == "" and done.stderr.splitlines()[0] == f"wrote {tmp_path}/r.json"
-    done = shell(f"MLEVAL_QUIET=1 {command} -o {tmp_path}/r.json")
-    assert done.stdout == done.stderr == ""
+    for silent in (f"MLEVAL_QUIET=1 {command}", f"{command} -q"):
+        done = shell(f"{silent} -o {tmp_path}/r.json")
+        assert done.stdout == done.stderr == "" and done.returncode == 0
 
 
 @pytest.mark.parametrize(

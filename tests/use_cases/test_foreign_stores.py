@@ -7,6 +7,7 @@ works, and that a question gets one answer by whatever door.
 import importlib.util
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -16,13 +17,14 @@ import foreign_stores
 import mlflow
 import numpy as np
 import pytest
-from command_line import every_next, mleval
+from command_line import as_json, every_next, mleval
 
 import mlflow_mleval
 from mlflow_mleval.assembling import compared
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.mcp import answer
 from mlflow_mleval.measures.metric_names import of_training
+from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.server.answers import form_of
 from mlflow_mleval.server.page_selection import parsed
@@ -33,7 +35,7 @@ GUIDE = Path(__file__).parents[2] / "examples" / "guides" / "foreign_runs.md"
 QUICK = {
     *("scikit_learn_grid_search", "logged_by_hand", "datasets_and_seeds", "percent_beside_share"),
     *("datasets_in_names", "results_with_gaps", "dataset_inputs", "candidates_of_a_search"),
-    *("own_import", "shared_experiments"),
+    *("own_import", "shared_experiments", "folds_in_names"),
 }
 #: The stores that the guide shows.
 SHOWN = 14
@@ -139,6 +141,12 @@ def _said(*args):
     return [line for line in lines if line.strip() not in commands]
 
 
+def _verdict(made):
+    """What a document says who is better, and by what."""
+    keys = ("answer", "question", "decides", "decision", "separated", "cliques", "doubts")
+    return {key: made[key] for key in keys}
+
+
 def _core(made):
     """The answer without the names of data sets, which differ where a file has none."""
     if isinstance(made, list):
@@ -166,11 +174,20 @@ def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
     text, failed = answer(main.commands, "rank", {})
     assert failed == isinstance(bare, list)
     assert failed or json.loads(text)["answer"]["order"] == [r["method"] for r in bare["ranking"]]
+    if not failed:
+        said = " ".join(sentence["text"] for sentence in bare["answer"]["sentences"])
+        assert re.sub("[“”]", "", json.loads(text)["answer"]["decision"]) == said
+        for command in ("compare", "report"):
+            assert _verdict(as_json(command)) == _verdict(bare), command
     chosen = parsed({"experiment-id": ids})
     study, survey = take_stock(Selection.of(chosen.choices))
     set_to, of_page, _ = form_of(chosen, study, survey)
     if of_page is not None and not failed:  # it leaves it to its reader to choose candidates
-        assert [*compared(set_to.choices).order] == [r["method"] for r in bare["ranking"]]
+        page = document(compared(set_to.choices), {}, "report").render("json", 100)
+        of_page, told = _verdict(json.loads(page)), _verdict(bare)
+        for worded in ("decision", "doubts"):  # whose arguments each door words as its own
+            del of_page[worded], told[worded]
+        assert of_page == told
     frame = mlflow.search_runs(ids)
     file = tmp_path / "runs.csv"
     frame.to_csv(file, index=False)
@@ -186,11 +203,13 @@ def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
         read = {name: rule for name, rule in rules if name not in of_rows}
         held = mlflow_mleval.load_study(frame, **read)
         best = mlflow_mleval.compare(held).order[0]
+        titles = {f"experiment {e.experiment_id}": e.name for e in experiments}
+        best = titles.get(best, best)  # a table of runs has no names of experiments
         assert best == compared(survey.rankings[0].selection.arguments()).order[0] or failed
 
 
 def _ranked(*args):
-    return json.loads(mleval("rank", *args, "--output", "json").stdout)
+    return as_json("rank", *args)
 
 
 def _factors():
@@ -223,6 +242,21 @@ def test_a_data_set_in_names_is_proposed_and_never_taken(made):
     assert {*ranked["datasets"]} == {"imdb", "yelp"} and len(ranked["ranking"]) == 3
     assert {len(held) for held in ranked["repeats"].values()} == {3}
     assert {n for held in ranked["repeats"].values() for n in held.values()} == {4}
+
+
+@pytest.mark.parametrize("made", _cases("folds_in_names"), indirect=True)
+def test_folds_that_decide_are_what_decides_and_their_metrics_raise_no_doubt(made):
+    told = _ranked()
+    assert told["answer"]["evidence"] == told["decides"] == "folds" and told["doubts"] == []
+    assert told["separated"] == [["rf", "svm"]] and told["cliques"] == [["rf"], ["svm"]]
+    assert told["question"]["verdicts"][0]["verdict"] == "YES"
+    assert "folds, by test_auc, rf is separated from svm" in told["decision"]
+
+
+@pytest.mark.parametrize("made", _cases("own_import"), indirect=True)
+def test_what_nobody_finds_is_no_matter_of_the_names_of_runs(made):
+    for wrong in ("--exclude=dataset=flags", "--dataset=flags", "--measure=nonsense"):
+        assert "name-as" not in mleval("rank", "-n", "imported", wrong, code=1).stderr
 
 
 @pytest.mark.parametrize("made", _cases("genai_evaluate"), indirect=True)

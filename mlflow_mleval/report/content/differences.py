@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.pairs import apart, grouped
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
@@ -105,15 +106,7 @@ def data(c: Comparison) -> Data:
         "warnings",
     )
     max_t = c.max_t and {"test": "max-t", **doc.named(c.max_t, *keys)}
-    rest = doc.named(
-        c,
-        "skillings_mack",
-        "feasibility",
-        "decides",
-        "decision",
-        "separated",
-        "cliques",
-    ) | {"separations": c.needed_by}
+    rest = doc.named(c, "skillings_mack", "feasibility") | _decided(c)
     tests = {"max_t": max_t, "nemenyi": nemenyi, "pairwise": wilcoxon}
     asked = {
         test.key: {
@@ -124,6 +117,18 @@ def data(c: Comparison) -> Data:
         if test.key not in tests
     }
     return {"friedman": c.friedman, **tests, **asked, **rest}
+
+
+def _decided(c: Comparison) -> Data:
+    """What decides, and the pairs that it separates: other units where datasets cannot."""
+    told = doc.named(c, "decides", "decision", "separated", "cliques")
+    unit = c.decides_over
+    if unit and (c.deciding is None or c.deciding.test.over != unit):
+        said = [c.decision, *(doc.plain(sentence.text) for sentence in by_fold(c))]
+        cliques, _ = grouped(apart(c.order, c.told_apart))
+        told = {"decides": unit, "decision": " ".join(said), "separated": c.told_apart}
+        told["cliques"] = cliques
+    return told | {"separations": c.needed_by}
 
 
 def frames(c: Comparison) -> Frames:
