@@ -135,6 +135,7 @@ def test_where_neither_repeats_nor_folds_are_enough_nothing_is_said():
     assert c.decides_over == "" and not c.separated
     said = "5 datasets cannot say who is better: no p-value lies below .0625. It takes 6"
     assert said in told(c) and "evidence" not in told(c) and "chance" not in told(c)
+    assert "∞" not in c.report().render("md")  # limits that are none are not shown
     told_first = plain(sentences(c)[0].text)
     assert "TOO CLOSE: m0 is ahead overall" in told_first and "Five datasets cannot" in told_first
 

@@ -4,6 +4,7 @@ pair.
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
@@ -280,7 +281,7 @@ def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     intervals of the deciding test, where it has some.
     """
     limits = shown[["flow_difference", "flow_low", "flow_high"]]
-    has_limits = limits.notna().any(axis=None)
+    has_limits = bool(np.isfinite(limits[["flow_low", "flow_high"]].astype(float)).any(axis=None))
     columns = []
     if c.on != FUSED or not has_limits:
         turned = " with its sign turned" if c.study.directions.get(c.on) == "min" else ""
