@@ -157,6 +157,8 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
     _, held = take_stock(selection)
     ways = held.rankings
     text = held.problem or "It is not clear what to compare with what."
+    if not held.problem and len(ways) == 2 and _turned(ways[0].selection) == ways[1].selection:
+        text = "Nobody has said whether smaller or larger values are better."
     if len(ways) == 1 and not held.problem:
         way = ways[0].selection
         if with_gaps:
@@ -166,6 +168,11 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
         # what is missing, and which way is better, takes someone who says so
         text = joined(" ", held.notes) if held.notes else _CONFIRM
     raise UnclearError(text, held.ways)
+
+
+def _turned(selection: Selection) -> Selection:
+    """The same with the other side better."""
+    return replace(selection, minimize=selection.maximize, maximize=selection.minimize)
 
 
 def taken_for_units(selection: Selection) -> tuple[Selection, str]:

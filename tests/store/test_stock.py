@@ -115,6 +115,8 @@ def test_the_side_that_a_name_suggests_comes_first_and_no_cost_is_asked_for(log)
     ways = [way["what"] for way in found("-n", "half")["commands"]]
     assert ways[0] == "if smaller values of tone_loss are better"
     assert not any("cost_usd" in way for way in ways)
+    stopped = mleval("report", "-n", "half", code=1).stderr
+    assert "Nobody has said whether smaller or larger values are better." in stopped
 
 
 @pytest.mark.parametrize(("name", "values"), [("split", "012"), ("cv_fold", "123")])
