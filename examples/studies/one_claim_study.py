@@ -201,6 +201,8 @@ PAGES: dict[str, Page] = {
     "report, 3 datasets x 3 repeats": command(
         "report", methods=4, datasets=3, units=3, unit="seed"
     ),
+    "report, 1 dataset x 10 folds": command("report", methods=4, datasets=1, units=10),
+    "report, 1 dataset x 5 repeats": command("report", methods=4, datasets=1, units=5, unit="seed"),
     "rank, 20 x 10": command("rank", methods=20, datasets=10),
     "rank, 6 x 5 datasets": command("rank", methods=6, datasets=5),
     "rank, near-equal families": command("rank", methods=9, datasets=12, design="families"),
