@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -278,10 +278,15 @@ def tidy(table: Cells) -> pd.DataFrame:
     if not table.rows:
         raise ImportFileError(f"{table.name} has a header but no rows.")
     repeated = next((c for c in SEEDS if c in header), None)
-    values = list(_given_once(table, _values(table, repeated), repeated))
-    table.stop_if_problems()
     columns = ["dataset", "method", "seed", "fold", "measure", "value"]
-    frame = pd.DataFrame([one.cells for one in values], columns=columns)
+    cells = [one.cells for one in _values(table, repeated)]
+    frame = pd.DataFrame([] if table.problems else cells, columns=columns)
+    folded = frame["fold"].notna()
+    twice = frame.duplicated(columns[:-1]).any() or 0 < folded.sum() < len(frame)
+    if table.problems or twice:
+        table.problems.clear()  # in the order of the rows, with those of single values
+        _note_given_twice(table, _values(table, repeated), repeated)
+    table.stop_if_problems()
     frame["fold"] = frame["fold"].astype("Int64")
     frame = frame if repeated else frame.drop(columns="seed")
     frame = frame if frame["fold"].notna().any() else frame.drop(columns="fold")
@@ -289,8 +294,7 @@ def tidy(table: Cells) -> pd.DataFrame:
     return frame
 
 
-@dataclass(frozen=True)
-class _Value:
+class _Value(NamedTuple):
     """A value of a table, and where it stands."""
 
     row: str
@@ -392,8 +396,8 @@ def _of_leaderboard(table: Cells) -> Iterator[_Value]:
                 yield _Value(row, dataset, (dataset, method, "", None, "value", value))
 
 
-def _given_once(table: Cells, values: Iterator[_Value], repeated: str | None) -> Iterator[_Value]:
-    """The values; noted is what is given twice, or both with and without folds."""
+def _note_given_twice(table: Cells, values: Iterator[_Value], repeated: str | None) -> None:
+    """Note what is given twice, or both with and without folds."""
     seen: dict[tuple[str, str, str, int | None, str], str] = {}
     with_folds: dict[tuple[str, str, str, str], bool] = {}
     for one in values:
@@ -407,7 +411,6 @@ def _given_once(table: Cells, values: Iterator[_Value], repeated: str | None) ->
             table.problem(one.row, one.column, f"{label}{where} was given in {first} already.")
         elif with_folds.setdefault((dataset, method, seed, measure), has_fold) != has_fold:
             table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
-        yield one
 
 
 def _check_names(table: Cells, nameless: int | None) -> None:

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -456,25 +457,30 @@ def read_results_table(selection: Selection) -> RunsTable:
         names = ids if len(ids) > 1 else dict.fromkeys(ids, about)
         return RunsTable.of(rows, names, source=source).sorted()
     doubts = _leaderboard_note(cells, named) if is_leaderboard(cells) else ()
-    rows, by_fold = [], {}
     tidied = tidy(cells)
-    doubts += tuple(tidied.attrs["notes"])
-    for i, ((dataset, method, seed), held) in enumerate(grouped_results(tidied).items()):
-        tags = {
-            schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
-            schema.TAG_KIND: schema.KIND_IMPORT,
-            schema.TAG_METHOD: method,
-            schema.TAG_DATASET: dataset,
-            schema.TAG_STATUS: schema.COMPLETE if held.means else schema.DNF,
-        }
-        metrics = {schema.metric_key(m): v for m, v in held.means.items()}
-        status = "FINISHED" if held.means else "KILLED"
-        params = {"seed": seed} if seed else {}
-        rows.append(RunRow(str(i), held.name, status, i, _ONLY, metrics, params, tags))
-        if held.folds.values:
-            by_fold[str(i)] = held.folds
-        doubts += held.warnings
-    return RunsTable.of(rows, {_ONLY: about}, source=source, by_fold=by_fold, doubts=doubts)
+    del cells  # large, and of no more use
+    warnings = [*doubts, *tidied.attrs["notes"]]
+    by_fold: dict[str, schema.FoldValues] = {}
+
+    def each() -> Iterator[RunRow]:
+        for i, ((dataset, method, seed), held) in enumerate(grouped_results(tidied).items()):
+            tags = {
+                schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
+                schema.TAG_KIND: schema.KIND_IMPORT,
+                schema.TAG_METHOD: method,
+                schema.TAG_DATASET: dataset,
+                schema.TAG_STATUS: schema.COMPLETE if held.means else schema.DNF,
+            }
+            metrics = {schema.metric_key(m): v for m, v in held.means.items()}
+            status = "FINISHED" if held.means else "KILLED"
+            params = {"seed": seed} if seed else {}
+            if held.folds.values:
+                by_fold[str(i)] = held.folds
+            warnings.extend(held.warnings)
+            yield RunRow(str(i), held.name, status, i, _ONLY, metrics, params, tags)
+
+    table = RunsTable.of(each(), {_ONLY: about}, source=source, by_fold=by_fold)
+    return replace(table, doubts=tuple(warnings))
 
 
 def _leaderboard_note(cells: Cells, named: Collection[str]) -> tuple[str, ...]:
@@ -506,28 +512,43 @@ def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResu
     """By dataset, method and seed (empty where there are no repeats), what a tidy table of
     `read_results` holds, in its order.
     """
-    found = {}
-    table = table if "seed" in table else table.assign(seed="")
-    for (dataset, method, seed), rows in table.groupby(["dataset", "method", "seed"], sort=False):
-        folds = rows.dropna(subset="fold") if "fold" in rows else rows.iloc[:0]
-        single = rows.drop(index=folds.index)
-        means = dict(zip(single["measure"], single["value"], strict=True))
-        wide = pd.DataFrame()
-        if len(folds):
-            wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
-            wide = wide[folds["measure"].unique()]
-        means |= wide.mean(skipna=False).to_dict()
-        wide = wide.dropna(axis=1, how="all")
-        name = f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
-        warnings = []
-        for m in wide:
-            if empty := [int(fold) for fold in wide.index[wide[m].isna()]]:
-                which, where = some([f"{m} of {name}"]), f"fold {some(empty)} of {len(wide)}"
-                warnings.append(f"{which} has no value in {where}: its mean counts as not finished")
-        by_fold = schema.FoldValues(
-            [int(fold) for fold in wide.index] if len(wide.columns) else [],
-            {str(m): wide[m].tolist() for m in wide},
-        )
-        means = {m: float(v) for m, v in means.items() if not np.isnan(v)}
-        found[dataset, method, seed] = TableResult(name, means, by_fold, tuple(warnings))
-    return found
+    single: dict[tuple[str, str, str], dict[str, float]] = {}
+    folded: dict[tuple[str, str, str], dict[str, dict[int, float]]] = {}
+    seeds = table["seed"] if "seed" in table else repeat("")
+    folds = table["fold"] if "fold" in table else repeat(None)
+    keys = zip(table["dataset"], table["method"], seeds)  # noqa: B905  # `repeat` has no end
+    for key, fold, measure, value in zip(keys, folds, table["measure"], table["value"]):  # noqa: B905
+        means = single.setdefault(key, {})
+        if fold is None or fold is pd.NA:
+            means[measure] = value
+        else:
+            folded.setdefault(key, {}).setdefault(measure, {})[int(fold)] = value
+    return {key: _table_result(*key, means, folded.get(key, {})) for key, means in single.items()}
+
+
+def _table_result(
+    dataset: str,
+    method: str,
+    seed: str,
+    means: dict[str, float],
+    by_fold: dict[str, dict[int, float]],
+) -> TableResult:
+    """Of values by measure, without folds and with them."""
+    name = f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
+    folds = sorted({fold for held in by_fold.values() for fold in held})
+    wide = np.array([[held.get(fold, np.nan) for held in by_fold.values()] for fold in folds])
+    if folds:
+        means |= dict(zip(by_fold, wide.mean(axis=0).tolist(), strict=True))
+    values, warnings = {}, []
+    for m, row in zip(by_fold, wide.T, strict=True):
+        gaps = np.isnan(row)
+        if gaps.all():
+            continue
+        values[m] = row.tolist()
+        if gaps.any():
+            empty = [fold for fold, gap in zip(folds, gaps, strict=True) if gap]
+            which, where = some([f"{m} of {name}"]), f"fold {some(empty)} of {len(folds)}"
+            warnings.append(f"{which} has no value in {where}: its mean counts as not finished")
+    means = {m: float(v) for m, v in means.items() if not np.isnan(v)}
+    of_folds = schema.FoldValues(folds if values else [], values)
+    return TableResult(name, means, of_folds, tuple(warnings))
