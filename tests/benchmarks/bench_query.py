@@ -1,19 +1,19 @@
 """What reading stored runs takes beside MLflow's own search for the same runs.
 
-    python tests/benchmarks/bench_query.py [shapes] [stores] [folds] [--runs N] [--json]
+    python tests/benchmarks/bench_query.py [shapes] [stores] [folds] [many] [--runs N] [--json]
 
 The peer is `MlflowClient.search_runs` page by page, results thrown away. Bounds: reading takes at
-most 1.3 times as long, three times with tables by fold, and 100 MB more.
+most 1.3 times as long, also with counts by fold, and 100 MB more.
 
 `shapes`: 2,000 runs x 20 measures in a SQLite store become a Study and a fused ranking, as few
 methods on many datasets and as many methods on few; "with folds" each run carries five folds. CPU
 of this process, in turns.
 
 `stores`: 10,000 runs in SQLite, in PostgreSQL (where it is installed) and behind a server.
-`folds`: 1,000 runs behind a server, each with tables of 30 folds among its artifacts, which
-`load_folds` reads for measures and rates. Both are read by processes of their own, each way in
-turn: the median of the seconds of CPU of reader, server and database together, and the largest
-resident set of the reader.
+`folds`: 1,000 runs behind a server, each with 30 folds, of which `load_folds` reads measures and
+rates. `many`: what `mleval runs` and `mleval rank` take of 100,000 runs in SQLite, 1,000 methods on
+100 datasets: .7 of the search, and 400 MB. All are read by processes of their own: the seconds of
+CPU of reader, server and database together, and the largest resident set of the reader.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
-from statistics import median
 from uuid import uuid4
 
 import numpy as np
@@ -40,8 +40,8 @@ from timing import Row, cpu, peak, told
 for name in ("server", "helpers"):
     sys.path.insert(0, str(Path(__file__).parents[1] / name))
 
-#: How many times as long as the search reading may take, also with tables by fold, and MB.
-BOUND, WITH_FOLDS, MORE = 1.3, 3.0, 100
+#: How many times as long as the search reading may take, the commands of many runs, and MB.
+BOUND, OF_MANY, MORE, MOST = 1.3, 0.7, 100, 400
 SHAPES = ((20, 100, 0), (1000, 2, 0), (20, 100, 5))
 PEER = "`search_runs`"
 N_FOLDS, WITH_RATES = 30, ("f1", "tpr")
@@ -101,9 +101,20 @@ def some_measures():
 TABLES = ("runs", "tags", "params", "metrics", "latest_metrics")
 
 
-def copies(uri, n, artifacts=None):
-    """So many runs of the experiment "copies" for the one that is there, with times, methods and,
-    where there is a folder of them, artifacts of their own.
+#: What a copy has of its own, by column.
+OWN = {
+    "run_uuid": "copies.run",
+    "artifact_uri": "replace(artifact_uri, run_uuid, copies.run)",
+    "start_time": "start_time + copies.i",
+    "value of tags": "CASE key WHEN 'mleval.method' THEN 'method ' || (copies.i / {each}) "
+    "WHEN 'mleval.dataset' THEN 'dataset ' || (copies.i % {each}) ELSE value END",
+    "value of metrics": "(copies.i * 7919 + length(key) * 104729) % 1009 / 1009.0",
+}
+
+
+def copies(uri, n, datasets=1, artifacts=None):
+    """So many runs of the experiment "copies" for the one that is there, with times, methods,
+    datasets, values and, where there is a folder of them, artifacts of their own.
     """
     import sqlalchemy
 
@@ -112,11 +123,20 @@ def copies(uri, n, artifacts=None):
     known.reflect(engine, only=TABLES)
     ids = [uuid4().hex for _ in range(n - 1)]
     with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("CREATE TEMPORARY TABLE copies (i BIGINT, run TEXT)"))
+        named = [{"i": i, "run": run} for i, run in enumerate(sorted(ids), 1)]
+        connection.execute(sqlalchemy.text("INSERT INTO copies VALUES (:i, :run)"), named)
         for name in TABLES:
-            rows = connection.execute(sqlalchemy.select(known.tables[name])).mappings().all()
-            made = [_copy(row, i, run) for i, run in enumerate(ids, 1) for row in rows]
-            if made:
-                connection.execute(known.tables[name].insert(), made)
+            columns = known.tables[name].columns.keys()
+            kind = name.removeprefix("latest_")
+            cells = [OWN.get(f"{column} of {kind}", OWN.get(column, column)) for column in columns]
+            each = ", ".join(cells).format(each=datasets)
+            connection.execute(
+                sqlalchemy.text(
+                    f"INSERT INTO {name} ({', '.join(columns)}) "
+                    f"SELECT {each} FROM {name} CROSS JOIN copies"
+                )
+            )
     engine.dispose()
     if artifacts is not None:
         (first,) = artifacts.iterdir()
@@ -150,17 +170,6 @@ def log_one(uri):
     mleval.log_evaluation(made, **names)
 
 
-def _copy(row, i, run_id):
-    row, first = dict(row) | {"run_uuid": run_id}, row["run_uuid"]
-    if row.get("artifact_uri"):
-        row["artifact_uri"] = row["artifact_uri"].replace(first, run_id)
-    if "start_time" in row:
-        row["start_time"] += i
-    if row.get("key") == "mleval.method":
-        row["value"] = f"method {i}"
-    return row
-
-
 def cpu_of(pid):
     """Seconds of CPU of a process, its children, and those of them that have ended."""
     if pid is None:
@@ -174,6 +183,7 @@ def read_in_own_process(way):
     """What a process that reads prints: its seconds of CPU and the MB of its largest set."""
     from mlflow import MlflowClient
 
+    from mlflow_mleval import cli
     from mlflow_mleval.store.query import load_study
     from mlflow_mleval.store.study_artifacts import load_folds
 
@@ -184,6 +194,9 @@ def read_in_own_process(way):
         bare(client, experiment_id)
     elif way == "read":
         load_study(experiment_names=["copies"])
+    elif way in ("runs", "rank"):
+        with redirect_stdout(StringIO()):
+            cli.main([way, "-n", "copies"], standalone_mode=False)
     else:
         study = load_folds(WITH_RATES, experiment_names=["copies"])
         rows = N_FOLDS * len(study.values)
@@ -238,29 +251,27 @@ def postgres():
         cluster.close()
 
 
-def in_turns(uri, pid, way):
-    """Medians of seconds and MB of the bare search and of reading, which take turns."""
-    taken = {"bare": [], way: []}
-    for _ in range(3):
-        for way, figures in taken.items():
-            before = cpu_of(pid)
-            done = subprocess.run(
-                [sys.executable, __file__, "--way", way],
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-                env=os.environ | {"MLFLOW_TRACKING_URI": uri},
-            )
-            seconds, largest = json.loads(done.stdout)
-            figures.append((seconds + cpu_of(pid) - before, largest))
-    return [[median(column) for column in zip(*rows, strict=True)] for rows in taken.values()]
+def taken(uri, pid, *ways):
+    """Seconds and MB of each way."""
+    figures = []
+    for way in ways:
+        before = cpu_of(pid)
+        done = subprocess.run(
+            [sys.executable, __file__, "--way", way],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            env=os.environ | {"MLFLOW_TRACKING_URI": uri},
+        )
+        seconds, largest = json.loads(done.stdout)
+        figures.append((seconds + cpu_of(pid) - before, largest))
+    return figures
 
 
-def row_of(work, uri, pid, way, bound):
-    (theirs, least), (ours, most) = in_turns(uri, pid, way)
-    beyond = most - least
-    note = f"{beyond:.0f} MB beyond the search, of at most {MORE}"
-    return Row(work, ours, PEER, theirs, note=note, most=bound)
+def row_of(work, uri, pid, way):
+    (theirs, least), (ours, most) = taken(uri, pid, "bare", way)
+    note = f"{most - least:.0f} MB beyond the search, of at most {MORE}"
+    return Row(work, ours, PEER, theirs, note=note, most=BOUND)
 
 
 def stores(n) -> Iterator[Row]:
@@ -278,7 +289,7 @@ def stores(n) -> Iterator[Row]:
             copies(uri, n)
         places["a server"] = stack.enter_context(serving(folder, sqlite))
         for name, place in places.items():
-            yield row_of(f"read {n:,} runs from {name}", *place, "read", BOUND)
+            yield row_of(f"read {n:,} runs from {name}", *place, "read")
 
 
 def folds(n) -> Iterator[Row]:
@@ -288,9 +299,22 @@ def folds(n) -> Iterator[Row]:
         with serving(folder, sqlite) as (url, pid):
             log_one(url)
             (kept,) = Path(folder, "mlartifacts").iterdir()
-            copies(sqlite, n, kept)
-            work = f"read {n:,} runs with tables by fold from a server"
-            yield row_of(work, url, pid, "folds", WITH_FOLDS)
+            copies(sqlite, n, artifacts=kept)
+            work = f"read {n:,} runs with rates by fold from a server"
+            yield row_of(work, url, pid, "folds")
+
+
+def many(n) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        uri = f"sqlite:///{folder}/mlflow.db"
+        import_one(uri)
+        copies(uri, n, datasets=100)
+        ways = ("bare", "runs", "rank")
+        (theirs, _), *ours = taken(uri, None, *ways)
+        for way, (seconds, largest) in zip(ways[1:], ours, strict=True):
+            note = f"{largest:.0f} MB in all, of at most {MOST}"
+            bound = OF_MANY if way == "runs" else None
+            yield Row(f"`mleval {way}` of {n:,} runs", seconds, PEER, theirs, note=note, most=bound)
 
 
 def rows(names, n) -> Iterator[Row]:
@@ -300,11 +324,13 @@ def rows(names, n) -> Iterator[Row]:
         yield from stores(n or 10_000)
     if "folds" in names:
         yield from folds(n or 1_000)
+    if "many" in names:
+        yield from many(n or 100_000)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", default=["shapes", "stores", "folds"])
+    parser.add_argument("names", nargs="*", default=["shapes", "stores", "folds", "many"])
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--way")
     parser.add_argument("--json", action="store_true")  # `told` looks for it

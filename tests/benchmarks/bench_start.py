@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_start.py [--json]
 
 `mleval rank` of the demo's 132 runs against a program that imports MLflow and searches the same
-runs; the first evaluation; and `mleval.autolog` against MLflow's own. Least of five, in turns.
+runs; the first evaluation; and `mleval.autolog` against MLflow's own. Least of three, in turns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from timing import Row, told
 
-REPEATS = 5
+REPEATS = 3
 STUDY = "madjarov2012"
 SEARCH = f"""
 from mlflow import MlflowClient
