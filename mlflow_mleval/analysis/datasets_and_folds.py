@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -246,7 +246,7 @@ class OverFolds(Posthoc):
         "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
         "other datasets"
     )
-    sources = ("Yıldız & Alpaydın 2014",)
+    sources: ClassVar[tuple[str, ...]] = ("Yıldız & Alpaydın 2014",)
 
     def __init__(self, by_dataset: Mapping[str, PairTests]) -> None:
         self.by_dataset = by_dataset

@@ -569,7 +569,7 @@ class PairTests(Reported):
         return list(dict.fromkeys((b, a) if d < 0 else (a, b) for a, b, d in pairs))
 
     @property
-    def better(self) -> list[tuple[Hashable, Hashable]]:
+    def better(self) -> list[tuple[Any, Any]]:
         """The separated pairs (better, worse) but those of which each is better on some measure."""
         return [(a, b) for a, b in self.separated if (b, a) not in self.separated]
 
