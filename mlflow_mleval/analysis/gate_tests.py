@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import ceil, inf, isnan, log, log2, nan, pi
 from typing import Any, Literal, NamedTuple
 
@@ -45,18 +45,20 @@ POWER, MOST_UNITS = 0.8, 10_000_000
 LEAST_MEANS = 5
 #: The slice that holds all units.
 ALL = ""
-#: How many units are needed is told by no fewer than these, and no fewer that differ.
-LEAST_SEEN, LEAST_DIFFERENT = 20, 10
-#: Futures that are drawn, and units seen that they are drawn from.
-_FUTURES, _MOST_SEEN = 200, 1_000
+#: How many units are needed is told by no fewer than these, nor where their variance is known less
+#: well than by so many units that differ: what few of them say is too large where it is said.
+LEAST_SEEN, LEAST_DIFFERENT = 20, 20
+#: Futures that are drawn at a time, how many times at most, what power is near the one wanted, and
+#: units seen that futures are drawn from.
+_FUTURES, _TRIALS, _NEAR, _MOST_SEEN = 200, 6, 0.1, 1_000
 #: Shares of the capital that are bet, from all of it down, and how the capital is divided among
 #: them. Large differences are soon found by large bets; each halving is for a quarter of the
 #: effect, and costs the others little.
 BETS = 2.0 ** -np.arange(8)
 SHARES = 1 / (np.arange(1, 9) * np.arange(2, 10))
 SHARES = SHARES / SHARES.sum()
-#: Of many units of which none holds more than one over this of the squares, sums under changes of
-#: sign are normal.
+#: Of many units that hold one over this of their squares at most, sums under changes of sign are
+#: normal.
 _ALIKE = 100
 #: How often bets are looked at in a future.
 _LOOKS = 8
@@ -321,19 +323,23 @@ class _Row:
         """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic of sign
         changes is larger than this, and the p-value by t smaller than the level.
         """
-        end = -sign * (inf if isnan(self.bound) else self.bound)
+        end = -inf if isnan(self.bound) else -self.bound
         if not self.size or (isnan(self.bound) and not self.means):
             return nan
         if self.few:
-            return end
+            return sign * end
         t = special.stdtrit(self.units - 1, 1 - level)
-        if self.means:
-            of_t = self.mean - sign * t * self._error
-        else:
-            of_t = crossing(lambda centre: t - self.statistic(centre, sign), end, self.mean)
         low, high = Moments.of(self.sums, self.sizes).limits(critical)
-        of_signs = float(low if sign > 0 else high)
-        return sign * max(min(sign * of_signs, sign * of_t), sign * end)
+        edge, mean = max(float(low if sign > 0 else -high), end), sign * self.mean
+        if self.means:
+            return sign * max(min(edge, mean - t * self._error), end)
+        height = cache(lambda centre: t - self.statistic(sign * centre, sign))
+        above = edge
+        for further in (1.05 * edge - 0.05 * mean, 1.3 * edge - 0.3 * mean, end):
+            if edge <= end or height(edge) <= 0:
+                break
+            above, edge = edge, max(further, end)  # the one limit is near the other
+        return sign * crossing(height, edge, above)
 
     def capital(self, centre: float, sign: int) -> Array:
         """Log of the capital after each unit of bets against the same hypothesis."""
@@ -408,10 +414,7 @@ def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
         columns += [row.excess(row.floor, 1) for row in counted]
     columns += [counted[k].excess(0.0, 1) for k in gains]
     x = np.stack([column / (np.sqrt(column @ column) or 1.0) for column in columns], axis=1)
-    if len(x) > UNITS and (x**2).max() * _ALIKE <= 1:
-        drawn = _normal(x, x.sum(axis=0), terms)
-    else:
-        drawn = Signs(len(x), terms.n_resamples, terms.seed, one_sided=True).sums(x)
+    drawn = _sums(x, terms)
     falls, rises = drawn[:, : len(rows)], drawn[:, len(rows) : 2 * len(rows)]
     if counted is rows:
         rises = -falls
@@ -445,13 +448,37 @@ def _stepped(drawn: Array) -> Counts:
     return step_down(drawn[0], lambda at: lambda part: drawn[part][:, at].T, len(drawn))
 
 
-def _normal(columns: Array, statistics: Array, terms: Terms) -> Array:
-    """Draws x columns: normal values, as correlated as the sums of the columns are under common
-    changes of sign; the statistics first. As many as there are changes of sign.
+def _sums(columns: Array, terms: Terms) -> Array:
+    """Draws x columns: sums under common changes of sign, those of the data first. Of many units
+    none of which holds much of the squares, the sums are normal.
     """
-    correlation = columns.T @ columns
-    np.fill_diagonal(correlation, 1.0)
-    values, vectors = np.linalg.eigh(correlation)
+    squares, large = columns**2, np.zeros(len(columns), bool)
+    while len(columns) - large.sum() > UNITS:
+        rest = squares[~large].sum(axis=0) / _ALIKE
+        found = (squares > rest).any(axis=1) & ~large
+        if not found.any():
+            break
+        large |= found
+    else:
+        return Signs(len(columns), terms.n_resamples, terms.seed, one_sided=True).sums(columns)
+    small = columns[~large]
+    sums = _normal(small, small.sum(axis=0), terms)
+    if large.any():
+        signs = Signs(int(large.sum()), terms.n_resamples, terms.seed + 1, one_sided=True)
+        of_large = signs.sums(columns[large])
+        if signs.exact:
+            at = np.random.default_rng(signs.seed).integers(signs.changes, size=len(sums))
+            at[0] = 0
+            of_large = of_large[at]
+        sums += of_large
+    return sums
+
+
+def _normal(columns: Array, statistics: Array, terms: Terms) -> Array:
+    """Draws x columns: normal values with the covariances that the sums of the columns have under
+    common changes of sign; the statistics first. As many as there are changes of sign.
+    """
+    values, vectors = np.linalg.eigh(columns.T @ columns)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     n = Signs(len(columns), terms.n_resamples, one_sided=True).changes - 1
     drawn = np.random.default_rng(terms.seed).standard_normal((n, len(root)))
@@ -535,32 +562,40 @@ def needed_units(
         _rows(units, table, terms, of_unit) for table in (units.differences, units.counted)
     )
     deciding = [row for row in counted if row.decides]
-    nothing = {"zero": nan, "observed": nan}
     n = len(counted[0].sums)
-    differ = min((np.count_nonzero(row.sums) for row in deciding), default=0)
-    if n < LEAST_SEEN or differ < LEAST_DIFFERENT or set(units.unknown) & {*terms.margins}:
-        return nothing
+    known = all(_known(row.sums) for row in deciding) and not {*units.unknown} & {*terms.margins}
+    if n < LEAST_SEEN or not deciding or not known:
+        return {"zero": nan, "observed": nan}
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
     seen, counted = ([row.only(taken) for row in rows] for rows in (seen, counted))
     futures = {
         of: _Future.of(seen, counted, terms, evidence, equal=of == "zero")
         for of in ("zero", "observed")
     }
-    return {of: future.least(n) for of, future in futures.items()}
+    return {of: future.least() for of, future in futures.items()}
+
+
+def _known(sums: Array) -> bool:
+    """Whether the variance is known at least as well as where `LEAST_DIFFERENT` of many units
+    differ, each by as much.
+    """
+    fourth, squares = np.sum(sums**4), np.sum(sums**2) ** 2
+    return bool(squares and fourth / squares - 1 / len(sums) <= 1 / LEAST_DIFFERENT)
 
 
 @dataclass(frozen=True)
 class _Future:
-    """Gates on units of the kinds of those seen, each kind with its share: the rows that count, and
+    """Gates on units of the kinds of those seen, each with its share: the rows that decide, and
     what blocks, which must be beyond the critical value.
     """
 
-    counted: Sequence[_Row]
+    deciding: Sequence[_Row]
     shares: Array
     falls: Array
     beyond: float
     terms: Terms
     evidence: float | None
+    rng: np.random.Generator
 
     @classmethod
     def of(
@@ -592,52 +627,67 @@ class _Future:
         drawn = _normal(unit, unit[0], replace(terms, n_resamples=1_999))[1:]
         beyond = critical(drawn.max(axis=1), terms.alpha)
         shares = np.tile(times / times.sum() / len(ways), len(ways))
-        return cls(counted, shares, falls, beyond, terms, evidence)
+        deciding = [row for row in counted if row.decides]
+        rng = np.random.default_rng(terms.seed)
+        return cls(deciding, shares, falls, beyond, terms, evidence, rng)
 
-    def least(self, n: float) -> float:
-        """The least number of units with which a share .8 of the gates ships: from n on by the
-        normal relation of power to numbers, until the power is near.
+    def least(self) -> float:
+        """The least number of units with which a share .8 of the gates ships: from that of normal
+        and independent means on, by the normal relation of power to numbers.
         """
-        deciding = [row for row in self.counted if row.decides]
-        for row in deciding:
-            mean = self.shares @ row.sums / (self.shares @ row.sizes)
-            if mean <= (0.0 if row.wanted else row.floor) + 1e-12:
+        apart = []  # how many squared deviations the mean is from where it must not be
+        for row in self.deciding:
+            x = row.excess(0.0 if row.wanted else row.floor, 1)
+            mean = self.shares @ x
+            if mean <= 1e-12:
                 return inf
-        least = LEAST_MEANS if deciding[0].means else 1
-        n = max(n, least := max(least, ceil(log2(1 / self.terms.alpha))))
-        wanted, level = special.ndtri(POWER), special.ndtri(1 - self.terms.alpha)
-        tried: set[int] = set()
-        for _ in range(12):
-            tried.add(int(n))
-            power = self.power(int(n))
-            z = special.ndtri(min(max(power, 0.01), 0.995))
-            step = ((wanted + level) / max(z + level, 0.4)) ** 2
+            apart.append(self.shares @ x**2 / mean**2 - 1)
+        alike = np.sum(np.array(apart) * 2 >= max(apart))
+        level = special.ndtri(1 - self.terms.alpha)
+
+        def distance(power: float) -> float:
+            return float(special.ndtri(np.clip(power, 0.01, 0.99) ** (1 / alike)) + level)
+
+        least = LEAST_MEANS if self.deciding[0].means else ceil(log2(1 / self.terms.alpha))
+        n, found = distance(POWER) ** 2 * float(max(apart)), []
+        for _ in range(_TRIALS):
+            n = float(max(ceil(n), least))
             if n > MOST_UNITS:
                 return inf
-            following = max(int(np.clip(step, 0.25, 6.0) * n), least)
-            if abs(power - POWER) <= 0.02 or following in tried:
+            power = self.power(int(n))
+            n *= (distance(POWER) / max(distance(power), 0.4)) ** 2
+            if abs(power - POWER) <= _NEAR:
+                found.append(n)
+            if len(found) == 2:
                 break
-            n = following
-        return float(n)
+        return float(max(ceil(float(np.mean(found or [n]))), least))
 
     def power(self, n: int) -> float:
         """The share of gates on n units that ship; bets are looked at a few times on the way."""
-        rng = np.random.default_rng(self.terms.seed)
         looks = _LOOKS if self.terms.anytime else 1
         steps = np.diff(np.linspace(0, n, looks + 1).astype(int))
-        drawn = [rng.multinomial(step, self.shares, _FUTURES).astype(float) for step in steps]
-        times = np.cumsum(drawn, axis=0)
+        times = np.cumsum([self._drawn(step) for step in steps], axis=0)
         ships = np.ones(_FUTURES, bool)
-        for row in self.counted:
-            if row.decides:
-                for centre in (row.floor, 0.0)[: 1 + row.wanted]:
-                    passes = [self._passes(row, centre, part[ships]) for part in times]
-                    ships[ships] = np.any(passes, axis=0)
+        for row in self.deciding:
+            for centre in (row.floor, 0.0)[: 1 + row.wanted]:
+                passes = [self._passes(row, centre, part[ships]) for part in times]
+                ships[ships] = np.any(passes, axis=0)
         last = times[-1][ships]
         with np.errstate(divide="ignore", invalid="ignore"):
             falls = np.nan_to_num((last @ self.falls) / np.sqrt(last @ self.falls**2))
         ships[ships] = ~(falls > self.beyond).any(axis=1)
         return float(ships.mean())
+
+    def _drawn(self, n: int) -> Array:
+        """Futures x kinds: how many of n units are of each kind."""
+        kinds = len(self.shares)
+        if n > 16 * kinds:
+            return self.rng.multinomial(n, self.shares, _FUTURES).astype(float)
+        drawn = np.empty((_FUTURES, kinds))
+        ends = np.cumsum(self.shares)[:-1]
+        for future in drawn:
+            future[:] = np.bincount(ends.searchsorted(self.rng.random(n)), minlength=kinds)
+        return drawn
 
     def _passes(self, row: _Row, centre: float, times: Array) -> Bools:
         """Whether the mean is shown to be larger."""

@@ -101,10 +101,13 @@ def test_many_units_are_tested_by_the_normal_limit_of_their_sign_changes(monkeyp
     d = {
         "exact": rng.choice([-1.0, 0.0, 1.0], 3_000, p=[0.15, 0.72, 0.13]),
         "f1": rng.normal(0, 0.2, 3_000).clip(-1, 1),
+        "recall": rng.normal(0, 0.01, 3_000)
+        + rng.choice([-1, 0, 1], 3_000, p=[0.002, 0.995, 0.003]),
     }
+    d["recall"] = d["recall"].clip(-1, 1)  # a few units hold most of the squares
     parts = {"part": np.arange(3_000) % 2 == 0}
     normal = judge(d, slices=parts).table
-    monkeypatch.setattr(tests, "_ALIKE", np.inf)
+    monkeypatch.setattr(tests, "UNITS", np.inf)
     changed = judge(d, slices=parts).table
     for column in ("pvalue_worse", "pvalue_not_worse"):
         assert normal[column].tolist() == pytest.approx(changed[column].tolist(), abs=0.04)
@@ -300,6 +303,22 @@ def test_needed_units_have_the_power_that_they_are_named_for(anytime):
     ships = [judge({"exact": answers(needed)}, **asked).decision == "ship" for _ in range(100)]
     assert np.mean(ships) > 0.66
     assert anytime or np.mean(ships) < 0.94  # bets may have won before the last unit
+
+
+@pytest.mark.parametrize(("differ", "told"), [(12, False), (30, True)])
+def test_needed_units_are_told_where_their_variance_is_known(differ, told):
+    """Of few answers that differ, too many do where enough of them do."""
+    d = np.zeros(200)
+    d[:differ] = np.resize([1.0, -1.0], differ)
+    assert np.isfinite(judge({"exact": d}).needed["zero"]) == told
+
+
+def test_needed_units_of_several_measures_have_the_power_of_all():
+    """Eight independent measures of which each must pass take about twice as many as one."""
+    rng = np.random.default_rng(7)
+    d = {f"m{k}": rng.permutation(np.repeat([0.1, -0.1], 100)) for k in range(8)}
+    one = judge({"m0": d["m0"]}).needed["zero"]
+    assert 1.7 < judge(d).needed["zero"] / one < 2.4
 
 
 def test_parts_with_values_of_their_own():
