@@ -930,14 +930,17 @@ def _over_units(
     """The tests of each dataset beside the others: over the folds of several, or over repeats where
     nothing else could decide, of what is compared.
     """
+    by_fold, study = ground.folds, fusion.study
+    by_seed = not (by_fold or ground.instances or study.repeats is None or tested.control)
+    if not (by_fold or by_seed):
+        return ()
     from mlflow_mleval.analysis.datasets_and_folds import OverFolds, OverSeeds
 
-    by_fold, study = ground.folds, fusion.study
     about_this = on == FUSED or all(list(folds.measures) == [on] for folds in by_fold.values())
     test: OverFolds | None = None
     if len(by_fold) >= MIN_DATASETS and about_this and tested.control is None:
         test = OverFolds(by_fold)
-    elif not (by_fold or ground.instances or study.repeats is None or tested.control):
+    elif by_seed:
         measures = study.measures if on == FUSED else [on]
         tests = tests_of_repeats(study, measures, tested.alpha)
         test = OverSeeds(tests) if tests else None

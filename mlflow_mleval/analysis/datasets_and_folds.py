@@ -4,7 +4,7 @@ on the next one, from all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -254,7 +254,7 @@ class OverFolds(Posthoc):
     def run(self, tested: Tested) -> UnitPairs:
         names = [str(name) for name in tested.ranks.columns]
         tests = self.by_dataset.values()
-        at = {name: i for i, name in enumerate(names)}
+        at: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
         ahead = np.zeros((len(names), len(names)))
         for better, worse in (pair for one in tests for pair in one.better):
             ahead[at[better], at[worse]] += 1

@@ -307,12 +307,12 @@ class FoldComparison(PairTests):
         return _in_words(np.sign(sign * self._ahead[row]), self.measures, named)
 
     @property
-    def better(self) -> list[tuple[str, str]]:
+    def better(self) -> list[tuple[Hashable, Hashable]]:
         """The separated pairs (better, worse) of which one is worse on no measure."""
         apart = self.table["separated"].to_numpy(bool)
         signs = np.sign(self._ahead[apart])
         pairs = list(self.table.loc[apart, PAIR].itertuples(index=False, name=None))
-        better = []
+        better: list[tuple[Hashable, Hashable]] = []
         for (a, b), sign in zip(pairs, signs, strict=True):
             if sign.any() and abs(sign.sum()) == np.abs(sign).sum():
                 better.append((str(a), str(b)) if sign.sum() > 0 else (str(b), str(a)))

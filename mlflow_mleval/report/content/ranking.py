@@ -543,8 +543,8 @@ def _picture(c: Comparison, means: pd.Series, title: str, measure: str = "") -> 
         over = " on average over the datasets" if len(c.ranks) > 1 else ""
         note = f"{note} Small dots: its {what}{over}.".strip()
     cells, axis, scale = rungs(table, title, "φ" in title, dots)
-    ends = {"low": str(scale.low), "high": str(scale.high)}
-    marks = {"key": "picture", "of": "rank" if "rank" in title else "phi", **ends}
+    marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
+    marks |= {"low": str(scale.low), "high": str(scale.high)}
     return Column(axis, cells, "<", tip=title, note=note, marks=marks)
 
 
