@@ -308,8 +308,7 @@ def instance_tests(
         n = len(values)
         if clusters is not None and unit is None:
             unit = cluster_numbers(clusters, n, index)
-        if (bound := bound_of[measure]) is not None:
-            bound_of[measure] = bound = _within(measure, values, bound)
+        bound_of[measure] = bound = _within(measure, values, bound_of[measure])
         if better[measure] == "min":
             np.negative(values, out=values)
         empty = np.isnan(values).any(axis=1)
@@ -380,7 +379,7 @@ def instance_tests(
         largest_score=scores.largest,
         notes=(
             *([] if unit is None else cluster_doubts(clusters, unit)),
-            *_without_range(table, [m for m in names if bound_of[m] is None], n_clusters),
+            *_without_range(table, bound_of, n_clusters),
             *_doubts(table, missing, n_clusters, changes, alpha),
         ),
     )
@@ -417,10 +416,12 @@ def _bounds(
     return known | {m: float(bound) for m, bound in stated.items()}
 
 
-def _within(measure: str, values: Array, bound: tuple[float, float] | float) -> float | None:
-    """The largest difference of two values; None where some lie outside of the measure's range, and
-    an error where they differ more than it was stated.
+def _within(measure: str, values: Array, bound: tuple[float, float] | float | None) -> float | None:
+    """The largest difference of two values; None where no range is known or some lie outside of it,
+    and an error where they differ more than it was stated.
     """
+    if bound is None:
+        return None
     if isinstance(bound, tuple):
         low, high = bound
         there = np.nanmin(values) >= low - ROUNDING and np.nanmax(values) <= high + ROUNDING
@@ -620,9 +621,10 @@ def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, boo
 
 
 def _without_range(
-    table: pd.DataFrame, without: Sequence[str], n_clusters: int | None
+    table: pd.DataFrame, bound_of: Mapping[str, Any], n_clusters: int | None
 ) -> list[Message]:
     """What to tell of measures whose differences nothing bounds, where there are few."""
+    without = [measure for measure, bound in bound_of.items() if bound is None]
     units = "instances" if n_clusters is None else "clusters"
     rows = table[table["measure"].isin(without) & (table["wins"] + table["losses"] > 0)]
     if rows.empty or (n_clusters or rows["n"].min()) >= SKEWED:

@@ -299,6 +299,16 @@ def _in_words(key: str, text: str) -> str:
     return without_flags(text) if key == "doubts" else text
 
 
+def _undirected(study: Any) -> dict[str, str]:
+    """Measures that were left out for want of a direction, with what their names suggest."""
+    ways = {
+        one.name: proposed_direction(one.name)
+        for one in study.excluded
+        if one.kind == "measure" and "no direction is known" in one.reason
+    }
+    return {name: way for name, way in ways.items() if way and not is_cost(name)}
+
+
 def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str, _Ways]]:
     """What removes a doubt: the section of the number that it concerns, why, and the ways."""
     declared = {*choices["minimize"], *choices["maximize"]}
@@ -314,10 +324,8 @@ def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str,
         }
 
     left = [
-        (f"“{one.name}”: {_BETTER[way]} is better ✓", confirmed(one.name, way))
-        for one in study.excluded
-        if one.kind == "measure" and "no direction is known" in one.reason
-        if (way := proposed_direction(one.name)) and not is_cost(one.name)
+        (f"“{name}”: {_BETTER[way]} is better ✓", confirmed(name, way))
+        for name, way in _undirected(study).items()
     ]
     if left:
         yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]
