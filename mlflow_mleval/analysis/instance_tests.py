@@ -184,7 +184,7 @@ class InstanceTests(PairTests):
     @property
     def test(self) -> str:
         """The test that decides, as the beginning of a sentence."""
-        return "The permutation test"
+        return "The test over instances"
 
     @property
     def extent(self) -> str:

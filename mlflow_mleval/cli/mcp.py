@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shlex
 import sys
 import threading
@@ -201,7 +202,8 @@ def answer(
             raise click.UsageError(f"there is no tool {name!r}, but {', '.join(TOOLS)}, explain.")
     except click.ClickException as error:
         text = error.format_message()
-        calls = [{"tool": tool, "arguments": taken} for tool, taken in _calls(commands, text)]
+        proposed = _directed(commands, name, given, text) or _calls(commands, text)
+        calls = [{"tool": tool, "arguments": taken} for tool, taken in proposed]
         return _fitted({"note": DATA, "error": text, "next": calls}, _ERROR), True
     except Exception as error:
         print(redacted("".join(traceback.format_exception(error))), file=sys.stderr)
@@ -247,8 +249,7 @@ def _typed(tool: _Tool, command: click.Command, given: Mapping[str, Any]) -> lis
         text = f"{some(map(repr, unknown))} can not be given here. There are: {taken}."
         raise click.UsageError(text)
     for name, option in options.items():
-        value = given.get(name)
-        values = value if isinstance(value, list) else [] if value is None else [value]
+        values = _listed(given.get(name))
         _check_size(name, values)
         if option.is_flag:
             values = [None for each in values if each is True]
@@ -280,6 +281,40 @@ def _calls(
             if rest or any(param.name in _OWN for param in order):
                 continue
             yield name, _arguments(command, opts)
+
+
+#: How errors say of which metrics nobody knows which way is better.
+_UNDIRECTED = re.compile(
+    r"no direction is known for ([^.]+)\.|which way its metrics are better \(([^)]+)\)"
+)
+
+
+def _directed(
+    commands: Mapping[str, click.Command], name: str, given: Mapping[str, Any], text: str
+) -> list[tuple[str, dict[str, Any]]]:
+    """Of a call that lacks directions, the same with those that are proposed, or with either; only
+    what works.
+    """
+    found = _UNDIRECTED.search(text)
+    if found is None or name not in TOOLS:
+        return []
+    metrics = [m.strip("'") for m in re.split(", | and ", found[1] or found[2])]
+    asked = _listed(given.get("measure"))
+    metrics = [m for m in metrics if m in asked] or metrics
+    either = [{key: [*_listed(given.get(key)), *metrics]} for key in ("max", "min")]
+    for ways in ([{"directions": "proposed"}], either):
+        made = []
+        for way in ways:
+            with suppress(click.ClickException):
+                _run(commands, name, {**given, **way})
+                made.append((name, {**given, **way}))
+        if made:
+            return made
+    return []
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _arguments(command: click.Command, opts: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,7 +155,9 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     assert "18 draws cannot separate any pair at alpha = 0.05: take at least 19." in found.warnings
     assert "1 instances without a value of f1" in " ".join(found.warnings)
     assert (found.table["n"] == 59).all()
-    assert found.verdict().startswith("The permutation test separates 0 of 3 pairs on 60 instances")
+    assert found.verdict().startswith(
+        "The test over instances separates 0 of 3 pairs on 60 instances"
+    )
     same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_resamples=99)
     assert "does not separate a and b on" in same.verdict()
     assert "too few to say much" in same.warnings[0]

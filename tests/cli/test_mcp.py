@@ -173,6 +173,41 @@ def listed():
     return anyio.run(call)
 
 
+@pytest.mark.parametrize(
+    ("tool", "asked"),
+    [
+        ("rank", READ_BY),
+        ("rank", {**READ_BY, "measure": ["zork"]}),
+        ("compare", {**READ_BY, "method": ["old", "new"]}),
+        ("compare", {"measure": ["zork"], **READ_BY}),
+        ("gate", {**READ_BY, "candidate": "new", "champion": "old", "margin": [".1"]}),
+    ],
+)
+@pytest.mark.parametrize(("metric", "ways"), [("zork", ["max", "min"]), ("my_quality", None)])
+def test_a_call_without_directions_proposes_the_same_with_them(
+    empty_store, tmp_path, monkeypatch, tool, asked, metric, ways
+):
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    experiment, rng = mlflow.create_experiment("e"), np.random.default_rng(0)
+    for data in ("d0", "d1", "d2", "d3", "d4", "d5"):
+        for model in ("old", "new"):
+            with mlflow.start_run(experiment_id=experiment):
+                mlflow.log_params({"model": model, "data": data})
+                mlflow.log_metric(metric, rng.random())
+    asked = {
+        "experiment_name": ["e"],
+        **asked,
+        **({"measure": [metric]} if "measure" in asked else {}),
+    }
+    text, failed = answer(main.commands, tool, asked)
+    calls = json.loads(text)["next"]
+    told = [{"directions": "proposed"}] if ways is None else [{way: [metric]} for way in ways]
+    assert failed and [call["tool"] for call in calls] == [tool] * len(told)
+    assert [call["arguments"] for call in calls] == [{**asked, **way} for way in told]
+    assert every_next(json.loads(text))
+
+
 def test_answers_are_those_of_the_commands(ask):
     brief = json.loads(mleval("rank", "-n", "study", "--output", "brief").stdout)
     made = ask("rank", experiment_name="study")["answer"]

@@ -574,7 +574,9 @@ def _manova(manova: ManovaResult | None) -> Data | None:
 
 def _instance_columns(tests: InstanceTests, rows: pd.DataFrame) -> list[Column]:
     over = "pairs and measures" if tests.n_datasets == 1 else "pairs, measures and datasets"
-    note = f"p: by changes of sign ({tests.n_resamples:,} draws, seed {tests.seed}), corrected for "
+    larger = " or, where larger, the score test" if tests.bounded else ""
+    draws = f"{tests.n_resamples:,} draws, seed {tests.seed}"
+    note = f"p: by changes of sign ({draws}){larger}, corrected for "
     note += f"the number of {over}."
     return [doc.pvalues("p", rows["pvalue_corrected"], keep=6, note=note)]
 
