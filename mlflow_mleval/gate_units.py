@@ -27,6 +27,7 @@ from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
 from mlflow_mleval.validation import AnyArray
 
 if TYPE_CHECKING:
+    from mlflow_mleval.analysis.pairs import Crossings
     from mlflow_mleval.study import Study, Units
 
 T = TypeVar("T")
@@ -47,6 +48,8 @@ _ROUNDING = 1e-6
 _RUN_ID = re.compile("[0-9a-f]{32}")
 #: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
 _DATASET, _LABEL = "dataset", "label"
+#: The level at which a side is called better on a dataset, all of them together.
+_CROSSES = 0.05
 #: Shares of right answers, and the metrics that add up to the number of examples they are of.
 _SHARES = {
     "accuracy_score": ("example_count",),
@@ -93,6 +96,8 @@ class Shared:
     changed: tuple[Changed, ...] = ()
     #: Measures of both sides of which nobody knows which way is better.
     undirected: tuple[str, ...] = ()
+    #: Over repeats, where either side is certainly better on some dataset.
+    crossings: Crossings = ()
 
     def bounded(self, stated: float | Mapping[str, float] | None) -> Shared:
         """With stated bounds, at which differences are cut, and a note on measures without any."""
@@ -695,6 +700,9 @@ def _rates(counts: pd.DataFrame) -> pd.DataFrame:
 
 def _of_repeats(asked: Asked, study: Study) -> Shared:
     """Blocks of dataset and repeat, by seed where both have the same, else in order."""
+    from mlflow_mleval.analysis.comparison import tests_of_repeats
+    from mlflow_mleval.analysis.pairs import crossings
+
     if study.repeats is None:
         raise MissingResultsError("neither side has repeats. Log runs with other seeds.")
     both, notes, pairs = _of_both(study, asked), [], []
@@ -710,7 +718,10 @@ def _of_repeats(asked: Asked, study: Study) -> Shared:
             a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
         pairs.append((a, b))
     a, b = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
-    return _of_table(study, asked, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
+    tests = tests_of_repeats(study, [*study.measures], _CROSSES) if len(both) > 1 else {}
+    found = [one for one in crossings(tests) if {*one[1]} == {*asked.sides}]
+    shared = _of_table(study, asked, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
+    return replace(shared, crossings=found)
 
 
 def _of_counts(asked: Asked, study: Study) -> Shared:

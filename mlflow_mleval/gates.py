@@ -175,6 +175,7 @@ def gate(
         criteria=_criteria(shared, alpha),
         entry=None if entered is None else entered.entry,
         changed=shared.changed,
+        crossings=shared.crossings,
         stands=stands,
         notes=shared.notes,
         runs=shared.runs,

@@ -748,3 +748,24 @@ def test_counts_allow_for_the_pairing_that_says_least():
     candidate, champion = np.arange(40) < 30, np.arange(40) >= 20
     most = int((candidate != champion).sum())
     assert all((rng.permutation(candidate) != champion).sum() <= most for _ in range(200))
+
+
+def test_over_repeats_a_crossing_is_told_first(empty_store, tmp_path, monkeypatch):
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    rng, experiment = np.random.default_rng(0), mlflow.create_experiment("crossing")
+    for data, gain in (("web", 0.1), ("phone", -0.1)):
+        for model in ("A", "B"):
+            for seed in range(6):
+                with mlflow.start_run(experiment_id=experiment):
+                    mlflow.log_params({"model": model, "data": data, "seed": seed})
+                    mlflow.log_metric("f1", 0.6 + gain * (model == "A") + rng.normal(0, 0.005))
+    verdict = mleval.gate(
+        *("A", "B"),
+        experiment_names=["crossing"],
+        method_by="param:model",
+        dataset_by="param:data",
+        over="repeats",
+    )
+    told = "It depends: A is better on web, B on phone (by f1). "
+    assert verdict.text.startswith(f"{told}{verdict.decision.upper()}")

@@ -21,7 +21,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse, special
 
-from mlflow_mleval.analysis.pairs import cluster_doubts, cluster_numbers, holm, variance_factor
+from mlflow_mleval.analysis.pairs import (
+    Crossings,
+    cluster_doubts,
+    cluster_numbers,
+    holm,
+    variance_factor,
+)
 from mlflow_mleval.analysis.resampling import (
     UNITS,
     Counts,
@@ -814,6 +820,7 @@ class Verdict(Plotted):
     runs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
     changed: tuple[Changed, ...] = ()
+    crossings: Crossings = ()  #: over repeats, where either is certainly better on some dataset
     stands: Stands | None = None
 
     @property

@@ -666,6 +666,10 @@ def not_put_below(tests: Iterable[PairTests]) -> list[str]:
     return [method for method in methods if method not in below]
 
 
+#: By which measures two methods cross, and on which datasets either is better.
+Crossings = Sequence[tuple[list[str], dict[Hashable, tuple[str, ...]]]]
+
+
 def crossings(
     tests: Mapping[str, PairTests],
 ) -> list[tuple[list[str], dict[Hashable, tuple[str, ...]]]]:

@@ -29,6 +29,7 @@ from mlflow_mleval.report.blocks import (
     points,
 )
 from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.content.units import depends
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.pair_diagrams import differences_and_margins, ledger_steps
 from mlflow_mleval.report.text import number, with_intervals
@@ -76,7 +77,8 @@ def headline_of(verdict: Verdict) -> str:
             f"{stands.decision.upper()}, as decided at {stands.time} with {stands.units:,} "
             f"{verdict.over}: that stands.{anew if stands.anew != stands.decision else ''}"
         )
-    return {"ship": _shipped, "block": _blocked, "run more": _open}[verdict.decision](verdict)
+    told = {"ship": _shipped, "block": _blocked, "run more": _open}[verdict.decision](verdict)
+    return " ".join([*depends(verdict.crossings), told])
 
 
 def _shipped(verdict: Verdict) -> str:

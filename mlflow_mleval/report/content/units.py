@@ -327,8 +327,13 @@ def _hint(tests: Mapping[str, PairTests]) -> str:
 
 def _crossing(tests: Mapping[str, PairTests]) -> list[str]:
     """Where it depends on the dataset which of two methods is better."""
+    return depends(crossings(tests))
+
+
+def depends(found: Sequence[tuple[Sequence[str], Mapping[Any, Sequence[str]]]]) -> list[str]:
+    """Crossings in words."""
     told = []
-    for measures, sides in crossings(tests):
+    for measures, sides in found:
         (a, on_a), (b, on_b) = sides.items()
         by = f"by {listed(measures)}"
         where = f"{name(a)} is better on {listed(on_a)}, {name(b)} on {listed(on_b)}"
