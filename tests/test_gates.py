@@ -522,6 +522,16 @@ def test_what_is_lost_does_not_ship(db):
     run("gate", "-n", "saved", "new", *asked, code=0)
 
 
+def test_where_nobody_knows_how_bad_lost_units_can_be_that_is_said(db):
+    rows = [(method, f"d{i}", i % 7) for method in ("base", "new") for i in range(30)]
+    table = pd.DataFrame(rows[:-1], columns=["method", "dataset", "latency"])
+    table.to_csv("latency.csv", index=False)
+    run("import", "latency.csv", "-n", "open")
+    asked = ["--champion", "base", "--min", "latency", "--margin", "1"]
+    said = run("gate", "-n", "open", "new", *asked, code=4).output
+    assert "nobody knows how bad those can be that new lacks" in said and "Too few" not in said
+
+
 def test_the_published_study_says_once_what_is_lost(db):
     run("demo")
     found = run("gate", "-n", "madjarov2012", "HOMER", "--champion", "RF-PCT", code=3).output

@@ -193,6 +193,11 @@ def _further(verdict: Verdict) -> Iterator[str]:
 
 def _needed(verdict: Verdict) -> str:
     zero, observed = (verdict.tests.needed[key] for key in ("zero", "observed"))
+    if verdict.tests.lost and (verdict.table["low"] == -inf).any():
+        return (
+            f"How many {verdict.over} it takes cannot be said: nobody knows how bad those can be "
+            f"that {name(verdict.candidate)} lacks."
+        )
     if isnan(zero):
         few = "That is too few" if verdict.tests.units < LEAST_SEEN else "Too few of them differ"
         return f"{few} to say how many {verdict.over} it takes."
