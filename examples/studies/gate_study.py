@@ -1,8 +1,8 @@
 """How often a gate errs, and what it finds: `python examples/studies/gate_study.py command|…`.
 
-The parts are command, needed, power, peer, together, looks and ledger. `command` and `peer` go
-through runs of a store and the command line, the others through the function that decides there.
-Each prints a Markdown table; the figures in the guide to the statistics are from the default sizes.
+The parts are command, needed, looks, ledger, peer, power and together. The last two go through the
+function that decides, the others through runs of a store and the command line. Each prints a
+Markdown table; the figures in the guide to the statistics are from the default sizes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import stats
 
-from mlflow_mleval.analysis.gate_tests import (
-    BETS,
-    SHARES,
-    Differences,
-    GateTests,
-    Terms,
-    gate_tests,
-    ledger_level,
-)
+from mlflow_mleval.analysis.gate_tests import Differences, GateTests, Terms, gate_tests
 
 Array = np.ndarray
 ALPHA, MARGIN, DRAWS = 0.05, 0.01, 999
@@ -132,15 +124,21 @@ class Store:
         self.client = MlflowClient()
         self.experiment = self.client.create_experiment(f"gates {os.urandom(4).hex()}")
 
-    def log(self, scores: Array, columns: Mapping[str, list[str]]) -> str:
-        """The id of a run with these answers."""
-        there = np.flatnonzero(~np.isnan(scores))
-        table = {"question": [f"q{i}" for i in there], "score": scores[there].tolist()}
-        table |= {name: [values[i] for i in there] for name, values in columns.items()}
+    def log(self, scores: Array, columns: Mapping[str, list[str]], first: int = 0) -> str:
+        """The id of a run with these answers, of which the first has this number."""
         run_id = self.client.create_run(self.experiment).info.run_id
-        self.client.log_table(run_id, table, "answers.json")
+        self.add(run_id, scores, columns, first)
         self.client.set_terminated(run_id)
         return run_id
+
+    def add(
+        self, run_id: str, scores: Array, columns: Mapping[str, list[str]], first: int = 0
+    ) -> None:
+        """More answers of a run."""
+        there = np.flatnonzero(~np.isnan(scores))
+        table = {"question": [f"q{first + i}" for i in there], "score": scores[there].tolist()}
+        table |= {name: [values[i] for i in there] for name, values in columns.items()}
+        self.client.log_table(run_id, table, "answers.json")
 
     def trace(self, scores: Array) -> str:
         """The id of an evaluation run: a trace an answer, with its passage and a score a scorer."""
@@ -170,11 +168,20 @@ class Store:
             raise RuntimeError(said.output)
         return json.loads(said.stdout)
 
-    def judge(self, answers: Answers, margin: float) -> dict[str, Any]:
+    def judge(self, answers: Answers, margin: float, *more: str, first: int = 0) -> dict[str, Any]:
         """The verdict on these answers."""
-        sides = [self.log(side, answers.columns) for side in (answers.candidate, answers.champion)]
+        both = (answers.candidate, answers.champion)
+        return self.ask(
+            [self.log(side, answers.columns, first) for side in both],
+            margin,
+            *more,
+            *answers.options,
+        )
+
+    def ask(self, sides: Sequence[str], margin: float, *more: str) -> dict[str, Any]:
+        """The verdict on runs with tables of answers."""
         asked = ("--read", "table=answers.json", "--read", "instance-by=question", "--max", "score")
-        return self.gate(*sides, *asked, "--margin", f"score={margin:g}", *answers.options)
+        return self.gate(*sides, *asked, "--margin", f"score={margin:g}", *more)
 
 
 def command(
@@ -225,34 +232,90 @@ def differences(answers: Answers) -> Array:
     return d[~np.isnan(d), None]
 
 
-def needed(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
-    """The power that a gate has, if the two are equal, with as many units as it said it needs."""
-    for anytime in (False, True):
-        for name, changed, margin in (
-            ("0/1, 10% changed", 0.1, 0.05),
-            ("0/1, 30% changed", 0.3, 0.05),
-            ("0/1, 10% changed", 0.1, 0.02),
-        ):
-            for units in (60, 200, 600):
-                said, power = [], []
-                while len(said) < n:
-                    d = equal(rng, units, changed)
-                    if not np.isfinite(
-                        count := judge(d, margin=margin, anytime=anytime).needed["zero"]
-                    ):
-                        continue
-                    fresh = [equal(rng, int(count), changed) for _ in range(20)]
-                    ships = [judge(d, margin=margin, anytime=anytime).decision for d in fresh]
-                    said.append(count)
-                    power.append(ships.count("ship") / len(ships))
-                about = {"differences": name, "margin": margin, "units": units}
-                about |= {"bets": "yes" if anytime else "no", "needed": round(np.median(said))}
-                yield about | {"power": f"{np.mean(power):.2f}"}
+def needed(
+    rng: np.random.Generator, n: int, sizes: Sequence[int] = (60, 200, 1_000), fresh: int = 4
+) -> Iterator[dict[str, object]]:
+    """In how many gates on two that are equal a number of units is told, and how many gates on as
+    many fresh ones ship.
+    """
+    store = Store()
+    for units in sizes:
+        margin = 0.02 if units >= 1_000 else 0.05
+        for changed in (0.1, 0.3, 0.5):
+            told, shares = [], []
+            for _ in range(n):
+                said = store.judge(zero_one(rng, units, 0.0, changed), margin)
+                if said["decision"] == "run more" and (count := said["needed"]["zero"]):
+                    drawn = [zero_one(rng, int(count), 0.0, changed) for _ in range(fresh)]
+                    ships = [store.judge(d, margin)["decision"] == "ship" for d in drawn]
+                    told.append(count)
+                    shares.append(np.mean(ships))
+            row = {"units": units, "changed": changed, "margin": margin}
+            row |= {"gates": n, "told": f"{len(told) / n:.2f}"}
+            row["needed"] = round(np.median(told)) if told else "–"
+            yield row | {"power": rate(shares), "fresh gates": fresh * len(told)}
 
 
-def equal(rng: np.random.Generator, n: int, changed: float) -> Array:
-    """Wins and losses of two that are equally good."""
-    return rng.choice([-1.0, 0.0, 1.0], (n, 1), p=[changed / 2, 1 - changed, changed / 2])
+def rate(values: Sequence[float] | Array) -> str:
+    """The mean of values, and its standard error."""
+    if len(values) < 2:
+        return "–"
+    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.3f}"
+
+
+def looks(
+    rng: np.random.Generator, n: int, times: int = 50, each: int = 20
+) -> Iterator[dict[str, object]]:
+    """Fifty looks at two runs that grow to 1,000 answers, of which the candidate is worse by just
+    the margin, by bets.
+    """
+    store = Store()
+    for name in ("0/1, 10% changed", "0/1, 50% changed", "rare failures"):
+        found = []
+        for _ in range(n):
+            sides = [store.client.create_run(store.experiment).info.run_id for _ in range(2)]
+            decisions = []
+            for look in range(times):
+                answers = TABLES[name](rng, each, 0.05)
+                for side, scores in zip(sides, (answers.candidate, answers.champion), strict=True):
+                    store.add(side, scores, {}, look * each)
+                said = store.ask(sides, 0.05, "--anytime", *answers.options)
+                decisions.append(said["decision"])
+                if decisions[-1] != "run more":
+                    break  # what was decided stands
+            found.append(decisions[-1])
+        row = {"differences": name, "repetitions": n}
+        yield row | {
+            f"wrongly {key}": rate(np.equal(found, key).astype(float)) for key in ("ship", "block")
+        }
+
+
+def ledger(
+    rng: np.random.Generator, n: int, gates: int = 200, units: int = 1_000
+) -> Iterator[dict[str, object]]:
+    """A stream of changes to a system, each judged on fresh answers of which some 12% change: to be
+    better is to be shipped. One in ten is better by .1, or none is.
+    """
+    store = Store()
+    for share, error in ((0.1, "fdr"), (0.1, "family"), (0.0, "fdr")):
+        kept: dict[str, list[Array]] = {f"ledger, {error}": [], "P ≥ .95 each time": []}
+        for stream in range(n):
+            good = rng.random(gates) < share
+            ships = np.zeros((2, gates), bool)
+            name = f"{store.experiment}-{share}-{error}-{stream}"
+            asked = ("--ledger", f"{name}:error={error}", "--improve", "score")
+            for at in range(gates):
+                answers = zero_one(rng, units, -0.1 * good[at], 0.12)
+                said = store.judge(answers, MARGIN, *asked, first=at * units)["decision"]
+                ships[:, at] = said == "ship", simple(differences(answers), 0.0) == "ship"
+            for streams, row in zip(kept.values(), ships, strict=True):
+                streams.append(np.array([row & ~good, row & good, good]).sum(axis=1))
+        for by, streams in kept.items():
+            wrong, right, there = np.transpose(streams)
+            row = {"better by .1": f"{share:.0%}", "streams": n, "gates": n * gates, "kept by": by}
+            row |= {"wrong ones kept": wrong.mean(), "of": (gates - there).mean()}
+            row["share wrong"] = f"{np.mean(wrong / np.maximum(wrong + right, 1)):.3f}"
+            yield row | {"good ones kept": f"{right.sum()} of {there.sum()}"}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -362,23 +425,6 @@ def skewed(rng: np.random.Generator) -> tuple[Array, Array, tuple[str, ...]]:
     return champion, champion + d[:, None], ("--bound", "1")
 
 
-def looks(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
-    """Fifty looks at a store that grows to 1,000 units."""
-    for name in ("wins and losses", "rare losses"):
-        make = {"wins and losses": binary, "rare losses": rare}[name]
-        for way in ("bets", "the gate at each look"):
-            found = {"block": 0, "ship": 0}
-            for _ in range(count := n if way == "bets" else -(-n // 10)):
-                d = make(rng, 1_000, 3) - MARGIN
-                for decision in found:
-                    at_margin = d + 0.05 * ((np.arange(3) > 0) & (decision == "ship"))
-                    ends = [1_000] if way == "bets" else range(20, 1_001, 20)
-                    seen = (judge(at_margin[:end], anytime=way == "bets") for end in ends)
-                    found[decision] += any(each.decision == decision for each in seen)
-            rates = {f"wrongly {key}": value / count for key, value in found.items()}
-            yield {"differences": name, "looks by": way} | rates
-
-
 def together(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
     """All at once: 20 measures x 10 slices, correlated, in clusters, wins and losses and skewed
     scores; looked at once, or 50 times by bets. What bets have decided stands, so that the last of
@@ -417,99 +463,19 @@ def judge_mixed(rng: np.random.Generator, d: Array, anytime: bool) -> GateTests:
     return gate_tests(Differences(frame, slices, np.arange(len(d)) // 5, bounds), terms)
 
 
-def ledger(rng: np.random.Generator, n: int, gates: int = 700) -> Iterator[dict[str, object]]:
-    """700 changes to a system, judged on 1,000 answers of which a tenth changes: to be better is to
-    be shipped. Their e-values follow from the numbers of wins and losses alone.
-    """
-    for share, gain, answers in (
-        (0.0, 0.0, "fresh"),
-        (0.0, 0.0, "the same, one champion"),
-        (0.05, 0.05, "fresh"),
-        (0.05, 0.1, "fresh"),
-    ):
-        good = rng.random((n, gates)) < share
-        wins, losses = won_and_lost(rng, good, gain, answers != "fresh")
-        values = evidence(wins, losses, 1_000)
-        for error in ("fdr", "family", "P ≥ .95 each time"):
-            if error.startswith("P"):
-                kept = better_by_t(wins, losses, 1_000)
-            else:
-                kept = np.array([shipped(row, error) for row in values])
-            wrong = (kept & ~good).sum(axis=1)
-            row = {"good ones": f"{share:.0%} by {gain:.2f}", "answers": answers, "kept by": error}
-            row |= {"wrongly kept": wrong.mean(), "any wrong": (wrong > 0).mean()}
-            row["share wrong"] = (wrong / np.maximum(kept.sum(axis=1), 1)).mean()
-            found = (kept & good).sum() / good.sum() if good.any() else ""
-            yield {key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()} | {
-                "share found": round(float(found), 3) if good.any() else ""
-            }
-
-
-def won_and_lost(
-    rng: np.random.Generator, good: Array, gain: float, one_champion: bool
-) -> tuple[Array, Array]:
-    """Of 1,000 answers how many each change wins and loses, 48 of each on average where it is not
-    better. Against one champion on the same answers, what it got wrong by chance is there for all.
-    """
-    wrong = np.full((len(good), 1), 500)
-    if one_champion:
-        wrong = rng.binomial(1_000, 0.5, (len(good), 1))
-        return rng.binomial(wrong, 0.096, good.shape), rng.binomial(
-            1_000 - wrong, 0.096, good.shape
-        )
-    won = np.where(good, 0.048 + gain / 2, 0.048)
-    lost = np.where(good, max(0.048 - gain / 2, 0.0), 0.048)
-    wins = rng.binomial(1_000, won)
-    return wins, rng.binomial(1_000 - wins, lost / (1 - won))
-
-
-def evidence(wins: Array, losses: Array, n: int) -> Array:
-    """The e-values of gates on so many wins and losses: the capital of the less certain of two
-    bets, on a gain and on no harm beyond the margin.
-    """
-
-    def log_capital(centre: float) -> Array:
-        stakes = BETS.reshape(-1, *[1] * np.ndim(wins)) / (1 + centre)
-        numbers = ((wins, 1.0), (losses, -1.0), (n - wins - losses, 0.0))
-        steps = [
-            special.xlog1py(count, np.maximum(stakes * (d - centre), -1.0)) for count, d in numbers
-        ]
-        shares = np.log(SHARES).reshape(stakes.shape)
-        return special.logsumexp(sum(steps) + shares, axis=0)
-
-    return np.exp(np.minimum(log_capital(-MARGIN), log_capital(0.0)))
-
-
-def shipped(values: Array, error: str) -> Array:
-    """Which of a stream of e-values a ledger ships."""
-    kept = np.zeros(len(values), bool)
-    ships = 0
-    for at, value in enumerate(values):
-        kept[at] = value >= 1 / ledger_level(ALPHA, at + 1, ships, error)
-        ships += int(kept[at])
-    return kept
-
-
-def better_by_t(wins: Array, losses: Array, n: int) -> Array:
-    """Which are better by a t test at alpha, each by itself."""
-    mean = (wins - losses) / n
-    deviation = np.sqrt(np.maximum((wins + losses) / n - mean**2, 1e-12) * n / (n - 1))
-    return stats.t.sf(mean / deviation * np.sqrt(n), n - 1) <= ALPHA
-
-
 PARTS = {
     "command": command,
     "needed": needed,
-    "power": power,
-    "peer": peer,
-    "together": together,
     "looks": looks,
     "ledger": ledger,
+    "peer": peer,
+    "power": power,
+    "together": together,
 }
 #: Repetitions by default.
 SIZES = {
-    **{"command": 100, "needed": 30, "power": 300, "peer": 40},
-    **{"together": 200, "looks": 100, "ledger": 300},
+    **{"command": 100, "needed": 20, "looks": 12, "ledger": 2},
+    **{"peer": 40, "power": 300, "together": 200},
 }
 
 
@@ -520,7 +486,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     n = chosen.repetitions or SIZES[chosen.part]
-    if chosen.part in ("command", "peer"):
+    if chosen.part not in ("power", "together"):
         os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{tempfile.mkdtemp()}/mlflow.db"
         os.environ["MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"] = "false"
     for i, row in enumerate(PARTS[chosen.part](np.random.default_rng(chosen.seed), n)):

@@ -370,27 +370,27 @@ def test_errors_of_the_command_in_small(study, db):
 
 
 @pytest.mark.thorough
-def test_the_study_in_small(study):
+def test_the_study_of_tests_in_small(study):
     rng = np.random.default_rng(0)
     for row in islice(study.power(rng, 3), 4):
         for units in ("60", "200", "1,000"):
             gate, t = (float(part.split()[1]) for part in row[units].split(", "))
             assert gate >= t - 0.5 or "errors" in row["counted"]
-    for row in study.looks(rng, 10):
-        assert row["looks by"] != "bets" or max(row["wrongly block"], row["wrongly ship"]) <= 0.4
     for row in study.together(rng, 3):
         assert max(row["wrongly block"], row["wrongly ship"]) <= 2 / 3
-    rows = [row for row in study.ledger(rng, 40) if row["kept by"] != "P ≥ .95 each time"]
-    assert len(rows) == 8 and all(row["share wrong"] <= 0.15 for row in rows)
-    assert rows[-2]["share found"] > 0.5
 
 
-def test_evidence_of_wins_and_losses_is_that_of_the_gate(study):
-    for wins, losses in ((60, 20), (5, 0), (10, 40), (0, 0)):
-        d = np.repeat([1.0, -1.0, 0.0], [wins, losses, 200 - wins - losses])
-        found = judge({"exact": d}, bounds=1.0, improve=("exact",)).evidence
-        of_counts = study.evidence(np.array(wins), np.array(losses), 200)
-        assert found == pytest.approx(float(of_counts), rel=1e-9)
+@pytest.mark.thorough
+def test_the_study_of_the_command_in_small(study, db):
+    """Numbers that are told, looks, and streams of changes."""
+    rng = np.random.default_rng(0)
+    few, *told = study.needed(rng, 6, (60,), fresh=4)
+    assert few["told"] == "0.00" and all(float(row["told"]) > 0 for row in told)
+    assert np.mean([float(row["power"].split()[0]) for row in told]) > 0.5
+    for row in study.looks(rng, 3, times=6):
+        assert max(float(row[f"wrongly {key}"].split()[0]) for key in ("ship", "block")) < 0.5
+    for row in study.ledger(rng, 1, gates=12):
+        assert not row["kept by"].startswith("ledger") or row["wrong ones kept"] <= 1
 
 
 def test_what_bets_decided_at_one_look_stands_at_the_next(study):
