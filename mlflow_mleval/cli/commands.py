@@ -715,9 +715,10 @@ def gate(
 
     SHIP (exit code 0): no measure is worse by its margin or more, and those to improve are better.
     BLOCK (3): some measure, or a slice of it, is worse by more than its margin. RUN MORE (4):
-    neither is shown yet; it says how many units that takes. SHIP and BLOCK are each wrong with a
-    chance of at most --alpha, however many measures and slices there are. Failures exit with 1 and
-    wrong usage with 2, so that a store that is down is never a verdict.
+    neither is shown yet; it says how many units that takes, or why nobody can say. SHIP and BLOCK
+    of a gate that is made once are each wrong with a chance of at most --alpha, however many
+    measures and slices there are; looked at again and again, with --anytime. Failures exit with 1
+    and wrong usage with 2, so that a store that is down is never a verdict.
 
     CANDIDATE and --champion are ids of runs, models:/NAME@ALIAS or models:/NAME/VERSION; with -n
     they are methods of these experiments.

@@ -550,7 +550,7 @@ def explained(name: str) -> dict[str, Any]:
 _WORDS = {
     "ship": "no measure is worse by its margin or more, and those to improve are better",
     "block": "a measure, or a slice of it, is worse by more than its margin",
-    "run more": "neither is shown yet; `needed` says how many units that takes in all",
+    "run more": "neither is shown yet; `needed` says how many units that takes in all, if known",
     "fine": "of a row: it is not worse by its margin or more",
     "worse": "of a row: it is worse by more than its margin",
     "open": "of a row: neither is shown",
