@@ -62,8 +62,8 @@ def gate(
 
     BLOCK where some measure, or a slice of it, is worse by more than its margin; SHIP where every
     measure is not worse by its margin or more, and those to improve are better; RUN MORE where
-    neither is shown yet, with the number of units that it takes, if known. Each of the first two is wrong
-    with a chance of at most alpha.
+    neither is shown yet, with the number of units that it takes, if known. Each of the first two is
+    wrong with a chance of at most alpha.
 
     Parameters
     ----------
