@@ -122,7 +122,7 @@ class Question:
     Attributes
     ----------
     verdicts : Of each kind of unit that there is; the one that decides the comparison first.
-    measures : By measure: how far `a` is better on average, low, high (alone, not corrected), n.
+    measures : By measure: how far `a` is better on average, and n; not tested.
     """
 
     a: str
@@ -155,7 +155,7 @@ def question(c: Comparison, a: str = "", b: str = "") -> Question:
     verdicts = list(_verdicts(c, a, b))
     verdicts.sort(key=lambda one: one.unit != c.decides_over)
     measures = measures_of_pair(c, a, b).loc[c.fusion.by_weight]
-    measures = measures[["difference", "low", "high", "n"]]
+    measures = measures[["difference", "n"]]
     if not verdicts or (c.decides_over == "folds" != verdicts[0].unit):
         verdicts.insert(0, _together(c, a, b, measures))
     return Question(a, b, verdicts, measures)

@@ -277,7 +277,9 @@ class _Gathering:
                 what += (
                     f" ({metric} is compared, too, so that a doubt will call the result optimistic)"
                 )
-            ways.insert(len(ways) if also else 0, (what, {"duplicates": f"best:{metric}"}))
+            studies = self.selection.method_by == ("experiment",)  # whose runs are trials
+            at = 0 if studies or not also else len(ways)
+            ways.insert(at, (what, {"duplicates": f"best:{metric}"}))
         ways.append(("take the run that started last", {"duplicates": "latest"}))
         return CandidatesError(text, ways)
 

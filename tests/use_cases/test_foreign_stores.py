@@ -40,7 +40,10 @@ QUICK = {
 #: The stores that the guide shows.
 SHOWN = 14
 #: Stores whose data sets are known by inputs of the runs, which a table of MLflow does not hold.
-BY_INPUTS = {"datasets_and_seeds", "dataset_inputs", "models_evaluate_datasets"}
+BY_INPUTS = {
+    *("datasets_and_seeds", "dataset_inputs", "models_evaluate_datasets"),
+    "scikit_learn_seeds",
+}
 
 
 def _cases(*names):

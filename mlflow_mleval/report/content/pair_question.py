@@ -92,7 +92,7 @@ def _of(c: Comparison, v: Verdict) -> str:
         units = int(v.main["n"]) if v.main else 0
         again = f"these {in_words(n)} datasets trained again" if n > 1 else v.of
         of = {
-            "datasets": f"{v.of}, from the {units} that both finished" if units < n else v.of,
+            "datasets": f"{v.of}, from {units}" if units < n else v.of,
             "repeats": f"{again}, {'up to ' if c.study.filled else ''}{units} runs of each",
             "folds": f"{again}, {units} folds{' each' if n > 1 else ''}",
         }
