@@ -41,7 +41,9 @@ QUICK = {
 SHOWN = 14
 #: Stores whose data sets are known by inputs of the runs, which a table of MLflow does not hold.
 BY_INPUTS = {
-    *("datasets_and_seeds", "dataset_inputs", "models_evaluate_datasets"),
+    "datasets_and_seeds",
+    "dataset_inputs",
+    "models_evaluate_datasets",
     "scikit_learn_seeds",
 }
 
