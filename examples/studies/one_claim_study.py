@@ -20,6 +20,7 @@ import click
 import numpy as np
 import pandas as pd
 from click.testing import CliRunner
+from scipy.stats import binom
 
 from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.comparison import compare
@@ -37,8 +38,9 @@ from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import sentences
 from mlflow_mleval.study import Study, Units
 
-#: More null pages than this claim too much, whatever the page; and by how many standard errors.
-MOST, ERRORS = 0.06, 2
+#: More null pages than this claim too much, whatever the page; and how rarely chance may say so of
+#: a row, of which there are many.
+MOST, BY_CHANCE = 0.06, 0.01
 MEASURES = ["f1", "hamming_loss"]
 Page = Callable[[np.random.Generator, Path], bool]
 
@@ -239,9 +241,9 @@ def null_pages(pages: int, seed: int = 0, names: Sequence[str] = ()) -> pd.DataF
                 continue
             rng = np.random.default_rng([seed, number])
             n = max(1, pages // (3 if name in SLOW else 1))
-            share = float(np.mean([page(rng, Path(folder)) for _ in range(n)]))
-            error = np.sqrt(MOST * (1 - MOST) / n)
-            rows[name] = n, share, name != INTERACT and share > MOST + ERRORS * error
+            claimed = sum(page(rng, Path(folder)) for _ in range(n))
+            too_many = name != INTERACT and binom.sf(claimed - 1, n, MOST) < BY_CHANCE
+            rows[name] = n, claimed / n, too_many
     return pd.DataFrame.from_dict(rows, orient="index", columns=["pages", "share", "too many"])
 
 
