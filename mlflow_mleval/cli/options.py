@@ -486,7 +486,7 @@ def _draws(default: int, help: str) -> Option:
 
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")
 weightings = _draws(10_000, "Random weightings that say how often each method gets each rank.")
-swaps = _draws(9_999, "Over instances: draws of the permutation test.")
+swaps = _draws(9_999, "Over instances: changes of sign that are drawn.")
 
 
 def seeds(draws: Option) -> Joined:
