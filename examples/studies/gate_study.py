@@ -270,7 +270,7 @@ def looks(
     the margin, by bets.
     """
     store = Store()
-    for name in ("0/1, 10% changed", "0/1, 50% changed", "rare failures"):
+    for name in ("0/1, 10% changed", "0/1, 50% changed"):
         found = []
         for _ in range(n):
             sides = [store.client.create_run(store.experiment).info.run_id for _ in range(2)]
@@ -474,7 +474,7 @@ PARTS = {
 }
 #: Repetitions by default.
 SIZES = {
-    **{"command": 100, "needed": 20, "looks": 12, "ledger": 2},
+    **{"command": 100, "needed": 40, "looks": 8, "ledger": 1},
     **{"peer": 40, "power": 300, "together": 200},
 }
 
