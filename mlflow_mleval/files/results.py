@@ -273,7 +273,7 @@ def tidy(table: Cells) -> pd.DataFrame:
     _check_header(table)
     table.stop_if_problems()
     if is_leaderboard(table):
-        table = _with_datasets_alone(table)
+        table = with_datasets_alone(table)
         header = table.header
     if not table.rows:
         raise ImportFileError(f"{table.name} has a header but no rows.")
@@ -347,7 +347,7 @@ def _methods_at(table: Cells) -> int:
     return next(named, 0)
 
 
-def _with_datasets_alone(table: Cells) -> Cells:
+def with_datasets_alone(table: Cells) -> Cells:
     """The leaderboard without columns of text, and without columns and rows that are called means,
     what a model is, or the raw values of others; `notes` names them.
     """
@@ -371,6 +371,9 @@ def _with_datasets_alone(table: Cells) -> Cells:
 
 
 _A_MEAN = "it is called the mean of the others"
+#: Plain numbers above this are out of 100.
+LARGEST_SHARE = 1.5
+_OUT_OF_100 = "Percentages stay numbers out of 100, like the columns beside them"
 
 
 def _no_dataset(table: Cells, i: int) -> str:
@@ -388,11 +391,19 @@ def _no_dataset(table: Cells, i: int) -> str:
 
 def _of_leaderboard(table: Cells) -> Iterator[_Value]:
     at = _methods_at(table)
+    beside: list[Any] = [x for _, cells in table.rows for i, x in enumerate(cells) if i != at]
+    plain = [float(x) if isinstance(x, str) else x for x in beside if _is_number(x)]
+    out_of_100 = any(abs(x) > LARGEST_SHARE for x in plain)  # beside 90.5 a 84.6% is 84.6, too
     for row, cells in table.rows:
         method = _text(table, row, table.header[at] or "method", cells[at])
         for i, dataset in enumerate(table.header):
             if i != at:
-                value = _number(table, row, dataset, cells[i])
+                cell = cells[i]
+                if out_of_100 and isinstance(cell, str) and "%" in cell:
+                    cell = cell.replace("%", "")
+                    told = table.notes.setdefault(_OUT_OF_100, [])
+                    told += [dataset] if dataset not in told else []
+                value = _number(table, row, dataset, cell)
                 yield _Value(row, dataset, (dataset, method, "", None, "value", value))
 
 

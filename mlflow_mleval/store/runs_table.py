@@ -28,6 +28,7 @@ from mlflow_mleval.files.results import (
     read_cells,
     tidy,
     unreadable,
+    with_datasets_alone,
 )
 from mlflow_mleval.selection import Selection, started
 from mlflow_mleval.sentences import Argument, Message, count, some
@@ -485,6 +486,7 @@ def read_results_table(selection: Selection) -> RunsTable:
 
 def _leaderboard_note(cells: Cells, named: Collection[str]) -> tuple[str, ...]:
     """How a leaderboard is read; MeasureError where nobody says which way is better."""
+    cells = with_datasets_alone(cells)
     columns, rows = some(cells.header[1:], 4), count(len(cells.rows), "row")
     read = (
         f"no column of {cells.name} is called dataset: its {rows} were read as methods, its "
