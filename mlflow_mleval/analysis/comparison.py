@@ -781,7 +781,9 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
         sure = st.Stability(fusion, study, again, matrix, options["n_draws"], options["seed"])
     of = "rank" if order == "mean-rank" else "net flow"
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
-    if on != FUSED:
+    if on == FUSED:
+        yardsticks["the plain mean of every measure"] = _ahead_in_all(full, methods[0])
+    else:
         yardsticks["plain mean"] = table.mean()
     could_turn = [
         *put_first(turned, f"mean {of}"),
@@ -908,6 +910,15 @@ def _tests(
                 said = f"{made.test.sentence(made.result)}: {made.test.about(made.result)}."
                 out |= {"posthoc": posthoc, "deciding": made, "decision": said}
     return out
+
+
+def _ahead_in_all(study: Study, leader: str) -> pd.Series:
+    """By method, how far its plain means are ahead of the leader's, in the measure where they are
+    least: above 0 if in all."""
+    means = study.values.groupby(level="method", sort=False).mean()
+    means[study.minimize] *= -1
+    spread = (means.max() - means.min()).replace(0, 1)
+    return ((means - means.loc[leader]) / spread).min(axis=1)
 
 
 def _over_repeats(fusion: Fusion, tested: Tested, on: str) -> tuple[Made, ...]:

@@ -272,12 +272,14 @@ def best_first(
 
     >>> best_first(pd.Series({"a": 0.1, "b": 0.5, "c": 0.4}), [("c", "b")])
     (['c', 'b', 'a'], [('c', 'b')])
+    >>> best_first(pd.Series({"a": 0.5, "b": 0.5}), [("b", "a")])  # a tie, which the pair decides
+    (['b', 'a'], [])
     """
     rank = pd.Series(tied_ranks(-scores.to_numpy()), scores.index)
     left = rank.sort_values(kind="stable").index.tolist()
     at = rank.to_dict()
     turned = [(better, worse) for better, worse in pairs if at[better] > at[worse]]
-    if not turned:
+    if all(at[better] < at[worse] for better, worse in pairs):
         return left, []
     above: dict[Hashable, set[Hashable]] = {name: set() for name in left}
     for better, worse in pairs:

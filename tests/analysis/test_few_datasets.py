@@ -164,3 +164,15 @@ def test_else_folds_decide_and_contradicting_datasets_do_not():
     assert "cannot tell" not in first and "these two datasets trained again" in first
     alone = compare(study, on="recall")
     assert alone.decides_over == "folds" and alone.decides == "max-t" and not alone.separated
+
+
+def test_a_leader_who_is_behind_in_each_plain_mean_is_one_doubt():
+    rows = [("d", 0.61, 0.71), ("e", 0.62, 0.72), ("g", 0.20, 0.30)]
+    frame = pd.DataFrame(
+        [("narrow", *row) for row in rows] + [("steady", d, 0.6, 0.7) for d, _, _ in rows],
+        columns=["method", "dataset", "f1", "recall"],
+    )
+    found = compare(Study.from_frame(frame))
+    assert found.leader == "narrow"
+    (doubt,) = [text for text in map(str, found.doubts) if "depends on the yardstick" in text]
+    assert "steady by the plain mean of every measure" in doubt
