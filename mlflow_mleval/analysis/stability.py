@@ -599,8 +599,8 @@ def put_first(turned: Sequence[tuple[Any, Any]], of: str) -> list[str]:
         return []
     pairs = some(f"{a} before {b}" for a, b in turned)
     return [
-        f"The order puts what is certain first: {pairs}, against the {of} over all datasets. The "
-        "test goes by the datasets that both finished, or by how often one is better."
+        f"The order puts what is certain first: {pairs}, against the {of} over all datasets, which "
+        "counts other datasets, or counts them otherwise, than the test does."
     ]
 
 
