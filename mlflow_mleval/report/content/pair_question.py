@@ -144,6 +144,8 @@ def _said(c: Comparison, q: Question, v: Verdict, command: str) -> Said:
         described = {"decides": False} if v.crossing else unjudged
         rows = pd.concat([rows, v.by_dataset.assign(**described)], ignore_index=True)
     told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
+    bare = told[~np.isfinite(told["low"].astype(float)) & (told["measure"] != FUSED)]
+    widest = float(bare["difference"].abs().max()) if len(bare) else 0.0
     settles = needed(c, v)
     return Said(
         v.of or "what is there",
@@ -151,21 +153,26 @@ def _said(c: Comparison, q: Question, v: Verdict, command: str) -> Said:
         _told(c, q, v),
         settles,
         command if settles not in ("", NOTHING) else "",
-        [_row(row, c.on) for row in told.to_dict("records")],
+        [_row(row, c.on, widest) for row in told.to_dict("records")],
     )
 
 
-def _row(row: dict[str, Any], on: str) -> Data:
-    """A row of the forest plot: places in percent of a scale of its own, and what is written."""
+def _row(row: dict[str, Any], on: str, widest: float) -> Data:
+    """A row of the forest plot: places in percent of a scale of its own, and what is written.
+    Measures without an interval share a scale, up to the `widest` difference among them.
+    """
     low, size, high = (float(row[key]) for key in ("low", "difference", "high"))
-    reach = 1.12 * max([abs(x) for x in (low, size, high) if np.isfinite(x)] + [1e-12])
+    ends = [abs(x) for x in (low, high) if np.isfinite(x)]
+    if not ends and row["measure"] != FUSED:
+        ends = [widest]
+    reach = 1.12 * max(abs(x) for x in (size, *ends, 1e-12) if np.isfinite(x))
     measure = name(row["measure"])
     if row["measure"] == FUSED:
         measure = "all together, net flow" if on == FUSED else f"{name(on)}, net flow"
     label = f"{measure} on {name(row['dataset'])}" if row["dataset"] else measure
-    ends = [x if np.isfinite(x) else None for x in (low, high)]
-    places = [None if x is None else round(50 + 50 * x / reach, 3) for x in (*ends, size)]
-    interval = "" if None in ends else f"{number(low, 2)} to {number(high, 2)}"
+    limits = [x if np.isfinite(x) else None for x in (low, high)]
+    places = [None if x is None else round(50 + 50 * x / reach, 3) for x in (*limits, size)]
+    interval = "" if None in limits else f"{number(low, 2)} to {number(high, 2)}"
     sign = "+" if size > 0 else ""
     return {
         "label": label,
@@ -173,8 +180,8 @@ def _row(row: dict[str, Any], on: str) -> Data:
         "difference": sign + number(size, 2),
         "interval": interval,
         "data": {
-            "low": ends[0],
-            "high": ends[1],
+            "low": limits[0],
+            "high": limits[1],
             "size": size,
             "apart": bool(row["separated"]),
             "decides": bool(row["decides"]),
