@@ -137,7 +137,6 @@ def test_what_is_asked_for_by_hand_ends_soon_and_is_kept(kind, db, monkeypatch):
     the result is.
     """
     monkeypatch.setenv("MLEVAL_TIMEOUT", "0.5")
-    monkeypatch.setattr(delivery, "_PROBE", 0.3)
     ev = mleval.evaluate(Y, Y * 0.8 + 0.1)
     search = sklearn.model_selection.GridSearchCV(
         KNeighborsClassifier(),

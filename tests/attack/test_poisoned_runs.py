@@ -561,7 +561,6 @@ def test_what_is_read_in_pages_is_what_there_was_at_one_time(client, log, monkey
     )
     assert not any(e.kind == "run" for e in study.excluded)
     left[0] = 10**6
-    monkeypatch.setattr(store, "_PASSES", 2)
     made += [log(f"more{i}") for i in range(30)]
     assert any("Read again" in note for note in mleval.load_study(experiment_names=["x"]).notes)
 
