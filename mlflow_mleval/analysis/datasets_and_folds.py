@@ -242,6 +242,8 @@ class OverFolds(Posthoc):
     head = "p (folds)"
     always = False
     by_unit = True
+    #: What it corrects over, on one dataset and on several.
+    corrects: ClassVar[tuple[str, str]] = "pairs", "pairs and datasets"
     summary = (
         "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
         "other datasets"
@@ -279,9 +281,8 @@ class OverFolds(Posthoc):
 
     def sentence(self, result: UnitPairs) -> str:
         n = result.n_datasets
-        over = "pairs, measures" if self.over == "repeats" else "pairs"
-        over = f"{over} and datasets" if n > 1 else over.replace(", ", " and ")
-        return f"Tests over the {self.over} of {count(n, 'dataset')}, corrected over {over}"
+        corrects = self.corrects[n > 1]
+        return f"Tests over the {self.over} of {count(n, 'dataset')}, corrected over {corrects}"
 
     def about(self, result: UnitPairs) -> str:
         n = result.n_datasets
@@ -297,6 +298,7 @@ class OverSeeds(OverFolds):
     title = "Tests over repeats"
     column = sort = "pvalue_repeats"
     head = "p (repeats)"
+    corrects = "pairs and measures", "pairs, measures and datasets"
     summary = (
         "tests the repeats of each dataset, measure by measure, and corrects over all these tests; "
         "says nothing of other datasets"

@@ -322,7 +322,7 @@ def without_flags(text: str) -> str:
         name, value = FIELDS.get(option.name or "", flag[1]), flag[2] or ""
         if value in values - {""}:
             return f"“{name}: {value}”"
-        return f"“{name}”" + f" {value}" * (value != "" and not value.isupper())
+        return f"“{name}” {value}" if value and not value.isupper() else f"“{name}”"
 
     text = re.sub(r"; leave out [^;]+ to be told the other ways(?=\.)", "", text)
     return re.sub(r"(?<![\w-])--([a-z][a-z-]+)(?: ([a-z-]+|[A-Z]+))?", field, text)

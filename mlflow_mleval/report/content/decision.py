@@ -266,9 +266,10 @@ def _cost_picture(c: Comparison, found: Frontier) -> Figure:
     lines = ""
     if table[["low", "cost_low"]].notna().any(axis=None):
         lines = f" Lines: {level} intervals of the tests, those of each side together."
+    means = "geometric means" if found.geometric else "means"
     caption = (
         "Full: no other is better and cheaper, for sure. Hollow: that may be so. Grey: not so."
-        f"{lines} Costs are {'geometric ' * found.geometric}means over datasets."
+        f"{lines} Costs are {means} over datasets."
     )
     return Figure(cost_figure(table, found.cost, quality), caption)
 
