@@ -34,6 +34,7 @@ from mlflow_mleval.analysis.resampling import (
     Moments,
     Signs,
     critical,
+    normal_draws,
     share,
     step_down,
 )
@@ -484,11 +485,8 @@ def _normal(columns: Array, statistics: Array, terms: Terms) -> Array:
     """Draws x columns: normal values with the covariances that the sums of the columns have under
     common changes of sign; the statistics first. As many as there are changes of sign.
     """
-    values, vectors = np.linalg.eigh(columns.T @ columns)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
     n = Signs(len(columns), terms.n_resamples, one_sided=True).changes - 1
-    drawn = np.random.default_rng(terms.seed).standard_normal((n, len(root)))
-    return np.concatenate([statistics[None], drawn @ root.T])
+    return np.concatenate([statistics[None], normal_draws(columns.T @ columns, n, terms.seed)])
 
 
 # --------------------------------------------------------------------------------------------------

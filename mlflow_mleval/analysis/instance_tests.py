@@ -39,6 +39,7 @@ from mlflow_mleval.analysis.resampling import (
     Signs,
     cluster_sums,
     critical,
+    normal_draws,
     step_down,
 )
 from mlflow_mleval.analysis.score_test import BoundedUnits
@@ -461,10 +462,8 @@ def _scores(
         return _Scores(own, own, own)
     flat = sums.reshape(-1, sums.shape[2])
     covariance = flat @ flat.T / flat.shape[1]
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    drawn = np.random.default_rng(seed).standard_normal((len(flat), n_resamples))
-    normal = (root @ drawn).reshape(*sums.shape[:2], n_resamples)
+    drawn = normal_draws(covariance, n_resamples, seed)
+    normal = np.ascontiguousarray(drawn.T).reshape(*sums.shape[:2], n_resamples)
     pair, measure = np.divmod(np.arange(len(pairs[0]) * len(sums)), len(sums))
     a, b = (measure * sums.shape[1] + side[pair] for side in pairs)
     spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]

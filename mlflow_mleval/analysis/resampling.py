@@ -295,6 +295,13 @@ class Moments(NamedTuple):
         return low, np.where(apart & (self.total < 0), np.minimum(high, 0.0), high)
 
 
+def normal_draws(covariance: Array, n: int, seed: int) -> Array:
+    """Draws x columns: normal values around zero with this covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(np.random.default_rng(seed).standard_normal((n, len(root))) @ root.T)
+
+
 def cluster_sums(values: ArrayLike, clusters: Places | None = None) -> tuple[Array, Array]:
     """Sums of each column (units x columns) over clusters (without them, each unit is one), and of
     how many values; NaN is none.
