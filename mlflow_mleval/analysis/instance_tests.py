@@ -43,8 +43,7 @@ from mlflow_mleval.analysis.resampling import (
     step_down,
 )
 from mlflow_mleval.analysis.score_test import BoundedUnits
-from mlflow_mleval.measures.metric_names import directions
-from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.metric_names import directions, range_of
 from mlflow_mleval.sentences import Argument, Message, agree, some
 from mlflow_mleval.validation import Array, Places, one_of, probability, unique_names
 
@@ -295,7 +294,8 @@ def instance_tests(
             f"{len(names)}."
         )
     better = directions(names, minimize, maximize)
-    bound_of = _bounds(names, bounds)
+    _check_bounds(bounds, names)
+    without: list[str] = []
     n: int | None = None
     index: pd.Index | None = None
     first, second = np.triu_indices(len(methods), 1)
@@ -309,7 +309,8 @@ def instance_tests(
         n = len(values)
         if clusters is not None and unit is None:
             unit = cluster_numbers(clusters, n, index)
-        bound_of[measure] = bound = _within(measure, values, bound_of[measure])
+        bound = _bound(measure, values, bounds)
+        without += [measure] if bound is None else []
         if better[measure] == "min":
             np.negative(values, out=values)
         empty = np.isnan(values).any(axis=1)
@@ -380,7 +381,7 @@ def instance_tests(
         largest_score=scores.largest,
         notes=(
             *([] if unit is None else cluster_doubts(clusters, unit)),
-            *_without_range(table, bound_of, n_clusters),
+            *_without_range(table, without, n_clusters),
             *_doubts(table, missing, n_clusters, changes, alpha),
         ),
     )
@@ -397,43 +398,34 @@ def instance_tests(
     return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
 
 
-def _bounds(
-    names: Sequence[str], stated: Mapping[str, float] | float | None
-) -> dict[str, tuple[float, float] | float | None]:
-    """By measure its range as the registry knows it, or the stated largest difference; None where
-    neither is known.
-    """
-    ends = {m: MEASURES[m].range if m in MEASURES else (-np.inf, np.inf) for m in names}
-    known: dict[str, Any] = {
-        m: each if np.isfinite(each).all() else None for m, each in ends.items()
-    }
-    if isinstance(stated, int | float):
-        stated = {m: float(stated) for m, each in known.items() if each is None}
-    stated = stated or {}
-    if unknown := [m for m in stated if m not in known]:
+def _check_bounds(bounds: Mapping[str, float] | float | None, names: Sequence[str]) -> None:
+    if bounds is None:
+        return
+    stated = bounds if isinstance(bounds, Mapping) else dict.fromkeys(names, bounds)
+    if unknown := [m for m in stated if m not in names]:
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
     if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
         raise ValueError(f"`bounds` must be above 0, got {below}.")
-    return known | {m: float(bound) for m, bound in stated.items()}
 
 
-def _within(measure: str, values: Array, bound: tuple[float, float] | float | None) -> float | None:
-    """The largest difference of two values; None where no range is known or some lie outside of it,
-    and an error where they differ more than it was stated.
+def _bound(measure: str, values: Array, bounds: Mapping[str, float] | float | None) -> float | None:
+    """The largest difference of two values: the stated one, else by the range of the measure; one
+    number is for measures without a range. None where neither is known or values lie outside.
     """
-    if bound is None:
-        return None
-    if isinstance(bound, tuple):
-        low, high = bound
-        there = np.nanmin(values) >= low - ROUNDING and np.nanmax(values) <= high + ROUNDING
-        return high - low if there else None
+    least, most = float(np.nanmin(values)), float(np.nanmax(values))
+    low, high = range_of(measure, [least, most])
+    known = bool(np.isfinite(high - low))
+    stated = bounds.get(measure) if isinstance(bounds, Mapping) else None if known else bounds
+    if stated is None:
+        inside = least >= low - ROUNDING and most <= high + ROUNDING
+        return high - low if known and inside else None
     largest = np.nanmax(np.nanmax(values, axis=1) - np.nanmin(values, axis=1))
-    if largest > bound * (1 + ROUNDING):
+    if largest > stated * (1 + ROUNDING):
         raise ValueError(
-            f"`bounds` must be at least as large as any difference, got {bound:g} for {measure!r} "
+            f"`bounds` must be at least as large as any difference, got {stated:g} for {measure!r} "
             f"and a difference of {largest:g}."
         )
-    return bound
+    return float(stated)
 
 
 class _Scores(NamedTuple):
@@ -620,10 +612,9 @@ def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, boo
 
 
 def _without_range(
-    table: pd.DataFrame, bound_of: Mapping[str, Any], n_clusters: int | None
+    table: pd.DataFrame, without: Sequence[str], n_clusters: int | None
 ) -> list[Message]:
     """What to tell of measures whose differences nothing bounds, where there are few."""
-    without = [measure for measure, bound in bound_of.items() if bound is None]
     units = "instances" if n_clusters is None else "clusters"
     rows = table[table["measure"].isin(without) & (table["wins"] + table["losses"] > 0)]
     if rows.empty or (n_clusters or rows["n"].min()) >= SKEWED:
