@@ -48,8 +48,6 @@ _ROUNDING = 1e-6
 _RUN_ID = re.compile("[0-9a-f]{32}")
 #: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
 _DATASET, _LABEL = "dataset", "label"
-#: The level at which a side is called better on a dataset, all of them together.
-_CROSSES = 0.05
 #: Shares of right answers, and the metrics that add up to the number of examples they are of.
 _SHARES = {
     "accuracy_score": ("example_count",),
@@ -189,6 +187,8 @@ class Asked:
     cluster: str | None = None
     of_answers: Mapping[str, Any] = field(default_factory=dict)
     of_folds: Mapping[str, Any] = field(default_factory=dict)
+    #: The level at which a side is called better on a dataset, all of them together.
+    alpha: float = 0.05
 
     def read(self, over: str) -> Shared:
         """The units, of the kind that is asked for or the first that the runs hold."""
@@ -718,7 +718,7 @@ def _of_repeats(asked: Asked, study: Study) -> Shared:
             a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
         pairs.append((a, b))
     a, b = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
-    tests = tests_of_repeats(study, [*study.measures], _CROSSES) if len(both) > 1 else {}
+    tests = tests_of_repeats(study, [*study.measures], asked.alpha) if len(both) > 1 else {}
     found = [one for one in crossings(tests) if {*one[1]} == {*asked.sides}]
     shared = _of_table(study, asked, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
     return replace(shared, crossings=found)

@@ -139,6 +139,7 @@ def gate(
         cluster,
         of_answers,
         of_folds,
+        alpha,
     )
     move = None if promote is None else Promotion.of(candidate, champion, promote)
     shared = asked.read(over).bounded(bounds)

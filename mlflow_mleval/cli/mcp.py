@@ -285,7 +285,8 @@ def _calls(
 
 #: How errors say of which metrics nobody knows which way is better.
 _UNDIRECTED = re.compile(
-    r"no direction is known for ([^.]+)\.|which way its metrics are better \(([^)]+)\)"
+    r"no direction is known for (.+?)(?:[.:;] |\.?$)|which way its metrics are better \(([^)]+)\)",
+    re.MULTILINE,
 )
 
 

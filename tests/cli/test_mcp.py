@@ -183,7 +183,7 @@ def listed():
         ("gate", {**READ_BY, "candidate": "new", "champion": "old", "margin": [".1"]}),
     ],
 )
-@pytest.mark.parametrize(("metric", "ways"), [("zork", ["max", "min"]), ("my_quality", None)])
+@pytest.mark.parametrize(("metric", "ways"), [("val.zork", ["max", "min"]), ("my_quality", None)])
 def test_a_call_without_directions_proposes_the_same_with_them(
     empty_store, tmp_path, monkeypatch, tool, asked, metric, ways
 ):
