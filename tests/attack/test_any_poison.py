@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from poisons import logged, parquet
+from poisons import logged, many, parquet
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
@@ -251,17 +251,18 @@ def test_damaged_predictions_are_named(tmp_path, seed):
             assert len(str(error).splitlines()) == 1
 
 
-@pytest.mark.parametrize("page", [2, 1_000])
-def test_a_run_without_a_start_time_is_left_out(client, db, monkeypatch, page):
+@pytest.mark.parametrize("more", [0, store.PAGE])
+def test_a_run_without_a_start_time_is_left_out(client, db, more):
     """MLflow itself cannot read it, nor a page that holds it."""
-    monkeypatch.setattr(store, "PAGE", page)
     writer = Writer(client, db)
     writer.good()
+    many(db, writer.log("first"), more)
     timeless = writer.log("z")
     with sqlite3.connect(db) as held:
         held.execute("UPDATE runs SET start_time = NULL WHERE run_uuid = ?", (timeless,))
     study = mleval.load_study(experiment_names=["x"])
-    assert study.methods == ["a", "b", "c"]
+    assert study.methods[:3] == ["a", "b", "c"] and "z" not in study.methods
+    assert len(study.methods) == 4 + more
     assert any("Runs without a start time are left out" in note for note in study.notes)
 
 

@@ -3,11 +3,8 @@
 import ast
 from pathlib import Path
 
-#: How many runs a page holds: a few runs take several pages then.
-CHANGED = {"PAGE"}
 
-
-def test_attacks_change_no_constant_but_the_size_of_a_page():
+def test_attacks_change_no_constant():
     files = [
         *Path(__file__).parent.glob("test_*.py"),
         *Path(__file__).parents[1].glob("conftest.py"),
@@ -18,4 +15,4 @@ def test_attacks_change_no_constant_but_the_size_of_a_page():
             if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "setattr":
                 names = [arg.value for arg in call.args[:2] if isinstance(arg, ast.Constant)]
                 changed |= {str(name).rpartition(".")[2] for name in names}
-    assert {name for name in changed if name.isupper()} == CHANGED
+    assert not {name for name in changed if name.isupper()}

@@ -1,6 +1,7 @@
-"""Runs of ours that carry what is given, and tables in bytes."""
+"""Runs of ours that carry what is given, many of them, and tables in bytes."""
 
 import io
+import sqlite3
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,3 +25,26 @@ def logged(client, experiment_id, method, dataset="d", tags=(), values=(0.5, 0.5
     client.log_batch(run.info.run_id, metrics, tags=tags)
     client.set_terminated(run.info.run_id)
     return run
+
+
+def many(db, run_id, number, apart=1):
+    """So many runs like that one, put straight into the tables, each of a method of its own and
+    begun that many milliseconds after the one before; their ids.
+    """
+    made = [f"{i:032x}" for i in range(number)]
+    with sqlite3.connect(db) as held:
+        for table in ("runs", "params", "tags", "metrics", "latest_metrics"):
+            asked = held.execute(f"SELECT * FROM {table} WHERE run_uuid = ?", (run_id,))
+            names, rows = [column[0] for column in asked.description], asked.fetchall()
+            for i, new in enumerate(made):
+                for row in rows:
+                    of = dict(zip(names, row, strict=True)) | {"run_uuid": new}
+                    if table == "runs":
+                        of["start_time"] += i * apart
+                    elif of["key"] == "mleval.method":
+                        of["value"] = f"many{i}"
+                    marks = ", ".join("?" * len(of))
+                    held.execute(
+                        f"INSERT INTO {table} ({', '.join(of)}) VALUES ({marks})", [*of.values()]
+                    )
+    return made
