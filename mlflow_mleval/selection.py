@@ -18,6 +18,8 @@ Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 #: The rules that name a method without a param or tag.
 METHOD_RULES = ("run_name", "run_id", "experiment", "estimator", "model", "prompt")
+#: The kind of rule that makes two periods of a time: before it, and since.
+SINCE = "since"
 #: The rules that name a dataset without a param or tag.
 DATASET_RULES = ("run_name", "experiment", "shape", "input", "digest")
 #: What a pattern finds in the names of runs.
@@ -203,7 +205,7 @@ _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def started(since: str) -> int:
+def started(since: str, argument: str = "`since` must be") -> int:
     """The time in milliseconds after which a run starts: a span before now, or a date of this
     place; else a ValueError.
 
@@ -218,8 +220,7 @@ def started(since: str) -> int:
         return max(0, int(begin.timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
         raise ValueError(
-            f"`since` must be a span such as 7d, 12h or 2w, or a date such as 2026-11-16, got "
-            f"{since!r}."
+            f"{argument} a span such as 7d, 12h or 2w, or a date such as 2026-11-16, got {since!r}."
         ) from None
 
 
@@ -262,6 +263,9 @@ def check_missing(policy: str) -> None:
 def _check_name(argument: str, rule: str, plain: Sequence[str]) -> None:
     """ValueError for a rule that names no method or dataset."""
     kind, key = key_of(rule)
+    if argument == "method_by" and kind == SINCE and key:
+        started(key, f"`{argument}` must be {SINCE}: and")
+        return
     if rule not in plain and not (kind in ("tag", "param") and key):
         allowed = f"tag:NAME, param:NAME, {', '.join(plain[:-1])} or {plain[-1]}"
         raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")

@@ -204,8 +204,9 @@ _method_by = _of_runs(
     "method_by",
     metavar="RULE",
     help="What names a run's method: tag:NAME, param:NAME, run_name, run_id, experiment, model "
-    "(its registered version, tagger/2, else name and id of its LoggedModel) or prompt "
-    '(the versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".',
+    "(its registered version, tagger/2, else name and id of its LoggedModel), prompt "
+    "(the versions of the prompts that it loaded, qa/2) or since:DATE (runs before and since "
+    'then). Several give "xgb, lr=0.1".',
 )
 _dataset_by = _of_runs(
     "dataset_by",

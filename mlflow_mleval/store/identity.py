@@ -16,7 +16,7 @@ import pandas as pd
 from mlflow import MlflowClient
 
 from mlflow_mleval.errors import NoRunsError
-from mlflow_mleval.selection import DIGEST, Selection, key_of, name_parts
+from mlflow_mleval.selection import DIGEST, SINCE, Selection, key_of, name_parts, started
 from mlflow_mleval.sentences import Argument, Message, count, did_you_mean, joined, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.runs_table import NAMELESS, RunsTable
@@ -58,7 +58,7 @@ _PART = "name's {}"
 class Rule:
     """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
     ``experiment``; of a dataset ``input`` or ``digest``, of a method ``run_id``,
-    ``estimator``, ``model`` or ``prompt``.
+    ``estimator``, ``model``, ``prompt`` or ``since:DATE``, the period before or since then.
 
     Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
     Where experiments are methods, all data that have no other name are `one` dataset. `models` says
@@ -90,7 +90,8 @@ class Rule:
             names = names.where(names == "", f"{key_of(first)[1]}=" + names)  # C=0.1, not 0.1
         for rule in more:
             texts = self._texts(rule, table)
-            said = f", {key_of(rule)[1]}=" if ":" in rule else ", "
+            kind, key = key_of(rule)
+            said = f", {key}=" if key and kind != SINCE else ", "
             names = names.where((names == "") | (texts == ""), names + said + texts)
         return names, pd.Series(", ".join(self.rules), names.index, dtype=object)
 
@@ -122,6 +123,10 @@ class Rule:
         kind, key = key_of(rule)
         if kind in ("tag", "param"):
             return table.texts(f"{kind}s.{key}")
+        if kind == SINCE:
+            begun, date = table.frame["started"], key if "-" in key else f"{key} ago"
+            periods = np.where(begun < started(key), f"before {date}", f"{SINCE} {date}")
+            return pd.Series(np.where(begun > 0, periods, ""), begun.index, dtype=object)
         if rule == _MODEL:
             made, ids = table.frame["model"], table.frame["run_id"]
             return made.where(made != "", ids).map(self.models).fillna(made)
@@ -152,6 +157,31 @@ def _first_of(
         taken = (names == "") & (texts.str.strip() != "")
         names, by = names.where(~taken, texts), by.where(~taken, rule)
     return names, by
+
+
+def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
+    """That runs before and since a date differ in more than that: in how many have which setting,
+    or are of which method, as far as no other rule says so.
+    """
+    doubts = []
+    for rule in (rule for rule in rules if key_of(rule)[0] == SINCE):
+        periods = Rule("method", (rule,)).names(table)
+        names, codes = settings(table, rules)
+        told = dict(zip(names, codes.T, strict=True))
+        if len(rules) == 1:
+            methods, by = Rule("method").named(table)
+            if not (by == "run_name").any() or methods.nunique() < len(methods):
+                told = {"method": pd.factorize(methods)[0], **told}
+        differ = []
+        for name, held in told.items():
+            shares = pd.crosstab(periods, held, normalize="index")
+            if (shares != shares.iloc[0]).any(axis=None):
+                differ.append(name)
+        if differ:
+            when = " and ".join(sorted(periods.unique()))
+            text = f"Runs {when} differ in {some(differ, 6)}, too: a difference may be theirs."
+            doubts.append(text)
+    return doubts
 
 
 def _shapes(table: RunsTable) -> pd.Series:

@@ -52,7 +52,13 @@ from mlflow_mleval.sentences import (
     some,
 )
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.identity import factors_of, rules_of, with_models, with_name_parts
+from mlflow_mleval.store.identity import (
+    factors_of,
+    period_doubts,
+    rules_of,
+    with_models,
+    with_name_parts,
+)
 from mlflow_mleval.store.reader import CHILD, COLUMNS, FAILED, Results, read_results
 from mlflow_mleval.store.repeats import (
     BestTrials,
@@ -157,8 +163,9 @@ def load_study(
     method_by, dataset_by : str, optional
         What names the method and the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
         ``experiment``, for the method ``model`` (the registered version of the run's model,
-        "tagger/2", else its name and id) and for the dataset ``input`` (the dataset input). Several
-        rules for the method make one name, "xgb, lr=0.1". By default the tags ``mleval.method`` and
+        "tagger/2", else its name and id) or ``since:2026-11-16`` (two periods, "before 2026-11-16"
+        and "since 2026-11-16") and for the dataset ``input`` (the dataset input). Several rules
+        for the method make one name, "xgb, lr=0.1". By default the tags ``mleval.method`` and
         ``mleval.dataset``; for runs without them the param or tag ``estimator_name``, else the
         run's name, and the dataset input, else the shape of the data where an experiment holds
         several, else the experiment.
@@ -871,6 +878,7 @@ def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[s
         why = "Results that were chosen by these very values among several candidates are"
         notes.append(f"{why} optimistic: {some(names, 6)}.")
     notes += [*_called_keys(runs, used), *_definition_notes(runs, used)]
+    notes += period_doubts(chosen.method_by, runs.table)
     if DIGEST not in chosen.repeats_by:
         notes += _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"

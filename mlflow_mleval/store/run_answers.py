@@ -34,7 +34,7 @@ from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import artifact
-from mlflow_mleval.store.identity import rules_of, with_models
+from mlflow_mleval.store.identity import period_doubts, rules_of, with_models
 from mlflow_mleval.store.runs_table import RunsTable, select, table_of_runs
 from mlflow_mleval.store.schema import MAX_CELLS, bounded_json, computable
 from mlflow_mleval.store.study_artifacts import changed_means
@@ -622,7 +622,10 @@ def load_answers(
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
     by_dataset, absent = read.side_by_side(groups, shared, asked_of)
     notes += read.notes
-    notes += _lineage(holding, {row["run_id"]: row["method"] for row in rows})
+    counted_runs = {row["run_id"]: row["method"] for row in rows}
+    notes += _lineage(holding, counted_runs)
+    ran = [run for run in holding if run.info.run_id in counted_runs]
+    notes += period_doubts(selection.method_by, table_of_runs(ran, experiments))
     if without := _without_answers(chosen, holding):
         notes.append(f"Runs without answers: {some(without, 5)}.")
     return Asked(

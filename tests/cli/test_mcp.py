@@ -1,5 +1,6 @@
 """`mleval mcp`: what an assistant gets to know of a store, by a real client of the protocol."""
 
+import itertools
 import json
 import os
 import shutil
@@ -97,6 +98,23 @@ def test_an_agent_goes_from_question_to_question(ask):
         made.setdefault("next", [])
     assert path == ["rank", "compare", "gate", "explain"]
     assert made["answer"]["better"] == "larger" and made["answer"]["meaning"]
+
+
+def test_two_periods_are_compared_in_one_call(ask):
+    client = mlflow.MlflowClient()
+    experiment = client.create_experiment("nightly")
+    for i, (day, f1) in enumerate(itertools.product(range(2), [0.1, 0.2, 0.3, 0.4, 0.5])):
+        run = client.create_run(experiment, start_time=(1_700_000_000 + 3 * day * 86_400) * 1000)
+        client.log_param(run.info.run_id, "data", f"d{i % 5}")
+        client.log_metric(run.info.run_id, "f1", f1 + day / 3)
+        client.set_terminated(run.info.run_id)
+    how = {"experiment_name": ["nightly"], "dataset_by": "param:data"}
+    periods = {**how, "method_by": ["since:2023-11-16"]}
+    sides = {"candidate": "since 2023-11-16", "champion": "before 2023-11-16"}
+    assert ask("compare", **periods)["answer"]["order"] == [*sides.values()]
+    assert ask("gate", **periods, **sides)["answer"]["rows"][0]["difference"] > 0.3
+    typed = ["-n", "nightly", "--method-by", "since:2023-11-16", "--dataset-by", "param:data"]
+    assert "Is since 2023-11-16 better than before" in mleval("rank", *typed).stdout
 
 
 def test_the_ranking_that_a_survey_proposes_is_the_next_question(ask):

@@ -659,6 +659,26 @@ def test_foreign_runs_by_given_rules(log, method_by, dataset_by, expected):
         ]
 
 
+def test_two_periods_are_methods(log):
+    for day, f1, model in ((14, 0.5, "rf"), (15, 0.6, "rf"), (16, 0.8, "rf"), (17, 0.9, "xgb")):
+        start = int(pd.Timestamp(2026, 11, day, 12).timestamp() * 1000)
+        log("nightly", {"f1": f1}, dataset="d", start=start, params={"seed": day, "model": model})
+    periods = {"method_by": "since:2026-11-16", "maximize": ["f1"], "duplicates": "mean"}
+    study = load(**periods)
+    assert {m: f1 for (_, m), f1 in study.values["f1"].items()} == {
+        "before 2026-11-16": pytest.approx(0.55),
+        "since 2026-11-16": pytest.approx(0.85),
+    }
+    (doubt,) = (note for note in study.notes if note.startswith("Runs before"))
+    assert doubt.endswith("since 2026-11-16 differ in model, too: a difference may be theirs.")
+    alike = load(**{**periods, "filter_string": "params.model = 'rf'"})
+    assert len(alike.methods) == 2 and "too: a difference" not in str(alike.notes)
+    both = load(**{**periods, "method_by": ["param:model", "since:2020-01-01"]})
+    assert [*both.methods] == ["rf, since 2020-01-01", "xgb, since 2020-01-01"]
+    with pytest.raises(ValueError, match="`method_by` must be since: and a span .* got 'soon'"):
+        load(method_by="since:soon")
+
+
 @pytest.mark.parametrize("rule", ["tag", "tag:", "metric:x", "input", "", "Run_Name"])
 def test_a_rule_that_does_not_exist(db, rule):
     allowed = "tag:NAME, param:NAME, run_name, run_id, experiment, estimator, model or prompt"
