@@ -54,13 +54,14 @@ class Excluded:
 @dataclass(frozen=True)
 class Factor:
     """What tells methods, datasets or repeats (`what`) apart: how many there are (of repeats, at
-    most), by what; and why that is too weak for a test that counts them.
+    most), by what; why that is too weak for a test that counts them; and what they are called.
     """
 
     what: str
     n: int
     by: str
     doubt: str = ""
+    names: tuple[str, ...] = ()
 
 
 #: What counts as a unit.

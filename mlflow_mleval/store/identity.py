@@ -410,7 +410,8 @@ _BETWEEN = ("_", "/", "-", " ", ".", "|")
 
 def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tuple[Factor, ...]:
     """What tells the methods, the datasets and the repeats of these runs apart."""
-    methods = Factor("method", rows["method"].nunique(), told_by(rows["method_by"]))
+    by = table.told_by.get("method", told_by(rows["method_by"]))
+    methods = Factor("method", rows["method"].nunique(), by, names=(*rows["method"].unique(),))
     repeats = rows.groupby(["dataset", "method"]).size()
     repeated = _repeated(rows, table, selection) if repeats.max() > 1 else ""
     doubt = more = ""
@@ -444,7 +445,8 @@ def _datasets(rows: pd.DataFrame, table: RunsTable, selection: Selection, doubt:
     each is one.
     """
     shapes = table.frame["shape"]
-    n, by = rows["dataset"].nunique(), told_by(rows["dataset_by"])
+    names = (*rows["dataset"].unique(),)
+    n, by = len(names), table.told_by.get("dataset", told_by(rows["dataset_by"]))
     known = rows[rows["dataset_digest"] != ""]
     # of one method: tables of several differ in what these predicted
     several = known.groupby(["dataset", "method"])["dataset_digest"].transform("nunique") > 1
@@ -456,7 +458,7 @@ def _datasets(rows: pd.DataFrame, table: RunsTable, selection: Selection, doubt:
         by = Message(
             f"{by}; {splits.sum()} digests are splits of them (", own, " if each is its own)"
         )
-    return Factor("dataset", n, by, doubt)
+    return Factor("dataset", n, by, doubt, names)
 
 
 def _more(rows: pd.DataFrame, table: RunsTable, n: int) -> str:

@@ -96,6 +96,7 @@ _MOST_SHARE = 1.5
 #: Reasons why measures cannot be used that an error names.
 _SHOWN = 12
 _LATER = "a later version of mlflow-mleval wrote them. Upgrade it"
+_NO_DIRECTION = "no direction is known"
 #: What chooses measures.
 MEASURE = Argument("measures")
 
@@ -427,7 +428,7 @@ class _Loading:
         choosers = {by for by, _ in chosen.values()} | {step_by} - {""}
         self.choice.learn(cells)
         self.choice.leave_to_choose(choosers, cells)
-        used, cells = self.choice.of(cells, self.excluded, self.named)
+        used, cells = self.choice.of(cells, self.excluded, self.named, self.table.doubts)
         check_propensities(cells, used)
         optimistic = among_steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
@@ -583,12 +584,12 @@ class _Choice:
         return f"the set {self.set_name}, the default for {kind}{part}{more}"
 
     def learn(self, cells: Cells) -> None:
-        """Which metrics are of training data, and, where all runs are of others and nobody said
-        what counts, which of their libraries' metrics do: those of the data that tell most.
+        """Which metrics are of training data, and, where all runs are of others or names tell
+        directions, and nobody said what counts, which metrics do: those of the data that tell most.
         """
         values = _finished_values(cells)
         counts = _runs_with(values)
-        if _ours(cells)[cells.finished].any():
+        if _ours(cells)[cells.finished].any() and not self.proposed:
             return
         self.training = of_training(counts)
         if not self.open:
@@ -614,10 +615,14 @@ class _Choice:
             self.exclude += sorted(self.choosers)
 
     def of(
-        self, cells: Cells, excluded: list[Excluded], named: Collection[str] = ()
+        self,
+        cells: Cells,
+        excluded: list[Excluded],
+        named: Collection[str] = (),
+        doubts: Sequence[str] = (),
     ) -> tuple[list[str], Cells]:
         """The measures to use and the cells that have them; what is left out is added to the list,
-        but for runs named by id.
+        but for runs named by id. `doubts` stand before why there is no measure.
         """
         _finished_values(cells)
         bad = _bad(cells)
@@ -638,7 +643,7 @@ class _Choice:
                 texts = [f"{text}, which is no result" for text in texts]
                 excluded += [Excluded("cell", name, text) for text in texts]
         if not used:
-            raise MeasureError(_no_measure(len(values), unused))
+            raise MeasureError(joined(" ", [*doubts, _no_measure(len(values), unused)]))
         return used, cells
 
     def _without_training(self, used: list[str]) -> list[str]:
@@ -750,7 +755,7 @@ class _Choice:
             way = proposed_direction(measure)
             suggested = f", or take the one that its name suggests ({way}) by "
             proposed = (suggested, PROPOSED) if way and self.open else ()
-            return Message("no direction is known; declare ", *declare, *proposed)
+            return Message(f"{_NO_DIRECTION}; declare ", *declare, *proposed)
         kind = "measures of how errors fall, not of how many there are,"
         if measure in SETS["cost"]:
             kind = "costs"
@@ -759,6 +764,11 @@ class _Choice:
 
 def _no_measure(finished: int, unused: Sequence[Excluded]) -> str:
     """That no measure is left, what there is, and what may be done."""
+    if len(unused) == 1 and unused[0].reason.startswith(_NO_DIRECTION):
+        ways = Argument("maximize", unused[0].name), " or ", Argument("minimize", unused[0].name)
+        return Message(
+            f"{unused[0].name} is all there is. Say which way it is better: ", *ways, "."
+        )
     reasons: dict[str, list[str]] = {}
     for e in unused:
         reasons.setdefault(e.reason, []).append(e.name)

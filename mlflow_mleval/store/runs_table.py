@@ -20,7 +20,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
 
-from mlflow_mleval.errors import MeasureError, NoRunsError
+from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.files.results import (
     Cells,
     exported_runs,
@@ -31,7 +31,7 @@ from mlflow_mleval.files.results import (
     with_datasets_alone,
 )
 from mlflow_mleval.selection import Selection, started
-from mlflow_mleval.sentences import Argument, Message, count, some
+from mlflow_mleval.sentences import agree, count, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.schema import bounded_json, computable
 
@@ -90,6 +90,7 @@ class RunsTable:
     by_fold: By run id, values by fold that stand in no tag.
     doubts: What a reader must know.
     source: What was read in the place of a store; empty for a store.
+    told_by: What tells a method or a dataset where no run does, in words.
     """
 
     frame: pd.DataFrame
@@ -98,6 +99,7 @@ class RunsTable:
     by_fold: Mapping[str, schema.FoldValues] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
     source: Mapping[str, str] = field(default_factory=dict)
+    told_by: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Iterable[RunRow], experiments: Mapping[str, str], **more: Any) -> RunsTable:
@@ -438,8 +440,9 @@ def read_results_table(selection: Selection) -> RunsTable:
             raise unreadable(results, error) from error
         source, about = {"results": str(results), "sha256": digest}, Path(results).stem
     cells = read_cells(results)
-    named = {*(selection.measures or ()), *selection.minimize, *selection.maximize}
-    exported = exported_runs(cells, named)
+    exported = exported_runs(
+        cells, {*(selection.measures or ()), *selection.minimize, *selection.maximize}
+    )
     if exported is not None:
         ids = {run.experiment: f"experiment {run.experiment}" for run in exported}
         rows = [
@@ -457,7 +460,10 @@ def read_results_table(selection: Selection) -> RunsTable:
         ]
         names = ids if len(ids) > 1 else dict.fromkeys(ids, about)
         return RunsTable.of(rows, names, source=source).sorted()
-    doubts = _leaderboard_note(cells, named) if is_leaderboard(cells) else ()
+    is_board = is_leaderboard(cells)
+    doubts = [_leaderboard_note(cells)] * is_board
+    told_by = dict.fromkeys(("method", "dataset"), "the table")
+    told_by |= {"method": "the rows", "dataset": "the columns"} if is_board else {}
     tidied = tidy(cells)
     del cells  # large, and of no more use
     warnings = [*doubts, *tidied.attrs["notes"]]
@@ -480,22 +486,20 @@ def read_results_table(selection: Selection) -> RunsTable:
             warnings.extend(held.warnings)
             yield RunRow(str(i), held.name, status, i, _ONLY, metrics, params, tags)
 
-    table = RunsTable.of(each(), {_ONLY: about}, source=source, by_fold=by_fold)
+    more = {"by_fold": by_fold, "told_by": told_by}
+    table = RunsTable.of(each(), {_ONLY: about}, source=source, **more)
     return replace(table, doubts=tuple(warnings))
 
 
-def _leaderboard_note(cells: Cells, named: Collection[str]) -> tuple[str, ...]:
-    """How a leaderboard is read; MeasureError where nobody says which way is better."""
+def _leaderboard_note(cells: Cells) -> str:
+    """How a leaderboard is read."""
     cells = with_datasets_alone(cells)
     columns, rows = some(cells.header[1:], 4), count(len(cells.rows), "row")
-    read = (
-        f"no column of {cells.name} is called dataset: its {rows} were read as methods, its "
+    were = agree(len(cells.rows), "was")
+    return (
+        f"No column of {cells.name} is called dataset: its {rows} {were} read as methods, its "
         f"columns ({columns}) as data sets, and its values as one measure, called value."
     )
-    if "value" not in named:
-        ways = Argument("maximize", "value"), " or ", Argument("minimize", "value")
-        raise MeasureError(Message(f"{read} Say which way it is better: ", *ways, "."))
-    return (read,)
 
 
 @dataclass(frozen=True)

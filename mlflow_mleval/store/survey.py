@@ -158,7 +158,9 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
     ways = held.rankings
     text = held.problem or "It is not clear what to compare with what."
     if not held.problem and len(ways) == 2 and _turned(ways[0].selection) == ways[1].selection:
-        text = "Nobody has said whether smaller or larger values are better."
+        text = joined(
+            " ", [*held.notes, "Nobody has said whether smaller or larger values are better."]
+        )
     if len(ways) == 1 and not held.problem:
         way = ways[0].selection
         if with_gaps:
@@ -222,7 +224,10 @@ def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
         n_runs=len(used),
         trials=tuple(sorted(shared)),
         candidates=tuple(candidates),
-        notes=tuple(_survey_notes(found, Rule("method", chosen))),
+        notes=(
+            *(table.doubts if table.source else ()),
+            *_survey_notes(found, Rule("method", chosen)),
+        ),
         foreign=bool((~used.ours).any()) and not selection.method_by,
     )
 
@@ -295,9 +300,9 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
                 "running": running,
                 "children": int(here["children"].sum()),
                 "reports": int(n_reports.get(experiment_id, 0)),
-                "last_start": pd.Timestamp(started.max(), unit="ms", tz="UTC")
-                if len(started)
-                else pd.NaT,
+                "last_start": pd.NaT  # rows of a table are numbered
+                if table.source and started.lt(len(table)).all()
+                else pd.Timestamp(started.max(), unit="ms", tz="UTC"),
                 "metrics": tuple(sorted(has.index[has.to_numpy(bool)])),
             }
         )
@@ -744,7 +749,7 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
         notes += trial.notes
     ways = tuple(trial.ways()) if trial.choices or not trial.reason else held.ways
     problem = trial.reason or _vague(held)
-    taken = _taken_measures(trial.study, base) if not trial.reason else ()
+    taken = () if trial.reason or undeclared else _taken_measures(trial.study, base)
     factors = trial.study.factors if trial.study is not None else ()
     to_settle = tuple(_to_settle(trial, table, base))
     ways = to_settle if to_settle and problem else (*ways, *to_settle)

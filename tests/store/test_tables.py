@@ -225,10 +225,45 @@ def test_the_commands_take_a_file_and_write_what_is_asked_for(nowhere):
     assert "svm" in run("compare", "board.csv", "--max", "value").output
     run("report", "board.csv", "--max", "value", "-o", "report.html")
     assert {p.name for p in Path().iterdir()} == {"board.csv", "report.html", "report_data"}
-    assert "--max value or --min value" in run("rank", "board.csv", code=1).output
+    stopped = run("rank", "board.csv", code=1).stderr
+    assert "rows were read as methods" in stopped
+    assert "mleval rank board.csv --max value" in stopped.splitlines()
     assert "Import the file first" in run("report", "board.csv", "--log", code=2).output
     told = run("compare", "board.csv", "--over", "instances", code=2).output
     assert "Import the file first" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "options"),
+    [
+        (
+            "model,iris,wine\nsvm,90,80\nrf,80,70\n",
+            "method 2 (svm, rf), by the rows dataset 2 (iris, wine), by the columns",
+            ["--max value", "--min value"],
+        ),
+        (
+            "dataset,method,zap\na,x,1\na,y,2\nb,x,1\nb,y,3\n",
+            "method 2 (x, y), by the table dataset 2 (a, b), by the table",
+            ["--max zap", "--min zap"],
+        ),
+        (
+            "dataset,method,acc,fit_time\na,x,1,3\na,y,2,4\n",
+            "method 2 (x, y), by the table dataset 1 (a), by the table",
+            ["--directions proposed"],
+        ),
+    ],
+    ids=["leaderboard", "unknown", "suggested"],
+)
+def test_runs_describes_a_file_without_a_direction_and_its_commands_work(
+    nowhere, text, told, options
+):
+    Path("b.csv").write_text(text)
+    found = run("runs", "b.csv").stdout
+    assert told in " ".join(found.split()) and "1970" not in found
+    commands = [line for line in found.splitlines() if line.startswith("mleval ")]
+    assert commands == [f"mleval rank b.csv {option}" for option in options]
+    for command in commands:
+        run(*command.split()[1:])
 
 
 def test_tests_over_folds_and_repeats_take_a_file(nowhere):

@@ -48,7 +48,7 @@ def survey_document(survey: Survey, provenance: Provenance) -> Document:
     title = f"{count(int(held['runs'].sum()), 'run')} in {count(len(held), 'experiment')}"
     return Document(
         title,
-        [*survey_sections(survey), *([made_from(provenance)] if provenance else [])],
+        [*survey_sections(survey, named=True), *([made_from(provenance)] if provenance else [])],
         time=when(provenance),
         data=lambda: survey_data(survey),
         frames=lambda: survey_frames(survey),
@@ -56,10 +56,11 @@ def survey_document(survey: Survey, provenance: Provenance) -> Document:
     )
 
 
-def survey_sections(survey: Survey) -> list[Section]:
-    """Why there is no comparison yet, what is there, and what to do next."""
+def survey_sections(survey: Survey, named: bool = False) -> list[Section]:
+    """Why there is no comparison yet, what is there, and what to do next; maybe with the names of
+    methods and datasets.
+    """
     problems = [survey.problem] * bool(survey.problem)
-    told = Section("factors", "What tells them apart", [factor_terms(survey.factors)])
     tables = [("experiments", "Experiments", _experiments(survey))]
     if main(survey) == "metrics":
         tables += [
@@ -73,7 +74,7 @@ def survey_sections(survey: Survey) -> list[Section]:
             if problems
             else []
         ),
-        *([told] if survey.factors else []),
+        *([_told_apart(survey.factors, named)] if survey.factors else []),
         *(Section(key, title, [table]) for key, title, table in tables if table is not None),
         *(
             [Section("about", "Notes", doc.points(survey.notes, depth=ALWAYS))]
@@ -111,11 +112,15 @@ def survey_data(survey: Survey) -> Data:
     return {
         "problem": survey.problem or None,
         **{key: _records(getattr(survey, key)) for key in ("experiments", "metrics", "variables")},
-        "factors": [doc.named(f, "what", "n", "by", "doubt") for f in survey.factors],
+        "factors": _factors(survey.factors),
         "candidates": [doc.named(c, "role", "rule", "reason", "chosen") for c in survey.candidates],
         "commands": [{"what": way.what, "command": way.line} for way in survey.ways],
         **doc.named(survey, "undirected", "notes", "source"),
     }
+
+
+def _factors(factors: Sequence[Factor]) -> list[Data]:
+    return [doc.named(factor, "what", "n", "by", "doubt") for factor in factors]
 
 
 def survey_frames(survey: Survey) -> Frames:
@@ -165,8 +170,10 @@ def _experiments(survey: Survey) -> Table | None:
     columns = [doc.names("experiment", shown["experiment"]), doc.counts("runs", shown["runs"])]
     counted = ("finished", "failed", "running", "children", "reports")
     columns += [doc.counts(key, shown[key], keep=2) for key in counted if shown[key].any()]
+    if shown["last_start"].notna().any():
+        started = [f"{start:%Y-%m-%d %H:%M}" for start in shown["last_start"]]
+        columns.append(Column("last start", started, keep=1))
     columns += [
-        Column("last start", [f"{start:%Y-%m-%d %H:%M}" for start in shown["last_start"]], keep=1),
         Column(
             "metrics", [_some(names, OVERVIEW_SHOWN) or NONE for names in shown["metrics"]], "wrap"
         ),
@@ -265,6 +272,8 @@ def _advice(survey: Survey) -> list[str]:
             "failed. Run them again, or choose another experiment: `mleval runs` lists them "
             "all."
         ]
+    if "results" in survey.source:
+        return ["A ranking takes results of two methods or more, by a measure that they share."]
     return [
         "Choose other runs by -n, --filter or --run-id, or name methods and datasets by "
         "--method-by and --dataset-by."
@@ -320,7 +329,8 @@ def found_document(study: Study | None, survey: Survey) -> Document:
     if study is None:
         return survey_document(survey, {})
     made = document(study, {})
-    more = survey_sections(survey) if survey.foreign else [next_steps(survey)]
+    told = _told_apart(study.factors)
+    more = survey_sections(survey) if survey.foreign else [told, next_steps(survey)]
     tables = {**made.frames(), **(survey_frames(survey) if survey.foreign else {})}
     return replace(
         made,
@@ -329,6 +339,7 @@ def found_document(study: Study | None, survey: Survey) -> Document:
         data=lambda: {
             **data(study),
             **(survey_data(survey) if survey.foreign else {}),
+            "factors": _factors(study.factors),
             "notes": study.notes,
             "commands": survey_data(survey)["commands"],
             "source": study.source,
@@ -364,10 +375,13 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     ]
 
 
-def factor_terms(factors: Sequence[Factor]) -> Terms:
-    """What tells methods, datasets and repeats apart, a line each."""
-    lines = [(f.what, f"{f.n}, by {f.by}{'. ' if f.doubt else ''}{f.doubt}") for f in factors]
-    return Terms(lines, depth=ALWAYS)
+def _told_apart(factors: Sequence[Factor], named: bool = False) -> Section:
+    """What tells methods, datasets and repeats apart, a line each; maybe with their names."""
+    lines = []
+    for f in factors:
+        names = f" ({_some(f.names, OVERVIEW_SHOWN)})" if named and f.names else ""
+        lines.append((f.what, f"{f.n}{names}, by {f.by}{'. ' if f.doubt else ''}{f.doubt}"))
+    return Section("factors", "What tells them apart", [Terms(lines, depth=ALWAYS)])
 
 
 def _folds(study: Study) -> str:
