@@ -42,7 +42,7 @@ def render(document: Document, width: int = 100) -> str:
     for i, section in enumerate(document.sections):
         found = list(section.linear(PAPER, tikz=True))
         if blocks := [part for block in found for part in _parts(block, section)]:
-            headed = i and not noted(found) and not blocks[0].startswith(r"\paragraph")
+            headed = i and not noted(found)
             parts += [*([rf"\paragraph{{{_text(section.title)}}}"] if headed else []), *blocks]
     return "\n\n".join([*parts, r"\end{sloppypar}"]) + "\n"
 
