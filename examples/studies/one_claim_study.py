@@ -10,7 +10,7 @@ python examples/studies/one_claim_study.py companions [--choices 6]
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
@@ -29,6 +29,7 @@ from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
 from mlflow_mleval.analysis.pairs import PairTests, jointly
 from mlflow_mleval.analysis.posthoc.max_t import max_t
+from mlflow_mleval.analysis.question import NO, YES
 from mlflow_mleval.analysis.recommendation import decision
 from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
 from mlflow_mleval.cli import main as mleval
@@ -43,6 +44,8 @@ from mlflow_mleval.study import Study, Units
 MOST, BY_CHANCE = 0.06, 0.01
 MEASURES = ["f1", "hamming_loss"]
 Page = Callable[[np.random.Generator, Path], bool]
+#: Words of a claim about the datasets that there are, and of one about others.
+THESE, OTHERS = re.compile(r"these \w+ datasets"), re.compile(r"new datasets|\b[Uu]se ")
 
 
 def results(
@@ -109,21 +112,27 @@ DESIGNS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
 }
 
 
-def claims(record: dict[str, Any]) -> bool:
-    """Whether the JSON of a page says of any two methods that they differ, or an interval of a pair
-    excludes 0.
+def claims(record: Any) -> bool:
+    """Whether the JSON of a page says of any two methods that they differ, in any sentence, a
+    mark or the verdict on its question, or an interval of a pair excludes 0.
     """
-    said = [*record.get("answer", {}).get("sentences", ()), *_sentences(record)]
-    if record["separated"] or any(sentence["differ"] for sentence in said):
-        return True
-    rows = (record.get("pairwise") or {}).get("pairs", ())
-    limits = [(row["flow_low"], row["flow_high"]) for row in rows if row["flow_low"] is not None]
-    return any(low > 0 or high < 0 for low, high in limits)
+    if isinstance(record, list):
+        return any(map(claims, record))
+    if not isinstance(record, dict):
+        return False
+    low, high = (record.get(f"flow_{end}", record.get(end)) for end in ("low", "high"))
+    return (
+        any(record.get(mark) for mark in ("separated", "significant", "differ"))
+        or record.get("verdict") in (YES, NO)
+        or ("separated" in record and low is not None and not low <= 0 <= high)
+        or any(claims(value) for key, value in record.items() if key != "learned")
+    )
 
 
-def _sentences(record: dict[str, Any]) -> list[Any]:
-    verdict = record["verdict"]  # tests over other units than datasets say it as text
-    return verdict if isinstance(verdict, list) else []
+def claims_of_others(record: dict[str, Any]) -> bool:
+    """Whether a page claims a difference, and not of the datasets alone that it has."""
+    said = " ".join(sentence["text"] for sentence in record["answer"]["sentences"])
+    return claims(record) and (OTHERS.search(said) is not None or THESE.search(said) is None)
 
 
 def command(
@@ -133,8 +142,9 @@ def command(
     units: int = 1,
     unit: str = "fold",
     design: str = "normal",
+    found: Callable[[dict[str, Any]], bool] = claims,
 ) -> Page:
-    """A page that a command makes from a file."""
+    """A page that a command makes from a file, and whether this is found in its JSON."""
 
     def page(rng: np.random.Generator, folder: Path) -> bool:
         file = folder / "results.csv"
@@ -143,7 +153,7 @@ def command(
         done = CliRunner().invoke(mleval, called, catch_exceptions=False)
         if done.exit_code:
             raise click.ClickException(done.output)
-        return claims(json.loads(done.stdout))
+        return found(json.loads(done.stdout))
 
     return page
 
@@ -193,29 +203,33 @@ def over_profiles(rng: np.random.Generator, folder: Path) -> bool:
     return len(compare_profiles(Profiles.from_counts(counts, runs=runs)).claims) > 0
 
 
-#: Methods that differ on these datasets and not over all: what is said of these is true of them.
-INTERACT = "report, 3 datasets x 3 repeats, interactions"
 PAGES: dict[str, Page] = {
     "rank": command("rank", methods=5, datasets=10),
-    "compare": command("compare", methods=5, datasets=10),
-    "report": command("report", methods=4, datasets=8, units=5),
-    "report, 2 datasets x 10 folds": command("report", methods=4, datasets=2, units=10),
-    "report, 3 datasets x 3 repeats": command(
-        "report", methods=4, datasets=3, units=3, unit="seed"
-    ),
-    "report, 1 dataset x 10 folds": command("report", methods=4, datasets=1, units=10),
-    "report, 1 dataset x 5 repeats": command("report", methods=4, datasets=1, units=5, unit="seed"),
     "rank, 20 x 10": command("rank", methods=20, datasets=10),
     "rank, 6 x 5 datasets": command("rank", methods=6, datasets=5),
     "rank, near-equal families": command("rank", methods=9, datasets=12, design="families"),
     "rank, ties": command("rank", methods=5, datasets=12, design="ties"),
     "rank, unequal spread": command("rank", methods=5, datasets=15, design="unequal spread"),
     "rank -m f1, crashes": command(*("rank", "-m", "f1"), methods=5, datasets=20, design="crashes"),
+    "rank, 2 x 10, interactions": command("rank", methods=2, datasets=10, design="interactions"),
+    "compare": command("compare", methods=5, datasets=10),
     "compare, interactions": command("compare", methods=5, datasets=8, design="interactions"),
-    "report, 3 datasets x 3 repeats, unequal": command(
-        "report", methods=4, datasets=3, units=3, unit="seed", design="unequal spread"
+    "report": command("report", methods=4, datasets=8, units=5),
+    "report, 8 datasets x 5 repeats": command(
+        "report", methods=4, datasets=8, units=5, unit="seed"
     ),
-    INTERACT: command("report", methods=4, datasets=3, units=3, unit="seed", design="interactions"),
+    "report, 2 datasets x 10 folds": command("report", methods=4, datasets=2, units=10),
+    "report, 1 dataset x 10 folds": command("report", methods=4, datasets=1, units=10),
+    "report, 1 dataset x 5 repeats": command("report", methods=4, datasets=1, units=5, unit="seed"),
+    **{
+        f"report, 3 datasets x 3 repeats, {design}": command(
+            "report", methods=6, datasets=3, units=3, unit="seed", design=design
+        )
+        for design in ("normal", "families", "unequal spread")
+    },
+    "report, 2 x 10 x 3 repeats, interactions": command(
+        "report", methods=2, datasets=10, units=3, unit="seed", design="interactions"
+    ),
     "compare --over folds": command("compare", "--over", "folds", methods=4, datasets=5, units=10),
     "compare --over repeats": command(
         "compare", "--over", "repeats", methods=4, datasets=3, units=5, unit="seed"
@@ -226,24 +240,40 @@ PAGES: dict[str, Page] = {
 }
 
 
-#: Pages that take long.
-SLOW = {name for name in PAGES if name.startswith("report") or name.endswith("folds")}
+def _few_that_interact(found: Callable[[dict[str, Any]], bool]) -> dict[str, Page]:
+    """Methods that differ on each of fewer than six datasets, and not over all that there are."""
+    design: dict[str, Any] = {"methods": 4, "design": "interactions", "found": found}
+    return {
+        "report, 3 datasets x 3 repeats": command(
+            "report", datasets=3, units=3, unit="seed", **design
+        ),
+        "report, 2 datasets x 10 folds": command("report", datasets=2, units=10, **design),
+        "report, 5 datasets": command("report", datasets=5, **design),
+    }
 
 
-def null_pages(pages: int, seed: int = 0, names: Sequence[str] = ()) -> pd.DataFrame:
-    """By page, how many were made from equal methods (of slow ones a third), the share of them that
-    say of any two that they differ, and whether it is too large.
+#: What they claim is true of these datasets: it is as often as they differ. Each must say of what.
+INTERACT = _few_that_interact(claims)
+PAGES |= {
+    f"{name}, claims of others": p for name, p in _few_that_interact(claims_of_others).items()
+}
+
+
+def null_pages(
+    pages: int, seed: int = 0, names: Sequence[str] = (), made: Mapping[str, Page] = PAGES
+) -> pd.DataFrame:
+    """By page, how many were made from equal methods, the share of them that say of any two that
+    they differ, and whether it is too large.
     """
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, page) in enumerate(PAGES.items()):
+        for number, (name, page) in enumerate(made.items()):
             if names and name not in names:
                 continue
             rng = np.random.default_rng([seed, number])
-            n = max(1, pages // (3 if name in SLOW else 1))
-            claimed = sum(page(rng, Path(folder)) for _ in range(n))
-            too_many = name != INTERACT and binom.sf(claimed - 1, n, MOST) < BY_CHANCE
-            rows[name] = n, claimed / n, too_many
+            claimed = sum(page(rng, Path(folder)) for _ in range(pages))
+            too_many = binom.sf(claimed - 1, pages, MOST) < BY_CHANCE
+            rows[name] = pages, claimed / pages, too_many
     return pd.DataFrame.from_dict(rows, orient="index", columns=["pages", "share", "too many"])
 
 
@@ -406,6 +436,8 @@ def main() -> None:
 def _null_pages(pages: int) -> None:
     found = null_pages(pages)
     click.echo(found.round(3).to_string())
+    click.echo("Of fewer than six datasets on which methods differ, with claims that say so:")
+    click.echo(null_pages(pages, made=INTERACT)["share"].round(3).to_string())
     if found["too many"].any():
         raise click.ClickException("some pages claim too often")
 

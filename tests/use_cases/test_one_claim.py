@@ -8,8 +8,8 @@ from places import STUDIES
 
 pytestmark = pytest.mark.thorough
 
-#: Null pages of each kind; a third of the reports.
-PAGES = int(os.environ.get("MLEVAL_NULL_PAGES", "6"))
+#: Null pages of each kind.
+PAGES = int(os.environ.get("MLEVAL_NULL_PAGES", "4"))
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,29 @@ def test_a_page_of_methods_that_differ_claims_it(study, tmp_path, monkeypatch):
 
     monkeypatch.setattr(study, "results", differing)
     rng = study.np.random.default_rng(0)
-    for name in ("rank", "compare", "compare --over folds", "report, 3 datasets x 3 repeats"):
+    for name in (
+        "rank",
+        "compare",
+        "compare --over folds",
+        "report, 3 datasets x 3 repeats, normal",
+    ):
         assert study.PAGES[name](rng, tmp_path), name
+
+
+def test_the_verdict_on_the_question_and_an_interval_alone_are_claims(study):
+    page = {"separated": [], "verdict": [], "answer": {"sentences": []}}
+    row = {"low": -0.1, "high": 0.2, "separated": False}
+    question = {"verdicts": [{"verdict": "TOO CLOSE", "rows": [row]}]}
+    assert not study.claims({**page, "question": question})
+    assert study.claims({**page, "question": {"verdicts": [{"verdict": "NO", "rows": [row]}]}})
+    question["verdicts"][0]["rows"] = [{**row, "low": 0.01}]
+    assert study.claims({**page, "question": question})
+
+
+def test_few_datasets_on_which_methods_differ_are_told_apart_as_these_alone(study):
+    assert study.null_pages(PAGES, made=study.INTERACT)["share"].max() > 0
+    few = [name for name in study.PAGES if name.endswith("claims of others")]
+    assert len(few) == 3 and not study.null_pages(PAGES, names=few)["share"].any()
 
 
 def test_blocks_of_repeats_find_what_there_is_and_little_else(study):
