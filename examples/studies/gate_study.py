@@ -74,6 +74,13 @@ def rare_failures(rng: np.random.Generator, n: int, margin: float) -> Answers:
     return Answers(champion, np.where(fails, 0.0, candidate), options=("--bound", "score=1"))
 
 
+def rare_losses(rng: np.random.Generator, n: int, margin: float) -> Answers:
+    """Scores near 1, of which each loses or gains a little and a few lose all."""
+    champion, other = 1 - 0.05 * rng.random((2, n))
+    fails = rng.random(n) < margin / 0.975
+    return Answers(champion, np.where(fails, 0.0, other), options=("--bound", "score=1"))
+
+
 def clustered(rng: np.random.Generator, n: int, margin: float) -> Answers:
     """Five answers about each passage, which change together."""
     of, _ = np.divmod(np.arange(n), 5)
@@ -233,10 +240,14 @@ def differences(answers: Answers) -> Array:
 
 
 def needed(
-    rng: np.random.Generator, n: int, sizes: Sequence[int] = (60, 200, 1_000), fresh: int = 4
+    rng: np.random.Generator,
+    n: int,
+    sizes: Sequence[int] = (60, 200, 1_000),
+    fresh: int = 4,
+    by: str = "one look",
 ) -> Iterator[dict[str, object]]:
     """In how many gates on two that are equal a number of units is told, and how many gates on as
-    many fresh ones ship.
+    many fresh ones ship: at one look, by bets, or as the next gates of ledgers.
     """
     store = Store()
     for units in sizes:
@@ -244,16 +255,34 @@ def needed(
         for changed in (0.1, 0.3, 0.5):
             told, shares = [], []
             for _ in range(n):
-                said = store.judge(zero_one(rng, units, 0.0, changed), margin)
+                said = store.judge(zero_one(rng, units, 0.0, changed), margin, *_first(by))
                 if said["decision"] == "run more" and (count := said["needed"]["zero"]):
-                    drawn = [zero_one(rng, int(count), 0.0, changed) for _ in range(fresh)]
-                    ships = [store.judge(d, margin)["decision"] == "ship" for d in drawn]
+                    ships = [
+                        _ships(store, rng, int(count), changed, margin, by) for _ in range(fresh)
+                    ]
                     told.append(count)
                     shares.append(np.mean(ships))
-            row = {"units": units, "changed": changed, "margin": margin}
+            row = {"asked": by, "units": units, "changed": changed, "margin": margin}
             row |= {"gates": n, "told": f"{len(told) / n:.2f}"}
             row["needed"] = round(np.median(told)) if told else "–"
             yield row | {"power": rate(shares), "fresh gates": fresh * len(told)}
+
+
+def _first(by: str) -> tuple[str, ...]:
+    """Options of a gate; a ledger of its own."""
+    ledger = ("--ledger", f"needed {os.urandom(6).hex()}")
+    return {"one look": (), "bets": ("--anytime",), "ledger": ledger}[by]
+
+
+def _ships(
+    store: Store, rng: np.random.Generator, count: int, changed: float, margin: float, by: str
+) -> bool:
+    """Whether a gate on so many answers ships; in a ledger the second, as told for."""
+    asked = _first(by)
+    if by == "ledger":
+        store.judge(zero_one(rng, 2, 0.0, changed), margin, *asked)
+    said = store.judge(zero_one(rng, count, 0.0, changed), margin, *asked)
+    return bool(said["decision"] == "ship")
 
 
 def rate(values: Sequence[float] | Array) -> str:
@@ -270,21 +299,26 @@ def looks(
     the margin, by bets.
     """
     store = Store()
-    for name in ("0/1, 10% changed", "0/1, 50% changed"):
+    designs: dict[str, tuple[Callable[..., Answers], float]] = {
+        "0/1, 10% changed": (TABLES["0/1, 10% changed"], 0.05),
+        "0/1, 50% changed": (TABLES["0/1, 50% changed"], 0.05),
+        "3% lose 1": (rare_losses, 0.03),
+    }
+    for name, (make, margin) in designs.items():
         found = []
         for _ in range(n):
             sides = [store.client.create_run(store.experiment).info.run_id for _ in range(2)]
             decisions = []
             for look in range(times):
-                answers = TABLES[name](rng, each, 0.05)
+                answers = make(rng, each, margin)
                 for side, scores in zip(sides, (answers.candidate, answers.champion), strict=True):
                     store.add(side, scores, {}, look * each)
-                said = store.ask(sides, 0.05, "--anytime", *answers.options)
+                said = store.ask(sides, margin, "--anytime", *answers.options)
                 decisions.append(said["decision"])
                 if decisions[-1] != "run more":
                     break  # what was decided stands
             found.append(decisions[-1])
-        row = {"differences": name, "repetitions": n}
+        row = {"differences": name, "margin": margin, "repetitions": n}
         yield row | {
             f"wrongly {key}": rate(np.equal(found, key).astype(float)) for key in ("ship", "block")
         }
@@ -466,6 +500,8 @@ def judge_mixed(rng: np.random.Generator, d: Array, anytime: bool) -> GateTests:
 PARTS = {
     "command": command,
     "needed": needed,
+    "needed-bets": partial(needed, sizes=(200,), by="bets"),
+    "needed-ledger": partial(needed, sizes=(200,), by="ledger"),
     "looks": looks,
     "ledger": ledger,
     "peer": peer,
@@ -474,7 +510,8 @@ PARTS = {
 }
 #: Repetitions by default.
 SIZES = {
-    **{"command": 100, "needed": 40, "looks": 8, "ledger": 1},
+    **{"command": 100, "needed": 40, "needed-bets": 20, "needed-ledger": 20},
+    **{"looks": 8, "ledger": 1},
     **{"peer": 40, "power": 300, "together": 200},
 }
 
