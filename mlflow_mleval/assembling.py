@@ -173,10 +173,17 @@ def _study(
     is. Where nobody said how to read runs of others, or which runs to take, the one that `mleval
     runs` finds.
     """
+    from mlflow_mleval.store.belonging import is_placed, placed
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.survey import taken_unasked
 
     ruled = selection.is_ruled
+    if ruled:
+        there = placed(selection)
+        if there != selection:
+            say(f"read in {some(there.experiment_names)}, which alone can be compared")
+        selection = there
+        ruled = is_placed(selection)
     asked_for = _as_asked(selection, ruled or selection.results is not None, stage)
     if isinstance(asked_for, MlevalError):
         if ruled:

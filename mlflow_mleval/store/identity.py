@@ -43,6 +43,11 @@ _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re
 
 #: What names a dataset where no tag of ours does, the strongest evidence first.
 _DATASET = ("input", "shape", "experiment")
+#: What people call the param or tag that names a method, the plainest first.
+METHOD = (
+    *("method", "model", "model_name", "model_type", "algorithm", "algo", "estimator_name"),
+    *("estimator", "classifier", "clf", "learner", "architecture", "arch", "approach", "system"),
+)
 #: What people call the param or tag that names a dataset, the plainest first.
 DATASET = (
     *("dataset", "dataset_name", "data", "data_name", "data_set", "corpus", "task", "benchmark"),

@@ -52,6 +52,7 @@ from mlflow_mleval.sentences import (
     some,
 )
 from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.identity import (
     factors_of,
     period_doubts,
@@ -151,7 +152,7 @@ def load_study(
         were tracked here: their settings are params.
     experiment_ids, experiment_names : sequence of str, optional
         Experiments to read. Default: MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME; with
-        `run_ids`, all.
+        `run_ids`, all; else the one, or those that belong together, that alone can be compared.
     run_ids : sequence of str, optional
         Only these runs; ``models:/NAME/VERSION``, ``models:/NAME@ALIAS`` and ``models:/ID`` stand
         for the run that made the model.
@@ -280,6 +281,7 @@ class _Loading:
             table = read_results_table(selection)
         else:
             selection = store.with_runs_of_models(self.client, selection)
+            selection = placed(selection) if table is None else selection
         self.selection = selection
         self.choice = _Choice(selection)
         self.table = read_store(self.client, selection, progress) if table is None else table

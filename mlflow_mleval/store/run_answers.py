@@ -34,6 +34,7 @@ from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import artifact
+from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.identity import period_doubts, rules_of, with_models
 from mlflow_mleval.store.runs_table import RunsTable, select, table_of_runs
 from mlflow_mleval.store.schema import MAX_CELLS, bounded_json, computable
@@ -606,7 +607,7 @@ def load_answers(
         The store cannot be reached or does not accept the filter.
     """
     client = store.connect()
-    chosen, experiments = select(client, selection)
+    chosen, experiments = select(client, placed(selection))
     holding = [run for run in chosen if table is not None or holds_answers(run)]
     if not holding:
         raise NoRunsError(
@@ -725,7 +726,7 @@ def _without_answers(runs: Sequence[Run], holding: Sequence[Run]) -> list[str]:
 
 def any_answers(selection: Selection) -> bool:
     """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
-    chosen, _ = select(store.connect(), selection)
+    chosen, _ = select(store.connect(), placed(selection))
     return any(map(holds_answers, chosen))
 
 

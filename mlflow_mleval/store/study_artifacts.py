@@ -33,6 +33,7 @@ from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import artifact, at_once, by_fold, download
+from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.runs_table import read_store
@@ -500,7 +501,7 @@ def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "har
     except MeasureError:
         study = selected_study(selection)
     except NoRunsError as error:
-        if read_store(store.connect(), selection).ours.any():
+        if read_store(store.connect(), placed(selection)).ours.any():
             raise
         raise NoRunsError(f"no run of the selection has a loss profile. {HOW}") from error
     profiles = profiles_of(study, kind)

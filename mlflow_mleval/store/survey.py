@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,18 +36,30 @@ from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.sentences import Argument, Message, count, joined, some
 from mlflow_mleval.store import query, schema, store
-from mlflow_mleval.store.identity import DATASET, MADE_UP, Rule, estimators, is_seed, pattern_of
+from mlflow_mleval.store.belonging import (
+    Found,
+    are_finished,
+    everywhere,
+    in_experiments,
+    is_placed,
+    usable_groups,
+    values_of,
+)
+from mlflow_mleval.store.identity import (
+    DATASET,
+    MADE_UP,
+    METHOD,
+    Rule,
+    estimators,
+    is_seed,
+    pattern_of,
+)
 from mlflow_mleval.store.reader import measured
 from mlflow_mleval.store.repeats import BEST_TRIAL, FoldRule, Searches
 from mlflow_mleval.store.run_answers import hold_answers
 from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 
-#: What people call the param or tag that names a method, the plainest first.
-METHOD = (
-    *("method", "model", "model_name", "model_type", "algorithm", "algo", "estimator_name"),
-    *("estimator", "classifier", "clf", "learner", "architecture", "arch", "approach", "system"),
-)
 _REPEAT = re.compile(
     r"((.*[_./:-])?(repeat|repetition|replicate|replication|rep)"
     r"|((data|cv|outer)[_.-]?)?(?P<split>split|fold))"
@@ -60,7 +72,6 @@ _FOLD = re.compile(
     r"-]+)(?P<after>.+))?",
     re.IGNORECASE,
 )
-_METHOD_RULES = tuple(f"{kind}:{name}" for kind in ("param", "tag") for name in METHOD)
 #: A name that a search gives to a trial.
 _NUMBER = re.compile(r"(trial[_ -]?)?\d+", re.IGNORECASE)
 #: A metric by which one compares, rather than choose by it, by its name.
@@ -94,20 +105,15 @@ def take_stock(
     else:
         client = store.connect()
         selection = store.with_runs_of_models(client, selection)
-        named = any(store.asked(selection.experiment_ids, selection.experiment_names))
-        named = named or bool(selection.run_ids)
-        where = selection
-        if not named:
-            every = store.all_experiments(client)
-            ids = [e.experiment_id for e in every if schema.TAG_REGISTER not in e.tags]
-            where = replace(selection, experiment_ids=ids)
+        named = is_placed(selection)
+        where = selection if named else everywhere(client, selection)
         table = read_store(client, where, progress)
-        groups = [] if named else _experiment_groups(table, selection)
+        groups = [] if named else usable_groups(table, selection)
         source = {
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
         }
-    study, problem = None, _nothing(table, selection)
+    study, problem, experiments = None, _nothing(table, selection), _experiments_table(table)
     with store.remembered():
         if len(groups) > 1:
             ways = tuple(_ways_to_choose(groups, table, selection))
@@ -115,8 +121,8 @@ def take_stock(
             return None, replace(taken, source=source)
         if groups:
             selection = replace(selection, experiment_names=groups[0])
-            table = _in_experiments(table, groups[0])
-        held = replace(survey(table, selection), problem=problem)
+            table = in_experiments(table, groups[0])
+        held = replace(survey(table, selection), problem=problem, experiments=experiments)
         taken, study = _with_ways(held, table, selection)
         if (study is None or selection.is_ruled) and (named or groups):
             study = None
@@ -141,12 +147,6 @@ def take_stock(
         ways = (*taken.ways, Way(what, "compare", by_answer, "instances"))
         taken = replace(taken, ways=ways)
     return study, replace(taken, source=source)
-
-
-def _in_experiments(table: RunsTable, names: Collection[str]) -> RunsTable:
-    """The runs of these experiments."""
-    experiments = {i: name for i, name in table.experiments.items() if name in names}
-    return replace(table.where(table.frame["experiment"].isin(names)), experiments=experiments)
 
 
 def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Selection, str]:
@@ -183,8 +183,7 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
     """
     if selection.is_ruled or selection.results is not None:
         return selection, ""
-    chosen = store.asked(selection.experiment_ids, selection.experiment_names)
-    named = any(chosen) or bool(selection.run_ids)
+    named = is_placed(selection)
     if named and read_store(store.connect(), selection).ours.all():
         return selection, ""
     try:
@@ -198,7 +197,7 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
 def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
     """What these runs hold, and what may name their methods, datasets, repeats and folds."""
     selection = selection or Selection()
-    found = _Found.among(table)
+    found = Found.among(table)
     used, values = found.used, found.values
     rule = selection.folds_by or _fold_pattern(values)
     variables = _variables_table(used)
@@ -213,7 +212,7 @@ def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
     ]
     chosen = tuple(c.rule for c in candidates if c.role == "method" and c.chosen)[:1]
     # metrics that all trials of searches have whose parents have none
-    empty = {*found.tops.frame.loc[_are_finished(found.tops) & ~found.with_metrics, "run_id"]}
+    empty = {*found.tops.frame.loc[are_finished(found.tops) & ~found.with_metrics, "run_id"]}
     at = [i for p in found.searches.searches if p in empty for i in found.searches.families[p]]
     of_trials, _, _ = measured(found.searches.children)
     shared = of_trials.iloc[at].dropna(axis=1) if at else of_trials.iloc[:, :0]
@@ -232,57 +231,17 @@ def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
     )
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The runs that may be results, which of them have metrics, the searches among the children of
-    runs that others logged, and the runs that count with their values: where only children have
-    metrics, what there is lies in them.
-    """
-
-    tops: RunsTable
-    with_metrics: pd.Series
-    searches: Searches
-    used: RunsTable
-    values: pd.DataFrame
-
-    @classmethod
-    def among(cls, table: RunsTable) -> _Found:
-        table = table.where(~table.is_record)
-        child = table.is_child & ~table.ours
-        tops, children = table.where(~child), table.where(child & _are_finished(table))
-        held = _measured(tops)
-        with_metrics = held.notna().any(axis=1)
-        usable = with_metrics & _are_finished(tops)
-        used, values = tops.where(usable), held[usable]
-        if not len(used):
-            held = _measured(children)
-            usable = held.notna().any(axis=1)
-            used, values = children.where(usable), held[usable]
-        return cls(tops, with_metrics, Searches.among(children), used, values)
-
-
-def _measured(table: RunsTable) -> pd.DataFrame:
-    """Values by measure or metric, without those of the machine."""
-    values, _, _ = measured(table)
-    return values[[m for m in values if not m.startswith("system/")]]
-
-
-def _are_finished(table: RunsTable) -> pd.Series:
-    own = table.tag(schema.TAG_STATUS).isin([schema.COMPLETE, schema.DNF])
-    return own | (table.frame["status"] == "FINISHED")
-
-
 def _experiments_table(table: RunsTable) -> pd.DataFrame:
     """One row an experiment, the last used first."""
     results = table.where(~table.is_record)
     frame = results.frame[["experiment_id", "status", "started"]].assign(
-        finished=_are_finished(results), children=results.is_child
+        finished=are_finished(results), children=results.is_child
     )
     frame["running"] = frame["status"].isin(["RUNNING", "SCHEDULED"])
     reports = table.frame[table.tag(schema.TAG_KIND) == schema.KIND_REPORT]
     n_reports = reports.groupby("experiment_id").size()
     done = results.where(frame["finished"])
-    metrics = _measured(done).notna().groupby(done.frame["experiment_id"]).any()
+    metrics = values_of(done).notna().groupby(done.frame["experiment_id"]).any()
     groups = {str(i): held for i, held in frame.groupby("experiment_id")}
     rows = []
     for experiment_id, name in table.experiments.items():
@@ -600,7 +559,7 @@ def _reads_as_number(text: str) -> bool:
     return True
 
 
-def _survey_notes(found: _Found, by_method: Rule) -> Iterator[str]:
+def _survey_notes(found: Found, by_method: Rule) -> Iterator[str]:
     """Which runs the tables do not count, and why."""
     tops, searches = found.tops, found.searches
     without = (
@@ -626,7 +585,7 @@ def _survey_notes(found: _Found, by_method: Rule) -> Iterator[str]:
 def _nothing(table: RunsTable, selection: Selection) -> str:
     """Why nothing can be compared, where that is for want of runs."""
     results = table.where(~table.is_record)
-    if _are_finished(results).any():
+    if are_finished(results).any():
         return ""
     if not len(results):
         if selection.filter_string:
@@ -639,80 +598,14 @@ def _nothing(table: RunsTable, selection: Selection) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Experiment:
-    """What tells whether an experiment belong to others: its datasets, the measures that most of
-    its runs have on new data, and by each rule that may name methods, their names.
-    """
-
-    name: str
-    ours: bool
-    datasets: frozenset[str]
-    measures: frozenset[str]
-    methods: Mapping[str, frozenset[str]]
-
-    def belongs_to(self, other: _Experiment) -> bool:
-        """The same measures, methods in common, and data apart."""
-        if self.ours != other.ours or self.datasets & other.datasets:
-            return False
-        shared = {
-            rule: self.methods[rule] & names
-            for rule, names in other.methods.items()
-            if rule in self.methods
-        }
-        in_common = any(
-            2 * len(names) >= max(len(self.methods[rule]), len(other.methods[rule]), 2)
-            for rule, names in shared.items()
-        )
-        fewer = min(len(self.measures), len(other.measures))
-        return in_common and 2 * len(self.measures & other.measures) >= max(fewer, 1)
-
-
-def _experiment_groups(table: RunsTable, selection: Selection) -> list[list[str]]:
-    """The experiments that hold runs, by name, each with those that belong to it; the last used
-    first.
-    """
-    results = table.where(~table.is_record)
-    last = results.frame.groupby("experiment_id")["started"].max().sort_values(ascending=False)
-    groups: list[list[_Experiment]] = []
-    for experiment_id in last.index:
-        here = results.where(results.frame["experiment_id"] == experiment_id)
-        one = _described(here, table.experiments[experiment_id], selection)
-        group = next((g for g in groups if all(one.belongs_to(e) for e in g)), None)
-        if group is None:
-            groups.append([one])
-        else:
-            group.append(one)
-    return [[e.name for e in group] for group in groups]
-
-
-def _described(table: RunsTable, name: str, selection: Selection) -> _Experiment:
-    found = _Found.among(table)
-    tops, used = found.tops, found.used
-    counts = found.values.notna().sum()
-    told = {m for m, n in counts.items() if 2 * n > len(used) and not is_bookkeeping(m)}
-    there = [rule for rule in _METHOD_RULES if "{}s.{}".format(*key_of(rule)) in table.frame]
-    rules = selection.method_by or ("estimator", "run_name", *there)
-    by_rule = {rule: {*Rule("method", (rule,)).names(tops)} for rule in rules}
-    by_rule["tag"] = {*tops.tag(schema.TAG_METHOD)}
-    data = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
-    return _Experiment(
-        name,
-        len(used) > 0 and bool(used.ours.all()),
-        frozenset(data.names(tops)),
-        frozenset(told - of_training(told)),
-        {rule: frozenset(texts - {""}) for rule, texts in by_rule.items() if texts - {""}},
-    )
-
-
 def _ways_to_choose(
     groups: Sequence[Sequence[str]], table: RunsTable, selection: Selection
 ) -> Iterator[Way]:
     """How to rank what belongs together, or, where that is not clear, to look at it."""
     for group in groups[:_SHOWN]:
         here = replace(selection, experiment_names=group)
-        there = _in_experiments(table, group)
-        if not _are_finished(there.where(~there.is_record)).any():
+        there = in_experiments(table, group)
+        if not are_finished(there.where(~there.is_record)).any():
             continue
         held, _ = _with_ways(survey(there, here), there, here)
         what = f"{some(group, 4)}: the same measures and methods on other data"

@@ -315,3 +315,31 @@ def test_metrics_by_hand_wait_for_their_directions_to_be_confirmed(client):
     ranked = json.loads(mleval(*shlex.split(command)[1:], "--output", "json").stdout)
     assert [*ranked["weights"]["by hand"]] == ["val_acc", "latency_s"]
     assert any("larger values of val_acc are better" in doubt for doubt in ranked["doubts"])
+
+
+def test_a_rule_without_an_experiment_takes_the_one_that_can_be_compared(client):
+    client.create_run(client.create_experiment("tried"))
+    experiment = client.create_experiment("good")
+    for net in "xy":
+        for data in "ab":
+            run = client.create_run(experiment, run_name=f"{net}{data}").info.run_id
+            client.log_param(run, "net", net)
+            client.log_param(run, "set", data)
+            client.log_metric(run, "test_accuracy", 0.5 + (net == "x") / 10)
+            client.set_terminated(run)
+    rules = {"method_by": "param:net", "dataset_by": "param:set"}
+    asked = ["--method-by", "param:net", "--dataset-by", "param:set"]
+    told = _said("-n", "good", *asked)
+    assert _said(*asked) == told and told["separated"] == []
+    assert _said(*asked, "--filter", "params.net != 'z'")["answer"] == told["answer"]
+    study = mlflow_mleval.load_study(**rules)
+    assert study.methods == ["x", "y"] and study.datasets == ["a", "b"]
+    text, failed = answer(main.commands, "rank", {"method_by": ["param:net"], **rules})
+    assert not failed and json.loads(text)["answer"]["order"] == ["x", "y"]
+    of_page, survey = take_stock(Selection(**rules))
+    assert of_page.values.equals(study.values) and {"tried", "good"} < {
+        *survey.experiments.experiment
+    }
+    assert (
+        mleval("compare", "--over", "repeats", *asked, code=None).output.count("no experiment") == 0
+    )
