@@ -196,7 +196,9 @@ def _study(
         taken, line = taken_unasked(selection)
     except UnclearError as unclear:
         if isinstance(asked_for, MlevalError):
-            return unclear if unclear.ways else asked_for, selection
+            # names are those that the survey's rules find, if it has any
+            told = unclear.ways or selection.methods or selection.datasets
+            return unclear if told else asked_for, selection
         if asked_for is not None:
             return unclear, selection
         experiments = {tuple(way.selection.experiment_names) for way in unclear.ways}

@@ -471,7 +471,7 @@ def _more(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
     param that nobody named, or a part of the runs' names, says otherwise.
     """
     these = "This may be one dataset" if n == 1 else f"These may be {n} datasets"
-    for rule, texts in _called_dataset(table):
+    for rule, texts in called_dataset(table):
         if (texts.groupby(rows["dataset"]).nunique() > 1).any():
             several = f"{these} or {texts.nunique()}, for {rule} differs: say "
             return Message(several, Argument("dataset_by", rule), " or ", _ALONE, ".")
@@ -494,7 +494,7 @@ def _fewer(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
     return Message(text, _ALONE, " if each is of its own data.")
 
 
-def _called_dataset(table: RunsTable) -> list[tuple[str, pd.Series]]:
+def called_dataset(table: RunsTable) -> list[tuple[str, pd.Series]]:
     """The params and tags that are called like a dataset's, with their texts."""
     return [
         (f"{kind}:{name}", table.texts(f"{kind}s.{name}"))

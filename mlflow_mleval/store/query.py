@@ -5,7 +5,7 @@ out is listed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
@@ -54,6 +54,7 @@ from mlflow_mleval.sentences import (
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.identity import (
+    called_dataset,
     factors_of,
     period_doubts,
     rules_of,
@@ -823,6 +824,18 @@ def _finished_values(cells: Cells) -> pd.DataFrame:
     return cells.values[cells.finished]
 
 
+def _where_datasets_are(table: RunsTable) -> Iterator[object]:
+    """That experiments name the datasets, and what would name others."""
+    yield ", for nothing but the experiment names the datasets. "
+    found = {
+        rule: [*texts.unique()] for rule, texts in called_dataset(table) if (texts != "").all()
+    }
+    for rule, names in found.items():
+        yield from (Argument("dataset_by", rule), f" would find {some(names, 6)}. ")
+    if not found:
+        yield from ("What else names them is said by ", Argument("dataset_by", "RULE"), ".")
+
+
 def _with_names(
     results: Results, what: str, keep: Iterable[str] | None, drop: Iterable[str]
 ) -> Results:
@@ -833,9 +846,10 @@ def _with_names(
     if unknown := sorted((asked | dropped) - have):
         guess = did_you_mean(unknown, have)
         listed = some(map(repr, sorted(have)))
-        raise NoRunsError(
-            f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}.{guess}"
-        )
+        text = f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}"
+        if what == "dataset" and (results.rows["dataset_by"] == "experiment").all():
+            raise NoRunsError(Message(text, *_where_datasets_are(results.table)))
+        raise NoRunsError(f"{text}.{guess}")
     if keep is None and not dropped:
         return results
     left = results.where(names.isin(asked - dropped))

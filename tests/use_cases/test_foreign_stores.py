@@ -343,3 +343,19 @@ def test_a_rule_without_an_experiment_takes_the_one_that_can_be_compared(client)
     assert (
         mleval("compare", "--over", "repeats", *asked, code=None).output.count("no experiment") == 0
     )
+
+
+def test_a_data_set_that_is_not_there_is_answered_with_those_that_are(client):
+    experiment = client.create_experiment("tagged")
+    for model in ("small", "large"):
+        for data in ("churn", "spam"):
+            run = client.create_run(experiment, tags={"dataset": data}).info.run_id
+            client.log_param(run, "model", model)
+            client.log_metric(run, "test_auc", 0.5 + len(model) / 100)
+            client.set_terminated(run)
+    stopped = mleval("rank", "-n", "tagged", "--dataset", "nonsense", code=1).stderr
+    assert "it has 'churn', 'spam'" in stopped
+    ruled = ["--method-by", "param:model", "--dataset", "nonsense"]
+    stopped = mleval("rank", "-n", "tagged", *ruled, code=1).stderr
+    assert "nothing but the experiment names the datasets" in stopped
+    assert "--dataset-by tag:dataset would find churn, spam" in stopped
