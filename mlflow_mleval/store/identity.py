@@ -37,6 +37,8 @@ _SEED = re.compile(
     r"(.*[_./:-])?(seed|random_state|random_seed|rng|try|attempt|repeat|repetition|replicate)",
     re.IGNORECASE,
 )
+#: What stands for no seed.
+_NO_SEED = ("", "none", "nan", "null")
 #: A seed within the text of an estimator.
 _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
 
@@ -286,8 +288,9 @@ def repeat_names(table: RunsTable, rules: Sequence[str]) -> pd.Series:
         names = pd.Series("", table.frame.index, dtype=object)
         unnamed = pd.Series(True, names.index)
         for seed in seeds:
-            has = table.has(f"params.{seed}") & unnamed
-            names, unnamed = names.where(~has, table.texts(f"params.{seed}")), unnamed & ~has
+            texts = table.texts(f"params.{seed}")
+            has = ~texts.str.lower().isin(_NO_SEED) & unnamed
+            names, unnamed = names.where(~has, texts), unnamed & ~has
         return names
     parts = [
         digests(table) if rule == DIGEST else table.texts("{}s.{}".format(*key_of(rule)))

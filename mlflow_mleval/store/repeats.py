@@ -358,9 +358,9 @@ class _Gathering:
 
         several = self.cell.duplicated(keep=False)
         if not self.selection.repeats_by:
-            said = ["repeat", "dataset_digest", "split_digest"]
-            seeds = rows.loc[several & (rows["repeat"] != ""), said]
-            seeds = seeds.assign(cell=self.cell, identity=self.identity)
+            said = rows[["repeat", "dataset_digest", "split_digest"]]
+            said = said.assign(cell=self.cell, identity=self.identity)
+            seeds = said[several & (said["repeat"] != "")]
             twice = seeds[seeds.duplicated()].drop_duplicates()
             text = "Repeats have the same seed and other results, and all of them count"
             for seed, cell in zip(twice["repeat"], twice["cell"], strict=True):

@@ -205,6 +205,21 @@ def test_a_frame_of_search_runs_gives_what_the_store_gives(client):
     assert mleval.load_study("runs.csv", **rules).methods == ["svm", "rf"]
 
 
+@pytest.mark.parametrize("seed", ["", "nan", "None", None])
+def test_nothing_is_said_of_seeds_that_are_not_there(nowhere, seed):
+    rows = {
+        "run_id": [*"1234"],
+        "params.model": [*"abab"],
+        "metrics.test_acc": [0.9, 0.8, 0.7, 0.6],
+    }
+    frame = pd.DataFrame(rows if seed is None else rows | {"params.seed": [seed] * 4})
+    study = mleval.load_study(frame, method_by="param:model", maximize=["test_acc"])
+    said = " ".join(study.notes)
+    assert len(study.repeats) == 4 and "same seed" not in said and "nan" not in said
+    repeats = next(factor for factor in study.factors if factor.what == "repeat")
+    assert repeats.by.startswith("nothing")
+
+
 def test_what_only_a_store_has_is_refused(nowhere):
     for name in ("experiment_names", "run_ids"):
         with pytest.raises(ValueError, match=f"`{name}` must not be given with `results`"):
