@@ -592,6 +592,9 @@ _ABOUT_RUNS = {
     "started": ("start_time", "start time", "created", "sys/creation_time"),
     "experiment": ("experiment_id",),
 }
+#: Columns beside those of `mlflow.search_runs` for what it leaves out: names of experiments, and
+#: the data that a run was evaluated on.
+_BESIDE = ("experiment_name", "dataset", "dataset_digest", "dataset_rows", "dataset_shape")
 #: Further columns of the UIs of MLflow and Weights & Biases that say nothing of a result.
 _PASSED_OVER = {
     *("agent", "notes", "user", "tags", "runtime", "sweep", "description", "duration", "updated"),
@@ -631,6 +634,7 @@ class ExportedRun:
     metrics: dict[str, float] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    beside: dict[str, str] = field(default_factory=dict)  #: the columns of `_BESIDE`
 
 
 def exported_runs(table: Cells, results: Collection[str]) -> list[ExportedRun] | None:
@@ -709,6 +713,8 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     """
     if kind == "mlflow":
         what, dot, name = column.partition(".")
+        if column in _BESIDE:
+            return "beside", column
         return (what, name) if dot and what in ("metrics", "params", "tags") else None
     if kind == "wandb api":
         where = {"summary": "summary", "config": "config"}.get(column)
@@ -734,8 +740,8 @@ def _put(run: ExportedRun, where: str, name: str, cell: Any) -> None:
         for key, value in values.items():
             if not str(key).startswith("_") and pd.api.types.is_scalar(value):
                 _put(run, sort, str(key), value)
-    elif where == "tags":
-        run.tags[name] = str(cell)
+    elif where in ("tags", "beside"):
+        getattr(run, where)[name] = str(cell)
     elif where != "params" and _is_number(cell):
         run.metrics[name] = float(cell)
     elif where != "metrics":

@@ -597,7 +597,7 @@ class _Choice:
         self.training = of_training(counts)
         if not self.open:
             return
-        of_most = [m for m in counts if 2 * counts[m] > len(values) and self._way(m)]
+        of_most = [m for m in sorted(counts) if 2 * counts[m] > len(values) and self._way(m)]
         held = [m for m in of_most if m not in {*self.training, *self.dropped, *NOT_BY_DEFAULT}]
         data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
         best = HELD_OUT if HELD_OUT in data.values() else VALIDATION

@@ -322,7 +322,7 @@ def _dataset_input(run: Run) -> tuple[str, str, int, str]:
     if len(held) != 1:
         return "", "", 0, ""
     ((name, digest),) = held
-    name = NAMELESS if _PART.fullmatch(name or "") else name
+    name = _as_named(name)
     (dataset,) = held.values()
     try:
         profile = bounded_json(dataset.profile or "{}")
@@ -332,6 +332,11 @@ def _dataset_input(run: Run) -> tuple[str, str, int, str]:
     except (ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
         return name, digest, 0, ""
     return name, digest, rows, count(int(np.prod(size)), "feature") if size else ""
+
+
+def _as_named(data: str) -> str:
+    """The name of a dataset; that it has none where it says what part it is."""
+    return NAMELESS if _PART.fullmatch(data or "") else data
 
 
 def select(
@@ -444,7 +449,10 @@ def read_results_table(selection: Selection) -> RunsTable:
         cells, {*(selection.measures or ()), *selection.minimize, *selection.maximize}
     )
     if exported is not None:
-        ids = {run.experiment: f"experiment {run.experiment}" for run in exported}
+        ids = {
+            run.experiment: run.beside.get("experiment_name", f"experiment {run.experiment}")
+            for run in exported
+        }
         rows = [
             RunRow(
                 run.id,
@@ -455,10 +463,15 @@ def read_results_table(selection: Selection) -> RunsTable:
                 metrics=run.metrics,
                 params=run.params,
                 tags=schema.unpacked(run.tags),
+                data=_as_named(run.beside.get("dataset", "")),
+                digest=run.beside.get("dataset_digest", ""),
+                n_rows=int(float(run.beside.get("dataset_rows", 0))),
+                shape=run.beside.get("dataset_shape", ""),
             )
             for i, run in enumerate(exported)
         ]
-        names = ids if len(ids) > 1 else dict.fromkeys(ids, about)
+        is_named = len(ids) > 1 or any("experiment_name" in run.beside for run in exported)
+        names = ids if is_named else dict.fromkeys(ids, about)
         return RunsTable.of(rows, names, source=source).sorted()
     is_board = is_leaderboard(cells)
     doubts = [_leaderboard_note(cells)] * is_board

@@ -134,7 +134,7 @@ def take_stock(
                 said = error.text if isinstance(error, CandidatesError) else str(error)
                 if not len(held.metrics) and not taken.ways:
                     taken = replace(taken, problem=problem or said)
-    if hold_answers(table).sum() > 1:
+    if selection.results is None and hold_answers(table).sum() > 1:
         proposed = any(way.selection.directions == "proposed" for way in taken.ways)
         by_answer = Selection(
             experiment_ids=selection.experiment_ids,

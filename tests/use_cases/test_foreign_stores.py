@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import ANY
 
 import foreign_stores
 import mlflow
@@ -20,14 +21,14 @@ import pytest
 from command_line import as_json, every_next, mleval
 
 import mlflow_mleval
-from mlflow_mleval.assembling import compared
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.mcp import answer
 from mlflow_mleval.measures.metric_names import of_training
-from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.selection import Selection
+from mlflow_mleval.server import answers
 from mlflow_mleval.server.answers import form_of
 from mlflow_mleval.server.page_selection import parsed
+from mlflow_mleval.store.runs_table import read_store
 from mlflow_mleval.store.survey import take_stock
 
 GUIDE = Path(__file__).parents[2] / "examples" / "guides" / "foreign_runs.md"
@@ -131,34 +132,60 @@ def _check_row(make, command, measures):
     assert row in text.splitlines()
 
 
-def _said(*args):
-    """The answer as JSON without what names the door, or why there is none, without its commands,
-    each of which works.
+#: What differs between doors: what was typed, where the runs lie, and when.
+OF_A_DOOR = ("provenance",)
+#: What a table has not, by the rows of `study.runs`: its runs lie in no store.
+OF_A_STORE = ("run_id", "experiment_id", "experiment", "start_time")
+#: What a report computes beyond a ranking: stability and profiles, and what they rest on.
+OF_A_REPORT = ("absent", "options", "profiles", "references", "stability")
+#: What `mleval runs` reads of inputs, by the column of a table that says it.
+COLUMNS = {
+    "experiment_name": "experiment",
+    "dataset": "data",
+    "dataset_digest": "digest",
+    "dataset_rows": "n_rows",
+    "dataset_shape": "shape",
+}
+
+
+def _like(made, of_store=()):
+    """The JSON that is expected of another door: but for sums of floats, which go by the order of
+    the runs, the same.
     """
-    result = mleval("rank", *args, "--output", "json", code=None)
+    runs = [{k: v for k, v in row.items() if k not in of_store} for row in made["study"]["runs"]]
+    alike = _near({**made, "study": {**made["study"], "runs": runs}})
+    return alike | dict.fromkeys(OF_A_DOOR, ANY)
+
+
+def _near(held):
+    if isinstance(held, dict):
+        return {key: _near(value) for key, value in held.items()}
+    if isinstance(held, list):
+        return [_near(value) for value in held]
+    return pytest.approx(held, rel=1e-9, abs=1e-12) if isinstance(held, float) else held
+
+
+def _said(*args, command="rank"):
+    """The answer as JSON, or why there is none, without its commands, each of which works; the
+    first of them gives what is said then.
+    """
+    result = mleval(command, *args, "--output", "json", code=None)
     if result.exit_code == 0:
-        made = json.loads(result.stdout)
-        del made["provenance"]
-        return made
+        return json.loads(result.stdout)
     lines = result.stderr.splitlines()
     commands = [line.strip() for line in lines if line.strip().startswith("mleval ")]
-    assert result.exit_code == 1 and all(pasted(command) for command in commands)
-    return [line for line in lines if line.strip() not in commands]
+    assert result.exit_code == 1 and [pasted(command) for command in commands]
+    assert "--output json" in commands[0]
+    why = [line for line in lines if line.strip() not in commands]
+    return {"stopped": why, **json.loads(pasted(commands[0]).stdout)}
 
 
-def _verdict(made):
-    """What a document says who is better, and by what."""
-    keys = ("answer", "question", "decides", "decision", "separated", "cliques", "doubts")
-    return {key: made[key] for key in keys}
-
-
-def _core(made):
-    """The answer without the names of data sets, which differ where a file has none."""
-    if isinstance(made, list):
-        return made
-    keys = ("method", "rank", "phi", "low", "high")
-    ranking = [{key: row[key] for key in keys} for row in made["ranking"]]
-    return [{k: pytest.approx(v) if k == "phi" else v for k, v in row.items()} for row in ranking]
+def _exported(ids):
+    """The runs as a table, with what the inputs say of their data."""
+    frame = mlflow.search_runs(ids)
+    read = read_store(mlflow.MlflowClient(), Selection(experiment_ids=ids)).frame
+    read = read.set_index("run_id").loc[frame["run_id"]]
+    return frame.assign(**{name: read[of].to_numpy() for name, of in COLUMNS.items()})
 
 
 @pytest.mark.parametrize("made", _cases(), indirect=True)
@@ -169,48 +196,80 @@ def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
     ids = [e.experiment_id for e in experiments]
     runs = client.search_runs(ids, max_results=1000)
     bare = _said()
+    stopped = bare.get("stopped", ())
     doors = {
         "by name": [part for e in experiments for part in ("-n", e.name)],
         "by id": [part for i in ids for part in ("-n", i)],
         "by run": [part for run in runs for part in ("--run-id", run.info.run_id)],
     }
     for door, args in doors.items():
-        assert _said(*args) == bare, door
+        assert _said(*args) == _like(bare), door
+    _check_assistant(bare, stopped)
+    reported = _said(command="report")
+    by_answers = reported["answer"]["evidence"] == "answers"  # which a ranking does not read
+    for key in () if by_answers else bare.keys() - {*OF_A_REPORT, "stopped", "provenance"}:
+        told = reported[key]
+        if key == "verdict":
+            told = [sentence for sentence in told if sentence["claim"] != "survives"]
+        assert told == bare[key], key
+    if not stopped:
+        _check_page(ids, reported)
+    frame = _exported(ids)
+    file = tmp_path / "runs.csv"
+    frame.to_csv(file, index=False)
+    of_file = _said(str(file))
+    if make.__name__ == "genai_evaluate":  # a table holds no answers, and none are proposed
+        assert bare["stopped"].pop() == "# who answers better, answer by answer"
+    assert of_file == _like(bare, OF_A_STORE)
+    if make.__name__ in BY_INPUTS:  # where nobody says what the data are nothing decides
+        plain = tmp_path / "plain.csv"
+        mlflow.search_runs(ids).to_csv(plain, index=False)
+        in_file = _said(str(plain))
+        assert in_file["decides"] == "none" and "--dataset-by" in in_file["doubts"][0]
+    held, of_frame = (
+        mlflow_mleval.compare(mlflow_mleval.load_study(results, **_proposed(results)))
+        for results in (None, frame)
+    )
+    assert of_frame.report().to_dict() == _like(held.report().to_dict(), OF_A_STORE)
+
+
+def _proposed(results):
+    """The rules that the survey proposes, as arguments of Python."""
+    return take_stock(Selection(results=results))[1].ways[0].selection.arguments()
+
+
+def _check_assistant(bare, stopped):
+    """It says what the command does in brief."""
     text, failed = answer(main.commands, "rank", {})
-    assert failed == isinstance(bare, list)
-    assert failed or json.loads(text)["answer"]["order"] == [r["method"] for r in bare["ranking"]]
-    if not failed:
-        said = " ".join(sentence["text"] for sentence in bare["answer"]["sentences"])
-        assert re.sub("[“”]", "", json.loads(text)["answer"]["decision"]) == said
-        for command in ("compare", "report"):
-            assert _verdict(as_json(command)) == _verdict(bare), command
+    assert failed == bool(stopped)
+    if failed:
+        return
+    brief, told = json.loads(mleval("rank", "--output", "brief").stdout), json.loads(text)["answer"]
+    assert told["order"] == [row["method"] for row in bare["ranking"]]
+    assert told["n_doubts"] == brief["doubts"] == len(bare["doubts"])
+    shared = (brief.keys() & told.keys()) - {"doubts", "command"}
+    assert len(shared) > 4
+    for key in shared:
+        assert _unquoted(told[key]) == _unquoted(brief[key]), key
+
+
+def _unquoted(held):
+    """An assistant gets names of others in quotes."""
+    return re.sub("[“”]", "", json.dumps(held, ensure_ascii=False))
+
+
+def _check_page(ids, reported):
+    """The page computes what the report does, whose words it uses."""
     chosen = parsed({"experiment-id": ids})
     study, survey = take_stock(Selection.of(chosen.choices))
     set_to, of_page, _ = form_of(chosen, study, survey)
-    if of_page is not None and not failed:  # it leaves it to its reader to choose candidates
-        page = document(compared(set_to.choices), {}, "report").render("json", 100)
-        of_page, told = _verdict(json.loads(page)), _verdict(bare)
-        for worded in ("decision", "doubts"):  # whose arguments each door words as its own
-            del of_page[worded], told[worded]
-        assert of_page == told
-    frame = mlflow.search_runs(ids)
-    file = tmp_path / "runs.csv"
-    frame.to_csv(file, index=False)
-    in_file = _said(str(file))
-    if make.__name__ in BY_INPUTS:
-        assert in_file["decides"] == "none" and "--dataset-by" in in_file["doubts"][0]
+    if of_page is None:  # it leaves it to its reader to choose candidates
         return
-    of_rows = {"experiment_names", "experiment_ids"}
-    if make.__name__ not in ("shared_experiments", "optuna_studies"):  # by ids, for want of names
-        assert _core(bare) == _core(in_file)
-    if survey.rankings:
-        rules = survey.rankings[0].selection.arguments().items()
-        read = {name: rule for name, rule in rules if name not in of_rows}
-        held = mlflow_mleval.load_study(frame, **read)
-        best = mlflow_mleval.compare(held).order[0]
-        titles = {f"experiment {e.experiment_id}": e.name for e in experiments}
-        best = titles.get(best, best)  # a table of runs has no names of experiments
-        assert best == compared(survey.rankings[0].selection.arguments()).order[0] or failed
+    job = {"given": dict(set_to.given), "reads": "", "newer": 0, "address": ""}
+    answers._held.clear()
+    page, _ = answers._compared(job, lambda **told: None).sections()
+    answers._held.clear()
+    assert json.loads(page.render("json", 100)) == _like(reported)
 
 
 def _ranked(*args):
