@@ -59,11 +59,12 @@ class MissingResultsError(ChoiceError):
 
 class UnclearError(MlevalError):
     """Nobody said what to compare, and what there is does not tell: `text` says so, `ways` (each a
-    Way) what there is to do.
+    Way) what there is to do; `undirected` where all that lacks is which way is better, which names
+    propose.
     """
 
-    def __init__(self, text: str, ways: Sequence[Any]) -> None:
-        self.text, self.ways = text, ways
+    def __init__(self, text: str, ways: Sequence[Any], undirected: bool = False) -> None:
+        self.text, self.ways, self.undirected = text, ways, undirected
         commands = (f"{way.what}: `{way.line}`" for way in ways)
         super().__init__(Message(text, " Choose: ", "; ".join(commands)) if ways else text)
 

@@ -110,12 +110,17 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
         traceback.print_exc(file=sys.stderr)
         status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
     named: list[tuple[str, PageSelection]] = []
+    taken = None  # what the page shows without being asked, and says so: proposed directions
     if status == 409:
         chosen = parsed(job["given"])
-        undirected = Argument("directions", "proposed") in getattr(str(error), "parts", ())
-        if undirected and chosen.choices["directions"] != "proposed":
-            proposed = {"directions": "proposed"}
-            ways = [*ways, ("take the directions that their names suggest", proposed)]
+        if chosen.choices["directions"] != "proposed":
+            proposed = Argument("directions", "proposed")
+            if proposed in getattr(str(error), "parts", ()):
+                told = "take the directions that their names suggest"
+                ways = [(told, {proposed.name: proposed.plain})]
+                taken = chosen.adding(ways[0][1]).query
+            elif getattr(error, "undirected", False):
+                taken = chosen.adding(ways[0][1]).query
         named = [(what, chosen.adding(more)) for what, more in ways] + _without(text, chosen)
     text = _on_page(worded(text, as_field), job)
     if job["what"] == "gate":
@@ -126,6 +131,7 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
         "error": " ".join(redacted(text).split()),
         "field": field,
         "ways": [{"what": what, "query": way.query} for what, way in named],
+        "taken": taken,
     }
 
 
@@ -333,9 +339,10 @@ def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str,
         told = [f"“{m}”: {_BETTER[study.directions[m]]}" for m in unsure[:DOUBTED]]
         more = [f"{len(unsure) - DOUBTED} more"] if len(unsure) > DOUBTED else []
         ways = [(f"{', '.join(told + more)} is better ✓", confirmed())]
-        if len(unsure) == 1:
-            way = "min" if study.directions[unsure[0]] == "max" else "max"
-            ways.append((f"no, {_BETTER[way]} is better", confirmed(unsure[0], way)))
+        for m in unsure[:DOUBTED]:
+            way = "min" if study.directions[m] == "max" else "max"
+            which = f"“{m}”: " if len(unsure) > 1 else ""
+            ways.append((f"{which}no, {_BETTER[way]} is better", confirmed(m, way)))
         yield "decision", "Nobody has said which way is better; this was taken", ways
     if study.filled:
         why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"

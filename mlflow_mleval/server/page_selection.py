@@ -235,6 +235,7 @@ FIELDS = {
     "folds_by": "folds",
     "children": "child runs",
     "step": "metrics by epoch",
+    "name_as": "names of runs",
     "duplicates": "runs that differ",
     "missing": "missing results",
     "minimize": "smaller is better",
@@ -309,6 +310,8 @@ def without_flags(text: str) -> str:
 
     >>> without_flags("Say --dataset-by RULE or --dataset-by experiment.")
     'Say “datasets” or “datasets: experiment”.'
+    >>> without_flags("Say --read name-as={method} split {seed}.")
+    'Say “names of runs” {method} split {seed}.'
     >>> without_flags("With --missing worst a --nonsense stops; take --min or (--max NAME).")
     'With “missing results: worst” a --nonsense stops; take “smaller is better” or (“larger is better”).'
     """  # noqa: E501
@@ -325,6 +328,7 @@ def without_flags(text: str) -> str:
         return f"“{name}” {value}" if value and not value.isupper() else f"“{name}”"
 
     text = re.sub(r"; leave out [^;]+ to be told the other ways(?=\.)", "", text)
+    text = re.sub(r"(?<![\w-])--read ([a-z-]+)=", r"--\1 ", text)
     return re.sub(r"(?<![\w-])--([a-z][a-z-]+)(?: ([a-z-]+|[A-Z]+))?", field, text)
 
 

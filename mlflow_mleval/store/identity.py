@@ -535,6 +535,8 @@ def _pattern_in_parts(columns: pd.DataFrame, between: str, table: RunsTable) -> 
             continue
         if all(numbers) and len(before) == 1 and "{seed}" not in "".join(texts):
             texts[i] = f"{before.pop()}{{seed}}"
+        elif varying and _vary_together(columns[varying[-1]], columns[i]):
+            texts[i] = ""  # one name of several words
         else:
             varying.append(i)
     if len(varying) not in (1, 2):
@@ -545,8 +547,15 @@ def _pattern_in_parts(columns: pd.DataFrame, between: str, table: RunsTable) -> 
         varying.reverse()
     for part, i in zip(("{method}", "{dataset}"), varying, strict=False):
         texts[i] = part
-    whole = between.join(texts)
+    whole = between.join(filter(None, texts))
     return whole if len(varying) == 2 or "{seed}" in whole else ""
+
+
+def _vary_together(one: pd.Series, other: pd.Series) -> bool:
+    """Whether each text of one part goes with one of the other."""
+    return (
+        len(pd.concat([one, other], axis=1).drop_duplicates()) == one.nunique() == other.nunique()
+    )
 
 
 def _repeated(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> str:

@@ -931,7 +931,7 @@ def _definition_notes(runs: Results, used: Sequence[str]) -> list[str]:
     own = ~runs.plain.reindex(columns=stated, fill_value=False).all(axis=1)
     unknown = runs.finished & (runs.rows["conventions"] == schema.UNKNOWN_CONVENTIONS) & own
     if stated and unknown.any():
-        which = f"{unknown.sum()} of {count(int(runs.finished.sum()), 'finished run')}"
+        which = f"{unknown.sum():,} of {count(int(runs.finished.sum()), 'finished run')}"
         notes.append(f"The conventions for empty sets and ties are unknown for {which}.")
     return notes
 

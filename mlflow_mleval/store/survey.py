@@ -155,7 +155,7 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
     what is missing.
     """
     _, held = take_stock(selection)
-    ways = held.rankings
+    ways, undirected = held.rankings, False
     text = held.problem or "It is not clear what to compare with what."
     if not held.problem and len(ways) == 2 and _turned(ways[0].selection) == ways[1].selection:
         text = joined(
@@ -168,8 +168,9 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
         if (way.missing, way.directions) == (selection.missing, selection.directions):
             return way, ways[0].line
         # what is missing, and which way is better, takes someone who says so
+        undirected = way.missing == selection.missing
         text = joined(" ", held.notes) if held.notes else _CONFIRM
-    raise UnclearError(text, held.ways)
+    raise UnclearError(text, held.ways, undirected)
 
 
 def _turned(selection: Selection) -> Selection:

@@ -457,23 +457,48 @@ def test_over_time_goes_back_by_days_and_by_runs(reader, site):
     assert grumbles(reader.chrome) == []
 
 
-def test_a_doubt_is_settled_where_its_number_stands(reader, site):
-    """Single runs are dots; with the shift key a click makes a row B; the gate has the margin."""
-    experiment = api(site, "experiments/create", {"name": "one dataset"}, ADMIN)["experiment_id"]
+def one_dataset(site, name, values):
+    """An experiment of three models, each with four seeds and what `values` says of it."""
+    experiment = api(site, "experiments/create", {"name": name}, ADMIN)["experiment_id"]
     grant(site, "ann", experiment, "READ")
-    rng = np.random.default_rng(0)
     for i, model in enumerate(("RF", "BR", "CC")):
         for seed in range(4):
             run = api(site, "runs/create", {"experiment_id": experiment}, ADMIN)["run"]["info"]
             params = [{"key": "model", "value": model}, {"key": "seed", "value": str(seed)}]
-            values = {"f1": 0.8 - 0.01 * i + 0.02 * rng.normal(), "win_rate": 0.5 + 0.1 * i}
             metrics = [
                 {"key": key, "value": value, "timestamp": 0, "step": 0}
-                for key, value in values.items()
+                for key, value in values(i).items()
             ]
             logged = {"run_id": run["run_id"], "params": params, "metrics": metrics}
             api(site, "runs/log-batch", logged, ADMIN)
             api(site, "runs/update", {"run_id": run["run_id"], "status": "FINISHED"}, ADMIN)
+    return experiment
+
+
+def test_a_direction_that_its_name_proposes_is_taken_and_said(reader, site):
+    rng = np.random.default_rng(0)
+    experiment = one_dataset(site, "tone", lambda i: {"tone_loss": i + rng.normal() / 9})
+    reader.login("ann")
+    reader.open(f"?experiment-id={experiment}")
+    reader.answered()  # without a click
+    assert reader.chosen()["directions"] == ["proposed"]
+    assert reader.all("#ranking bdi[data-method]")[0].text == "RF"
+    assert "Nobody has said which way is better" in reader.text("#decision .ways")
+    right, wrong = reader.all("#decision .ways a.way")
+    assert (right.text, wrong.text) == ("“tone_loss”: smaller is better ✓", "No, larger is better")
+    wrong.click()
+    reader.until("new URLSearchParams(location.search).has('max')")
+    reader.answered()
+    assert reader.all("#ranking bdi[data-method]")[0].text == "CC"
+    assert not reader.all("#decision .ways")
+    assert grumbles(reader.chrome) == []
+
+
+def test_a_doubt_is_settled_where_its_number_stands(reader, site):
+    """Single runs are dots; with the shift key a click makes a row B; the gate has the margin."""
+    rng = np.random.default_rng(0)
+    values = lambda i: {"f1": 0.8 - 0.01 * i + 0.02 * rng.normal(), "win_rate": 0.5 + 0.1 * i}  # noqa: E731
+    experiment = one_dataset(site, "one dataset", values)
     reader.login("ann")
     reader.open(f"?experiment-id={experiment}")
     reader.answered()
@@ -707,6 +732,21 @@ def test_the_question_moves_and_its_numbers_are_those_of_the_command(reader, sit
     assert float(reader.text(".margins output")) == pytest.approx(rows()[0]["reach"], rel=0.05)
     slider.send_keys(Keys.HOME)
     agrees()
+    # net flows are no measure: the gate takes the margins of the measures that were dragged
+    own, gated = ".said:not([hidden]) .own input", "document.querySelector('.gated')?.textContent"
+    reader.until(f"/within the usual margin[?] [A-Z ]+[.]/.test({gated})")
+    reader.find(own).send_keys(Keys.END)
+    measure, _ = reader.find(own).get_attribute("aria-label").split()[-1], agrees()
+    reader.until(
+        f"/{measure} worse by .+ at most, the others within .+[?] [A-Z ]+[.]/.test({gated})"
+    )
+    dragged = reader.text(".own output")
+    assert float(dragged) == pytest.approx(rows()[1]["reach"], rel=0.05)
+    word = reader.text(".gated").partition("? ")[2].partition(".")[0].lower()
+    reader.click(".gated button")
+    reader.until("!!document.querySelector('.gate-verdict')")
+    assert reader.chosen()["gate.margin"] == [f"{measure}={dragged}"]
+    assert reader.find(".gate-verdict").get_attribute("data-decision") == word
     assert grumbles(reader.chrome) == []
 
 

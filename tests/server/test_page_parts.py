@@ -425,11 +425,15 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
     assert ways["go on without “measures: none”"]["measure"] == ["f1"]
     _, ways = told(MeasureError(Message("take ", PROPOSED)))
     assert ways["take the directions that their names suggest"]["directions"] == ["proposed"]
+    taken = failure(MeasureError(Message("take ", PROPOSED)), job)["taken"]
+    assert parse_qs(taken)["directions"] == ["proposed"]
     candidates = [("the best", {"duplicates": "best:f1"}), ("the mean", {"duplicates": "mean"})]
     _, ways = told(CandidatesError("they differ", candidates))
     assert [*ways] == ["the best", "the mean"]  # in the order of whoever offers them
     so = Way("so", "rank", Selection(method_by=["param:m"]))
     _, ways = told(UnclearError("unclear", [so]))
+    assert failure(UnclearError("unclear", [so]), job)["taken"] is None
+    assert "method-by" in failure(UnclearError("unclear", [so], undirected=True), job)["taken"]
     assert ways["so"]["method-by"] == ["param:m"]
     proposal = (
         "A gap. The proposal is to leave out d; leave out --missing x to be told the other ways."
@@ -472,6 +476,11 @@ def test_a_direction_that_was_taken_may_be_confirmed_or_turned():
     )
     assert wrong[1] == {"measures": ["tone"], "minimize": ["tone"], "maximize": []}
     assert [*remedies(study, {**choices, "maximize": ("tone",)})] == []
+    both = Study.from_frame(
+        pd.DataFrame(rows).rename(columns={"f1": "hue"}), maximize=("tone", "hue")
+    )
+    ((_, _, (_, *turning)),) = remedies(both, {**choices, "measures": None})
+    assert [way for way, _ in turning] == [f"“{m}”: no, smaller is better" for m in both.measures]
 
 
 def test_runs_that_went_with_their_dataset_are_left_out():

@@ -1037,6 +1037,15 @@ def test_a_name_or_param_that_tells_of_more_datasets_stops_tests_over_repeats(
     assert {*settled.methods} == {"bert", "lstm"} and {*settled.n_repeats} == {6}
 
 
+def test_a_method_of_two_words_tells_of_no_dataset(log):
+    """Parts of the runs' names that vary together are one name."""
+    for (i, m), s in itertools.product(enumerate(("random forest", "big net")), range(8)):
+        params = {"model": m, "seed": str(s)}
+        log(f"{m} split {s}", {"f1": 0.5 + i / 9 + s % 3 / 99}, params=params)
+    study = load(method_by="param:model")
+    assert study.unsure("dataset") == "" and compare(study).separated
+
+
 def test_experiments_whose_runs_are_numbered_are_studies_and_methods(log):
     for study, top in (("svm", 0.8), ("forest", 0.9)):
         for trial in range(4):

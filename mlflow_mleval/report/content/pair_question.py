@@ -70,6 +70,10 @@ def _told(c: Comparison, q: Question, v: Verdict) -> str:
         lead = f"{name(better)} is ahead {what}{on}{by}"
         if not size:
             lead = f"they are level {what}{on}"
+    mean = float(q.measures.loc[c.on, "difference"]) if c.on != FUSED == one["measure"] else 0.0
+    if v.word() == CLOSE and mean * float(one["difference"]) < 0:
+        first = f"{name(worse)} is ahead {what} by its mean ({number(abs(mean), 2)})"
+        return f"{first}, {name(better)} as the test compares them{by}. {_of(c, v)}"
     own = ""
     if size and one["measure"] == FUSED and not one["dataset"]:
         own = f", {_own(c, q, better)}"
@@ -144,8 +148,7 @@ def _said(c: Comparison, q: Question, v: Verdict, command: str) -> Said:
         described = {"decides": False} if v.crossing else unjudged
         rows = pd.concat([rows, v.by_dataset.assign(**described)], ignore_index=True)
     told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
-    bare = told[~np.isfinite(told["low"].astype(float)) & (told["measure"] != FUSED)]
-    widest = float(bare["difference"].abs().max()) if len(bare) else 0.0
+    reaches = _reaches(c, told)
     settles = needed(c, v)
     return Said(
         v.of or "what is there",
@@ -153,18 +156,28 @@ def _said(c: Comparison, q: Question, v: Verdict, command: str) -> Said:
         _told(c, q, v),
         settles,
         command if settles not in ("", NOTHING) else "",
-        [_row(row, c.on, widest) for row in told.to_dict("records")],
+        [_row(row, c.on, reaches) for row in told.to_dict("records")],
     )
 
 
-def _row(row: dict[str, Any], on: str, widest: float) -> Data:
-    """A row of the forest plot: places in percent of a scale of its own, and what is written.
-    Measures without an interval share a scale, up to the `widest` difference among them.
+def _reaches(c: Comparison, told: pd.DataFrame) -> dict[str, float]:
+    """How far the scale of a measure without an interval goes: those between 0 and 1 share one, so
+    that a small difference looks small; others have that between the best and the worst mean.
     """
+    values = c.study.values
+    shares = {*values.columns[(values.min() >= 0) & (values.max() <= 1)]}
+    bare = told[~np.isfinite(told["low"].astype(float)) & told["measure"].isin(shares)]
+    means = values.groupby(level="method").mean()
+    reaches = (means.max() - means.min()).to_dict()
+    return reaches | dict.fromkeys(shares, float(bare["difference"].abs().max()))
+
+
+def _row(row: dict[str, Any], on: str, reaches: dict[str, float]) -> Data:
+    """A row of the forest plot: places in percent of a scale of its own, and what is written."""
     low, size, high = (float(row[key]) for key in ("low", "difference", "high"))
     ends = [abs(x) for x in (low, high) if np.isfinite(x)]
-    if not ends and row["measure"] != FUSED:
-        ends = [widest]
+    if not ends and row["measure"] in reaches:
+        ends = [reaches[row["measure"]]]
     reach = 1.12 * max(abs(x) for x in (size, *ends, 1e-12) if np.isfinite(x))
     measure = name(row["measure"])
     if row["measure"] == FUSED:
@@ -180,6 +193,8 @@ def _row(row: dict[str, Any], on: str, widest: float) -> Data:
         "difference": sign + number(size, 2),
         "interval": interval,
         "data": {
+            "measure": row["measure"],
+            "part": row["dataset"],
             "low": limits[0],
             "high": limits[1],
             "size": size,

@@ -452,8 +452,11 @@ def _range(low: object, high: object) -> str:
 
 
 def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    """The ranks that the deciding tests leave each method; for papers, too, who is told apart."""
-    if c.options["control"] is not None:
+    """The ranks that the deciding tests leave each method, unless they leave each any; for papers,
+    too, who is told apart.
+    """
+    low, high = shown["low"], shown["high"]
+    if c.options["control"] is not None or ((low == 1) & (high == len(c.order))).all():
         return []
     ranks = [*map(_range, shown["low"], shown["high"])]
     columns = [Column("ranks", ranks, note="Ranks: those that the tests leave.")]

@@ -10,18 +10,34 @@
     const within = margin > 0 && rows.every(r => r.high !== null && r.high <= margin);
     return !better && (worse || within) ? "NO" : "TOO CLOSE";
   }
+  const read = at => ({at, ...JSON.parse(at.dataset.row)});
+  function shade({at, reach}, margin) {
+    const half = Math.min(50, 50 * margin / reach), band = at.querySelector(".margin");
+    band.setAttribute("x", `${50 - half}%`);
+    band.setAttribute("width", `${2 * half}%`);
+  }
+  function told(said, margin, own) {
+    const margins = [...said.querySelectorAll(".own input")].filter(one => +one.value).map(one => {
+      const {measure, reach} = read(one.closest("tr"));
+      return [measure, short(reach * one.value / 100)];
+    });
+    said.dispatchEvent(new CustomEvent("mleval:margin", {bubbles: true, detail: {margin, own, margins}}));
+  }
   function moved(said, slider, released) {
-    const rows = [...said.querySelectorAll("[data-row]")].map(at => ({at, ...JSON.parse(at.dataset.row)})).filter(r => r.decides);
+    const rows = [...said.querySelectorAll("[data-row]")].map(read).filter(r => r.decides);
     const margin = Math.max(...rows.map(r => r.reach)) * slider.value / 100, verdict = said.querySelector(".verdict");
-    for (const {at, reach} of rows) {
-      const half = Math.min(50, 50 * margin / reach), band = at.querySelector(".margin");
-      band.setAttribute("x", `${50 - half}%`);
-      band.setAttribute("width", `${2 * half}%`);
-    }
+    for (const row of rows) shade(row, margin);
     verdict.dataset.word = verdict.querySelector("b").textContent = word(rows, margin);
     verdict.querySelector(".beyond").textContent = margin ? ` (by more than ${short(margin)})` : "";
     slider.closest("p").querySelector("output").textContent = margin ? short(margin) : "0";
-    if (released) said.dispatchEvent(new CustomEvent("mleval:margin", {bubbles: true, detail: {margin, own: rows.every(r => r.own)}}));
+    if (released) told(said, margin, rows.every(r => r.own));
+  }
+  // The margin of a measure beside what decides is for the gate, which the report does not have.
+  function ofMeasure(said, slider, released) {
+    const row = read(slider.closest("tr")), margin = row.reach * slider.value / 100;
+    shade(row, margin);
+    slider.nextElementSibling.textContent = margin ? short(margin) : "usual";
+    if (released) told(said, 0, false);
   }
   const narrow = matchMedia("screen and (max-width: 700px)");
   function fold(root) {
@@ -33,11 +49,13 @@
       const sides = [...asked.querySelectorAll(".said")];
       asked.querySelectorAll("[name=of]").forEach((of, i) => of.addEventListener("change", () => sides.forEach((said, k) => { said.hidden = k !== i; })));
       for (const said of sides) {
-        const slider = said.querySelector("input[type=range]");
-        if (!slider) continue;
-        slider.closest("p").hidden = false;
-        slider.addEventListener("input", () => moved(said, slider, false));
-        slider.addEventListener("change", () => moved(said, slider, true));
+        if (document.getElementById("gate")) for (const own of said.querySelectorAll(".own")) own.hidden = false;
+        for (const slider of said.querySelectorAll("input[type=range]")) {
+          const whole = slider.closest(".margins"), drag = whole ? moved : ofMeasure;
+          if (whole) whole.hidden = false;
+          slider.addEventListener("input", () => drag(said, slider, false));
+          slider.addEventListener("change", () => drag(said, slider, true));
+        }
       }
     }
   }

@@ -36,7 +36,7 @@ function tell(text) { $("told").textContent = text; }
 class Failure extends Error {
   constructor(status, said = {}) {
     super(said.error || "");
-    Object.assign(this, {status, field: said.field, ways: said.ways || [], reload: said.reload});
+    Object.assign(this, {status, field: said.field, ways: said.ways || [], taken: said.taken, reload: said.reload});
   }
 }
 
@@ -321,7 +321,11 @@ async function compare(newer = "") {
     show(made, asked);
   } catch (error) {
     if (stopped(error)) return;
-    wrong(error, newer);
+    if (!error.taken) return wrong(error, newer);
+    const gated = [...selection].filter(([name]) => name.startsWith(GATE));  // beside the verdict stands what turns a direction
+    selection = new URLSearchParams([...new URLSearchParams(error.taken), ...gated]);
+    history.replaceState(null, "", `?${query()}${location.hash}`);
+    return compare(newer);
   }
 }
 // A slider is not taken from under the hand that moves it.
@@ -402,12 +406,17 @@ answer.addEventListener("click", event => {
   const [a, b] = shown.pair;
   if (event.shiftKey) askAbout(method === a ? b : a, method); else askAbout(method, method === b ? a : b);
 });
-// The margin was let go: what the gate says with it, or without one where it is no measure's own.
+// The margin was let go: what the gate says with it. Net flows are no measure: there it has the margins of measures that were dragged.
 document.addEventListener("mleval:margin", async ({target, detail}) => {
   if (!shown) return;
   const asked = new URLSearchParams([...selection].filter(([name]) => !name.startsWith(GATE))), [a, b] = shown.pair;
-  const sides = {candidate: a, champion: b}, by = detail.own ? `worse by ${detail.margin.toPrecision(2)} at most` : "within the usual margins of its measures";
-  for (const [name, value] of Object.entries(detail.own ? {...sides, margin: detail.margin} : sides)) asked.set(name, value);
+  const margins = detail.own ? [String(detail.margin)] : detail.margins.map(pair => pair.join("="));
+  const how = [["candidate", a], ["champion", b], ...margins.map(margin => ["margin", margin])];
+  for (const [name] of how) asked.delete(name);
+  for (const [name, value] of how) asked.append(name, value);
+  const each = detail.margins.map(([measure, margin]) => `${measure} worse by ${margin} at most`);
+  const by = detail.own ? `worse by ${detail.margin.toPrecision(2)} at most`
+    : `each measure by itself, ${each.length ? `${each.join(", ")}, the others` : "each"} within the usual margin`;
   const place = target.querySelector(".gated") ?? element("p", {class: "gated", role: "status"}), made = element("div");
   target.querySelector(".margins").after(place);
   try {
@@ -417,7 +426,7 @@ document.addEventListener("mleval:margin", async ({target, detail}) => {
     if (stopped(error)) return;
     place.textContent = `The gate does not say: ${error.message} `;
   }
-  if (!detail.own) place.append(button("Set margins by measure", () => openGate(Object.entries(sides))));
+  place.append(button("Show how it judges", () => openGate(how).then(judge)));
 });
 // What has changed since this browser showed an answer to the same selection: it alone remembers.
 function sinceLastVisit(made) {
