@@ -2,8 +2,10 @@
 and in MLflow's sandbox.
 """
 
+import base64
 import html
 import json
+import re
 from functools import cache
 
 import profile_cases
@@ -220,14 +222,35 @@ def test_sections_fold(show):
     assert chrome.find_element("css selector", "#verdict .body").is_displayed()
 
 
-def test_paper_shows_everything(show):
+def test_paper_has_the_answer_with_its_plot_and_doubts_and_what_was_opened(show):
     chrome = show(study_page(), 600)
-    count = "return document.querySelectorAll('details:not([open])').length"
-    before = chrome.execute_script(count)
-    chrome.execute_script("dispatchEvent(new Event('beforeprint'))")
-    assert before and chrome.execute_script(count) == 0
-    chrome.execute_script("dispatchEvent(new Event('afterprint'))")
-    assert chrome.execute_script(count) == before
+    shown = """const seen = part => part?.checkVisibility();
+        return [...document.querySelectorAll("main .section, .plot")]
+        .filter(part => seen(part) && seen(part.querySelector("li, p, table, svg")))
+        .map(part => part.id || "plot")"""
+    before = chrome.execute_script(shown)
+    paper = chrome.execute_cdp_cmd("Page.printToPDF", {})["data"]
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(paper))) <= 3
+    assert chrome.execute_script(shown) == before
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        chrome.execute_script("dispatchEvent(new Event('beforeprint'))")
+        answer = ["decision", "plot", "doubts", "ranking", "datasets"]
+        assert chrome.execute_script(shown) == answer
+        headings = (
+            "return [...document.querySelectorAll('h2')].filter(e => e.checkVisibility()).length"
+        )
+        assert chrome.execute_script(headings) == 2  # doubts, and the ranks on each dataset
+        opening = (
+            "for (const key of ['evidence', 'stability']) document.getElementById(key).open = true"
+        )
+        chrome.execute_script(opening)
+        assert chrome.execute_script(shown) == [*answer, "stability"]
+        chrome.execute_script("dispatchEvent(new Event('afterprint'))")
+    finally:
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    chrome.execute_script(opening.replace("true", "false"))
+    assert chrome.execute_script(shown) == before
 
 
 def test_nothing_is_fetched_and_nothing_complains(show):

@@ -59,6 +59,13 @@
       }
     }
   }
+  // Paper has the answer with its plot and doubts, and what the reader has opened.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll(":is(.doubts, .plot):not([open])")];
+    for (const part of folded) part.open = true;
+  });
+  addEventListener("afterprint", () => { for (const part of folded) part.open = false; });
   start(document);
   narrow.addEventListener("change", () => fold(document));
   document.addEventListener("mleval:fragment", event => start(event.detail));

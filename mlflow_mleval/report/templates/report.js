@@ -11,10 +11,3 @@ for (const made of document.querySelectorAll("button.copy")) {
     made.focus();
   });
 }
-// Paper shows everything, then the page is as it was.
-let closed = [];
-addEventListener("beforeprint", () => {
-  closed = [...document.querySelectorAll("details:not([open])")];
-  for (const part of closed) part.open = true;
-});
-addEventListener("afterprint", () => { for (const part of closed) part.open = false; });

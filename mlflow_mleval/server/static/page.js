@@ -374,7 +374,7 @@ function show(made, asked) {
     const old = answer.querySelector(`#${CSS.escape(part.key)}`), here = old || section(part);
     if (old) old.querySelector(".hint").textContent = part.hint; else (part.evidence ? proof : last).after(here);
     if (part.evidence) proof = here; else last = here;
-    if (here.open) load(part.key);
+    if (here.open || part.key === "doubts") load(part.key);  // paper has them, too
   }
   const titles = made.sections.filter(part => part.evidence).map(part => part.title);
   evidence.querySelector(".hint").textContent = titles.join(", ");
@@ -507,7 +507,7 @@ function actions(made) {
   const stores = button("Store as run", store, {id: "store", disabled: Boolean(made.unwritable), title: made.unwritable || null});
   const share = menu("Share", element("div", {},
     element("p", {class: "buttons"}, button("Copy link", event => copy(address, "The link is", event.target)), button("Copy as text", copyText),
-      stores, button("Print", print)),
+      stores, button("Print", () => print())),
     made.unwritable ? element("p", {class: "help"}, made.unwritable) : null,
     made.command ? element("p", {class: "title"}, "Command") : null, made.command ? element("pre", {tabindex: 0}, made.command) : null,
     made.command ? button("Copy command", event => copy(made.command, "The command is", event.target)) : null,
@@ -571,13 +571,6 @@ async function store() {
     place.replaceChildren(said, error.reload ? button("Load again", () => location.reload()) : "");
   }
   $("store").disabled = false;
-}
-async function print() {
-  for (const part of [{key: "evidence"}, ...shown.sections]) $(part.key).open = true;
-  tell("Loading all sections …");
-  while (answer.querySelector(".body[aria-busy]") || [...answer.querySelectorAll(".body")].some(b => !b.childElementCount)) await pause(100);
-  tell("");
-  window.print();
 }
 let weighing;
 document.addEventListener("mleval:weights", event => {  // keys move a slider step by step: the tests wait for the last
@@ -721,13 +714,5 @@ function follow() {
   $("choose").open = !gated.length;
 }
 addEventListener("popstate", follow);
-
-// Paper shows what was opened, then the page is as it was.
-let folded = [];
-addEventListener("beforeprint", () => {
-  folded = [...answer.querySelectorAll("details.fold:not([open])")];
-  for (const part of folded) part.open = true;
-});
-addEventListener("afterprint", () => { for (const part of folded) part.open = false; });
 
 follow();
