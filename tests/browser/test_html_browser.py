@@ -222,7 +222,7 @@ def test_sections_fold(show):
     assert chrome.find_element("css selector", "#verdict .body").is_displayed()
 
 
-def test_paper_has_the_answer_with_its_plot_and_doubts_and_what_was_opened(show):
+def test_paper_has_the_answer_with_its_plot_and_doubts_and_what_was_opened(show, until):
     chrome = show(study_page(), 600)
     shown = """const seen = part => part?.checkVisibility();
         return [...document.querySelectorAll("main .section, .plot")]
@@ -250,7 +250,7 @@ def test_paper_has_the_answer_with_its_plot_and_doubts_and_what_was_opened(show)
     finally:
         chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     chrome.execute_script(opening.replace("true", "false"))
-    assert chrome.execute_script(shown) == before
+    until(lambda d: d.execute_script(shown) == before, "the page as it was")
 
 
 def test_nothing_is_fetched_and_nothing_complains(show):
