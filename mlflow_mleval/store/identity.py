@@ -309,6 +309,7 @@ def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndar
     """
     gone = {key for kind, key in map(key_of, rules) if kind == "param"}
     names, codes = table.codes()
+    gone |= _repeats_the_name(table, names)
     kept = [i for i, name in enumerate(names) if not (is_seed(name) or name in gone)]
     names, codes = [names[i] for i in kept], codes[:, kept]
     found = table.has("metrics.best_cv_score").to_numpy()
@@ -321,6 +322,24 @@ def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndar
             same = pd.factorize(np.array(bare, dtype=object))[0]
             codes[:, i] = np.where(codes[:, i] < 0, -1, same[codes[:, i]])
     return names, codes
+
+
+def _repeats_the_name(table: RunsTable, params: Sequence[str]) -> set[str]:
+    """The params that hold no more than the run's name, as it is or at the end of a path: what
+    Trainers log as run_name and output_dir.
+    """
+    names = table.frame["run_name"]
+    if not len(names) or any(map(MADE_UP.fullmatch, names.unique())):
+        return set()
+    found = set()
+    for param in params:
+        texts = table.frame[f"params.{param}"]
+        if str(texts.iloc[0]).rpartition("/")[2] != names.iloc[0] or texts.nunique() < 2:
+            continue
+        last = texts.astype(object).where(texts.notna(), names).map(str)
+        if (last.str.rpartition("/")[2] == names).all():
+            found.add(param)
+    return found
 
 
 def differing(names: Sequence[str], codes: np.ndarray) -> list[str]:

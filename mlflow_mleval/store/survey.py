@@ -33,7 +33,7 @@ from mlflow_mleval.measures.metric_names import (
     term,
 )
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
-from mlflow_mleval.selection import Selection, key_of
+from mlflow_mleval.selection import Selection, key_of, name_parts
 from mlflow_mleval.sentences import Argument, Message, count, joined, some
 from mlflow_mleval.store import query, schema, store
 from mlflow_mleval.store.belonging import (
@@ -412,8 +412,9 @@ def _named_by_runs(table: RunsTable) -> list[Candidate]:
     if experiments > 1 and all(map(_NUMBER.fullmatch, names)):
         reason = f"each of the {experiments} is a study, whose trials are numbered"
         found.append(Candidate("method", "experiment", reason))
-    made_up = any(map(MADE_UP.fullmatch, names))
-    if not made_up and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
+    says_more = len(names) == n and {"dataset", "seed"} <= {*name_parts(pattern_of(table))}
+    told = not says_more and not any(map(MADE_UP.fullmatch, names))
+    if told and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
         recur = "recur in" if len(names) < n else "name"
         reason = f"{len(names)} names {recur} {count(n, 'run')}"
         found.append(Candidate("method", "run_name", reason))

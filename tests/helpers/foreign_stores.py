@@ -301,45 +301,52 @@ def lightning():
     return "val_loss", False, {"lightning": values}
 
 
-def transformers():
-    """A Trainer that evaluates each epoch, with its callback for MLflow."""
-    import mlflow
+def _trained(width, seed=SEED, limit=63, **names):
+    """The loss of a Trainer that evaluates each epoch, with its callback for MLflow."""
     import transformers as framework
 
-    mlflow.set_experiment("transformers")
     rows = np.random.default_rng(SEED).integers(2, 20, (96, 6))
-    examples = [{"input_ids": ids, "labels": int(ids.sum() > 63)} for ids in rows]
+    examples = [{"input_ids": ids, "labels": int(ids.sum() > limit)} for ids in rows]
 
     def compute_metrics(predicted):
         return {"accuracy": np.mean(predicted.predictions.argmax(-1) == predicted.label_ids)}
 
+    framework.set_seed(seed)
+    sizes = {"hidden_size": width, "intermediate_size": width}
+    layers = {"num_hidden_layers": 1, "num_attention_heads": 1}
+    config = framework.BertConfig(vocab_size=20, **sizes, **layers)
+    settings = framework.TrainingArguments(
+        output_dir="checkpoints/" + names.get("run_name", ""),
+        num_train_epochs=5,
+        learning_rate=0.02,
+        eval_strategy="epoch",
+        save_strategy="no",
+        report_to="mlflow",
+        disable_tqdm=True,
+        use_cpu=True,
+        seed=seed,
+        **names,
+    )
+    trainer = framework.Trainer(
+        framework.BertForSequenceClassification(config),
+        settings,
+        train_dataset=examples[:64],
+        eval_dataset=examples[64:],
+        compute_metrics=compute_metrics,
+    )
+    trainer.train()
+    return [log["eval_loss"] for log in trainer.state.log_history if "eval_loss" in log][-1]
+
+
+def transformers():
+    """A Trainer that evaluates each epoch, with its callback for MLflow."""
+    import mlflow
+
+    mlflow.set_experiment("transformers")
     values = {}
     for name, width in (("narrow", 2), ("wide", 16)):
-        framework.set_seed(SEED)
-        sizes = {"hidden_size": width, "intermediate_size": width}
-        layers = {"num_hidden_layers": 1, "num_attention_heads": 1}
-        config = framework.BertConfig(vocab_size=20, **sizes, **layers)
-        settings = framework.TrainingArguments(
-            output_dir="checkpoints",
-            num_train_epochs=5,
-            learning_rate=0.02,
-            eval_strategy="epoch",
-            save_strategy="no",
-            report_to="mlflow",
-            disable_tqdm=True,
-            use_cpu=True,
-        )
-        trainer = framework.Trainer(
-            framework.BertForSequenceClassification(config),
-            settings,
-            train_dataset=examples[:64],
-            eval_dataset=examples[64:],
-            compute_metrics=compute_metrics,
-        )
         with mlflow.start_run(run_name=name):
-            trainer.train()
-        losses = [log["eval_loss"] for log in trainer.state.log_history if "eval_loss" in log]
-        values[name] = losses[-1]
+            values[name] = _trained(width)
     return "eval_loss", False, {"transformers": values}
 
 
@@ -424,29 +431,102 @@ def percent_beside_share():
 
 
 def datasets_in_names():
-    """Method, data set and seed in the names of the runs alone."""
-    rng, rows, said = np.random.default_rng(SEED), [], []
-    for m, method in enumerate(("bert", "lstm", "svm")):
-        for d, data in enumerate(("imdb", "yelp")):
-            for seed in range(4):
-                value = 0.9 - m / 50 - d / 10 + rng.normal() / 500
-                rows.append(({"of": f"{method}_{data}_s{seed}"}, {"test_accuracy": value}))
-                said.append((data, method, value))
-    _hand("names", rows, name=lambda params: params.pop("of"))
-    return "test_accuracy", True, _means(said)
+    """scikit-learn's autologging without data sets, which stand in the names of the runs alone."""
+    import mlflow
+
+    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
+    mlflow.set_experiment("names")
+    rows = []
+    for data in ("wine", "breast_cancer"):
+        for seed in range(3):
+            X_train, X_test, y_train, y_test = _split(data, seed)
+            for name, model in zip(("bayes", "near", "tree"), _models(), strict=True):
+                with mlflow.start_run(run_name=f"{name}_{data.replace('_', '-')}_s{seed}"):
+                    model.fit(X_train, y_train)
+                    rows.append((data.replace("_", "-"), name, model.score(X_test, y_test)))
+    return "score", True, _means(rows)
+
+
+def trainer_datasets_in_names():
+    """Trainers whose `run_name` says method, data set and seed."""
+    import mlflow
+
+    mlflow.set_experiment("trainers")
+    rows = []
+    for data, limit in (("imdb", 63), ("yelp", 55)):
+        for seed in range(3):
+            for name, width in (("narrow", 2), ("wide", 16)):
+                loss = _trained(width, seed, limit, run_name=f"{name}_{data}_s{seed}")
+                mlflow.end_run()
+                rows.append((data, name, loss))
+    return "eval_loss", False, _means(rows)
+
+
+def percent_of_boosters():
+    """Accuracy by a function of one's own: a share for XGBoost, a percentage for LightGBM."""
+    import lightgbm as lgb
+    import mlflow
+    import xgboost as xgb
+
+    mlflow.xgboost.autolog(log_models=False, silent=True)
+    mlflow.lightgbm.autolog(log_models=False, silent=True)
+    mlflow.set_experiment("scales")
+    X_train, X_val, y_train, y_val = _split("breast_cancer")
+
+    def share(scores, of):
+        return float(np.mean((scores > 0.5) == of.get_label()))
+
+    values, sets = {}, [(xgb.DMatrix(X_val, y_val), "valid")]
+    for name, depth in (("stump", 1), ("deep", 6)):
+        with mlflow.start_run(run_name=name):
+            told = {}
+            params = {"objective": "binary:logistic", "max_depth": depth, "nthread": 1}
+            train = xgb.DMatrix(X_train, y_train)
+            more = {"evals_result": told, "verbose_eval": False}
+            own = {"custom_metric": lambda scores, of: ("accuracy", share(scores, of))}
+            xgb.train({**params, "disable_default_eval_metric": 1}, train, 8, sets, **more, **own)
+            values[name] = told["valid"]["accuracy"][-1]
+    with mlflow.start_run(run_name="leaves"):
+        told, params = {}, {"objective": "binary", "metric": "None", "num_threads": 1}
+        lgb.train(
+            {**params, "verbose": -1},
+            lgb.Dataset(X_train, y_train),
+            8,
+            [lgb.Dataset(X_val, y_val)],
+            ["valid"],
+            lambda scores, of: ("accuracy", 100 * share(scores, of), True),
+            callbacks=[lgb.record_evaluation(told)],
+        )
+        values["leaves"] = told["valid"]["accuracy"][-1] / 100
+    return "valid-accuracy", True, {"scales": values}
 
 
 def results_with_gaps():
-    """Seven data sets in a param, of which two methods lack one each."""
-    rng, rows, said = np.random.default_rng(SEED), [], []
-    for m, method in enumerate(("a", "b", "c", "d")):
-        for d in range(7):
-            value = 0.8 - m / 50 + d / 100 + rng.normal() / 100
-            if (method, d) not in (("c", 2), ("d", 4)):
-                rows.append(({"model": method, "dataset": f"d{d}"}, {"test_f1": value}))
-                said.append((f"d{d}", method, value))
-    _hand("gaps", rows)
-    return "test_f1", True, _means(said)
+    """Four estimators on five data sets, of which one fails on negative features and one where
+    there are few instances, so that two lack a cell.
+    """
+    from sklearn.datasets import make_classification
+    from sklearn.model_selection import train_test_split
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.neighbors import KNeighborsClassifier
+
+    mlflow, rows = _autolog(), []
+    mlflow.set_experiment("gaps")
+    splits = {n: _split(name) for name, n in (("wine", 13), ("digits", 64), ("breast_cancer", 30))}
+    for n in (8, 20):
+        X, y = make_classification(400, n, random_state=SEED)
+        splits[n] = train_test_split(X + 9 * (n == 8), y, random_state=SEED)
+    models = [*_models(), MultinomialNB()]
+    models[1] = KNeighborsClassifier(150)
+    for n, (X_train, X_test, y_train, y_test) in splits.items():
+        for model in models:
+            try:
+                with mlflow.start_run():
+                    score = model.fit(X_train, y_train).score(X_test, y_test)
+                    rows.append((f"gaps ({n} features)", type(model).__name__, score))
+            except ValueError:  # the run has failed, and the script goes on
+                pass
+    return "score", True, _means(rows)
 
 
 def optuna_studies():
@@ -674,6 +754,8 @@ STORES = {
     results_with_gaps: "mlflow",
     optuna_studies: "optuna_integration",
     boosters: "lightgbm",
+    percent_of_boosters: "lightgbm",
+    trainer_datasets_in_names: "transformers",
     dataset_inputs: "sklearn",
     regressors: "sklearn",
     models_evaluate_datasets: "sklearn",

@@ -293,3 +293,22 @@ def test_tests_over_folds_and_repeats_take_a_file(nowhere):
     for over in ("folds", "repeats"):
         found = as_json("compare", "runs.csv", "--over", over, "-m", "f1")
         assert [row["n"] for row in found["pairs"]]
+
+
+def test_params_that_hold_the_name_of_the_run_tell_no_candidates_apart(nowhere):
+    names = [f"{m}_{d}_s{s}" for m in ("bert", "lstm") for d in ("imdb", "yelp") for s in range(3)]
+    frame = pd.DataFrame(
+        {
+            "run_id": [f"{i}" for i in range(len(names))],
+            "tags.mlflow.runName": names,
+            "params.run_name": names,
+            "params.output_dir": [f"out/{name}" for name in names],
+            "metrics.test_acc": [0.5 + i / 100 for i in range(len(names))],
+        }
+    )
+    study = mleval.load_study(frame, name_as="{method}_{dataset}_s{seed}", maximize=["test_acc"])
+    assert {*study.n_repeats} == {3} and len(study.n_repeats) == 4
+    frame.to_csv("runs.csv", index=False)
+    stopped = run("rank", "runs.csv", "--max", "test_acc", code=1).stderr
+    (command,) = [line for line in stopped.splitlines() if line.startswith("mleval")]
+    assert "'name-as={method}_{dataset}_s{seed}'" in command

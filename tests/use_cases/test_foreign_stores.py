@@ -101,20 +101,24 @@ def test_what_runs_prints_gives_the_right_answer_on_held_out_data(made):
     commands = [way["command"] for way in found["commands"] if " rank " in way["command"]]
     for way in found["commands"]:  # every command runs when it is pasted
         pasted(way["command"])
-    ranked = json.loads(pasted(commands[0], "--output", "json").stdout)
+    # what the names of runs say takes somebody who knows it
+    command = next((text for text in commands if "name-as" in text), commands[0])
+    ranked = json.loads(pasted(command, "--output", "json").stdout)
     held = {data: truth["values"][data] for data in ranked["datasets"]}
-    assert len(held) == len(truth["values"]) or "--missing drop-datasets" in commands[0]
+    assert len(held) == len(truth["values"])
     measures = [*ranked["weights"][next(iter(held))]]
     metrics = [metric["metric"] for metric in found.get("metrics", ())]
     assert truth["measure"] in measures and not of_training(metrics).intersection(measures)
     methods = {row["method"] for row in ranked["ranking"]}
+    if "--missing worst" in command:
+        held = {d: dict.fromkeys(methods, min(v.values())) | v for d, v in held.items()}
     assert all(methods == {*values} for values in held.values())
     ranges = {data: np.ptp([*values.values()]) for data, values in held.items()}
     flows = {m: sum(values[m] / ranges[d] for d, values in held.items()) for m in methods}
     best = (max if truth["larger"] else min)(flows.values())
     assert flows[ranked["ranking"][0]["method"]] == pytest.approx(best)  # two may be level
     if [*foreign_stores.STORES].index(make) < SHOWN:
-        _check_row(make, commands[0], measures)
+        _check_row(make, command, measures)
     said, failed = answer(main.commands, "survey", {})
     assert not failed and every_next(json.loads(said)), said  # what an assistant is proposed works
 
@@ -291,21 +295,43 @@ def test_three_data_sets_with_three_splits_each_are_no_nine(made):
     assert len(split["datasets"]) == 9  # a user's own rule settles it
 
 
-@pytest.mark.parametrize("made", _cases("percent_beside_share"), indirect=True)
+@pytest.mark.parametrize(
+    "made", _cases("percent_beside_share", "percent_of_boosters"), indirect=True
+)
 def test_percent_beside_fraction_stops_with_the_runs_and_what_settles_it(made):
-    stopped = " ".join(mleval("rank", code=1).stderr.split())
-    assert "percentage in some runs and a share in others: svm on a" in stopped
-    assert "--read percent=test_accuracy" in stopped
-
-
-@pytest.mark.parametrize("made", _cases("datasets_in_names"), indirect=True)
-def test_a_data_set_in_names_is_proposed_and_never_taken(made):
+    make, truth = made
+    run, metric = {"percent_beside_share": ("svm on a", "test_accuracy")}.get(
+        make.__name__, ("leaves on scales", "valid-accuracy")
+    )
     stopped = mleval("rank", code=1).stderr
-    (command,) = [line.strip() for line in stopped.splitlines() if line.startswith("mleval")]
+    said = f"{metric} is a percentage in some runs and a share in others: {run}"
+    assert said in " ".join(stopped.split())
+    (command,) = [line for line in stopped.splitlines() if line.startswith("mleval")]
+    assert f"--read percent={metric}" in command
+    told = json.loads(pasted(command, "--output", "json").stdout)
+    (held,), ranked = told["answer"]["means"].values(), told["ranking"]
+    means = {m: np.mean([of[m] for of in truth["values"].values()]) for m in held}
+    assert held == pytest.approx(means)
+    assert ranked[0]["method"] == max(means, key=means.get)
+    assert sorted(row["rank"] for row in ranked) == [row["rank"] for row in ranked]
+
+
+@pytest.mark.parametrize(
+    "made", _cases("datasets_in_names", "trainer_datasets_in_names"), indirect=True
+)
+def test_a_data_set_in_names_is_proposed_and_never_taken(made):
+    make, truth = made
+    bare = mleval("rank", "--output", "json", code=None)
+    if make.__name__ == "datasets_in_names":  # whose estimators name the methods
+        told = json.loads(bare.stdout)
+        assert told["decides"] == "none" and "--read name-as=" in told["doubts"][0]
+        assert told["separated"] == [] and "seed only" not in bare.stdout
+    found = json.loads(mleval("runs", "--output", "json").stdout)["commands"]
+    (command,) = [way["command"] for way in found if "name-as" in way["command"]]
+    assert bare.exit_code == 0 or command in bare.stderr.replace(" --output json", "")
     ranked = json.loads(pasted(command, "--output", "json").stdout)
-    assert {*ranked["datasets"]} == {"imdb", "yelp"} and len(ranked["ranking"]) == 3
-    assert {len(held) for held in ranked["repeats"].values()} == {3}
-    assert {n for held in ranked["repeats"].values() for n in held.values()} == {4}
+    assert {*ranked["datasets"]} == {*truth["values"]}
+    assert {n for held in ranked["repeats"].values() for n in held.values()} == {3}
 
 
 @pytest.mark.parametrize("made", _cases("folds_in_names"), indirect=True)
@@ -333,11 +359,21 @@ def test_a_report_of_answers_is_the_same_without_a_name(made):
     assert "Confirm it" in first[0] and first[0] == again[0] and first[1::2] == again[1::2]
 
 
+@pytest.mark.parametrize("policy", ["worst", "drop-datasets", "drop-methods"])
 @pytest.mark.parametrize("made", _cases("results_with_gaps"), indirect=True)
-def test_an_answer_over_gaps_counts_the_data_sets_that_it_is_over(made):
-    found = json.loads(mleval("runs", "--output", "json").stdout)
-    ranked = json.loads(pasted(found["commands"][0]["command"], "--output", "json").stdout)
-    assert len(ranked["datasets"]) == 5 == ranked["friedman"]["n_datasets"]
+def test_an_answer_over_gaps_counts_the_data_sets_that_it_is_over(made, policy):
+    stopped = mleval("rank", code=1).stderr
+    assert "2 of 20 cells have no result" in stopped and "--missing worst" in stopped
+    rules = ["-n", "gaps", "--method-by", "estimator", "--missing", policy]
+    ranked, compared, report = (as_json(c, *rules) for c in ("rank", "compare", "report"))
+    assert len(ranked["datasets"]) == {"drop-datasets": 3}.get(policy, 5)
+    for told in (compared, report):
+        for key in ("question", "answer", "separated", "decision"):
+            assert told[key] == ranked[key], key
+    separated = {frozenset(pair) for pair in ranked["separated"]}
+    for pair in compared["pairs"]:
+        if pair["low"] is not None and pair["low"] <= 0 <= pair["high"]:
+            assert frozenset((pair["method_a"], pair["method_b"])) not in separated
 
 
 @pytest.mark.parametrize("made", _cases("optuna_studies"), indirect=True)
