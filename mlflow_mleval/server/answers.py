@@ -30,6 +30,7 @@ from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.sentences import Argument, argument_of, count, worded
 from mlflow_mleval.server.page_selection import (
     FIELDS,
+    NEW,
     READ_ONLY,
     SIDES,
     PageSelection,
@@ -189,9 +190,9 @@ def _stages(tell: Tell) -> Callable[[str, str], Any]:
                 )
             if time.monotonic() - last >= OFTEN:
                 last = time.monotonic()
-                tell(step=what, done=done, total=total)
+                tell(step=what, done=done, total=total, unit=unit)
 
-        tell(step=what, done=0, total=0)
+        tell(step=what, done=0, total=0, unit=unit)
         yield step
 
     return stage
@@ -209,6 +210,7 @@ class _Held:
     chosen: PageSelection
     material: Any
     made: int  #: when it was read, in milliseconds
+    ahead: int  #: runs that ended later, by clocks that are ahead: they are no news
     compared: tuple[PageSelection, Any]
     report: tuple[Any, list[Any]] | None = None
 
@@ -249,12 +251,29 @@ def _compared(job: Job, tell: Tell) -> _Held:
             return held
     made_at = int(time.time() * 1000)
     _held.clear()
+    ahead = _ending_after(made_at, chosen)
     material = read(chosen.choices, whole=True, stage=stage, word=as_option)
     source = {**material.study.source, "tracking_uri": job["address"]}
     material = replace(material, study=replace(material.study, source=source))
     comparison = comparison_of(material, chosen.choices, whole=True, stage=stage)
-    _held.append(_Held(job["reads"], chosen, material, made_at, (chosen, comparison)))
+    _held.append(_Held(job["reads"], chosen, material, made_at, ahead, (chosen, comparison)))
     return _held[0]
+
+
+def _ending_after(moment: int, chosen: PageSelection) -> int:
+    """How many runs of the selection, up to `NEW`, say that they ended after a moment."""
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    from mlflow_mleval.store import schema
+
+    rule, own = f"attributes.end_time > {moment}", chosen.choices["filter_string"]
+    asked = f"{rule} and {own}" if own.strip() else rule
+    try:
+        runs = MlflowClient().search_runs([*chosen.experiment_ids], asked, max_results=NEW)
+    except MlflowException:  # reading says what is the matter
+        return 0
+    return sum(run.data.tags.get(schema.TAG_KIND) not in schema.RECORDS for run in runs)
 
 
 def _answer(job: Job, tell: Tell) -> dict[str, Any]:
@@ -278,6 +297,7 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
     ]
     return {
         "made": held.made,
+        "ahead": held.ahead,
         "title": plain(document.title),
         "about": plain(document.about),
         "runs": len(comparison.study.runs),

@@ -42,6 +42,7 @@ from mlflow_mleval.server.members import (
     verified_once,
 )
 from mlflow_mleval.server.page_selection import (
+    NEW,
     READ_ONLY,
     SIDES,
     PageSelection,
@@ -168,8 +169,8 @@ _KINDS.add_type("text/markdown", ".md")
 _KINDS.add_type("text/javascript", ".js")
 #: Files of the report that the page uses, too.
 _OF_REPORTS = ("report.css", "question.js", "weights.js")
-#: Runs that are counted as new at most; milliseconds for which a verdict holds: its runs may grow.
-NEW, JUDGED = 100, 60_000
+#: Milliseconds for which a verdict holds: its runs may grow.
+JUDGED = 60_000
 #: Seconds that a request waits for a part that has to be made, before it says that it is at work;
 #: a download, which nobody asks for again, waits longer.
 SHORT, PATIENCE = 2.0, 240.0

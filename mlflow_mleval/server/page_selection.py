@@ -50,6 +50,8 @@ READ_ONLY = (
 )
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
+#: Runs that are counted as new at most.
+NEW = 100
 #: Values of an option that takes two.
 PAIR = 2
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")

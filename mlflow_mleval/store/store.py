@@ -219,12 +219,14 @@ def is_elsewhere(uri: str) -> bool:
 
 
 def prepare() -> None:
-    """Make the tables of a new SQLite store, which takes as long as the machine is busy; or wait
-    for the process that makes them.
+    """What takes as long as the machine is busy: load what MLflow opens a database with; make the
+    tables of a new SQLite store, or wait for the process that makes them.
     """
     uri = mlflow.get_tracking_uri()
     with store_errors("open"):
         _refuse_split(uri)
+        if _is_database(uri):
+            from mlflow.store.tracking import sqlalchemy_store  # noqa: F401
         if (file := _sqlite_file(uri)) is None:
             return
         with alone(os.path.realpath(file)):

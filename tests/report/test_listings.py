@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -10,9 +13,7 @@ import pytest
 
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, SETS
-from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.content.listings import measures_document
-from mlflow_mleval.report.document import Document
 from mlflow_mleval.study import Excluded, Study
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "=cmd()", "\\input{x}", "a\x1b[31m\nb"]
@@ -46,11 +47,26 @@ def test_the_table_shows_counts_gaps_and_what_was_left_out():
     assert "Notes\n- a note" in text
 
 
-def test_a_command_holds_nothing_that_turns_the_text_around_it():
-    said = Text(["mleval rank -n 'a\u202eb\u2028c'\nmleval runs"], "pre")
-    shown = Document("Runs", [Section("ways", "Ways", [said])]).render("md")
-    lines = [line.strip() for line in shown.split("\n")]
-    assert "mleval rank -n 'a�b�c'" in lines and "mleval runs" in lines
+def test_a_command_holds_nothing_that_turns_the_text_around_it(client, tmp_path):
+    """In the program itself, on runs whose every name does."""
+    experiment = client.create_experiment("ours\u202egnp.exe")
+    for method in ("\u202egnp.a", "b\u202e\u2066", "c\u200f"):
+        for dataset in ("d\u202e1", "d2"):
+            run = client.create_run(experiment, run_name=f"{method}\u202e")
+            client.log_param(run.info.run_id, "model", method)
+            client.log_param(run.info.run_id, "data", dataset)
+            client.log_metric(run.info.run_id, "accuracy", 0.5)
+            client.set_terminated(run.info.run_id)
+    for args in (["-n", "ours\u202egnp.exe"], [], ["--exclude", "method=b\u202e\u2066"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "mlflow_mleval", "runs", *args, "--output", "md"],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+        )
+        text = done.stdout + done.stderr
+        assert "mleval rank" in text or done.returncode, text
+        assert not re.search("[\u200e\u200f\u202a-\u202e\u2066-\u2069]", text), ascii(text)
 
 
 def test_no_run_is_told_from_a_run_that_did_not_finish():

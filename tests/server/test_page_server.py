@@ -367,6 +367,13 @@ def test_new_runs_are_told_and_taken_on_demand(team):
     after = team.ask(f"answer?newer-than={before['made']}&{ours}", ANN).json()
     assert after["made"] > before["made"] and after["key"] == before["key"]
     assert team.ask(f"answer?{ours}", ANN).json()["made"] == after["made"]
+    # a run that ended tomorrow, by a clock that is ahead, is no news to an answer that has read it
+    assert after["ahead"] == 0
+    tomorrow = {"run_id": made, "status": "FINISHED", "end_time": after["made"] + 86_400_000}
+    api(team, "runs/update", tomorrow, ANN)
+    later = team.ask(f"answer?newer-than={after['made']}&{ours}", ANN).json()
+    new = team.ask(f"news?since={later['made']}&{ours}", ANN).json()["new"]
+    assert later["ahead"] == new == 1
 
 
 def test_no_password_lies_in_the_folder_or_the_log(team):

@@ -42,7 +42,6 @@ def test_every_result_arrives_once(database, tmp_path, monkeypatch, unset):
     settings = {
         "MLFLOW_TRACKING_URI": f"postgresql+psycopg2://mlflow@127.0.0.1:{database.port}/mlflow",
         "PGPASSWORD": database.password,
-        "MLEVAL_TIMEOUT": "240",  # of a busy machine, where a result would be kept instead
     }
     with PROCESSES.Pool(WRITERS) as pool:
         pool.apply(make, [settings])  # MLflow's tables are made by one

@@ -105,14 +105,14 @@ function ways(list, title = "What you can do") {
 function working(place) {
   const bar = element("progress", {"aria-label": "Progress"}), text = element("span", {}, "Asking the server …"), began = Date.now();
   place.replaceChildren(element("p", {class: "working"}, bar, " ", text));
-  return ({step = "Working", done = 0, total = 0}) => {
+  return ({step = "Working", done = 0, total = 0, unit = ""}) => {
     if (total) { bar.max = total; bar.value = done; } else bar.removeAttribute("value");
     const seconds = Math.round((Date.now() - began) / 1000);
-    text.textContent = `${progress(step, done, total)}${seconds ? ` ${seconds} s` : ""}`;
+    text.textContent = `${progress(step, done, total, unit)}${seconds ? ` ${seconds} s` : ""}`;
   };
 }
-const progress = (step, done, total) => done > 1 || total > 1
-  ? `${capital(step)}: ${done.toLocaleString("en")}${total > 1 ? ` of ${total.toLocaleString("en")}` : ""} …` : `${capital(step)} …`;
+const progress = (step, done, total, unit = "") => done > 1 || total > 1
+  ? `${capital(step)}: ${done.toLocaleString("en")}${total > 1 ? ` of ${total.toLocaleString("en")}` : ""} ${unit} …`.replace("  ", " ") : `${capital(step)} …`;
 // Put a fragment of the server in its place. Where the reader stood in the old one, there he stands in the new one; what he had
 // unfolded stays so.
 function put(place, html) {
@@ -252,7 +252,7 @@ async function readSurvey(wanted = collected()) {
   place.setAttribute("aria-busy", "true");
   if (!place.childElementCount) working(place);
   try {
-    const told = ({step, done, total}) => { $("hold-hint").textContent = $("go-hint").textContent = progress(step || "reading", done, total); };
+    const told = ({step, done, total, unit}) => { $("hold-hint").textContent = $("go-hint").textContent = progress(step || "reading", done, total, unit); };
     const html = await (await ask(`survey?${wanted}`, {slot: "survey", told})).text();
     put(place, html);
     for (const row of place.querySelectorAll("[data-experiment]")) if (chosen.has(row.dataset.experiment)) chosen.set(row.dataset.experiment, row.dataset.name);
@@ -590,8 +590,9 @@ document.addEventListener("visibilitychange", news);
 async function news() {
   if (!shown || document.hidden || answer.classList.contains("old")) return;
   try {
-    const {new: n} = await (await ask(`news?since=${shown.made}&${shown.query}`, {slot: "news"})).json(), line = $("news");
-    if (!n || !line) return;
+    const found = (await (await ask(`news?since=${shown.made}&${shown.query}`, {slot: "news"})).json()).new, line = $("news");
+    const n = found - shown.ahead;
+    if (n <= 0 || !line) return;
     const text = `${many(n, "new run")} since ${new Date(shown.made).toLocaleTimeString([], {hour: "2-digit", minute: "2-digit"})}: compare again`;
     if (line.textContent !== text) tell(text);
     line.textContent = text;
