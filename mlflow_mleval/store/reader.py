@@ -116,7 +116,8 @@ class Results:
 
     def where(self, mask: Any) -> Results:
         """Some of the runs."""
-        return self.at(self.rows.index[np.asarray(mask, bool)])
+        mask = np.asarray(mask, bool)
+        return self if mask.all() else self.at(self.rows.index[mask])
 
     def at(self, labels: Any) -> Results:
         """The runs with these labels, in this order."""

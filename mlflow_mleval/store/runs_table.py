@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -105,7 +106,7 @@ class RunsTable:
     def of(cls, rows: Iterable[RunRow], experiments: Mapping[str, str], **more: Any) -> RunsTable:
         """The table of these rows."""
         about: dict[str, list[Any]] = {name: [] for name in _ABOUT if name not in _KINDS}
-        cells: dict[str, dict[str, tuple[array[int], Any]]] = {kind: {} for kind in _KINDS}
+        cells: dict[str, dict[str, tuple[Any, ...]]] = {kind: {} for kind in _KINDS}
         unusable: dict[str, dict[str, float]] = {}
         n = 0
         for n, row in enumerate(rows, 1):
@@ -124,10 +125,10 @@ class RunsTable:
                 columns = cells[kind]
                 for key, text in getattr(row, kind).items():
                     if key not in columns:
-                        columns[key] = (array("i"), [])
-                    at, texts = columns[key]
+                        columns[key] = (array("i"), array("i"), {})
+                    at, codes, known = columns[key]
                     at.append(n - 1)
-                    texts.append(text)
+                    codes.append(known.setdefault(text, len(known)))
         whole = dict.fromkeys(("started", "n_rows", "last_step"), np.int64)
         frame = {
             name: pd.Series(held, dtype=whole.get(name, object)) for name, held in about.items()
@@ -177,7 +178,8 @@ class RunsTable:
 
     def where(self, mask: Any) -> RunsTable:
         """Some of the runs."""
-        return replace(self, frame=self.frame[np.asarray(mask, bool)])
+        mask = np.asarray(mask, bool)
+        return self if mask.all() else replace(self, frame=self.frame[mask])
 
     def codes(self, kind: str = "params") -> tuple[list[str], np.ndarray]:
         """The names of params that any run has, and a number for each value, −1 where there is
@@ -251,11 +253,10 @@ def _float_column(n: int, at: array[int], values: array[float]) -> Any:
     return column
 
 
-def _categories(n: int, at: array[int], texts: list[str]) -> pd.Categorical:
-    codes = np.full(n, -1, dtype=np.int32)
-    found, categories = pd.factorize(np.array(texts, dtype=object))
-    codes[np.asarray(at, dtype=np.int32)] = found
-    return pd.Categorical.from_codes(codes, categories)
+def _categories(n: int, at: array[int], codes: array[int], known: dict[str, int]) -> pd.Categorical:
+    column = np.full(n, -1, dtype=np.int32)
+    column[np.asarray(at, dtype=np.int32)] = codes
+    return pd.Categorical.from_codes(column, pd.Index([*known], dtype=object))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -295,9 +296,9 @@ def _row_of(run: Run) -> RunRow:
     return RunRow(
         info.run_id,
         info.run_name or "",
-        info.status,
+        sys.intern(info.status),
         info.start_time or 0,
-        info.experiment_id,
+        sys.intern(info.experiment_id),
         run.data.metrics,
         run.data.params,
         {key: text for key, text in run.data.tags.items() if key not in _PASSED_OVER},

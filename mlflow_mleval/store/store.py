@@ -448,7 +448,7 @@ def having(
 
 #: What is noted of runs that were read, by store and run, and of how many this is kept: where
 #: their artifacts lie, and the tag of their counts.
-_noted: dict[tuple[str, str], tuple[str, str]] = {}
+_noted: dict[str, dict[str, tuple[str, str]]] = {}
 _MOST_NOTED = 100_000
 
 
@@ -456,13 +456,20 @@ def place_of(client: MlflowClient, run_id: str) -> str:
     """Where the artifacts of a run are said to lie; empty where it has none of ours, for it was
     imported from a table. Asks nothing of a run that a search has read.
     """
-    note = _noted.get((mlflow.get_tracking_uri(), run_id))
+    note = _noted_here().get(run_id)
     return _place(client.get_run(run_id)) if note is None else note[0]
 
 
 def counts_tag_of(run_id: str) -> str:
     """The tag `TAG_COUNTS` of a run that a search has read; empty where it has none."""
-    return _noted.get((mlflow.get_tracking_uri(), run_id), ("", ""))[1]
+    return _noted_here().get(run_id, _NOTHING)[1]
+
+
+_NOTHING = ("", "")
+
+
+def _noted_here() -> dict[str, tuple[str, str]]:
+    return _noted.setdefault(mlflow.get_tracking_uri(), {})
 
 
 def _place(run: Run) -> str:
@@ -470,22 +477,24 @@ def _place(run: Run) -> str:
     return "" if imported else str(run.info.artifact_uri)
 
 
-def _noted_run(run: Run) -> Run:
-    """A run of a page, opened. Something of it is noted; of runs of ours, what MLflow keeps
+def _noted_page(runs: Iterable[Run]) -> list[Run]:
+    """The runs of a page, opened. Something of them is noted; of runs of ours, what MLflow keeps
     of each metric beside its value is dropped, for it is most of the memory. Runs share the text
     of their keys.
     """
-    if len(_noted) > _MOST_NOTED:
-        _noted.clear()
-    data = run.data
-    data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
-    data._tags = {sys.intern(key): text for key, text in data.tags.items()}
-    run = opened(run)
-    note = _place(run), run.data.tags.get(schema.TAG_COUNTS, "")
-    _noted[mlflow.get_tracking_uri(), run.info.run_id] = note
-    if schema.TAG_METHOD in run.data.tags:
-        run.data._metric_objs = []
-    return run
+    noted, page = _noted_here(), []
+    if sum(map(len, _noted.values())) > _MOST_NOTED:
+        noted.clear()
+    for run in runs:
+        data = run.data
+        data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
+        data._tags = {sys.intern(key): text for key, text in data.tags.items()}
+        page.append(opened(run))
+        note = _place(run), data.tags.get(schema.TAG_COUNTS, "")
+        noted[run.info.run_id] = note if any(note) else _NOTHING
+        if schema.TAG_METHOD in data.tags:
+            data._metric_objs = []
+    return page
 
 
 def opened(run: Run) -> Run:
@@ -530,7 +539,7 @@ def pages(
         seen.update(run.info.run_id for run in new)
         is_last = not page.token
         if new or is_last:
-            yield [_noted_run(run) for run in new]
+            yield _noted_page(new)
         if is_last:
             return
         full = bool(page) and page[-1].info.start_time == since
