@@ -454,3 +454,77 @@ def test_a_data_set_that_is_not_there_is_answered_with_those_that_are(client):
     stopped = mleval("rank", "-n", "tagged", *ruled, code=1).stderr
     assert "nothing but the experiment names the datasets" in stopped
     assert "--dataset-by tag:dataset would find churn, spam" in stopped
+
+
+# --- Sessions: by the command line, in a process of their own, at most two commands.
+
+
+def _shell(command, folder, store=""):
+    """What a command says: exit code, stdout and stderr."""
+    program, *args = shlex.split(command)
+    assert program == "mleval"
+    store = store or f"sqlite:///{folder}/none.db"
+    done = subprocess.run(
+        [sys.executable, "-m", "mlflow_mleval", *args],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=200,
+        env=os.environ | {"MLFLOW_TRACKING_URI": store, "MLFLOW_DISABLE_TELEMETRY": "true"},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def _session(folder, store="", *words):
+    """Why the first command stopped, empty where it did not, and the answer, of the first command
+    or of the one that it said to paste.
+    """
+    code, out, why = _shell(
+        shlex.join(["mleval", "rank", *words, "--output", "json"]), folder, store
+    )
+    if code:
+        command = next(
+            line.strip() for line in why.splitlines() if line.strip().startswith("mleval")
+        )
+        code, out, _ = _shell(command, folder, store)
+    else:
+        why = ""
+    assert code == 0
+    return " ".join(why.split()), json.loads(out)
+
+
+#: By store: what the first command stops for, who is first then, by what measures, on how many
+#: data sets, and what decides; and of the first doubt a part.
+SESSIONS = {
+    "datasets_and_seeds": ("", "GaussianNB", ["score"], 3, None, ""),
+    "percent_beside_share": ("svm on a", "rf", ["test_accuracy"], 3, None, ""),
+    "percent_of_boosters": ("leaves on scales", "stump", ["valid-accuracy"], 1, "none", ""),
+    "datasets_in_names": ("", "GaussianNB", ["score"], 1, "none", "--read name-as="),
+    "trainer_datasets_in_names": ("Nothing names the methods", None, None, 2, None, ""),
+    "results_with_gaps": ("2 of 20 cells", None, ["score"], 5, None, ""),
+    "optuna_studies": ("", "forest", ["val_auc"], 1, "none", "optimistic"),
+    "boosters": ("", None, ["val_log_loss"], 1, "none", ""),
+    "models_evaluate": ("", None, None, 1, "none", ""),
+}
+
+
+@pytest.mark.parametrize("made", _cases(*SESSIONS), indirect=True)
+def test_a_session_of_two_commands_gives_a_right_answer_or_says_what_settles_it(made, tmp_path):
+    make, _ = made
+    stops, first, measures, n, decides, doubt = SESSIONS[make.__name__]
+    why, told = _session(tmp_path, mlflow.get_tracking_uri())
+    assert stops in why and bool(stops) == bool(why)
+    assert len(told["datasets"]) == n and first in (None, told["ranking"][0]["method"])
+    assert measures in (None, [m["measure"] for m in told["measures"]])
+    assert decides in (None, told["decides"]) and doubt in " ".join(told["doubts"])
+
+
+def test_a_session_of_two_commands_ranks_a_leaderboard_without_its_means(tmp_path):
+    (tmp_path / "board.csv").write_text(
+        "model,iris,wine,zoo,Avg\nsvm,76.1%,0.80 ± 0.02,90%,82%\n"
+        "rf,70%,0.75,85%,76.7%\nnb,60.0%,0.7,80%,70%\n"
+    )
+    why, told = _session(tmp_path, "", "board.csv")
+    assert "rows were read as methods" in why and {*told["datasets"]} == {"iris", "wine", "zoo"}
+    assert [row["method"] for row in told["ranking"]] == ["svm", "rf", "nb"]
+    assert told["decides"] != "none" or told["separated"] == []
