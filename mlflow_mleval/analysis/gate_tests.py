@@ -648,6 +648,8 @@ class _Future:
             apart.append(self.shares @ x**2 / mean**2 - 1)
         alike = np.sum(np.array(apart) * 2 >= max(apart))
         level = special.ndtri(1 - self.terms.alpha)
+        if (reached := self._reached) is not None:
+            level = np.sqrt(2 * log(reached))  # about where bets on normal values have it
 
         def distance(power: float) -> float:
             return float(special.ndtri(np.clip(power, 0.01, 0.99) ** (1 / alike)) + level)
@@ -665,6 +667,11 @@ class _Future:
             if len(found) == 2:
                 break
         return float(max(ceil(float(np.mean(found or [n]))), least))
+
+    @property
+    def _reached(self) -> float | None:
+        """What a capital must reach where bets decide."""
+        return self.evidence or (1 / self.terms.alpha if self.terms.anytime else None)
 
     def power(self, n: int) -> float:
         """The share of gates on n units that ship; bets are looked at a few times on the way."""
@@ -696,8 +703,7 @@ class _Future:
     def _passes(self, row: _Row, centre: float, times: Array) -> Bools:
         """Whether the mean is shown to be larger."""
         alpha, x = self.terms.alpha, row.excess(centre, 1)
-        if self.terms.anytime or (self.evidence is not None and not isnan(row.bound)):
-            reached = self.evidence or 1 / alpha
+        if (reached := self._reached) is not None and not isnan(row.bound):
             worst = row.bound + centre
             if worst <= 0:
                 return np.ones(len(times), bool)
