@@ -8,7 +8,13 @@ from places import STUDIES
 from scipy import optimize, stats
 
 from mlflow_mleval.analysis import gate_tests as tests
-from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Differences, Terms, gate_tests
+from mlflow_mleval.analysis.gate_tests import (
+    LEAST_UNITS,
+    Differences,
+    Terms,
+    gate_tests,
+    needed_units,
+)
 
 
 def judge(differences, margin=0.01, bounds=1.0, improve=(), **more):
@@ -403,3 +409,10 @@ def test_what_bets_decided_at_one_look_stands_at_the_next(study):
         decided.append(judge(d[:end], bounds=1.1, slices=parts, anytime=True).decision)
     first = decided.index("block")
     assert 0 < first < 19 and {*decided[first:]} == {"block"}
+
+
+def test_what_a_ledger_takes_is_sought_by_its_own_level():
+    """Its second gate on two equal sides of which half change: with 3,700 units .59 ship."""
+    units = Differences(pd.DataFrame({"s": [1.0, 0.0, 0.0, -1.0] * 50}), bounds={"s": 1.0})
+    evidence = (2 * np.pi) ** 2 / (6 * 0.05)
+    assert 4_500 <= needed_units(units, Terms({"s": 0.05}), evidence)["zero"] <= 5_600
