@@ -361,6 +361,10 @@ def data(study: Study) -> Data:
     }
 
 
+#: So many names of methods, of datasets and of measures are told; all stand in the data.
+_NAMES_SHOWN = 40
+
+
 def _facts(study: Study) -> list[tuple[str, str]]:
     gaps = study.gaps()
     total = len(study.datasets) * len(study.methods)
@@ -368,7 +372,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
     named = {"methods": study.methods, "datasets": study.datasets, "measures": study.measures}
     return [
-        *((what, f"{len(names)}: {', '.join(map(name, names))}") for what, names in named.items()),
+        *((what, f"{len(names)}: {_some(names, _NAMES_SHOWN)}") for what, names in named.items()),
         ("folds", _folds(study)),
         ("conventions", ", ".join(f"{c} ({n})" for c, n in conventions.items()) or "none"),
         ("results", f"{total - len(gaps)} of {total} cells{why}"),
