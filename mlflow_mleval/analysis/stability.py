@@ -409,10 +409,13 @@ class Separations:
 
     stays: pd.DataFrame
 
-    def of(self, pair: tuple[str, str]) -> tuple[int, int]:
-        """Under how many of the other choices the separation of a pair stays, and of how many."""
-        stays = self.stays[pair].to_numpy()
-        return int(np.nansum(stays)), int(np.count_nonzero(~np.isnan(stays)))
+    @cached_property
+    def counts(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """By pair, under how many of the other choices its separation stays, and of how many."""
+        stays = self.stays.to_numpy(float)
+        kept = np.nansum(stays, axis=0).astype(int).tolist()
+        tried = np.count_nonzero(~np.isnan(stays), axis=0).tolist()
+        return dict(zip(self.stays.columns, zip(kept, tried, strict=True), strict=True))
 
 
 @dataclass(frozen=True)

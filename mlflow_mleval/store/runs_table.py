@@ -534,10 +534,10 @@ def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResu
     """
     single: dict[tuple[str, str, str], dict[str, float]] = {}
     folded: dict[tuple[str, str, str], dict[str, dict[int, float]]] = {}
-    seeds = table["seed"] if "seed" in table else repeat("")
-    folds = table["fold"] if "fold" in table else repeat(None)
-    keys = zip(table["dataset"], table["method"], seeds)  # noqa: B905  # `repeat` has no end
-    for key, fold, measure, value in zip(keys, folds, table["measure"], table["value"]):  # noqa: B905
+    held = {name: table[name].tolist() for name in table}  # columns are slow to go through
+    seeds, folds = held.get("seed", repeat("")), held.get("fold", repeat(None))
+    keys = zip(held["dataset"], held["method"], seeds)  # noqa: B905  # `repeat` has no end
+    for key, fold, measure, value in zip(keys, folds, held["measure"], held["value"]):  # noqa: B905
         means = single.setdefault(key, {})
         if fold is None or fold is pd.NA:
             means[measure] = value

@@ -487,7 +487,7 @@ def _stable(c: Comparison) -> list[Sentence]:
     text = f"{listed([lead])} is ahead {joined(texts)}{else_}."
     said = [Sentence(text, claim("survives", *keys))]
     if separations := c.stability.separations:
-        pairs = {pair: separations.of(pair) for pair in c.separated}
+        pairs = {pair: separations.counts[pair] for pair in c.separated}
         (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
         which = f"The separation of {listed([a])} from {listed([b])}"
         if stays == of and len(pairs) > 1:

@@ -4,6 +4,7 @@ make.
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
@@ -277,10 +278,10 @@ def _separations(found: Separations | None, most: int | None = None) -> list[Dat
     if found is None:
         return None
     rows = []
-    for better, worse in found.stays.columns[:most]:
-        stays, choices = found.of((better, worse))
-        column = found.stays[better, worse]
-        lost = [{"varies": kind, "choice": which} for kind, which in column.index[column == 0]]
+    fails = found.stays.to_numpy(float) == 0
+    tried = [{"varies": kind, "choice": which} for kind, which in found.stays.index]
+    for i, ((better, worse), (stays, choices)) in enumerate([*found.counts.items()][:most]):
+        lost = [tried[j] for j in np.flatnonzero(fails[:, i])]
         rows.append(
             {"better": better, "worse": worse, "stays": stays, "choices": choices, "lost": lost}
         )
