@@ -778,9 +778,9 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
         for row in rows[len(decides) :]:
             assert any(row["size"] == pytest.approx(size) for size in measures)
 
-    def form():
+    def form(*of):
         reader.chrome.get("about:blank")
-        reader.of("close")
+        reader.of(*of or ("close",))
         reader.answered()
         reader.click("#hold > summary")
         reader.find("#survey select")
@@ -800,12 +800,14 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
     switches |= {f"[data-off=exclude-{of}]": f"exclude-{of}" for of in ("method", "dataset")}
     moved |= {selector: (name, "") for selector, name in switches.items()}
 
-    def settled(selector, name, value):
+    def settled(selector, name, value, *of):
         """Whether there is an answer when this control is moved, which agrees; else a reason."""
-        form()
-        control = reader.find(f"#survey {selector}")
+        form(*of)
+        control = reader.find(f"#hold {selector}")
         choose = "arguments[1] ? (arguments[0].value = arguments[1]) : arguments[0].click()"
-        reader.js(f"void ({choose})", control, value)
+        fire = "arguments[0].dispatchEvent(new Event('change', {bubbles: true}))"
+        reader.js(f"void ({choose}, arguments[2] && {fire})", control, value, bool(of and value))
+        reader.until("!document.querySelector('#survey[aria-busy]')")
         reader.click("#compare")
         reader.until("new URLSearchParams(location.search).has(arguments[0])", name)
         wrong = (
@@ -823,4 +825,35 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
     stops = {"missing-is-failure"}  # it is about gaps, of which there are none
     assert answered >= {*TYPED, *switches.values()} - stops, answered
     assert len(answered) >= 5 + len(TYPED)
+    # how runs of others are read: what names methods, datasets and repeats, which runs, which way
+    read = "plain", "&method-by=param:model&dataset-by=param:data&max=gain"
+    for selector, name, value in (
+        ("input[name=dataset-by][value=experiment]", "dataset-by", ""),
+        ("[data-direction=min][value=gain]", "min", ""),
+        ("#filter", "filter", "params.model != 'mlp'"),
+        ("#condition", "filter", "params.`model` = 'rf'"),
+        ("#also-method-by", "method-by", "run_name"),
+        ("#also-dataset-by", "dataset-by", "digest"),
+        ("#also-repeats-by", "repeats-by", "param:data"),
+    ):
+        moved_to = settled(selector, name, value, *read)
+        assert moved_to or selector != "#filter", selector
+    # sides in the title, weights, and of what the verdict is
+    form()
+    for at in (0, 1):
+        side = f"document.querySelectorAll('h1 select')[{at}]"
+        other = reader.js(f"[...{side}.options].map(o => o.value).at(-1 - {at})")
+        reader.js(
+            f"void ({side}.value = arguments[0], {side}.dispatchEvent(new Event('change')))", other
+        )
+        reader.until(
+            f"new URLSearchParams(location.search).getAll('pair')[{at}] === arguments[0]", other
+        )
+        reader.answered()
+        agrees()
+    reader.click("#what-if > summary")
+    reader.find("#what-if .weights input[type=range]").send_keys(Keys.END)
+    reader.until("new URLSearchParams(location.search).has('weights')")
+    reader.answered()
+    agrees()
     assert grumbles(reader.chrome) == []
