@@ -546,7 +546,7 @@ def pattern_of(table: RunsTable) -> str:
 
 def _pattern_in_parts(columns: pd.DataFrame, between: str, table: RunsTable) -> str:
     texts = columns.iloc[0].tolist()
-    varying = []
+    varying: list[str] = []
     for i in columns:
         numbers = [_NUMBERED.fullmatch(text) for text in columns[i].unique()]
         before = {hit["before"] for hit in numbers if hit}

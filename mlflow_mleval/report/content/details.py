@@ -449,7 +449,7 @@ def _separation(c: Comparison, a: str, b: str) -> list[str]:
     texts = [f"The evidence separates them, {name(apart[0])} the better ({deciding_test(c)})."]
     tried = None if c.stability is None else c.stability.separations
     if tried is not None and apart in tried.stays:
-        stays, of = tried.of(apart)
+        stays, of = tried.counts[apart]
         texts.append(f"The separation stays under {stays} of {of} other choices.")
     return texts
 
