@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from mlflow_mleval.sentences import Argument, Message, joined
+from mlflow_mleval.sentences import Argument, Message, joined, some
 
 
 class MlevalError(Exception):
@@ -71,6 +71,29 @@ class UnclearError(MlevalError):
 
 class MeasureError(MlevalError):
     """A measure is unknown, has no declared direction, or is not in the selected runs."""
+
+
+class UndirectedError(ChoiceError, MeasureError, NoRunsError):
+    """Nobody knows which way metrics are better; the ways say so."""
+
+    @staticmethod
+    def ways_for(
+        metrics: Sequence[str], suggested: Collection[str], every: bool
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """To take what names suggest, and of metrics whose names suggest nothing either direction,
+        where `every` one has to have a direction or no name suggests any.
+        """
+        silent = [m for m in metrics if m not in suggested] if every or not suggested else []
+        more: dict[str, Any] = {"directions": "proposed"} if suggested else {}
+        if not silent:
+            return [(f"take the direction that the name of {some(suggested)} suggests", more)]
+        sizes = {"maximize": "larger", "minimize": "smaller"}
+        text = f"values of {some(silent)} for the better ones"
+        return [(f"take {size} {text}", {way: silent, **more}) for way, size in sizes.items()]
+
+
+class MarginError(ChoiceError, MeasureError):
+    """A gate has no margin for any measure; the way states one."""
 
 
 class ImportFileError(MlevalError):

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.answer_comparison import DECLARED, directed, ranges_known
+from mlflow_mleval.analysis.answer_comparison import directed, ranges_known
 from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Changed, Differences
 from mlflow_mleval.errors import (
     IncomparableRunsError,
+    MarginError,
     MeasureError,
     MissingResultsError,
     NoRunsError,
+    UndirectedError,
 )
-from mlflow_mleval.measures.metric_names import proposed_direction, range_of
+from mlflow_mleval.measures.metric_names import direction_of, proposed_direction, range_of
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: The loss that does not matter, of measures between 0 and 1 of which none is stated.
 MARGIN = 0.01
+#: Measures of which a message states a margin.
+_STATED = 6
 #: Fewer datasets than this cannot decide; then repeats count, where there are any.
 _LEAST_DATASETS = 5
 #: Values of a column whose units are parts.
@@ -92,8 +96,9 @@ class Shared:
     source: Mapping[str, Any] = field(default_factory=dict)
     #: Where the mean of a run's units is not the metric that was logged with them.
     changed: tuple[Changed, ...] = ()
-    #: Measures of both sides of which nobody knows which way is better.
-    undirected: tuple[str, ...] = ()
+    #: Measures of both sides of which nobody knows which way is better, and whether that is
+    #: proposed.
+    undirected: Mapping[str, bool] = field(default_factory=dict)
     #: Over repeats, where either side is certainly better on some dataset.
     crossings: Crossings = ()
 
@@ -145,7 +150,9 @@ class Shared:
             wrong += [given] if own is None else []
             found[own or given] = value
         if unknown := [given for given in wrong if given in self.undirected]:
-            raise MeasureError(Message(f"no direction is known for {some(unknown)}", *DECLARED))
+            suggested = [m for m in unknown if self.undirected[m]]
+            text = f"no direction is known for {some(unknown)}."
+            raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, every=True))
         if wrong:
             raise ValueError(
                 f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
@@ -162,10 +169,13 @@ class Shared:
         if not margins:
             text = (
                 f"no margin is known for {some(self.directions)}: only measures between 0 and 1 "
-                "have one by default. State what loss does not matter: "
+                "have one by default. State what loss does not matter."
             )
-            example = f"{next(iter(self.directions))}=LOSS"
-            raise MeasureError(Message(text, Argument("margins", (example,)), "."))
+            measures = [*self.directions][:_STATED]
+            means = {m: self.values[m].abs().mean() for m in measures}
+            small = {m: float(f"{mean / 100 or MARGIN:.1g}") for m, mean in means.items()}
+            what = "take about 1% of the candidate's mean, which somebody has to confirm"
+            raise MarginError(text, [(what, {"margins": small})])
         return margins
 
     @property
@@ -299,7 +309,7 @@ class _Part:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     changed: tuple[Changed, ...] = ()
-    undirected: tuple[str, ...] = ()
+    undirected: Mapping[str, bool] = field(default_factory=dict)
 
 
 def _pooled(
@@ -334,7 +344,7 @@ def _pooled(
     return replace(
         shared,
         changed=tuple(one for part in parts for one in part.changed),
-        undirected=tuple(m for part in parts for m in part.undirected),
+        undirected={m: way for part in parts for m, way in part.undirected.items()},
     )
 
 
@@ -439,7 +449,11 @@ def _of_answers(asked: Asked, dataset: str, answers: Units) -> _Part:
         chosen.maximize,
         ways=chosen.directions,
     )
-    undirected = tuple(m for m in answers.measures if m not in directions)
+    undirected = {
+        m: direction_of(m, True) is not None or m.partition("/")[0] in scorers
+        for m in answers.measures
+        if m not in directions
+    }
     notes = directed_ones.notes
     if taken := [m for m in binary if m in directions]:
         notes = (*notes, f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")

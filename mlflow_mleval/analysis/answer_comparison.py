@@ -25,7 +25,12 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.resampling import cluster_sums
-from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, MlevalError
+from mlflow_mleval.errors import (
+    IncomparableRunsError,
+    MissingResultsError,
+    MlevalError,
+    UndirectedError,
+)
 from mlflow_mleval.measures.metric_names import directions, proposed_direction, range_of
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
@@ -459,18 +464,19 @@ def directed(
     passing = [m for m in answered.passing if m in open_ones]
     takes = sorted(m for m in open_ones if m not in passing and _COST.search(m))
     rest = [m for m in open_ones if m not in {*passing, *takes}]
-    notes: list[Any] = []
-    if ways == "proposed":
-        proposed, notes = _proposed(answered, rest)
+    proposed, notes = _proposed(answered, rest)
+    suggested = [*proposed["max"], *proposed["min"]]
+    if ways != "proposed":
+        notes = []
+    else:
         sides = {way: [*names, *proposed[way]] for way, names in sides.items()}
     measures = answered.measures
     unknown = [m for m in rest if m not in {*sides["max"], *sides["min"]}]
-    if unknown and not named:
+    if unknown and (named or len(unknown) == len(measures)):
+        text = f"no direction is known for {some(unknown)}."
+        raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
+    if unknown:
         measures = [m for m in measures if m not in unknown]
-        if not measures:
-            raise MissingResultsError(
-                Message(f"no direction is known for {some(unknown)}", *DECLARED)
-            )
         left_out = f"Left out, for no direction is known: {some(unknown)}"
         notes.append(Message(left_out, *DECLARED))
     better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
@@ -479,7 +485,7 @@ def directed(
     return answered, better, _granted(passing, takes)
 
 
-def _proposed(answered: Units, measures: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+def _proposed(answered: Units, measures: Sequence[str]) -> tuple[dict[str, list[str]], list[Any]]:
     """Sides of measures of which nobody said which way is better, and a note on them."""
     scorers = {name for answers in answered.answers.values() for name in answers.scorers}
     sides: dict[str, list[str]] = {"max": [], "min": []}

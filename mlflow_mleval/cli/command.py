@@ -8,6 +8,7 @@ import errno
 import inspect
 import os
 import re
+import shlex
 import shutil
 import stat
 import sys
@@ -416,15 +417,21 @@ def _with_commands(error: ChoiceError, context: click.Context) -> str:
 
     takes, lines = {o.name: o for o in leaves(context.command.params)}, []
     for what, options in error.ways:
+        if not options.keys() <= takes.keys():
+            continue
         typed, more = context.meta[_TYPED], []
         for name, values in options.items():
             given = context.params.get(name) or ()
+            if isinstance(values, Mapping):
+                values = [f"{key}={value:g}" for key, value in values.items()]
             more += [
                 takes[name].typed(value)
                 for value in ([values] if isinstance(values, str) else values)
                 if isinstance(values, str) or value not in given
             ]
-        command = command_line(["mleval", context.info_name or "", *typed], more)
+        at = typed.index("--") if "--" in typed else len(typed)
+        command = command_line(["mleval", context.info_name or "", *typed[:at]], more)
+        command = " ".join([command, *map(shlex.quote, typed[at:])])
         lines += [without_passwords(f"{what[:1].upper()}{what[1:]}:"), f"  {command}"]
     lines = [redacted(error.text), *lines]
     return "\n".join(map(terminal, lines))

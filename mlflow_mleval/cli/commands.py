@@ -28,7 +28,13 @@ from mlflow_mleval.cli.command import (
     provenance,
     say,
 )
-from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, UnclearError
+from mlflow_mleval.errors import (
+    MissingResultsError,
+    MlevalError,
+    NoRunsError,
+    UnclearError,
+    UndirectedError,
+)
 from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.sentences import count, grouped
 
@@ -520,6 +526,9 @@ def _over_answers(
     absent = {dataset: in_options(reason) for dataset, reason in why.items()}
     tested = Tested(tests, absent, asked.notes, asked.source, list(asked.runs["run_id"]))
     if not tests:
+        for dataset, error in why.items():
+            if isinstance(error, UndirectedError):
+                raise UndirectedError(f"{dataset}: {error.text}", error.ways)
         raise (MlevalError if asked.found else MissingResultsError)(tested.reasons())
     return tested
 

@@ -22,6 +22,7 @@ from mlflow_mleval.errors import (
     MlevalError,
     StoreError,
     UnclearError,
+    UndirectedError,
 )
 from mlflow_mleval.measures.metric_names import direction_of, is_cost, proposed_direction
 from mlflow_mleval.report import FILES
@@ -91,7 +92,7 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
     """What the reader is told of an error, and what may be done about it."""
     status, text, field = 409, str(error), None
     ways: _Ways = ()
-    if isinstance(error, CandidatesError):
+    if isinstance(error, CandidatesError | UndirectedError):
         text, ways = error.text, error.ways
     elif isinstance(error, UnclearError):
         text, ways = error.text, _ways_to_rank(error)
@@ -116,10 +117,12 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
         chosen = parsed(job["given"])
         if chosen.choices["directions"] != "proposed":
             proposed = Argument("directions", "proposed")
-            if proposed in getattr(str(error), "parts", ()):
-                told = "take the directions that their names suggest"
-                ways = [(told, {proposed.name: proposed.plain})]
-                taken = chosen.adding(ways[0][1]).query
+            own = {proposed.name: proposed.plain}
+            if isinstance(error, UndirectedError):
+                taken = chosen.adding(own).query if own in [way for _, way in ways] else None
+            elif proposed in getattr(str(error), "parts", ()):
+                ways = [("take the directions that their names suggest", own)]
+                taken = chosen.adding(own).query
             elif getattr(error, "undirected", False):
                 taken = chosen.adding(ways[0][1]).query
         named = [(what, chosen.adding(more)) for what, more in ways] + _without(text, chosen)

@@ -15,7 +15,13 @@ from typing import Any
 import pandas as pd
 from mlflow import MlflowClient
 
-from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
+from mlflow_mleval.errors import (
+    CandidatesError,
+    IncomparableRunsError,
+    MeasureError,
+    NoRunsError,
+    UndirectedError,
+)
 from mlflow_mleval.measures import metric_names
 from mlflow_mleval.measures.metric_names import (
     HELD_OUT,
@@ -37,11 +43,9 @@ from mlflow_mleval.measures.registry import (
     Direction,
     default_set,
     expand,
-    meant,
 )
 from mlflow_mleval.selection import DIGEST, Directions, Missing, Selection, best_metric
 from mlflow_mleval.sentences import (
-    DECLARE,
     PROPOSED,
     Argument,
     Message,
@@ -61,7 +65,14 @@ from mlflow_mleval.store.identity import (
     with_models,
     with_name_parts,
 )
-from mlflow_mleval.store.reader import CHILD, COLUMNS, FAILED, Results, read_results
+from mlflow_mleval.store.reader import (
+    CHILD,
+    COLUMNS,
+    FAILED,
+    UNDIRECTED,
+    Results,
+    read_results,
+)
 from mlflow_mleval.store.repeats import (
     BestTrials,
     Cells,
@@ -393,7 +404,9 @@ class _Loading:
         failed = table.where(reasons == FAILED)
         method, dataset = (rule.names(failed) for rule in self.rules)
         if not len(results):
-            raise NoRunsError(self.why_none())
+            asked = any(why.startswith(UNDIRECTED) for why in gone)
+            ways = self.choice.ways_on(table.names["metrics"]) if asked else []
+            raise UndirectedError(self.why_none(), ways) if ways else NoRunsError(self.why_none())
         results = _with_names(results, "method", chosen.methods, chosen.exclude_methods)
         results = _with_names(results, "dataset", chosen.datasets, chosen.exclude_datasets)
         results = held_out_first(results, self.named, self.excluded)
@@ -528,18 +541,6 @@ class _Choice:
             self.wanted = list(dict.fromkeys([*usual, *self.declared]))
             return
         self.wanted = expand(self.asked)
-        if unknown := [m for m in self.wanted if not (m in self.declared or self._way(m))]:
-            guess = meant(unknown)
-            raise MeasureError(
-                Message(
-                    f"no direction is known for {some(map(repr, unknown))}.{guess} "
-                    f"{'If not, declare' if guess else 'Declare'} it: ",
-                    DECLARE,
-                    ", or take the direction that its name suggests: ",
-                    PROPOSED,
-                    ".",
-                )
-            )
 
     def _way(self, metric: str) -> str | None:
         return direction_of(metric, self.proposed)
@@ -627,14 +628,13 @@ class _Choice:
         """The measures to use and the cells that have them; what is left out is added to the list,
         but for runs named by id. `doubts` stand before why there is no measure.
         """
-        _finished_values(cells)
+        self._check_named(_runs_with(_finished_values(cells)))
         bad = _bad(cells)
         apart = self._apart(cells, named, bad)
         excluded += [Excluded("run", cells.rows.at[c, "name"], why) for c, why in apart.items()]
         cells = cells.where(~cells.rows.index.isin([*apart]))
         values = _finished_values(cells)
         counts = _runs_with(values)
-        self._check_named(counts)
         used = self._without_training(self._used(counts, len(values)))
         unused = self._unused(used, counts, len(values))
         excluded += unused
@@ -646,8 +646,22 @@ class _Choice:
                 texts = [f"{text}, which is no result" for text in texts]
                 excluded += [Excluded("cell", name, text) for text in texts]
         if not used:
-            raise MeasureError(joined(" ", [*doubts, _no_measure(len(values), unused)]))
+            text = joined(" ", [*doubts, _no_measure(len(values), unused)])
+            if ways := self.ways_on(m for m in counts if counts[m] == len(values)):
+                raise UndirectedError(text, ways)
+            raise MeasureError(text)
         return used, cells
+
+    def ways_on(self, metrics: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
+        """What gives some metric a direction; empty where somebody has said what counts, or none
+        lacks it.
+        """
+        lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
+        lacking = [m for m in lacking if m not in {*self.training, *self.dropped}][:_SHOWN]
+        suggested = [m for m in lacking if direction_of(m, True)]
+        if not (self.open and lacking):
+            return []
+        return UndirectedError.ways_for(lacking, suggested, every=False)
 
     def _without_training(self, used: list[str]) -> list[str]:
         """Metrics of training data by themselves, where they were asked for; else none of them."""
@@ -688,7 +702,9 @@ class _Choice:
         return reasons
 
     def _check_named(self, counts: Mapping[str, int]) -> None:
-        """MeasureError where no finished run has a measure that was named."""
+        """MeasureError where no finished run has a measure that was named, or nobody knows which
+        way it is better.
+        """
         named = dict.fromkeys([*self.declared, *(self.asked or ()), *self.exclude])
         if absent := [m for m in named if m not in SETS and m not in counts]:
             guess = did_you_mean(absent, counts)
@@ -696,6 +712,10 @@ class _Choice:
                 f"no finished run has {some(map(repr, absent))}; there are "
                 f"{some(sorted(counts))}.{guess}"
             )
+        if unknown := [m for m in self.wanted if not (m in self.declared or self._way(m))]:
+            text = f"no direction is known for {some(map(repr, unknown))}."
+            suggested = [m for m in unknown if direction_of(m, True)]
+            raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, every=True))
 
     def _used(self, counts: Mapping[str, int], finished: int) -> list[str]:
         """Measures that all finished runs have, or some where they were asked for."""
@@ -768,10 +788,7 @@ class _Choice:
 def _no_measure(finished: int, unused: Sequence[Excluded]) -> str:
     """That no measure is left, what there is, and what may be done."""
     if len(unused) == 1 and unused[0].reason.startswith(_NO_DIRECTION):
-        ways = Argument("maximize", unused[0].name), " or ", Argument("minimize", unused[0].name)
-        return Message(
-            f"{unused[0].name} is all there is. Say which way it is better: ", *ways, "."
-        )
+        return f"{unused[0].name} is all there is. Say which way it is better."
     reasons: dict[str, list[str]] = {}
     for e in unused:
         reasons.setdefault(e.reason, []).append(e.name)

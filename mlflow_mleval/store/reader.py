@@ -33,6 +33,8 @@ from mlflow_mleval.study import NEWER
 CHILD = "children of other runs are no results"
 #: Why a run is left out that failed.
 FAILED = "status FAILED"
+#: How the reason begins why a run is left out of whose metrics none has a direction.
+UNDIRECTED = "nobody knows which way its metrics are better"
 #: Measures that the profile of the label sets gives.
 FROM_PROFILE = ("hamming_loss", "subset_accuracy", *MEASURED)
 #: A metric of cross-validation, by its name.
@@ -419,7 +421,7 @@ def _unmeasured(values: Collection[str]) -> str:
     lacking = [m for m in sorted(values) if direction_of(m) is None]
     if not lacking:
         return f"none of the measures that count; it has {some(sorted(values), 6)}"
-    text = f"nobody knows which way its metrics are better ({some(lacking, 6)}); declare "
+    text = f"{UNDIRECTED} ({some(lacking, 6)}); declare "
     suggested = any(map(proposed_direction, lacking))
     proposed = (", or take what their names suggest: ", PROPOSED) if suggested else ()
     return Message(text, DECLARE, *proposed)

@@ -18,7 +18,13 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
+from mlflow_mleval.errors import (
+    CandidatesError,
+    IncomparableRunsError,
+    MeasureError,
+    NoRunsError,
+    UndirectedError,
+)
 from mlflow_mleval.measures.metric_names import (
     data_of,
     direction_of,
@@ -28,7 +34,7 @@ from mlflow_mleval.measures.metric_names import (
 )
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
-from mlflow_mleval.sentences import DECLARE, Argument, Message, agree, count, did_you_mean, some
+from mlflow_mleval.sentences import Argument, Message, agree, count, did_you_mean, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import artifact, at_once, by_fold
 from mlflow_mleval.store.identity import differing, is_seed, settings
@@ -67,8 +73,10 @@ def sign_of(metric: str, selection: Selection) -> int:
         way = directions([metric], *ways, proposed)[metric]
         return 1 if way == "max" else -1
     except ValueError as error:
-        text = f"no direction is known for {metric!r}, by which to choose.{meant([metric])} "
-        raise MeasureError(Message(text, "Declare it: ", DECLARE, ".")) from error
+        text = f"no direction is known for {metric!r}, by which to choose.{meant([metric])}"
+        suggested = [metric] if direction_of(metric, True) else []
+        choices = UndirectedError.ways_for([metric], suggested, every=True)
+        raise UndirectedError(text, choices) from error
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from mlflow_mleval.analysis.answer_comparison import (
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.pairs import possible_ranks
 from mlflow_mleval.analysis.promethee import promethee
-from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
+from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, UndirectedError
 
 
 def made(values, keys=None, **more):
@@ -130,7 +130,7 @@ def test_the_ranking_is_that_of_the_means_with_the_ranks_that_separations_leave(
 
 
 def test_directions_are_declared_known_of_pass_and_cost_or_confirmed(found):
-    with pytest.raises(ValueError, match="length"):
+    with pytest.raises(UndirectedError, match="length"):
         directed(found, named=True)
     declared = directed(found, ["length", "judge"], named=True)[1]
     assert declared == {"exact": "max", "length": "min", "judge": "min"}
@@ -143,7 +143,7 @@ def test_directions_are_declared_known_of_pass_and_cost_or_confirmed(found):
     assert "no direction is known: size, correctness" in kept.notes[-1]
     assert "Less is taken for better on latency_s" in granted[0] and len(granted) == 1
     assert directed(kept, [], ["latency_s"])[1]["latency_s"] == "max"
-    with pytest.raises(MissingResultsError, match="no direction is known for size"):
+    with pytest.raises(UndirectedError, match="no direction is known for size"):
         directed(replace(pair, measures=["size"]))
     told, better, _ = directed(pair, ["size"], ways="proposed")
     assert better["size"] == "min" and better["correctness"] == "max"

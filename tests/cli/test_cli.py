@@ -76,7 +76,10 @@ def test_missing_results_ask_for_a_policy_and_name_the_cells(store):
 
 
 def test_unknown_metric_needs_a_direction(store):
-    assert "--min NAME" in mleval("rank", *WORST, "-m", "training_time", code=1).stderr
+    assert (
+        "-m training_time --min training_time"
+        in mleval("rank", *WORST, "-m", "training_time", code=1).stderr
+    )
     found = as_json("rank", *WORST, "-m training_time --min training_time")
     assert [m["measure"] for m in found["measures"]] == ["training_time"]
 

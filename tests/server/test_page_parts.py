@@ -20,7 +20,7 @@ from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
 from mlflow_mleval.assembling import Material
-from mlflow_mleval.errors import CandidatesError, MeasureError, UnclearError
+from mlflow_mleval.errors import CandidatesError, MeasureError, UnclearError, UndirectedError
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
@@ -427,6 +427,11 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
     assert ways["take the directions that their names suggest"]["directions"] == ["proposed"]
     taken = failure(MeasureError(Message("take ", PROPOSED)), job)["taken"]
     assert parse_qs(taken)["directions"] == ["proposed"]
+    choices = UndirectedError.ways_for(["val_acc", "zork"], ["val_acc"], every=True)
+    _, ways = told(UndirectedError("no direction is known for zork.", choices))
+    larger, smaller = ways.values()
+    assert larger["max"] == ["zork"] and larger["directions"] == ["proposed"]
+    assert smaller["min"] == ["zork"]
     candidates = [("the best", {"duplicates": "best:f1"}), ("the mean", {"duplicates": "mean"})]
     _, ways = told(CandidatesError("they differ", candidates))
     assert [*ways] == ["the best", "the mean"]  # in the order of whoever offers them
