@@ -617,7 +617,7 @@ def _of_table(
 ) -> Shared:
     """Units of tables, candidate and champion."""
     runs, of_study = _runs_and_notes(study)
-    return _shared(
+    shared = _shared(
         asked,
         over,
         tables,
@@ -628,6 +628,9 @@ def _of_table(
         notes=(*of_study, *notes),
         source=study.source,
     )
+    lacking = (e.name for e in study.excluded if e.kind == "measure" and e.name not in MEASURES)
+    undirected = {m: proposed_direction(m) is not None for m in lacking if direction_of(m) is None}
+    return replace(shared, undirected=undirected)
 
 
 def _of_folds(asked: Asked, study: Study) -> Shared:

@@ -248,6 +248,14 @@ def test_a_gate_without_a_margin_proposes_one_and_names_the_measures(
     text, _ = answer(main.commands, "gate", {**sides, "max": ["zork"], "margin": ["zonk=.1"]})
     assert "They have zork. Did you mean 'zork'?" in json.loads(text)["error"]
     assert not json.loads(text)["next"]
+    # a measure that both sides have, of which nobody knows which way it is better
+    for i, run in enumerate(mlflow.search_runs([experiment])["run_id"]):
+        mlflow.MlflowClient().log_metric(run, "f1", 0.5 + i / 100)
+    asked = {**sides, "margin": ["zork=3"], "slice": ["dataset"]}
+    made = json.loads(answer(main.commands, "gate", asked)[0])
+    assert made["error"].startswith("no direction is known for zork.") and len(every_next(made)) > 1
+    rows = json.loads(answer(main.commands, "gate", made["next"][0]["arguments"])[0])["answer"]
+    assert {row.get("reason") for row in rows["rows"] if "slice" in row} == {"fewer than 30 units"}
 
 
 def test_answers_are_those_of_the_commands(ask):
