@@ -629,7 +629,7 @@ def _of_table(
         source=study.source,
     )
     lacking = (e.name for e in study.excluded if e.kind == "measure" and e.name not in MEASURES)
-    undirected = {m: proposed_direction(m) is not None for m in lacking if direction_of(m) is None}
+    undirected = {m: direction_of(m, True) is not None for m in lacking if direction_of(m) is None}
     return replace(shared, undirected=undirected)
 
 
