@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlflow_mleval.sentences import Argument, Message, joined, some
@@ -78,18 +78,24 @@ class UndirectedError(ChoiceError, MeasureError, NoRunsError):
 
     @staticmethod
     def ways_for(
-        metrics: Sequence[str], suggested: Collection[str], every: bool
+        metrics: Sequence[str], suggested: Mapping[str, str], every: bool
     ) -> list[tuple[str, dict[str, Any]]]:
-        """To take what names suggest, and of metrics whose names suggest nothing either direction,
-        where `every` one has to have a direction or no name suggests any.
+        """To take the directions that are suggested, and either one of metrics without any, where
+        `every` one has to have a direction or none is suggested.
         """
         silent = [m for m in metrics if m not in suggested] if every or not suggested else []
         more: dict[str, Any] = {"directions": "proposed"} if suggested else {}
+
+        def told(better: Mapping[str, str]) -> str:
+            sides = (("larger", "max"), ("smaller", "min"))
+            named = [(size, [m for m in better if better[m] == way]) for size, way in sides]
+            values = (f"{size} values of {some(measures)}" for size, measures in named if measures)
+            return f"take {' and '.join(values)} for the better ones"
+
         if not silent:
-            return [(f"take the direction that the name of {some(suggested)} suggests", more)]
-        sizes = {"maximize": "larger", "minimize": "smaller"}
-        text = f"values of {some(silent)} for the better ones"
-        return [(f"take {size} {text}", {way: silent, **more}) for way, size in sizes.items()]
+            return [(f"{told(suggested)}, as suggested", more)]
+        ways = (({**suggested, **dict.fromkeys(silent, way)}, way) for way in ("max", "min"))
+        return [(told(better), {f"{way}imize": silent, **more}) for better, way in ways]
 
 
 class MarginError(ChoiceError, MeasureError):

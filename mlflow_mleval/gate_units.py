@@ -23,7 +23,7 @@ from mlflow_mleval.errors import (
     UndirectedError,
 )
 from mlflow_mleval.measures.metric_names import direction_of, proposed_direction, range_of
-from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
 from mlflow_mleval.validation import AnyArray
@@ -96,9 +96,8 @@ class Shared:
     source: Mapping[str, Any] = field(default_factory=dict)
     #: Where the mean of a run's units is not the metric that was logged with them.
     changed: tuple[Changed, ...] = ()
-    #: Measures of both sides of which nobody knows which way is better, and whether that is
-    #: proposed.
-    undirected: Mapping[str, bool] = field(default_factory=dict)
+    #: Measures of both sides of which nobody knows which way is better, and what is proposed.
+    undirected: Mapping[str, Direction | None] = field(default_factory=dict)
     #: Over repeats, where either side is certainly better on some dataset.
     crossings: Crossings = ()
 
@@ -150,7 +149,7 @@ class Shared:
             wrong += [given] if own is None else []
             found[own or given] = value
         if unknown := [given for given in wrong if given in self.undirected]:
-            suggested = [m for m in unknown if self.undirected[m]]
+            suggested = {m: way for m in unknown if (way := self.undirected[m])}
             text = f"no direction is known for {some(unknown)}."
             raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, every=True))
         if wrong:
@@ -309,7 +308,7 @@ class _Part:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     changed: tuple[Changed, ...] = ()
-    undirected: Mapping[str, bool] = field(default_factory=dict)
+    undirected: Mapping[str, Direction | None] = field(default_factory=dict)
 
 
 def _pooled(
@@ -450,7 +449,7 @@ def _of_answers(asked: Asked, dataset: str, answers: Units) -> _Part:
         ways=chosen.directions,
     )
     undirected = {
-        m: direction_of(m, True) is not None or m.partition("/")[0] in scorers
+        m: direction_of(m, True) or ("max" if m.partition("/")[0] in scorers else None)
         for m in answers.measures
         if m not in directions
     }
@@ -628,8 +627,7 @@ def _of_table(
         notes=(*of_study, *notes),
         source=study.source,
     )
-    lacking = (e.name for e in study.excluded if e.kind == "measure" and e.name not in MEASURES)
-    undirected = {m: direction_of(m, True) is not None for m in lacking if direction_of(m) is None}
+    undirected = {e.name: direction_of(e.name, True) for e in study.excluded if e.undirected}
     return replace(shared, undirected=undirected)
 
 

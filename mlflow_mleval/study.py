@@ -36,6 +36,8 @@ Cell = tuple[str, str]
 MANY = 6
 
 
+#: How the reason begins for which a measure is left out that nobody gave a direction.
+NO_DIRECTION = "no direction is known"
 #: How the reason begins for which a run of a later version is left out.
 NEWER = "it has schema "
 
@@ -49,6 +51,11 @@ class Excluded:
     kind: str
     name: str
     reason: str
+
+    @property
+    def undirected(self) -> bool:
+        """Whether it is a measure of which nobody knows which way is better."""
+        return self.kind == "measure" and self.reason.startswith(NO_DIRECTION)
 
 
 @dataclass(frozen=True)

@@ -465,7 +465,7 @@ def directed(
     takes = sorted(m for m in open_ones if m not in passing and _COST.search(m))
     rest = [m for m in open_ones if m not in {*passing, *takes}]
     proposed, notes = _proposed(answered, rest)
-    suggested = [*proposed["max"], *proposed["min"]]
+    suggested = {m: way for way, names in proposed.items() for m in names}
     if ways != "proposed":
         notes = []
     else:

@@ -395,5 +395,10 @@ def direction_of(name: str, proposed: bool = False) -> Direction | None:
     return known.direction if known else None
 
 
+def suggestions(metrics: Iterable[str]) -> dict[str, str]:
+    """The directions that are proposed, of those metrics that have one."""
+    return {m: way for m in metrics if (way := direction_of(m, True))}
+
+
 def _names(names: Iterable[str]) -> str:
     return ", ".join(repr(str(n)) for n in names)

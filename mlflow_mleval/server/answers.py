@@ -330,11 +330,7 @@ def _in_words(key: str, text: str) -> str:
 
 def _undirected(study: Any) -> dict[str, str]:
     """Measures that were left out for want of a direction, with what their names suggest."""
-    ways = {
-        one.name: proposed_direction(one.name)
-        for one in study.excluded
-        if one.kind == "measure" and "no direction is known" in one.reason
-    }
+    ways = {one.name: proposed_direction(one.name) for one in study.excluded if one.undirected}
     return {name: way for name, way in ways.items() if way and not is_cost(name)}
 
 

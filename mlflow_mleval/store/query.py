@@ -33,6 +33,7 @@ from mlflow_mleval.measures.metric_names import (
     is_share,
     of_training,
     proposed_direction,
+    suggestions,
     term,
 )
 from mlflow_mleval.measures.registry import (
@@ -91,7 +92,7 @@ from mlflow_mleval.store.repeats import (
     study_folds,
 )
 from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
-from mlflow_mleval.study import NEWER, Cell, Excluded, Study
+from mlflow_mleval.study import NEWER, NO_DIRECTION, Cell, Excluded, Study
 from mlflow_mleval.validation import known_keywords
 
 #: Measures whose names mean something else to most, and what.
@@ -109,7 +110,6 @@ _MOST_SHARE = 1.5
 #: Reasons why measures cannot be used that an error names.
 _SHOWN = 12
 _LATER = "a later version of mlflow-mleval wrote them. Upgrade it"
-_NO_DIRECTION = "no direction is known"
 #: What chooses measures.
 MEASURE = Argument("measures")
 
@@ -658,10 +658,9 @@ class _Choice:
         """
         lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
         lacking = [m for m in lacking if m not in {*self.training, *self.dropped}][:_SHOWN]
-        suggested = [m for m in lacking if direction_of(m, True)]
         if not (self.open and lacking):
             return []
-        return UndirectedError.ways_for(lacking, suggested, every=False)
+        return UndirectedError.ways_for(lacking, suggestions(lacking), every=False)
 
     def _without_training(self, used: list[str]) -> list[str]:
         """Metrics of training data by themselves, where they were asked for; else none of them."""
@@ -714,8 +713,8 @@ class _Choice:
             )
         if unknown := [m for m in self.wanted if not (m in self.declared or self._way(m))]:
             text = f"no direction is known for {some(map(repr, unknown))}."
-            suggested = [m for m in unknown if direction_of(m, True)]
-            raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, every=True))
+            ways = UndirectedError.ways_for(unknown, suggestions(unknown), every=True)
+            raise UndirectedError(text, ways)
 
     def _used(self, counts: Mapping[str, int], finished: int) -> list[str]:
         """Measures that all finished runs have, or some where they were asked for."""
@@ -778,7 +777,7 @@ class _Choice:
             way = proposed_direction(measure)
             suggested = f", or take the one that its name suggests ({way}) by "
             proposed = (suggested, PROPOSED) if way and self.open else ()
-            return Message(f"{_NO_DIRECTION}; declare ", *declare, *proposed)
+            return Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
         kind = "measures of how errors fall, not of how many there are,"
         if measure in SETS["cost"]:
             kind = "costs"
@@ -787,7 +786,7 @@ class _Choice:
 
 def _no_measure(finished: int, unused: Sequence[Excluded]) -> str:
     """That no measure is left, what there is, and what may be done."""
-    if len(unused) == 1 and unused[0].reason.startswith(_NO_DIRECTION):
+    if len(unused) == 1 and unused[0].undirected:
         return f"{unused[0].name} is all there is. Say which way it is better."
     reasons: dict[str, list[str]] = {}
     for e in unused:

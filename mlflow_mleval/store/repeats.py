@@ -31,6 +31,7 @@ from mlflow_mleval.measures.metric_names import (
     directions,
     is_cost,
     of_training,
+    suggestions,
 )
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
@@ -74,8 +75,7 @@ def sign_of(metric: str, selection: Selection) -> int:
         return 1 if way == "max" else -1
     except ValueError as error:
         text = f"no direction is known for {metric!r}, by which to choose.{meant([metric])}"
-        suggested = [metric] if direction_of(metric, True) else []
-        choices = UndirectedError.ways_for([metric], suggested, every=True)
+        choices = UndirectedError.ways_for([metric], suggestions([metric]), every=True)
         raise UndirectedError(text, choices) from error
 
 

@@ -76,12 +76,15 @@ def test_missing_results_ask_for_a_policy_and_name_the_cells(store):
 
 
 def test_unknown_metric_needs_a_direction(store):
-    assert (
-        "-m training_time --min training_time"
-        in mleval("rank", *WORST, "-m", "training_time", code=1).stderr
-    )
-    found = as_json("rank", *WORST, "-m training_time --min training_time")
-    assert [m["measure"] for m in found["measures"]] == ["training_time"]
+    error, meaning, command = mleval("rank", *WORST, "-m", "training_time", code=1).stderr.split(
+        "\n"
+    )[:3]
+    assert error == "Error: no direction is known for 'training_time'."
+    assert meaning.startswith("Take smaller values of training_time for the better ones")
+    assert shlex.split(command)[-2:] == ["--directions", "proposed"]
+    for given in (shlex.split(command)[2:], [*WORST, "-m training_time --min training_time"]):
+        (measure,) = as_json("rank", *given)["measures"]
+        assert (measure["measure"], measure["direction"]) == ("training_time", "min")
 
 
 def test_what_python_calls_an_argument_is_an_option_on_the_command_line(store):

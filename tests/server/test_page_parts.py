@@ -427,7 +427,7 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
     assert ways["take the directions that their names suggest"]["directions"] == ["proposed"]
     taken = failure(MeasureError(Message("take ", PROPOSED)), job)["taken"]
     assert parse_qs(taken)["directions"] == ["proposed"]
-    choices = UndirectedError.ways_for(["val_acc", "zork"], ["val_acc"], every=True)
+    choices = UndirectedError.ways_for(["val_acc", "zork"], {"val_acc": "max"}, every=True)
     _, ways = told(UndirectedError("no direction is known for zork.", choices))
     larger, smaller = ways.values()
     assert larger["max"] == ["zork"] and larger["directions"] == ["proposed"]
