@@ -322,9 +322,10 @@ class _Gathering:
         """
         rules = self.telling(mixed)
         if rules and self.selection.missing == "error":
-            kept = [self.params.index(key) for kind, key in map(key_of, rules) if kind == "param"]
+            named = {key for kind, key in map(key_of, rules) if kind == "param"}
+            kept = [i for i, key in enumerate(self.params) if key in named]
             rows = self.results.rows[["dataset", "method"]].assign(
-                **{f"param{i}": self.codes[:, i] for i in kept if i < len(self.params)}
+                **{f"param{i}": self.codes[:, i] for i in kept}
             )
             there = rows.drop_duplicates()
             methods = there.drop(columns="dataset").drop_duplicates()

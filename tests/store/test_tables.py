@@ -312,3 +312,22 @@ def test_params_that_hold_the_name_of_the_run_tell_no_candidates_apart(nowhere):
     stopped = run("rank", "runs.csv", "--max", "test_acc", code=1).stderr
     (command,) = [line for line in stopped.splitlines() if line.startswith("mleval")]
     assert "'name-as={method}_{dataset}_s{seed}'" in command
+
+
+def test_a_param_that_repeats_the_name_still_names_the_method_of_candidates(nowhere):
+    data, models, depths = [*"aaab"], ["rf", "rf", "lr", "rf"], [2, 4, 2, 2]
+    frame = pd.DataFrame(
+        {
+            "run_id": [*"wxyz"],
+            "tags.mlflow.runName": models,
+            "params.model": models,
+            "params.data": data,
+            "params.max_depth": depths,
+            "metrics.test_acc": [0.5, 0.6, 0.7, 0.8],
+        }
+    )
+    frame.to_csv("runs.csv", index=False)
+    told = run("runs", "runs.csv", "--max", "test_acc").stdout
+    command = told.splitlines()[-1]
+    assert "--method-by param:model --method-by param:max_depth" in command
+    assert "--dataset a" in command
