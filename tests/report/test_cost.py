@@ -44,7 +44,7 @@ def test_a_figure_and_a_sentence_tell_who_is_on_the_frontier():
     assert said.startswith("By fit_time: nobody is both better and cheaper than big and small;")
     assert "is both, for waste; for " in said and said.endswith(" tests cannot say.")
     page = render(c, "html")
-    assert "Cost beside quality" in page
+    assert "Cost beside quality" in page and "net flow φ by f1 against fit_time" in page
     assert c.report().to_dict()["cost"]["name"] == "fit_time"
 
 

@@ -507,17 +507,19 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     svg.text(across.stop, COST_HEIGHT - 8, head, "strong", "end")
     places = {m: (across(r.cost), up(r.quality)) for m, r in along.iterrows()}
     styles = {"on": "faccent", "open": "hollow", "off": "fgrey"}
-    for m, r in along.iterrows():
-        x, y = places[m]
-        if np.isfinite(r.cost_low):
-            svg.level(y, across(r.cost_low), across(r.cost_high), "axis")
-        if np.isfinite(r.low):
-            svg.upright(x, up(r.low), up(r.high), "axis")
     taken: list[Box] = [
         (0, bottom, WIDTH, COST_HEIGHT),
         (0, 0, left, COST_HEIGHT),
         (0, 0, WIDTH, 22),
     ]
+    for m, r in along.iterrows():
+        x, y = places[m]
+        if np.isfinite(r.cost_low):
+            svg.level(y, across(r.cost_low), across(r.cost_high), "axis")
+            taken.append((across(r.cost_low) - 2, y - 2, across(r.cost_high) + 2, y + 2))
+        if np.isfinite(r.low):
+            svg.upright(x, up(r.low), up(r.high), "axis")
+            taken.append((x - 2, up(r.high) - 2, x + 2, up(r.low) + 2))
     for m, (x, y) in places.items():
         row = table.loc[m]
         tip = f"{m}: {number(row.quality, 3)} at {number(row.cost, 3)}"
