@@ -907,8 +907,8 @@ def _tests(
         posthoc = posthoc or _over_units(ground, fusion, tested, options["on"], out["posthoc"])
         for made in posthoc:
             if made.test.over != "datasets":
-                said = f"{made.test.sentence(made.result)}: {made.test.about(made.result)}."
-                out |= {"posthoc": posthoc, "deciding": made, "decision": said}
+                said = made.test.sentence(made.result)
+                out |= {"posthoc": posthoc, "deciding": made, "decision": f"{said}."}
     return out
 
 

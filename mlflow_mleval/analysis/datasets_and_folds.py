@@ -132,7 +132,8 @@ def next_dataset(
     far = {m: _far_from_t(found) for m, found in pairs.items()}
     for measure, which in far.items():
         table = pairs[measure].table.copy()
-        table.loc[which, [name for name in table if name.startswith(("p_", "share_"))]] = np.nan
+        told = ("p_", "share_", "mean_difference", "low", "high")
+        table.loc[which, [name for name in table if name.startswith(told)]] = np.nan
         pairs = {**pairs, measure: replace(pairs[measure], table=table)}
         if which.any():
             unlike = some(f"{r.method_a} and {r.method_b}" for r in table[which].itertuples())
@@ -280,14 +281,12 @@ class OverFolds(Posthoc):
         return f"tests over the {self.over} of {count(result.n_datasets, 'dataset')}"
 
     def sentence(self, result: UnitPairs) -> str:
-        n = result.n_datasets
-        corrects = self.corrects[n > 1]
-        return f"Tests over the {self.over} of {count(n, 'dataset')}, corrected over {corrects}"
+        return f"Tests over {self.over}, corrected over {self.corrects[result.n_datasets > 1]}"
 
     def about(self, result: UnitPairs) -> str:
         n = result.n_datasets
         these = f"these {n} datasets" if n > 1 else "this dataset"
-        return f"this is about {these}, and not about others"
+        return f"about {these} and no others"
 
 
 class OverSeeds(OverFolds):

@@ -25,9 +25,9 @@ from mlflow_mleval.study import Study
 # What to use: whom the results speak for, by how much in the measures' own units, how sure, and
 # what could turn it.
 
-#: How many measures the answer is given in, and for how many methods.
+#: How many measures the answer is given in, and for how many methods; so few are all shown.
 MEASURES = 2
-METHODS = 5
+METHODS, ALL_METHODS = 5, 8
 #: A weight that has to move by more than this to turn the answer is no doubt.
 FAR = 0.25
 
@@ -60,7 +60,8 @@ def decision(c: Comparison) -> Decision:
     """The answer that a comparison gives; of several leaders the first stands beside the next."""
     study = c.study
     rest = [m for m in c.order if m not in c.leaders]
-    methods = list(dict.fromkeys([*c.order[:METHODS], *rest[:1]]))
+    most = METHODS if len(c.order) > ALL_METHODS else ALL_METHODS
+    methods = list(dict.fromkeys([*c.order[:most], *rest[:1]]))
     lacking = {dataset for dataset, method in study.filled if method in methods}
     datasets = [d for d in study.datasets if d not in lacking] or study.datasets
     heaviest = c.fusion.by_weight[:MEASURES]

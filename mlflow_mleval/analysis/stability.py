@@ -35,7 +35,7 @@ from mlflow_mleval.analysis.promethee import (
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
-from mlflow_mleval.sentences import SHOWN, some
+from mlflow_mleval.sentences import SHOWN, grouped, some
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import Array, Places, at_least_one, present
 
@@ -616,10 +616,11 @@ def other_leaders(leader: str, yardsticks: Mapping[str, pd.Series]) -> list[str]
         leaders[yardstick] = leader if leader in tied else tied[0]
     if len({*leaders.values()}) == 1:
         return []
-    by = ", ".join(f"{method} by {yardstick}" for yardstick, method in leaders.items())
+    ahead = grouped((method, yardstick) for yardstick, method in leaders.items())
+    by = ", ".join(f"{method} by {' and '.join(ways)}" for method, ways in ahead.items())
     return [
-        f"Who leads depends on the yardstick: {by}. One crash moves a plain mean, and narrow wins "
-        "move a mean rank; net flows count every dataset alike."
+        f"Who leads depends on the yardstick: {by}. One crash moves a plain mean, narrow wins move "
+        "a mean rank."
     ]
 
 

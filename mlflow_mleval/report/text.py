@@ -132,7 +132,8 @@ def with_intervals(table: Iterable[Sequence[float]]) -> list[str]:
     """
     cells = iter(aligned([x for row in table for x in row], 3))
     return [
-        f"{value} [{low}, {high}]" for value, low, high in zip(cells, cells, cells, strict=True)
+        value if value.strip() == NONE else f"{value} [{low}, {high}]"
+        for value, low, high in zip(cells, cells, cells, strict=True)
     ]
 
 

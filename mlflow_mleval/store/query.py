@@ -593,10 +593,9 @@ class _Choice:
         """
         values = _finished_values(cells)
         counts = _runs_with(values)
-        if _ours(cells)[cells.finished].any() and not self.proposed:
-            return
-        self.training = of_training(counts)
-        if not self.open:
+        own = bool(_ours(cells)[cells.finished].any())
+        self.training = of_training(counts) - ({*MEASURES} if own else set())
+        if not self.open or (own and not self.proposed):
             return
         of_most = [m for m in sorted(counts) if 2 * counts[m] > len(values) and self._way(m)]
         held = [m for m in of_most if m not in {*self.training, *self.dropped, *NOT_BY_DEFAULT}]
@@ -737,9 +736,10 @@ class _Choice:
         told = {*used, *self.of_folds.difference(self.wanted)}
         others = [m for m in dict.fromkeys([*self.wanted, *sorted(counts)]) if m not in told]
         passed_over = self.unasked - self.dropped
+        passed_over |= {m for m in others if is_bookkeeping(m) or is_cost(m)}
         reasons = {m: self._why_not(m, counts[m], finished) for m in others}
         return [
-            Excluded("unasked" if m in passed_over or is_bookkeeping(m) else "measure", m, reason)
+            Excluded("unasked" if m in passed_over else "measure", m, reason)
             for m, reason in reasons.items()
             if reason
         ]

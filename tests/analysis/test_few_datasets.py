@@ -133,7 +133,7 @@ def test_one_dataset_with_six_repeats_has_blocks_enough_and_with_five_each_measu
 def test_where_neither_repeats_nor_folds_are_enough_nothing_is_said():
     c = compare(repeated(3, 5, 2, shift=0.05))
     assert c.decides_over == "" and not c.separated
-    said = "5 datasets cannot say who is better: no p-value lies below .0625. It takes 6"
+    said = "Over 5 datasets no p-value of a pair lies below .0625. It takes 6"
     assert said in told(c) and "evidence" not in told(c) and "chance" not in told(c)
     assert "∞" not in c.report().render("md")  # limits that are none are not shown
     told_first = plain(sentences(c)[0].text)

@@ -101,7 +101,18 @@ def test_it_cannot_tell_where_differences_are_far_from_a_t_distribution(rare, te
     row = found.next_dataset.pair("f1", "a", "b")
     text = render(found, "md")
     assert np.isfinite(row.p_better) == tells == ("this cannot tell" not in text)
+    assert np.isfinite(row.low) == tells
     assert tells or any("far from the t" in doubt for doubt in found.next_dataset.doubts)
+
+
+def test_without_folds_and_repeats_it_says_what_it_takes():
+    values = pd.DataFrame(
+        {"f1": np.linspace(0.4, 0.9, 16)},
+        pd.MultiIndex.from_product([[*"abcdefgh"], ["x", "y"]], names=["dataset", "method"]),
+    )
+    study = Study(values, {"f1": "max"})
+    assert "It takes folds or repeats" in render(compare(study, next_dataset=True), "html")
+    assert "On the next dataset" not in render(compare(study), "html")
 
 
 def test_what_is_left_out_is_told():

@@ -84,8 +84,8 @@ def test_one_dataset_has_values_and_no_test():
 
 def test_too_few_datasets_say_what_it_takes():
     assert texts(compare(study_of(2, 4)))[1] == (
-        "4 datasets cannot say who is better: no p-value lies below .125. It takes 6, or three "
-        "repeats of every method on each."
+        "Over 4 datasets no p-value of a pair lies below .125. It takes 6, or three repeats of "
+        "every method on each."
     )
     assert texts(compare(study_of(2, 4), test="wilcoxon"))[1].endswith(
         "6 datasets would be needed."
@@ -115,7 +115,7 @@ def test_one_crash_outweighs_no_twelve_datasets():
     found = compare(crashing())
     assert found.table["c"].mean() < found.table["a"].mean() < found.table["b"].mean()
     assert found.leader == "c" and ("c", "a") in found.separated
-    told = "c by mean net flow, c by mean rank, b by plain mean"
+    told = "c by mean net flow and mean rank, b by plain mean"
     assert any(told in doubt for doubt in found.doubts)
     assert compare(crashing(), order="mean-rank").leader == "c"
 
@@ -235,7 +235,7 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
     assert ("cannot reject" in said) == (
         n_datasets > 1 and test == "wilcoxon" and not found.feasibility.can_reject
     )
-    assert ("datasets cannot say" in said) == (test == "max-t" and 1 < n_datasets < 6)
+    assert ("no p-value of a pair" in said) == (test == "max-t" and 1 < n_datasets < 6)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])

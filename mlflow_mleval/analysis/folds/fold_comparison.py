@@ -164,10 +164,7 @@ class FoldComparison(PairTests):
     @property
     def about(self) -> str:
         """What the verdict is about and what it is not."""
-        return (
-            "this is about these methods on data like these, and the folds of one dataset say "
-            "nothing of others"
-        )
+        return "this is about data like these, and the folds of one dataset say nothing of others"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -771,10 +768,9 @@ def _for_all(normal: MardiaResult | None, how: Protocol, alpha: float) -> list[s
     """Why no pair is to be trusted."""
     doubts = []
     if normal is not None and normal.pvalue <= alpha:
-        both = f"Mardia p = {normal.pvalue:.2g} for skewness and kurtosis together"
         doubts.append(
-            f"the results do not look normal ({both}); in Python, compare_folds(…).permutation() "
-            "tests without that"
+            f"the results do not look normal (Mardia p = {normal.pvalue:.2g}); "
+            "compare_folds(…).permutation() tests without that"
         )
     if not how.known and how.n_folds > MANY_FOLDS:
         doubts.append(

@@ -270,9 +270,9 @@ class MaxT(Posthoc):
         if 1 / result.n_resamples <= result.alpha:
             return ""
         return (
-            f"{count(result.n_datasets, 'dataset')} cannot say who is better: no p-value lies "
-            f"below {_least(result)}. It takes {datasets_needed(result.alpha)}, or three repeats "
-            "of every method on each."
+            f"Over {count(result.n_datasets, 'dataset')} no p-value of a pair lies below "
+            f"{_least(result)}. It takes {datasets_needed(result.alpha)}, or three repeats of "
+            "every method on each."
         )
 
     def wording(self, result: MaxTResult) -> str:

@@ -188,10 +188,16 @@ def probability(p: float) -> str:
 
 
 def next_dataset_section(c: Comparison, depth: int = PAPER) -> Section | None:
-    """Sentences and the pairs; nothing where fewer than two datasets have folds or repeats."""
+    """Sentences and the pairs, or what it lacks; nothing where it was not asked for."""
     found = c.next_dataset
     if found is None:
-        return None
+        lacks = "It takes folds or repeats on at least two datasets to tell of the next one."
+        asked = c.options["next_dataset"] and not c.tells_of_next_dataset
+        return (
+            Section("next_dataset", "On the next dataset", [Text([lacks], depth=depth)])
+            if asked
+            else None
+        )
     text = Text([s.text for s in next_dataset_sentences(c)], depth=depth)
     doubts = doc.points(found.doubts, "Doubts about these", depth=depth)
     return next_dataset_heading(c, [text, *doubts, _table(c, depth)])

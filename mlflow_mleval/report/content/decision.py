@@ -148,10 +148,11 @@ def _worse(c: Comparison, advice: Decision) -> str:
             whom = f"{listed([leader])} and {in_words(len(better) - 1)} more"
         parts.append(f"{_few(by_leader)} {agree(by_leader, 'is')} clearly worse than {whom}")
     if others:
-        whom = listed(above[others[0]], 3) if len(others) == 1 else "others"
+        shared = [m for m in c.order if all(m in above[worse] for worse in others)]
+        whom = in_words(len(shared)) if len(shared) > 3 else listed(shared) if shared else "others"
         verb = "" if parts else f" {agree(others, 'is')} clearly worse"
         parts.append(f"{_few(others)}{verb} than {whom}")
-    return f"; {', '.join(parts)}"
+    return f"; {', and '.join(parts)}"
 
 
 def _few(methods: Sequence[str]) -> str:
@@ -261,16 +262,20 @@ def cost_sentence(found: Frontier) -> str:
 def _cost_picture(c: Comparison, found: Frontier) -> Figure:
     table = found.table.head(TOP)
     by_rank = c.options["order"] == "mean-rank"
-    quality = "mean rank, turned" if by_rank else c.compared
+    flows = c.compared if c.on == FUSED else f"net flow φ by {c.compared}"
+    quality = "mean rank, turned" if by_rank else flows
     level = confidence(c.options["alpha"])
     lines = ""
     if table[["low", "cost_low"]].notna().any(axis=None):
         lines = f" Lines: {level} intervals of the tests, those of each side together."
     means = "geometric means" if found.geometric else "means"
-    caption = (
-        "Full: no other is better and cheaper, for sure. Hollow: that may be so. Grey: not so."
-        f"{lines} Costs are {means} over datasets."
-    )
+    says = {
+        "on": "Full: no other is better and cheaper, for sure.",
+        "open": "Hollow: another may be both." if table["place"].nunique() > 1 else "",
+        "off": "Grey: another is both, for sure.",
+    }
+    shown = " ".join(text for place, text in says.items() if place in {*table["place"]})
+    caption = f"{shown}{lines} Costs are {means} over datasets.".strip()
     return Figure(cost_figure(table, found.cost, quality), caption)
 
 
@@ -295,10 +300,12 @@ PREFERENCES = {
 }
 
 
-def verdict_section(c: Comparison) -> Section:
-    """Why the decision says so, and what it survives."""
-    said = Late(lambda: [Text([s.text for s in verdict(c)], role="lead")])
-    return Section("verdict", "Verdict", said)
+def verdict_section(c: Comparison) -> Section | None:
+    """Why the decision says so, and what it survives; who is first, the ranking says."""
+    _, *why = verdict(c)
+    return (
+        Section("verdict", "Verdict", [Text([s.text for s in why], role="lead")]) if why else None
+    )
 
 
 def verdict_data(c: Comparison) -> Data:
@@ -319,7 +326,7 @@ def verdict(c: Comparison) -> list[Sentence]:
     >>> for sentence in verdict(compare(Study.from_frame(frame))):
     ...     print(plain(sentence.text))
     By mean f1 over 2 datasets, b (0.5) is before a (0.35).
-    2 datasets cannot say who is better: no p-value lies below .5. It takes 6, or three repeats of every method on each.
+    Over 2 datasets no p-value of a pair lies below .5. It takes 6, or three repeats of every method on each.
     """  # noqa: E501
     return [_lead(c), *_tested(c), *by_fold(c), *_stable(c)]
 

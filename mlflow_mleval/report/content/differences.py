@@ -214,8 +214,8 @@ def _diagram(c: Comparison) -> Figure:
         )
     more = len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS
     caption = (
-        f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says}, and is dotted "
-        f"where it passes over others.{only_best(len(c.order))}"
+        f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says}; dotted, it passes "
+        f"over others.{only_best(len(c.order))}"
     )
     if more > 0:
         caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."

@@ -118,9 +118,9 @@ def _by_measure(c: Comparison) -> Table:
             tip="Kendall's tau between the ranking by this measure and the fused one",
         ),
     ]
-    note = "Who would lead by one measure alone, and how its ranking agrees (Kendall's τ)."
+    note = "Who leads by each alone. τ: Kendall's, with the fused ranking."
     if several:
-        note += " The p-values describe; they are not corrected for the number of measures."
+        note += " p-values describe, uncorrected."
     return Table(columns, title="Each measure by itself", note=note, depth=PAGE)
 
 
@@ -150,9 +150,8 @@ def _correlation(c: Comparison) -> Figure:
     )
     caption = (
         f"Joined: measures that correlate above {r.max_correlation:g} over "
-        f"methods{', averaged over datasets' if several else ''}.{doubt} The filter keeps filled "
-        "dots; beside a hollow one stands the measure that stands for it."
-        f"{only_best(len(r.correlation), 'measures')}"
+        f"methods{', averaged over datasets' if several else ''}.{doubt} Kept: filled dots; beside "
+        f"a hollow one, what stands for it.{only_best(len(r.correlation), 'measures')}"
     )
     return Figure(svg, caption, title="Measures that say the same")
 
@@ -174,12 +173,8 @@ def _without(c: Comparison) -> Table:
             tip="mean over datasets of the absolute change of rank",
         ),
     ]
-    left = listed(r.dropped["measure"], 12)
-    note = (
-        f"Left out: {left}. Mean change: average over datasets of how many ranks the method moves."
-    )
     title = f"The ranking by the {count(len(r.kept), 'measure')} that the filter keeps"
-    return Table(columns, len(r.ranking), title=title, note=note, things="methods", depth=PAGE)
+    return Table(columns, len(r.ranking), title=title, things="methods", depth=PAGE)
 
 
 def _moved(places: float) -> str:
@@ -192,9 +187,9 @@ def _plane(c: Comparison) -> Figure:
     order = c.fusion.ranking.index
     doubt = " Less than 60%: do not read distances from it." if plane.explained < 0.6 else ""
     caption = (
-        f"Methods (dots) and measures (arrows) in the plane that shows {plane.explained:.0%} of "
-        f"the differences between mean net flows.{doubt} Methods do well by the measures in their "
-        f"direction; the decision axis points to the better ones.{only_best(len(order))}"
+        f"Methods (dots) do well by the measures (arrows) in their direction; the decision axis "
+        f"points to the better. The plane shows {plane.explained:.0%} of the differences in mean "
+        f"net flow.{doubt}{only_best(len(order))}"
     )
     axis = (float(plane.axis["x"]), float(plane.axis["y"]))
     drawn = gaia(plane.methods.loc[order], plane.measures, axis, plane.explained)
@@ -203,7 +198,7 @@ def _plane(c: Comparison) -> Figure:
 
 def _flows(c: Comparison) -> Table:
     shown = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
-    note = f"Mean over datasets; larger is better.{only_best(len(c.order))}"
+    note = f"Larger is better.{only_best(len(c.order))}"
     heads = [doc.heading(c.study.directions, m, 18) for m in shown]
     return grid(
         shown,
@@ -334,8 +329,8 @@ def _intervals(c: Comparison) -> Figure:
     table = found.table
     stay = agree(found.leaders, "stays")
     caption = (
-        f"How far one weight may move, the others rescaled: pale, {listed(found.leaders, 12)} "
-        f"{stay} in the lead; dark, the whole order stays. Tick: the weight now. "
+        f"The others are rescaled. Pale: {listed(found.leaders, 12)} {stay} in the lead; dark: the "
+        "whole order stays. Tick: the weight now. "
         f"{_smallest_change(c)}{only_best(len(table), 'measures')}"
     )
     return Figure(weight_intervals(table), caption, title="How far each weight may move")
@@ -354,8 +349,8 @@ def _acceptability(c: Comparison) -> Figure:
     found = present(c.stability).acceptability
     shares = found.acceptability
     caption = (
-        f"How often each method takes each rank under {found.n_resamples:,} random weightings "
-        f"(seed {found.seed}), the better ranks stronger. Likely: the middle 95%."
+        f"Shares of {found.n_resamples:,} random weightings (seed {found.seed}). Likely: the "
+        "middle 95%."
     )
     if counts_wins(c):
         caption += " Of two methods this only tells which has more weight on what it wins."
@@ -383,9 +378,10 @@ def _scenarios(c: Comparison) -> Figure | Text:
     drawn.columns = [_label(chosen), *(_label(key, chosen) for key, n in changes.items() if n == 1)]
     caption = (
         "Places under the choices of this report (left) and with one changed. Coloured: first "
-        "somewhere. A line breaks where a policy drops the method."
-        f"{only_best(len(order))}"
+        f"somewhere.{only_best(len(order))}"
     )
+    if drawn.isna().any(axis=None):
+        caption += " A line breaks where a policy drops the method."
     if impossible := present(c.stability).sensitivity.impossible:
         caption += " Not possible: " + "; ".join(
             f"{policy} ({why})" for policy, why in impossible.items()
@@ -435,7 +431,7 @@ def _left_out(c: Comparison) -> Table | Text:
     ]
     calm = len(found.ranks) - found.reversals["left_out"].nunique()
     more = f" Without any of the other {calm}, no two change places." if calm > 1 else ""
-    about = f"Thresholds and weights are computed again without the method.{more}"
+    about = f"Thresholds and weights are computed anew.{more}"
     return Table(
         columns,
         title="Leaving out one method",

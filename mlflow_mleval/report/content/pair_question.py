@@ -123,7 +123,7 @@ def needed(c: Comparison, v: Verdict) -> str:
     if v.needed and v.unit in _MORE:
         return f"About {v.needed:,} {_MORE[v.unit]}, if the difference stays what it is."
     if v.unit == "folds":
-        return "Runs with other seeds, or answers one by one: folds of the same data add little."
+        return "Runs with other seeds, or answers one by one."
     return NOTHING
 
 

@@ -49,8 +49,7 @@ METHODS = 100
 PAIRS = 500
 AT_ONCE = 3
 #: Pairs of which the sentences tell, over the datasets and on one of them; notes on a terminal.
-TOLD = 4
-TOLD_HERE = 3
+TOLD = 2
 NOTES = 4
 SYMBOLS = {"binomial": "k", "polynomial": "α"}
 KINDS = {"hard": "predicted label sets", "soft": "scores"}
@@ -116,7 +115,10 @@ def _section(comparison: ProfileComparison, at: Mapping[str, Any]) -> Section:
 
 def _blocks(comparison: ProfileComparison, at: Mapping[str, Any]) -> list[Any]:
     datasets = comparison.datasets
-    blocks: list[Any] = [Text(sentences(comparison), role="flow", **at)]
+    told = sentences(comparison)
+    if at.get("depth") != ALWAYS:  # the table beside says it
+        told = [text for text in told if text not in _awareness(comparison)]
+    blocks: list[Any] = [Text(told, role="flow", **at)]
     blocks += doc.points([*comparison.warnings, *_missing(comparison)], "Doubts", most=NOTES, **at)
     several = len(datasets) > 1
     if len(comparison.ratios):
@@ -125,33 +127,38 @@ def _blocks(comparison: ProfileComparison, at: Mapping[str, Any]) -> list[Any]:
         blocks.append(replace(pairs, caption=caption, key="profiles", **at))
     aware = replace(awareness_table(comparison), **at)
     blocks.append(doc.Beside(_ratios(comparison), [aware]))
-    for dataset in datasets[:DATASETS]:
-        blocks += on_dataset(comparison, dataset)
+    for i, dataset in enumerate(datasets[:DATASETS]):
+        blocks += on_dataset(comparison, dataset, explained=i > 0)
     if len(datasets) > DATASETS:
         rest = f"The first {DATASETS} of {len(datasets)} datasets are shown"
         blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
     return blocks
 
 
-def on_dataset(comparison: ProfileComparison, dataset: str) -> list[Any]:
-    """The curves of a dataset in a picture, beside what they say where there are others."""
+def on_dataset(comparison: ProfileComparison, dataset: str, explained: bool = False) -> list[Any]:
+    """The curves of a dataset in a picture, beside their pairs where there are other datasets; how
+    to read them was said before if it is `explained`.
+    """
     methods = comparison.methods_on(dataset)
     curves = comparison.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
     caption = f"Mean loss of {KINDS[comparison.options['kind']]}; 0 is best."
     if curves["low"].notna().any() and len(methods) <= DETAILED:
         level_of_bands = confidence(comparison.options["alpha"])
         caption += f" Bands: {level_of_bands} intervals of the mean over folds, each point alone."
+    if explained:
+        caption = ""
     if len(methods) > TOP:
         caption += f" The {TOP} of {len(methods):,} methods with the least mean loss are drawn."
     everyone = comparison.awareness["area"].groupby(level="method").mean().sort_values().index
     kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
     svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}", kinds)
-    figure = Figure(svg, caption, title=f"On {name(dataset)}")
+    figure = Figure(svg, caption.strip(), title=f"On {name(dataset)}")
     if len(comparison.datasets) == 1 or len(methods) < 2:
         return [figure]
     pairs = replace(dataset_table(comparison, dataset), depth=PAGE)
-    points = crossings(comparison, dataset)[:TOLD_HERE]
-    return [doc.Beside([figure], [*([Text(points, depth=PAGE)] if points else []), pairs])]
+    if explained:
+        pairs = replace(pairs, columns=[replace(c, note="") for c in pairs.columns])
+    return [doc.Beside([figure], [pairs])]
 
 
 def _ratios(comparison: ProfileComparison) -> list[Figure]:
@@ -160,13 +167,13 @@ def _ratios(comparison: ProfileComparison) -> list[Figure]:
         return []
     drawn = list(zip(frame["method"], frame["against"], strict=True))[:PANELS]
     caption = (
-        "The loss of the second method over that of the first, a line a dataset: above 1 the "
-        "first is better. A circle is a crossing."
+        "The second method's loss over the first's, a line a dataset: above 1 the first is better. "
+        "Circles: crossings."
     )
     if comparison.ratios["significant"].any():
         caption += " Heavy, and full circles: the folds are sure of it."
     if len(frame) > PANELS:
-        caption += f" The {PANELS} pairs with the most crossings of {len(frame):,} are drawn."
+        caption += f" The {PANELS} of {len(frame):,} pairs with most crossings are drawn."
     if len(comparison.datasets) > NAMED:
         caption += f" Of the datasets the {NAMED} farthest from 1 are named."
     lines = comparison.ratios, comparison.crossings, drawn, comparison.options["family"]
@@ -229,8 +236,10 @@ def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) ->
 
 def _of(where: Sequence[str], total: int) -> str:
     """So many of the datasets, with their names while they are few."""
-    if len(where) == total:
-        return f"all {total} datasets" if total > 1 else listed(where)
+    if len(where) == total > 1:
+        return f"all {total} datasets"
+    if total <= 3:
+        return listed(where)
     return f"{len(where)} of {total} datasets{f' ({listed(where)})' if len(where) <= 3 else ''}"
 
 
@@ -304,7 +313,7 @@ def _claims(comparison: ProfileComparison) -> str:
     alpha = level(comparison.options["alpha"])
     tested = comparison.ratios["pvalue"].notna()
     if not tested.any():
-        return "Which of these differences are more than chance is not tested here."
+        return "Which of this is more than chance is not tested here."
     total = count(len(comparison.ratios.index.droplevel("parameter")[tested].unique()), "pair")
     apart = {
         (row.dataset, frozenset((row.better, row.worse))) for row in comparison.claims.itertuples()
@@ -328,8 +337,9 @@ def _awareness(comparison: ProfileComparison) -> list[str]:
     if slope.max() - slope.min() < 1e-12 or not comparison.same_datasets:
         return []
     shared = comparison.shared_awareness.index.unique("dataset")
-    mean = f" on average of {count(len(shared), 'dataset')}" if len(comparison.datasets) > 1 else ""
-    least = f"by {fixed(slope.iloc[0], 3)}{mean}"
+    few = len(shared) < len(comparison.datasets)
+    mean = f" on average{f' of {len(shared)}' * few}" if len(comparison.datasets) > 1 else ""
+    least = f"{fixed(slope.iloc[0], 3)}{mean}"
     return [
         f"{name(slope.index[0])} rises least from the Hamming to the subset 0/1 loss ({least}), "
         f"{name(slope.index[-1])} most ({fixed(slope.iloc[-1], 3)})."
@@ -406,11 +416,10 @@ def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
             else "never"
         )
 
-    note = "Overtaken above: where the mean profiles cross."
     columns = [
         doc.names(f"ahead at small {symbol}", shown["method"], "method"),
         doc.names("against", shown["against"]),
-        Column("overtaken above", [*map(where, shown.itertuples())], "<", note=note),
+        Column("overtaken above", [*map(where, shown.itertuples())], "<"),
     ]
     if comparison.tested_on(dataset):
         better, worse = (

@@ -198,13 +198,12 @@ def bibliography(c: Comparison) -> list[Reference]:
 
 def section(c: Comparison, provenance: Provenance, depth: int = PAPER) -> Section:
     """What reproduces the report, choices, definitions and sources."""
-    held = "report.json holds the ids of the runs, the keys on which each sentence of the verdict "
 
     def blocks() -> list[Any]:
         return [
             *(replace(block, depth=depth) for block in made_from(provenance).blocks),
             *told(c),
-            note(f"{held}rests, and the sources as BibTeX."),
+            note("report.json holds the ids of the runs and the sources as BibTeX."),
             _choices(c),
             _used(c),
             definitions({m: c.study.directions[m] for m in c.study.measures}),

@@ -248,11 +248,10 @@ def _by_dataset(c: Comparison) -> bool:
 
 def _about(c: Comparison) -> str:
     """Where sliders start, and what it means to move one."""
-    said = ["Move a slider or switch a measure off, and the ranking follows."]
+    said = ["Move a slider, or switch a measure off: the ranking follows."]
     if _by_dataset(c):
         said.append(
-            "Sliders start at the mean of the datasets' entropy weights; once you move one, the "
-            "weights that you see hold everywhere."
+            "They start at the datasets' mean weights; once moved, weights hold everywhere."
         )
     if any(
         gone.kind in ("dataset", "method") and "(policy drop" in gone.reason

@@ -155,7 +155,6 @@ def document(
         f"Pairs of {title_of(c)}" if pairs else title(asked) if what == "report" else title_of(c),
         [section for section in sections if section is not None],
         about=_about(c),
-        time=provenance.when(made_by),
         data=data,
         frames=lambda: {
             **_merged(c, [topic.frames for topic in _TOPICS]),

@@ -58,7 +58,7 @@ from mlflow_mleval.report.text import (
     percent,
     with_intervals,
 )
-from mlflow_mleval.sentences import count, span
+from mlflow_mleval.sentences import all_of, count, span
 from mlflow_mleval.validation import present
 
 #: Rows of a table of pairs on a terminal, and on a page; datasets that a report shows.
@@ -284,8 +284,9 @@ def _blocks(
     """`about` says why they are only described, where other units decide."""
     blocks: list[Any] = [doc.note(about)] if about and tests else []
     shown = list(tests.items())[: None if depth == ALWAYS else DATASETS]
+    said: set[str] = set()
     for key, (dataset, one) in enumerate(shown, start=1):
-        parts = on_dataset(one, key, dataset, depth)
+        parts = on_dataset(one, key, dataset, depth, said, about=key == 1 and depth == ALWAYS)
         blocks += _without_verdicts(parts, dataset) if about else parts
     if len(tests) > len(shown):
         rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
@@ -341,13 +342,30 @@ def depends(found: Sequence[tuple[Sequence[str], Mapping[Any, Sequence[str]]]]) 
     return told
 
 
-def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = ALWAYS) -> list[Any]:
-    """What the tests of a dataset say, their table, and what else this kind of unit tells."""
+def on_dataset(
+    tests: PairTests,
+    key: int = 1,
+    dataset: str = "",
+    depth: int = ALWAYS,
+    said: set[str] | None = None,
+    about: bool = True,
+) -> list[Any]:
+    """What the tests of a dataset say and what they are about, their table, and what else this kind
+    of unit tells; not what was said of one before.
+    """
     kind = _KINDS[tests.unit]
     on, of = (f" on {name(dataset)}", f" of {name(dataset)}") if dataset else ("", "")
     title = f"{kind.heading}{on}" if kind.heading else f"On {name(dataset)}" if dataset else ""
-    verdict = tests.verdict(name)
-    paragraphs = [verdict[:1].upper() + verdict[1:], *kind.sentences(tests)]
+    verdict = tests.verdict(name) if about else f"{tests.headline(name)}."
+    if key > 1:
+        verdict = verdict.replace(f"{tests.test} ", "Here it ", 1)
+    said = set() if said is None else said
+    paragraphs = [verdict[:1].upper() + verdict[1:]]
+    paragraphs += [text for text in kind.sentences(tests) if text not in said]
+    doubted = ["; ".join(x for x in text.split("; ") if x not in said) for text in tests.warnings]
+    again = doubted.count("")
+    doubted.append(f"{count(again, 'doubt')} told above" if again else "")
+    said.update(paragraphs, *(text.split("; ") for text in tests.warnings))
     caption = f"Pairs of methods over {tests.unit}{of}"
     table = pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption)
     role = "lead" if tests.unit == "answers" else ""
@@ -356,7 +374,7 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
         Text([*filter(None, paragraphs)], role, title),
         *(tables if key == 1 else map(_unexplained, tables)),
         *kind.below(tests, key, dataset),
-        *doc.points(tests.warnings, f"Doubts about the verdicts{on}"),
+        *doc.points([*filter(None, doubted)], f"Doubts{on}"),
     ]
     return [
         replace(block, depth=depth if isinstance(block, Text) else max(block.depth, depth))
@@ -376,9 +394,7 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
     apart = rows["separated"].map({True: "yes", False: "no"}).where(tested, "not tested")
     doubtful = tested & (rows["doubt"] != "")
     apart += doubtful.map({True: f" {NOT_TRUSTED}", False: ""})
-    reasons = dict.fromkeys(rows["doubt"][doubtful])
-    why = f"for {next(iter(reasons), '')}" if len(reasons) == 1 else "see the doubts"
-    note = f"{NOT_TRUSTED}: not to be trusted, {why}." if reasons else ""
+    note = f"{NOT_TRUSTED}: see the doubts." if doubtful.any() else ""
     decides, *others = _KINDS[tests.unit].columns(tests, rows)
     columns = [
         *doc.pair(rows),
@@ -439,12 +455,10 @@ def fold_sentences(comparison: FoldComparison) -> list[str]:
 
 def _tested(comparison: FoldComparison) -> str:
     """What was tested, and what could not be."""
-    together = " together" if len(comparison.measures) > 1 else ""
-    each = f"each pair on the {comparison.folds_of_a_pair} that both have, "
+    each = f", each pair on the {comparison.folds_of_a_pair} that both have,"
     text = (
-        f"{count(len(comparison.methods), 'method')}, "
-        f"{'' if comparison.n_shared_folds == comparison.n_folds else each}tested on "
-        f"{listed(comparison.measures, most=8)}{together} (Holm's correction"
+        f"Tested{'' if comparison.n_shared_folds == comparison.n_folds else each} on "
+        f"{listed(comparison.measures, most=8)} (Holm's correction"
         f"{_over(comparison)}, α = {level(comparison.alpha)})"
     )
     for why, n in comparison.untested.items():
@@ -461,7 +475,7 @@ def _tested(comparison: FoldComparison) -> str:
 def _over(comparison: FoldComparison) -> str:
     """What the correction counts, where that is more than the pairs of this dataset."""
     return (
-        f" over the pairs of all {comparison.n_datasets} datasets"
+        f" over the pairs of {all_of(comparison.n_datasets)} datasets"
         if comparison.n_datasets > 1
         else ""
     )
@@ -474,15 +488,8 @@ def _heads(comparison: FoldComparison) -> list[str]:
 def means_table(comparison: FoldComparison, **options: Any) -> Table:
     """Means over folds with their intervals and the groups, best mean rank first."""
     shown = comparison.order[:METHODS]
-    first = (
-        "The best mean rank over these measures comes first."
-        if len(comparison.measures) > 1
-        else "The best comes first."
-    )
-    shared = (
-        "" if comparison.protocol.ratio is None else ", as wide as shared training data make it"
-    )
-    note = f"{first} Means with {confidence(comparison.alpha)} intervals, each alone{shared}."
+    shared = "" if comparison.protocol.ratio is None else ", widened for shared training data"
+    note = f"Means with {confidence(comparison.alpha)} intervals, each alone{shared}."
     columns = [doc.names("method", shown, note=note)]
     if comparison.n_shared_folds < comparison.n_folds:
         own = comparison.values.groupby(level=0).size()
@@ -500,15 +507,11 @@ def means_table(comparison: FoldComparison, **options: Any) -> Table:
 
 
 def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Column]:
-    total = count(len(comparison.table), "pair")
-    n = comparison.n_datasets
-    each = f" of each of {n} datasets together" if n > 1 else ""
-    note = f"p: {comparison.test}; Holm over {total}{each}."
-    columns = [doc.pvalues("p (Holm)", shown["pvalue_corrected"], keep=6, note=note)]
+    columns = [doc.pvalues("p (Holm)", shown["pvalue_corrected"], keep=6)]
     if (shown["carried"] != "").any():
         note = "Carried by: what differs on its own, + where the first is better, else −."
         columns.append(Column("carried by", shown["carried"].tolist(), "<", note=note))
-    note = "Direction: of the means; the test says that two differ, not which is better."
+    note = "Direction: of the means; the test itself has none."
     columns.append(Column("direction", shown["direction"].tolist(), "<", keep=3, note=note))
     columns.append(
         Column("Λ" if comparison.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1)
@@ -525,8 +528,8 @@ def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[Figure]:
         return []
     many = len(comparison.methods)
     said = [
-        "Each point is a fold, the large mark the mean. The ellipse shows how the folds scatter "
-        f"({INSIDE:.0%} of a normal distribution), not how sure the mean is."
+        f"Points: folds; large: their means. Ellipses: where {INSIDE:.0%} of folds lie if they are "
+        "normal, not how sure the mean is."
     ] * (i == 1)
     if many > DETAILED:
         most = f" (of the best {TOP} of {many})" if many > TOP else ""
