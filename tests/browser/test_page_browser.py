@@ -750,9 +750,29 @@ def test_the_question_moves_and_its_numbers_are_those_of_the_command(reader, sit
     assert grumbles(reader.chrome) == []
 
 
+def not_told(text, told):
+    """Numbers with decimals in the text that are no number of the JSON, rounded as they are."""
+
+    def every(value):
+        if isinstance(value, dict | list):
+            held = value.values() if isinstance(value, dict) else value
+            return [number for one in held for number in every(one)]
+        return [abs(value)] if isinstance(value, int | float) else []
+
+    numbers = np.unique(every(told))
+    lost = []
+    for number, percent in re.findall(r"(?<![\w.])(\d*\.\d+)(%?)", text):
+        last = 10.0 ** -len(number.partition(".")[2])
+        scaled = numbers * (100 if percent else 1)
+        if np.abs(scaled - float(number)).min() > 0.501 * last:
+            lost.append(number + percent)
+    return lost
+
+
 def test_every_control_shows_what_the_command_on_the_page_says(reader, site, monkeypatch):
-    """Each menu, field and box of the form is moved once; the order of the methods, the verdict and
-    every row of its plot are those of the command that the page gives for it.
+    """Each menu, field and box of the form is moved once; the order of the methods, the verdict,
+    every row of its plot and every other number with decimals are those of the command that the
+    page gives for it.
     """
     from command_line import mleval
 
@@ -777,6 +797,9 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
         measures = {row["difference"] for row in told["question"]["measures"]}
         for row in rows[len(decides) :]:
             assert any(row["size"] == pytest.approx(size) for size in measures)
+        ticks = "[...document.querySelectorAll('main thead svg text')].map(e => e.textContent)"
+        text = reader.js("document.querySelector('main').innerText")
+        assert {*not_told(text, told)} <= {*reader.js(ticks)}
 
     def form(*of):
         reader.chrome.get("about:blank")
