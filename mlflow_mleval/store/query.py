@@ -1028,7 +1028,7 @@ def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
             for way, names in sides.items()
             if names
         ]
-        notes.append(f"Taken from their names, as confirmed: {', '.join(texts)}.")
+        notes.append(f"Taken from their names: {', '.join(texts)}.")
     for way, names in (("min", selection.minimize), ("max", selection.maximize)):
         if turned := [
             m for m in names if m in values and m in MEASURES and MEASURES[m].direction != way

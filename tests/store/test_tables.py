@@ -82,7 +82,7 @@ def test_a_leaderboard_is_read_and_says_how(nowhere, shape):
     study = mleval.load_study(table, maximize=["value"])
     assert study.cells("value").T.to_dict() == BOARD.to_dict()
     assert any("rows were read as methods, its columns (iris, wine)" in n for n in study.notes)
-    with pytest.raises(MeasureError, match=r"which way it is better: `maximize='value'` or `min"):
+    with pytest.raises(MeasureError, match=r"way it is better. Choose: `maximize=\['value'\]` to take larger"):
         mleval.load_study(table)
 
 
