@@ -140,6 +140,8 @@ def take_stock(
             experiment_ids=selection.experiment_ids,
             experiment_names=selection.experiment_names,
             run_ids=selection.run_ids,
+            exclude_runs=selection.exclude_runs,
+            since=selection.since,
             filter_string=selection.filter_string,
             directions="proposed" if proposed else "declared",
         )
@@ -590,8 +592,10 @@ def _nothing(table: RunsTable, selection: Selection) -> str:
     if are_finished(results).any():
         return ""
     if not len(results):
-        if selection.filter_string:
-            return f"No run fits the filter in {store.store_name()}."
+        if selection.filter_string or selection.since:
+            late = f"started since {selection.since}"
+            what = "fits the filter" if selection.filter_string else late
+            return f"No run {what} in {store.store_name()}."
         return f"The store {store.store_name()} holds no runs."
     status = Counter(results.frame["status"])
     return (

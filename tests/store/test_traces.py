@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -482,10 +483,13 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
 
 
 def test_a_survey_names_the_comparison_answer_by_answer(store):
-    shown = CliRunner().invoke(main, ["runs", "-n", "qa"]).stdout
-    assert (
-        "# who answers better, answer by answer\nmleval compare -n qa --over instances\n" in shown
-    )
+    for more in ((), ("--since", "7d")):
+        shown = CliRunner().invoke(main, ["runs", "-n", "qa", *more]).stdout
+        (way,) = re.findall("# who answers better, answer by answer\n(.*)\n", shown)
+        words = shlex.split(way)
+        assert sorted(words) == sorted(
+            ["mleval", "compare", "-n", "qa", "--over", "instances", *more]
+        )
 
 
 def test_answers_of_a_selection_with_a_table_of_its_own(runs_with_a_table):
