@@ -112,19 +112,10 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
         traceback.print_exc(file=sys.stderr)
         status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
     named: list[tuple[str, PageSelection]] = []
-    taken = None  # what the page shows without being asked, and says so: proposed directions
+    taken = None
     if status == 409:
         chosen = parsed(job["given"])
-        if chosen.choices["directions"] != "proposed":
-            proposed = Argument("directions", "proposed")
-            own = {proposed.name: proposed.plain}
-            if isinstance(error, UndirectedError):
-                taken = chosen.adding(own).query if own in [way for _, way in ways] else None
-            elif proposed in getattr(str(error), "parts", ()):
-                ways = [("take the directions that their names suggest", own)]
-                taken = chosen.adding(own).query
-            elif getattr(error, "undirected", False):
-                taken = chosen.adding(ways[0][1]).query
+        ways, taken = _with_directions(error, ways, chosen)
         named = [(what, chosen.adding(more)) for what, more in ways] + _without(text, chosen)
     text = _on_page(worded(text, as_field), job)
     if job["what"] == "gate":
@@ -137,6 +128,27 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
         "ways": [{"what": what, "query": way.query} for what, way in named],
         "taken": taken,
     }
+
+
+def _with_directions(
+    error: Exception, ways: _Ways, chosen: PageSelection
+) -> tuple[_Ways, str | None]:
+    """The ways on, and of them the one that the page takes unasked, and says so: where all that
+    lacks is a direction, the proposed ones.
+    """
+    if chosen.choices["directions"] == "proposed":
+        return ways, None
+    proposed = Argument("directions", "proposed")
+    own = {proposed.name: proposed.plain}
+    if isinstance(error, UndirectedError):
+        is_way = own in [way for _, way in ways]
+    elif proposed in getattr(str(error), "parts", ()):
+        ways, is_way = [("take the directions that their names suggest", own)], True
+    elif getattr(error, "undirected", False):
+        own, is_way = dict(ways[0][1]), True
+    else:
+        is_way = False
+    return ways, chosen.adding(own).query if is_way else None
 
 
 def _on_page(text: str, job: Job) -> str:
