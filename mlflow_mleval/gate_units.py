@@ -29,6 +29,8 @@ from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
 from mlflow_mleval.validation import AnyArray
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
     from mlflow_mleval.analysis.pairs import Crossings
     from mlflow_mleval.study import Study, Units
 
@@ -257,6 +259,8 @@ class Asked:
         client = store.connect()
         ids = [store.run_of(client, each).run_id for each in self.sides]
         if not any(map(_RUN_ID.fullmatch, ids)):
+            if place := _experiment_of(client, ids):
+                return replace(self, selection=replace(chosen, experiment_ids=place))._resolved()
             text = f"no run is called {' or '.join(ids)}. Methods take their experiments, too: "
             raise NoRunsError(Message(text, store.EXPERIMENTS, "."))
         if ids[0] == ids[1]:
@@ -293,6 +297,21 @@ class Asked:
         runs = found.runs.groupby("method")["run_id"].agg(list).to_dict()
         shared = _pooled(self, parts, "answers", runs, found.notes, found.source)
         return replace(shared, changed=found.changed)
+
+
+def _experiment_of(client: MlflowClient, names: Sequence[str]) -> tuple[str, ...]:
+    """The only experiment with runs of these names; empty where there is none, or several."""
+    from mlflow_mleval.store import store
+
+    if any("'" in name for name in names):
+        return ()
+    every = [experiment.experiment_id for experiment in store.all_experiments(client)]
+    found = [
+        {run.info.experiment_id for run in store.search(client, every, f"run_name = '{name}'")}
+        for name in names
+    ]
+    both = set.intersection(*found)
+    return tuple(both) if len(both) == 1 else ()
 
 
 @dataclass(frozen=True)

@@ -570,6 +570,21 @@ def test_five_right_answers_meet_no_high_threshold(db):
     assert found["low"].between(0.4, 0.6).all()
 
 
+def test_runs_are_found_by_their_names_where_one_experiment_has_both(client):
+    client.create_run(client.create_experiment("other"), run_name="old")
+    experiment = client.create_experiment("qa")
+    for name, accuracy in (("old", 0.7), ("new", 0.9)):
+        run_id = client.create_run(experiment, run_name=name).info.run_id
+        for key, value in (("accuracy_score", accuracy), ("example_count", 1_000)):
+            client.log_metric(run_id, key, value)
+        client.set_terminated(run_id)
+    verdict = mleval.gate("new", "old", margins={"accuracy_score": 0.01})
+    assert verdict.decision == "ship" and verdict.candidate == "new"
+    client.create_run(client.create_experiment("twin"), run_name="new")
+    with pytest.raises(NoRunsError, match="no run is called new or nobody"):
+        mleval.gate("new", "nobody")
+
+
 def test_values_outside_of_a_range_are_no_evidence(db):
     import_answers("odd", base={"f1": np.full(60, 0.9)}, new={"f1": np.full(60, 1.5)})
     asked = ["gate", "-n", "odd", "new", "--champion", "base", "-m", "f1"]

@@ -29,6 +29,7 @@ from mlflow_mleval.errors import (
     IncomparableRunsError,
     MissingResultsError,
     MlevalError,
+    StoreError,
     UndirectedError,
 )
 from mlflow_mleval.measures.metric_names import directions, proposed_direction, range_of
@@ -128,6 +129,7 @@ def _common(
     of = f"{len(common):,} of {len(every):,} instances"
     if asked_of in questions:
         common, gone = questions[asked_of], []
+        _check_means(answers, asked_of)
     elif max(1 - len(common) / len(every), short) > MOST_LOST and not shared:
         raise MissingResultsError(
             Message(
@@ -149,6 +151,21 @@ def _common(
     if gone:
         notes.append(f"{of} are compared, those of all methods; missing in {some(gone)}.")
     return common, share, notes
+
+
+def _check_means(answers: Mapping[str, Answers], asked_of: str) -> None:
+    """Refuse means of repeated answers of which the store has lost some: whether those were bad,
+    nobody sees.
+    """
+    for method, a in answers.items():
+        absent = answers[asked_of].values.index.unique().difference(a.values.index)
+        hidden = (a.counted or 0) - len(a.values) - len(absent)
+        if method != asked_of and a.values.index.has_duplicates and hidden > 0:
+            raise StoreError(
+                f"the store has lost {hidden:,} of {a.counted:,} answers of {method} to questions "
+                "that it answered more than once: what is left of them may be the best of them. "
+                f"Evaluate {method} again."
+            )
 
 
 def _differing(answers: Mapping[str, Answers], measures: Sequence[str]) -> list[str]:

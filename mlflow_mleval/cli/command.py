@@ -433,7 +433,7 @@ def _with_commands(error: ChoiceError, context: click.Context) -> str:
         command = command_line(["mleval", context.info_name or "", *typed[:at]], more)
         command = " ".join([command, *map(shlex.quote, typed[at:])])
         lines += [without_passwords(f"{what[:1].upper()}{what[1:]}:"), f"  {command}"]
-    lines = [redacted(error.text), *lines]
+    lines = [redacted(in_options(error.text)), *lines]
     return "\n".join(map(terminal, lines))
 
 

@@ -22,7 +22,12 @@ from mlflow_mleval.analysis.answer_comparison import (
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.pairs import possible_ranks
 from mlflow_mleval.analysis.promethee import promethee
-from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, UndirectedError
+from mlflow_mleval.errors import (
+    IncomparableRunsError,
+    MissingResultsError,
+    StoreError,
+    UndirectedError,
+)
 
 
 def made(values, keys=None, **more):
@@ -98,6 +103,15 @@ def test_a_question_counts_once_however_often_it_was_answered():
     found = aligned({"a": twice, "b": made({"f": [0.0, 1.0, 0.0]}, ["q", "r", "s"])})
     assert found.tables["a"]["f"].tolist() == [0.5, 1, 1]
     assert "a: 4 answers, b: 3 answers" in found.notes[-1]
+
+
+def test_means_of_repeated_answers_are_refused_where_some_are_lost():
+    """What is left of them may be the best of them; of the champion that does no harm."""
+    whole = made({"f": [1.0, 1.0, 0.0]}, ["q", "q", "r"])
+    cut = replace(whole, counted=5)
+    with pytest.raises(StoreError, match="lost 2 of 5 answers of new to questions"):
+        aligned({"new": cut, "old": whole}, asked_of="old")
+    assert len(aligned({"new": whole, "old": cut}, asked_of="old").tables["new"]) == 2
 
 
 @pytest.fixture(scope="module")

@@ -787,16 +787,19 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
         assert program == "mleval"
         ranked = reader.js(f"{order}.map(name => name.dataset.method)")
         assert ranked == [row["method"] for row in told["ranking"]]
-        verdict = told["question"]["verdicts"][0]
-        assert reader.text(".asked .verdict b") == verdict["verdict"]
-        rows = [json.loads(text) for text in reader.js(f"{shown}.map(row => row.dataset.row)")]
-        decides = [row for row in rows if row["decides"]]
-        expected = verdict["rows"][: len(decides)]
-        sizes = [row["size"] for row in decides]
-        assert decides and sizes == pytest.approx([row["difference"] for row in expected])
-        measures = {row["difference"] for row in told["question"]["measures"]}
-        for row in rows[len(decides) :]:
-            assert any(row["size"] == pytest.approx(size) for size in measures)
+        switches = reader.js("document.querySelectorAll('.of input').length")  # of what it is said
+        for i, verdict in enumerate(told["question"]["verdicts"][: max(switches, 1)]):
+            if switches:
+                reader.js(f"document.querySelectorAll('.of input')[{i}].click()")
+            assert reader.text(".said:not([hidden]) .verdict b") == verdict["verdict"]
+            rows = [json.loads(text) for text in reader.js(f"{shown}.map(row => row.dataset.row)")]
+            decides = [row for row in rows if row["decides"]]
+            sizes = [row["size"] for row in decides]
+            expected = [row["difference"] for row in verdict["rows"][: len(decides)]]
+            assert decides and sizes == pytest.approx(expected)
+            measures = {row["difference"] for row in told["question"]["measures"]}
+            for row in rows[len(decides) :]:
+                assert any(row["size"] == pytest.approx(size) for size in measures)
         ticks = "[...document.querySelectorAll('main thead svg text')].map(e => e.textContent)"
         text = reader.js("document.querySelector('main').innerText")
         assert {*not_told(text, told)} <= {*reader.js(ticks)}
@@ -855,6 +858,7 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
         ("[data-direction=min][value=gain]", "min", ""),
         ("#filter", "filter", "params.model != 'mlp'"),
         ("#condition", "filter", "params.`model` = 'rf'"),
+        ("[name=method-by]:not(:checked):not(#also-method-by)", "method-by", ""),
         ("#also-method-by", "method-by", "run_name"),
         ("#also-dataset-by", "dataset-by", "digest"),
         ("#also-repeats-by", "repeats-by", "param:data"),
