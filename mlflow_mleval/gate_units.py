@@ -29,8 +29,6 @@ from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
 from mlflow_mleval.validation import AnyArray
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
     from mlflow_mleval.analysis.pairs import Crossings
     from mlflow_mleval.study import Study, Units
 
@@ -299,7 +297,7 @@ class Asked:
         return replace(shared, changed=found.changed)
 
 
-def _experiment_of(client: MlflowClient, names: Sequence[str]) -> tuple[str, ...]:
+def _experiment_of(client: Any, names: Sequence[str]) -> tuple[str, ...]:
     """The only experiment with runs of these names; empty where there is none, or several."""
     from mlflow_mleval.store import store
 

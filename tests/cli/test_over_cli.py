@@ -96,7 +96,7 @@ def test_rates_come_from_the_counts_of_runs(store):
 
 def test_rates_come_from_metrics_that_were_imported(store):
     text = mleval_("-n counts --over folds -m tpr -m fpr").stdout
-    assert "tested on tpr and fpr together" in text and "−fpr" in text.replace("+fpr", "−fpr")
+    assert "separates LDA and QDA" in text and "−fpr" in text.replace("+fpr", "−fpr")
 
 
 def test_measures_that_depend_are_refused_by_name(store):
