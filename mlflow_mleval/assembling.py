@@ -18,6 +18,7 @@ from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.sentences import Argument, Message, Wording, count, some, worded
 
 if TYPE_CHECKING:
+    from mlflow_mleval.store.runs_table import RunsTable
     from mlflow_mleval.study import Study
 
 #: A report of more runs does not look for their values by instance: `mleval compare --over
@@ -177,14 +178,14 @@ def _study(
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.survey import taken_unasked
 
-    ruled = selection.is_ruled
-    if ruled:
-        there = placed(selection)
-        if there != selection:
-            say(f"read in {some(there.experiment_names)}, which alone can be compared")
-        selection = there
-        ruled = is_placed(selection)
-    asked_for = _as_asked(selection, ruled or selection.results is not None, stage)
+    ruled, table = selection.is_ruled, None
+    if ruled and not is_placed(selection):
+        with stage("reading", "runs") as step:
+            selection, table = placed(selection, step)
+        ruled = table is not None
+        if ruled:
+            say(f"read in {some(selection.experiment_names)}, which alone can be compared")
+    asked_for = _as_asked(selection, ruled or selection.results is not None, stage, table)
     if isinstance(asked_for, MlevalError):
         if ruled:
             if isinstance(asked_for, NoRunsError):
@@ -210,8 +211,12 @@ def _study(
     return replace(study, source={**study.source, "taken_as": line}), selection
 
 
-def _as_asked(selection: Selection, ruled: bool, stage: Stage) -> Study | MlevalError | None:
-    """The study of the runs that were named, or why there is none; None where none were named."""
+def _as_asked(
+    selection: Selection, ruled: bool, stage: Stage, table: RunsTable | None
+) -> Study | MlevalError | None:
+    """The study of the runs that were named, of a table that was read already if there is one, or
+    why there is none; None where none were named.
+    """
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.store import asked
 
@@ -219,7 +224,7 @@ def _as_asked(selection: Selection, ruled: bool, stage: Stage) -> Study | Mleval
     with stage("reading", "runs") as step:
         try:
             if ruled or any(chosen) or selection.run_ids:
-                return selected_study(selection, step)
+                return selected_study(selection, step, table)
         except StoreError:
             raise
         except MlevalError as error:

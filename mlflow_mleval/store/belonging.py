@@ -4,7 +4,7 @@ what is read where nobody names one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -35,16 +35,21 @@ def everywhere(client: MlflowClient, selection: Selection) -> Selection:
     return replace(selection, experiment_ids=ids)
 
 
-def placed(selection: Selection) -> Selection:
+def placed(
+    selection: Selection, progress: Callable[[int, int], object] = lambda done, total: None
+) -> tuple[Selection, RunsTable | None]:
     """The selection with the experiment, or those that belong together, that alone hold runs which
-    can be compared, where it names none; as it is where there are several, or none.
+    can be compared, and these runs, for they have been read; as it is where it names some, or where
+    there are several, or none.
     """
     if is_placed(selection):
-        return selection
+        return selection, None
     client = store.connect()
-    table = read_store(client, everywhere(client, selection))
+    table = read_store(client, everywhere(client, selection), progress)
     groups = usable_groups(table, selection)
-    return replace(selection, experiment_names=groups[0]) if len(groups) == 1 else selection
+    if len(groups) != 1:
+        return selection, None
+    return replace(selection, experiment_names=groups[0]), in_experiments(table, groups[0])
 
 
 def in_experiments(table: RunsTable, names: Collection[str]) -> RunsTable:

@@ -293,7 +293,8 @@ class _Loading:
             table = read_results_table(selection)
         else:
             selection = store.with_runs_of_models(self.client, selection)
-            selection = placed(selection) if table is None else selection
+            if table is None:
+                selection, table = placed(selection, progress)
         self.selection = selection
         self.choice = _Choice(selection)
         self.table = read_store(self.client, selection, progress) if table is None else table

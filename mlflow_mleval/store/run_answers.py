@@ -29,7 +29,13 @@ from mlflow_mleval.analysis.answer_comparison import (
     unclear,
 )
 from mlflow_mleval.analysis.gate_tests import Changed
-from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
+from mlflow_mleval.errors import (
+    LostAnswersError,
+    MissingResultsError,
+    MlevalError,
+    NoRunsError,
+    StoreError,
+)
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import schema, store
@@ -607,7 +613,7 @@ def load_answers(
         The store cannot be reached or does not accept the filter.
     """
     client = store.connect()
-    chosen, experiments = select(client, placed(selection))
+    chosen, experiments = select(client, placed(selection)[0])
     holding = [run for run in chosen if table is not None or holds_answers(run)]
     if not holding:
         raise NoRunsError(
@@ -726,7 +732,7 @@ def _without_answers(runs: Sequence[Run], holding: Sequence[Run]) -> list[str]:
 
 def any_answers(selection: Selection) -> bool:
     """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
-    chosen, _ = select(store.connect(), placed(selection))
+    chosen, _ = select(store.connect(), placed(selection)[0])
     return any(map(holds_answers, chosen))
 
 
@@ -761,7 +767,7 @@ class _Reader:
             try:
                 answers = aligned(self.all(by_method), shared=shared, asked_of=asked_of)
                 by_dataset[dataset] = _of_measures(answers, self.measures)
-            except StoreError:
+            except (StoreError, LostAnswersError):
                 raise
             except (MlevalError, ValueError) as error:
                 absent[dataset] = joined(" ", [str(error), *self.left_out])

@@ -501,7 +501,7 @@ def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "har
     except MeasureError:
         study = selected_study(selection)
     except NoRunsError as error:
-        if read_store(store.connect(), placed(selection)).ours.any():
+        if read_store(store.connect(), placed(selection)[0]).ours.any():
             raise
         raise NoRunsError(f"no run of the selection has a loss profile. {HOW}") from error
     profiles = profiles_of(study, kind)
