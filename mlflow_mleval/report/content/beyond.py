@@ -191,13 +191,10 @@ def next_dataset_section(c: Comparison, depth: int = PAPER) -> Section | None:
     """Sentences and the pairs, or what it lacks; nothing where it was not asked for."""
     found = c.next_dataset
     if found is None:
+        if not c.options["next_dataset"] or c.tells_of_next_dataset:
+            return None
         lacks = "It takes folds or repeats on at least two datasets to tell of the next one."
-        asked = c.options["next_dataset"] and not c.tells_of_next_dataset
-        return (
-            Section("next_dataset", "On the next dataset", [Text([lacks], depth=depth)])
-            if asked
-            else None
-        )
+        return Section("next_dataset", "On the next dataset", [Text([lacks], depth=depth)])
     text = Text([s.text for s in next_dataset_sentences(c)], depth=depth)
     doubts = doc.points(found.doubts, "Doubts about these", depth=depth)
     return next_dataset_heading(c, [text, *doubts, _table(c, depth)])

@@ -302,10 +302,10 @@ PREFERENCES = {
 
 def verdict_section(c: Comparison) -> Section | None:
     """Why the decision says so, and what it survives; who is first, the ranking says."""
-    _, *why = verdict(c)
-    return (
-        Section("verdict", "Verdict", [Text([s.text for s in why], role="lead")]) if why else None
-    )
+    if c.deciding is None and not _is_varied(c) and not by_fold(c):
+        return None
+    why = Late(lambda: [Text([s.text for s in verdict(c)[1:]], role="lead")])
+    return Section("verdict", "Verdict", why)
 
 
 def verdict_data(c: Comparison) -> Data:
@@ -475,10 +475,11 @@ def _stable(c: Comparison) -> list[Sentence]:
     """Under how many other choices the lead stays, and, counted apart, the least certain of the
     separations.
     """
-    if c.stability is None or c.on != FUSED or counts_wins(c) or len(c.study.datasets) == 1:
+    if not _is_varied(c):
         return []
     lead = c.fusion.ranking.index[0]
-    draws = c.stability.acceptability
+    stability = present(c.stability)
+    draws = stability.acceptability
     found = present(c.survivals())
     lost, tried = len(found.lost), found.tried
     which = f"{tried - lost or 'none'} of" if lost else "all"
@@ -493,7 +494,7 @@ def _stable(c: Comparison) -> list[Sentence]:
     keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
     text = f"{listed([lead])} is ahead {joined(texts)}{else_}."
     said = [Sentence(text, claim("survives", *keys))]
-    if separations := c.stability.separations:
+    if separations := stability.separations:
         pairs = {pair: separations.counts[pair] for pair in c.separated}
         (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
         which = f"The separation of {listed([a])} from {listed([b])}"
@@ -505,6 +506,13 @@ def _stable(c: Comparison) -> list[Sentence]:
         text = f"{which} stays under {under} such choices and filters of measures."
         said.append(Sentence(text, claim("survives", "stability.separations")))
     return said
+
+
+def _is_varied(c: Comparison) -> bool:
+    """Whether other choices can say something of the lead."""
+    return not (
+        c.stability is None or c.on != FUSED or counts_wins(c) or len(c.study.datasets) == 1
+    )
 
 
 def counts_wins(c: Comparison) -> bool:
