@@ -57,6 +57,10 @@ class MissingResultsError(ChoiceError):
     """Cells of the table methods x datasets are empty and no policy for them was chosen."""
 
 
+class LostAnswersError(IncomparableRunsError):
+    """The store has lost answers of a candidate, and nobody sees how bad they were."""
+
+
 class UnclearError(MlevalError):
     """Nobody said what to compare, and what there is does not tell: `text` says so, `ways` (each a
     Way) what there is to do; `undirected` where all that lacks is which way is better, which names

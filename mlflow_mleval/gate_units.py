@@ -300,10 +300,11 @@ class Asked:
 def _experiment_of(client: Any, names: Sequence[str]) -> tuple[str, ...]:
     """The only experiment with runs of these names; empty where there is none, or several."""
     from mlflow_mleval.store import store
+    from mlflow_mleval.store.belonging import everywhere
 
     if any("'" in name for name in names):
         return ()
-    every = [experiment.experiment_id for experiment in store.all_experiments(client)]
+    every = everywhere(client, Selection()).experiment_ids
     found = [
         {run.info.experiment_id for run in store.search(client, every, f"run_name = '{name}'")}
         for name in names

@@ -27,9 +27,9 @@ from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.resampling import cluster_sums
 from mlflow_mleval.errors import (
     IncomparableRunsError,
+    LostAnswersError,
     MissingResultsError,
     MlevalError,
-    StoreError,
     UndirectedError,
 )
 from mlflow_mleval.measures.metric_names import directions, proposed_direction, range_of
@@ -161,7 +161,7 @@ def _check_means(answers: Mapping[str, Answers], asked_of: str) -> None:
         absent = answers[asked_of].values.index.unique().difference(a.values.index)
         hidden = (a.counted or 0) - len(a.values) - len(absent)
         if method != asked_of and a.values.index.has_duplicates and hidden > 0:
-            raise StoreError(
+            raise LostAnswersError(
                 f"the store has lost {hidden:,} of {a.counted:,} answers of {method} to questions "
                 "that it answered more than once: what is left of them may be the best of them. "
                 f"Evaluate {method} again."

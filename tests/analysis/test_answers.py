@@ -24,8 +24,8 @@ from mlflow_mleval.analysis.pairs import possible_ranks
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.errors import (
     IncomparableRunsError,
+    LostAnswersError,
     MissingResultsError,
-    StoreError,
     UndirectedError,
 )
 
@@ -109,7 +109,7 @@ def test_means_of_repeated_answers_are_refused_where_some_are_lost():
     """What is left of them may be the best of them; of the champion that does no harm."""
     whole = made({"f": [1.0, 1.0, 0.0]}, ["q", "q", "r"])
     cut = replace(whole, counted=5)
-    with pytest.raises(StoreError, match="lost 2 of 5 answers of new to questions"):
+    with pytest.raises(LostAnswersError, match="lost 2 of 5 answers of new to questions"):
         aligned({"new": cut, "old": whole}, asked_of="old")
     assert len(aligned({"new": whole, "old": cut}, asked_of="old").tables["new"]) == 2
 
