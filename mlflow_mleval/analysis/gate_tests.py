@@ -152,7 +152,7 @@ class GateTests:
     #: One row a measure and slice (the whole is ""): low is for the row alone, high for all rows at
     #: once, each at 1 - alpha; pvalue_worse (of no harm beyond the margin) is corrected over all
     #: rows, pvalue_not_worse and pvalue_better are not. "lost" would be worse if what the candidate
-    #: lacks were as bad as can be.
+    #: lacks were as bad as can be. reason says why a row is not judged.
     table: pd.DataFrame
     #: Units with which it ships with power .8 if the true differences are "zero", or as "observed";
     #: infinite where no number is enough, NaN where there are too few to tell.
@@ -199,6 +199,10 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     each = zip(counted, table.itertuples(), if_lost, strict=True)
     table["verdict"] = [_verdict(row, tested, p, terms.alpha) for row, tested, p in each]
     verdicts = table["verdict"]
+    table["reason"] = [
+        row.lacks if verdict == "not judged" else ""
+        for row, verdict in zip(counted, verdicts, strict=True)
+    ]
     decides = verdicts[[row.decides for row in counted]]
     decision: Decision = "run more"
     if (verdicts == "worse").any():
@@ -220,7 +224,7 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
 
 _COLUMNS = (
     *("measure", "slice", "n", "difference", "low", "high", "margin"),
-    *("pvalue_worse", "pvalue_not_worse", "pvalue_better", "verdict"),
+    *("pvalue_worse", "pvalue_not_worse", "pvalue_better", "verdict", "reason"),
 )
 
 
@@ -269,9 +273,19 @@ class _Row:
         return float(self.sums.sum() / self.size) if self.size else nan
 
     @property
+    def lacks(self) -> str:
+        """Why it is not judged; empty where it is."""
+        if not self.margin >= 0:
+            return "it has no margin"
+        if not self.enough:
+            return f"fewer than {LEAST_UNITS} units"
+        if isnan(self.bound) and not self.means:
+            return "it has no bound"
+        return "" if self.size > 0 else "no unit has a value"
+
+    @property
     def judged(self) -> bool:
-        known = self.means or not isnan(self.bound)
-        return known and self.enough and self.size > 0 and self.margin >= 0
+        return not self.lacks
 
     @property
     def decides(self) -> bool:
@@ -909,7 +923,7 @@ class Verdict(Plotted):
 
 
 #: Columns that only all of the data has.
-_IN_WHOLE = ("n", "pvalue_worse", "pvalue_not_worse", "pvalue_better")
+_IN_WHOLE = ("n", "pvalue_worse", "pvalue_not_worse", "pvalue_better", "reason")
 #: The order in which rows matter.
 _RANKS = {"worse": 0, "lost": 0, "open": 1, "not worse": 3, "better": 2, "not judged": 4}
 #: Bytes of the data of a verdict.

@@ -372,9 +372,7 @@ def _run(
         names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
     elif name == "gate":
         held = {key: whole[key] for key in _GATED if key in whole}
-        held["rows"] = [
-            {key: row[key] for key in _ROW if row.get(key)} | _why_not(row) for row in whole["rows"]
-        ]
+        held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in whole["rows"]]
         rows = [row[key] for row in held["rows"] for key in ("measure", "slice") if key in row]
         names = [held["candidate"], held["champion"], *rows]
         held["text"], doubts = in_quotes(held["text"], names), whole.get("notes", [])
@@ -394,18 +392,6 @@ def _run(
     return {"answer": held, **({"page": page} if page else {}), "next": asked}
 
 
-def _why_not(row: Mapping[str, Any]) -> dict[str, str]:
-    """Why a row of a gate is not judged."""
-    from mlflow_mleval.analysis.gate_tests import LEAST_UNITS
-
-    if row["verdict"] != "not judged":
-        return {}
-    if row.get("margin") is None:
-        return {"reason": "it has no margin"}
-    few = row["slice"] and row["n"] < LEAST_UNITS
-    return {"reason": f"fewer than {LEAST_UNITS} units" if few else "it has no bound"}
-
-
 def _number(text: Any) -> int:
     if not str(text).isdecimal() or not 0 < int(text) < 1_000_000:
         raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
@@ -414,7 +400,7 @@ def _number(text: Any) -> int:
 
 #: Keys of a verdict, and of its rows; and of a brief answer those that are told otherwise.
 _GATED = ("decision", "text", "candidate", "champion", "over", "units", "needed", "alpha")
-_ROW = ("measure", "slice", "difference", "low", "high", "margin", "verdict")
+_ROW = ("measure", "slice", "difference", "low", "high", "margin", "verdict", "reason")
 _KNOWN = ("schema_version", "address", "doubts", "first_doubt")
 _ASKED = {
     "rank": "Which methods are best?",
