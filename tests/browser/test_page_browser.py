@@ -531,7 +531,7 @@ def test_a_doubt_is_settled_where_its_number_stands(reader, site):
     assert reader.chosen()["max"] == ["win_rate"] and not reader.all("#decision .ways")
     reader.click(".actions .menu > summary")
     reader.click(".sheet .buttons button")
-    assert reader.text(".sheet .buttons button") == "Copied ✓"
+    reader.until("document.querySelector('.sheet .buttons button').textContent === 'Copied ✓'")
     assert grumbles(reader.chrome) == []
 
 
