@@ -450,6 +450,7 @@ def having(
 #: their artifacts lie, and the tag of their counts.
 _noted: dict[str, dict[str, tuple[str, str]]] = {}
 _MOST_NOTED = 100_000
+_NOTHING = ("", "")
 
 
 def place_of(client: MlflowClient, run_id: str) -> str:
@@ -463,9 +464,6 @@ def place_of(client: MlflowClient, run_id: str) -> str:
 def counts_tag_of(run_id: str) -> str:
     """The tag `TAG_COUNTS` of a run that a search has read; empty where it has none."""
     return _noted_here().get(run_id, _NOTHING)[1]
-
-
-_NOTHING = ("", "")
 
 
 def _noted_here() -> dict[str, tuple[str, str]]:
@@ -482,9 +480,9 @@ def _noted_page(runs: Iterable[Run]) -> list[Run]:
     of each metric beside its value is dropped, for it is most of the memory. Runs share the text
     of their keys.
     """
-    noted, page = _noted_here(), []
     if sum(map(len, _noted.values())) > _MOST_NOTED:
-        noted.clear()
+        _noted.clear()
+    noted, page = _noted_here(), []
     for run in runs:
         data = run.data
         data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
