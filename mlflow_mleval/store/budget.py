@@ -9,9 +9,9 @@ behind until MLflow's own timeouts end that.
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import os
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 import mlflow
 from urllib3.response import HTTPResponse
@@ -34,8 +35,9 @@ T = TypeVar("T")
 SETTING, READING, TRAINING = "MLEVAL_TIMEOUT", 30.0, 8.0
 #: Bytes of one answer of a server, and of one artifact.
 MOST_ANSWER, MOST_ARTIFACT = 256 * 2**20, 2 * 2**30
-#: Seconds between looks at how much has come.
-_LOOK = 0.1
+#: Seconds before the first look at how much has come, and between looks, which take a share of the
+#: time of at most one in so many.
+_LOOK, _RARELY = 0.5, 20
 #: What the drivers of databases call the time that a connection may take.
 _CONNECT = {
     "pysqlite": "timeout",
@@ -186,12 +188,14 @@ def bounded(
     thread = threading.Thread(
         target=copy_context().run, args=(run,), daemon=True, name="mleval-store"
     )
-    size = 0
+    size, pause = 0, _LOOK
     try:
         with environment(**_ASKING):
             thread.start()
-            while not done.wait(min(budget.left, _LOOK)) and budget.left and size <= budget.most:
-                size = max(map(_came, list(budget.threads)), default=0)
+            while not done.wait(min(budget.left, pause)) and budget.left and size <= budget.most:
+                began = time.monotonic()
+                size = _came(everywhere=most is not None)
+                pause = max(_LOOK, _RARELY * (time.monotonic() - began))
         spent = not budget.left
         # As they are now: who stops answers nothing any more.
         answer, error = answers[:1], errors[:1]
@@ -205,15 +209,19 @@ def bounded(
     raise StoreError(late()) if spent or not error else error[0]
 
 
-def _came(thread: int) -> int:
-    """Bytes that have come of the answer that a thread is reading."""
-    frame: Any = sys._current_frames().get(thread)
-    while frame is not None:
-        answer = frame.f_locals.get("self")
-        if isinstance(answer, HTTPResponse):
-            return int(answer.tell())
-        frame = frame.f_back
-    return 0
+def _came(everywhere: bool) -> int:
+    """Bytes that have come of the largest answer that is being read, of the store's servers or of
+    any. It is looked for among all objects: to read the frames of another thread while it runs
+    crashes Python where they end at that moment.
+    """
+    uris = mlflow.get_tracking_uri(), mlflow.get_registry_uri()
+    hosts = {urlsplit(uri).hostname for uri in uris}
+    answers = [one for one in gc.get_objects() if type(one) is HTTPResponse]
+    sources = [(one, one.connection) for one in answers]
+    return max(
+        (int(one.tell()) for one, at in sources if at and (everywhere or at.host in hosts)),
+        default=0,
+    )
 
 
 def mark() -> None:
