@@ -480,6 +480,10 @@ def test_the_action_by_hand(logged, commands, tmp_path):
         assert act(commands, tmp_path, **alike, **{"fail-on": unknown}) == (2, "")
     code, out = act(commands, tmp_path, candidate="f" * 32, **champion)
     assert code == 1 and out == ""
+    champion["options"] = "--measure=f1\n--margin=f1=0.02\n--anytime"
+    for said in ("SHIP: ", "SHIP, as decided at "):  # the second look repeats the first
+        code, out = act(commands, tmp_path, candidate=logged["better"], **champion)
+        assert code == 0 and "decision=ship" in out and said in out
     champion["options"] = "--measure=f1\n--margin=f1=0.02\n"
     worse = {"candidate": logged["worse"], **champion, "fail-on": "BLOCK"}
     assert act(commands, tmp_path, **worse)[0] == 3
@@ -506,6 +510,30 @@ def test_answers_are_judged_between_bounds_alone(db):
     cut = run(*asked, "--bound", "seconds=5").output
     assert "1 of 300 differences of seconds are larger than 5" in cut
     assert "no bound" not in cut
+
+
+def test_scores_of_a_table_whose_means_were_logged_need_no_direction(db):
+    """Others do; what is asked is paired alike, whichever measure is chosen."""
+    right = np.arange(200) % 4 > 0
+    for name, moved in (("base", 0), ("new", 1)):
+        with mlflow.start_run(run_name=name):
+            exact = np.roll(right, moved).astype(int).tolist()
+            table = {
+                "inputs": [f"q{i}" for i in range(200)],
+                "exact": exact,
+                "seconds": [2.0] * 200,
+            }
+            mlflow.log_table({**table, "short": exact}, "eval_results_table.json")
+            mlflow.log_metrics({"exact": 0.75, "seconds": 2.0})
+    asked = ["gate", "new", "--champion", "base"]
+    judged = json.loads(run(*asked, "--all", "--output", "json", code=4).stdout)
+    verdicts = {row["measure"]: row["verdict"] for row in judged["rows"]}
+    assert verdicts == {"exact": "open", "seconds": "not judged"}
+    assert "no direction is known: short" in " ".join(judged["notes"])
+    asked += ["--measure", "seconds", "--margin", "seconds=1"]
+    unbounded = run(*asked, code=4).stdout
+    assert "nothing can be judged: seconds (it has no bound)." in unbounded
+    assert as_json(*asked, "--bound", "seconds=9")["units"] == 200
 
 
 def test_what_is_lost_does_not_ship(db):

@@ -243,13 +243,17 @@ def _schema(tool: _Tool, command: click.Command) -> dict[str, Any]:
     return _object({tool.argument: {"type": "string"}, **shown}, [tool.argument, "champion"])
 
 
+def _not_taken(unknown: Sequence[str], taken: Sequence[str]) -> click.UsageError:
+    return click.UsageError(
+        f"{some(map(repr, unknown))} can not be given here. There are: {', '.join(taken)}."
+    )
+
+
 def _typed(tool: _Tool, command: click.Command, given: Mapping[str, Any]) -> list[str]:
     """What a person would type for the same; a name cannot become a flag."""
     options, words = _options(command), list[str]()
     if unknown := [name for name in given if name not in (*options, tool.argument, _FROM)]:
-        taken = ", ".join(filter(None, [tool.argument, *options, _FROM]))
-        text = f"{some(map(repr, unknown))} can not be given here. There are: {taken}."
-        raise click.UsageError(text)
+        raise _not_taken(unknown, [*filter(None, [tool.argument]), *options, _FROM])
     for name, option in options.items():
         values = _listed(given.get(name))
         _check_size(name, values)
@@ -485,6 +489,8 @@ def _question(text: str, tool: str, arguments: Mapping[str, Any]) -> dict[str, A
 
 def _explained(commands: Mapping[str, click.Command], given: Mapping[str, Any]) -> dict[str, Any]:
     """What a name means, also of the arguments of tools and, of an experiment, its metrics."""
+    if unknown := [key for key in given if key not in ("name", "experiment_name")]:
+        raise _not_taken(unknown, ["name", "experiment_name"])
     name, options = str(given.get("name", "")), dict[str, Option]()
     for tool in TOOLS.values():
         options |= _options(commands[tool.command])

@@ -507,7 +507,8 @@ class Hierarchy:
             unknown = dict.fromkeys(name for name in names if name not in self._position)
         raise ValueError(
             f"`{argument}` must hold classes of the hierarchy, got "
-            f"{listing(unknown, 'unknown class')}. Mend."
+            f"{listing(unknown, 'unknown class')}. Correct the names, or give the hierarchy "
+            "their edges."
         )
 
     def _names(self, numbers: AnyArray) -> set[Hashable]:

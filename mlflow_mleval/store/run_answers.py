@@ -380,7 +380,12 @@ def read_answer_tables(
             tables[method] = found
     if not tables:
         return read
-    scores = {name for _, columns in tables.values() for name in columns.values()}
+    scores = {  # also those that are not wanted: a question is the same whatever is compared
+        name
+        for frame, columns in tables.values()
+        for found in (columns, _measure_columns(frame, None, grades, instance_by))
+        for name in found.values()
+    }
     keys = _key_columns(
         {method: frame for method, (frame, _) in tables.items()}, scores, instance_by, path
     )
@@ -528,8 +533,17 @@ def _answers_of_table(
         about.assign(link="", asked=asked),
         digest(run),
         counted(run),
+        {m: "" for m, column in columns.items() if _is_scored(run, m, column)},
         passing=tuple(passing),
     )
+
+
+def _is_scored(run: Run, measure: str, column: str) -> bool:
+    """Whether the column of a table holds scores: MLflow calls it one, or the run has their mean
+    as a metric. Other numbers describe the answer.
+    """
+    means = {measure, f"{measure}/mean", f"{measure}/v1/mean"}
+    return column.endswith(_SCORE) or not means.isdisjoint(run.data.metrics)
 
 
 # --------------------------------------------------------------------------------------------------

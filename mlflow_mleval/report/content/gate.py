@@ -142,7 +142,9 @@ def _open(verdict: Verdict) -> str:
     rows = table[(table["slice"] == ALL) & (table["verdict"] == "open")]
     if not len(rows):
         if verdict.entry is None:
-            return "RUN MORE: no measure has a margin, so there is nothing to judge."
+            reasons = table[table["slice"] == ALL].groupby("reason", sort=False)["measure"]
+            why = [f"{listed(measures)} ({reason})" for reason, measures in reasons]
+            return f"RUN MORE: nothing can be judged: {'; '.join(why)}."
         return (
             "RUN MORE: no measure is worse by its margin or more, but a ledger asks for more "
             "evidence than that."
@@ -170,7 +172,7 @@ def _loss(low: float, margin: float) -> str:
 
 def _further(verdict: Verdict) -> Iterator[str]:
     """What the decision takes, and what the ledger says."""
-    if verdict.more and not verdict.changed:
+    if verdict.more and not verdict.changed and (verdict.table["verdict"] != "not judged").any():
         yield _needed(verdict)
     if entry := verdict.entry:
         again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
