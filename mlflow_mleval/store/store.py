@@ -963,6 +963,12 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+_LOGIN = (
+    "Who you are is said by MLFLOW_TRACKING_TOKEN, or by MLFLOW_TRACKING_USERNAME and "
+    "MLFLOW_TRACKING_PASSWORD."
+)
+
+
 def _what_to_do(error: Exception) -> str:
     if isinstance(error, ImportError):
         import sqlalchemy
@@ -973,7 +979,10 @@ def _what_to_do(error: Exception) -> str:
         )
     if _connection_error(error) is not None:
         return "Is the server running, and is MLFLOW_TRACKING_URI right?"
-    return "" if isinstance(error, MlflowException) else "Is MLFLOW_TRACKING_URI right?"
+    if isinstance(error, MlflowException):
+        unknown = error.error_code == "UNAUTHENTICATED"
+        return _LOGIN if unknown else ""
+    return "Is MLFLOW_TRACKING_URI right?"
 
 
 def _connection_error(error: BaseException | None) -> requests.ConnectionError | None:

@@ -185,7 +185,7 @@ def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypa
         and result.stdout == ""
         and len(result.stderr.strip().splitlines()) == 1
     )
-    assert "401" in result.stderr
+    assert "401" in result.stderr and "MLFLOW_TRACKING_TOKEN" in result.stderr
 
 
 def test_no_password_stands_in_the_log_or_in_the_list_of_processes(login):
