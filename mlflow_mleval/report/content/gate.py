@@ -201,7 +201,8 @@ def _needed(verdict: Verdict) -> str:
             f"that {name(verdict.candidate)} lacks."
         )
     if isnan(zero):
-        few = "That is too few" if verdict.tests.units < LEAST_SEEN else "Too few of them differ"
+        too_few = verdict.tests.units < LEAST_SEEN
+        few = "That is too few" if too_few else "Too few of them make the difference"
         return f"{few} to say how many {verdict.over} it takes."
     over, power = verdict.over, f"with probability {short(POWER)}"
     alike = (
