@@ -5,7 +5,7 @@ answers, of this data trained again, of new datasets.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -121,19 +121,14 @@ class Question:
 
     Attributes
     ----------
-    verdicts : Of each kind of unit that there is; the one that decides the comparison first.
+    verdict : By the units that decide the comparison; no other family of tests says a word.
     measures : By measure: how far `a` is better on average, and n; not tested.
     """
 
     a: str
     b: str
-    verdicts: Sequence[Verdict]
+    verdict: Verdict
     measures: pd.DataFrame
-
-    @property
-    def verdict(self) -> Verdict:
-        """The one that decides the comparison."""
-        return self.verdicts[0]
 
 
 def question(c: Comparison, a: str = "", b: str = "") -> Question:
@@ -152,32 +147,23 @@ def question(c: Comparison, a: str = "", b: str = "") -> Question:
         raise ValueError(f"`pair`: {a!r} is named twice. Name two methods.")
     a = a or next(m for m in c.order if m != b)
     b = b or next(m for m in [c.options["control"], *c.order] if m not in (None, a))
-    verdicts = list(_verdicts(c, a, b))
-    verdicts.sort(key=lambda one: one.unit != c.decides_over)
     measures = measures_of_pair(c, a, b).loc[c.fusion.by_weight]
     measures = measures[["difference", "n"]]
-    if not verdicts or (c.decides_over == "folds" != verdicts[0].unit):
-        verdicts.insert(0, _together(c, a, b, measures))
-    return Question(a, b, verdicts, measures)
+    return Question(a, b, _verdict(c, a, b) or _together(c, a, b, measures), measures)
 
 
-def _verdicts(c: Comparison, a: str, b: str) -> Iterator[Verdict]:
-    """What each kind of unit says."""
-    alpha = c.options["alpha"]
-    over = "" if c.deciding is None else c.deciding.test.over
-    by_unit = c.deciding is not None and c.deciding.test.by_unit
-    for unit in ("answers", "instances", "folds", "repeats", "datasets"):
-        by_dataset = pd.DataFrame()
-        if unit == over == c.decides_over and not by_unit:
-            rows = _decided(c, a, b)
-            if unit == "repeats":
-                by_dataset = _tested(_tests(c, unit), a, b)
-        elif unit == "datasets":
-            continue
-        else:
-            rows = _tested(_tests(c, unit), a, b)
-        if len(rows) and rows["n"].max() > 1:
-            yield Verdict(unit, rows, alpha, by_dataset)
+def _verdict(c: Comparison, a: str, b: str) -> Verdict | None:
+    """What the units that decide say; None where they have no difference of the pair."""
+    unit, by_dataset = c.decides_over, pd.DataFrame()
+    if c.deciding is not None and c.deciding.test.over == unit and not c.deciding.test.by_unit:
+        rows = _decided(c, a, b)
+        if unit == "repeats":
+            by_dataset = _tested(_tests(c, unit), a, b)
+    else:
+        rows = _tested(_tests(c, unit), a, b) if unit else pd.DataFrame()
+    if rows.empty or rows["n"].max() < 2:
+        return None
+    return Verdict(unit, rows, c.options["alpha"], by_dataset)
 
 
 def _together(c: Comparison, a: str, b: str, measures: pd.DataFrame) -> Verdict:

@@ -17,7 +17,7 @@ from mlflow_mleval.analysis.fusion import mean_ranking
 from mlflow_mleval.analysis.pairs import NOISE, better_first, mean_intervals
 from mlflow_mleval.analysis.posthoc.max_t import half_widths, max_t
 from mlflow_mleval.analysis.promethee import tied_ranks
-from mlflow_mleval.analysis.stability import first_ranked
+from mlflow_mleval.analysis.stability import Scenario, first_ranked
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.study import Study
 
@@ -115,18 +115,25 @@ def _without_gaps(c: Comparison) -> dict[str, Any] | None:
 
 
 def _scenario(c: Comparison) -> dict[str, Any] | None:
-    """The first other policy, else other weights, else another function under which others lead."""
-    lost = {}
-    for one in c.scenarios:
-        if c.leader not in one.leaders:
-            lost[one.key] = one.leaders
-    for varies in ("policy", "weights", "function"):
-        for (kind, function, weights, missing), first in lost.items():
-            same = function == c.options["preference"]
-            if varies == ("policy" if kind == "policy" else "weights" if same else "function"):
-                choice = {"policy": missing, "weights": weights, "function": function}[varies]
-                return _led_by(c, varies, choice, first)
-    return None
+    """The first other policy, else other weights, else another function under which others lead;
+    its weights, too, where no function turns it with the same.
+    """
+    lost = [one for one in c.scenarios if c.leader not in one.leaders]
+    if not lost:
+        return None
+    asked = c.scenarios[0]
+
+    def varies(one: Scenario) -> str:
+        other = "weights" if one.preference == asked.preference else "function"
+        return "policy" if one.varies == "policy" else other
+
+    order = ("policy", "weights", "function")
+    first = min(lost, key=lambda one: (order.index(varies(one)), one.weights != asked.weights))
+    choices = {"policy": first.missing, "weights": first.weights, "function": first.preference}
+    turned = {"kind": varies(first), "choice": choices[varies(first)], "methods": first.leaders}
+    if turned["kind"] == "function" and first.weights != asked.weights:
+        turned["weights"] = first.weights
+    return turned
 
 
 def _equal_weights(c: Comparison) -> dict[str, Any] | None:

@@ -409,12 +409,10 @@ class Sliders:
 
 @dataclass(frozen=True)
 class Said:
-    """A verdict on a pair as a page shows it: of what it is a claim, its word (YES, NO, TOO CLOSE),
-    a sentence, what would settle it with the command that then looks again, and the rows of its
-    forest plot.
+    """A verdict on a pair as a page shows it: its word (YES, NO, TOO CLOSE), a sentence, what would
+    settle it with the command that then looks again, and the rows of its forest plot.
     """
 
-    of: str
     word: str
     text: str
     needed: str
@@ -424,12 +422,12 @@ class Said:
 
 @dataclass(frozen=True)
 class Asked(Text):
-    """The question about a pair: a page shows its verdicts, which a reader may switch and weigh
-    against a margin; elsewhere it is its text, the first verdict in the first paragraph.
+    """The question about a pair: a page shows its verdict, which a reader may weigh against a
+    margin; elsewhere it is its text, the verdict in the first paragraph.
     """
 
     question: str = ""
-    said: Sequence[Said] = ()
+    said: Said | None = None
     pair: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -9,7 +9,7 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.question import CLOSE, NO, YES, Verdict, question
 from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
 from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.pair_question import needed, sentence
+from mlflow_mleval.report.content.pair_question import data, needed, sentence
 from mlflow_mleval.study import Study
 
 
@@ -81,6 +81,34 @@ def test_one_dataset_trained_again_says_what_compare_over_repeats_says():
     )
 
 
+def test_what_does_not_decide_gives_no_verdict():
+    """A on one of eight datasets is certainly better; datasets decide, and cannot say so."""
+    frame = pd.concat(
+        repeated_rows({"A": 0.9 if d == "a" else 0.8, "B": 0.8}, d, seeds=5) for d in "abcdefgh"
+    )
+    index = ["dataset", "method"]
+    repeats = frame.set_index([*index, "repeat"])[["auc"]]
+    study = Study(frame.groupby(index)[["auc"]].mean(), {"auc": "max"}, repeats=repeats)
+    assert compare_all_repeats(study, {})["a"].separated
+    told = data(question(compare(study), "A", "B"))["question"]
+    assert (told["over"], told["verdict"]) == ("datasets", CLOSE)
+    assert {*told["rows"]["dataset"]} == {""} and not told["rows"]["separated"].any()
+    twice = study.select(datasets=["a", "b"])
+    few = Study(twice.values, {"auc": "max"}, repeats=repeats.query("repeat < 2").loc[["a", "b"]])
+    assert compare_all_repeats(few, {}) and compare(few).decides_over == ""
+    assert question(compare(few), "A", "B").verdict.of == ""
+
+
+def test_where_the_mean_is_against_the_test_the_verdict_says_so():
+    frame = rows({"x": 0.92, "y": 0.9}, "abcdefghij", noise=0.001)
+    frame.loc[(frame["dataset"] == "a") & (frame["method"] == "x"), "auc"] = 0.1
+    found = compare(Study.from_frame(frame), on="auc")
+    asked = question(found, "x", "y")
+    assert asked.verdict.word() == YES and asked.measures.loc["auc", "difference"] < 0
+    text = plain(sentence(found, asked).text)
+    assert "as the test compares them" in text and "but y by its mean (0.06" in text
+
+
 def test_where_the_step_down_separates_an_interval_that_ends_at_zero_is_no_doubt():
     found = published()
     apart = [question(found, a, b).verdict for a, b in found.separated]
@@ -101,8 +129,22 @@ def test_crossing_is_told_before_the_average():
     text = plain(sentence(found, question(found, "A", "B")).text)
     assert text == (
         "Is A better than B? TOO CLOSE: it depends. Certainly better are A on web and B on phone. "
-        "For these two datasets trained again, 12 runs of each."
+        "For these two datasets trained again, 6 runs of each method on each."
     )
+
+
+def test_a_certain_average_names_the_datasets_that_are_certainly_against_it():
+    frame = pd.concat(
+        repeated_rows({"A": 0.8 if d == "d" else 0.85, "B": 0.85 if d == "d" else 0.8}, d)
+        for d in "abcd"
+    )
+    index = ["dataset", "method"]
+    repeats = frame.set_index([*index, "repeat"])[["auc"]]
+    study = Study(frame.groupby(index)[["auc"]].mean(), {"auc": "max"}, repeats=repeats)
+    found = compare(study)
+    text = plain(sentence(found, question(found, "A", "B")).text)
+    assert text.startswith("Is A better than B? YES: A is better on average (net flow 0.")
+    assert "), but certainly worse on d. For these four datasets" in text
 
 
 def test_a_filled_gap_is_no_run():

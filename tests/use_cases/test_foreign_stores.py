@@ -339,7 +339,7 @@ def test_folds_that_decide_are_what_decides_and_their_metrics_raise_no_doubt(mad
     told = _ranked()
     assert told["answer"]["evidence"] == told["decides"] == "folds" and told["doubts"] == []
     assert told["separated"] == [["rf", "svm"]] and told["cliques"] == [["rf"], ["svm"]]
-    assert told["question"]["verdicts"][0]["verdict"] == "YES"
+    assert told["question"]["verdict"] == "YES"
     assert "folds, by test_auc, rf is separated from svm" in told["decision"]
 
 

@@ -48,10 +48,10 @@ def test_a_page_of_methods_that_differ_claims_it(study, tmp_path, monkeypatch):
 def test_the_verdict_on_the_question_and_an_interval_alone_are_claims(study):
     page = {"separated": [], "verdict": [], "answer": {"sentences": []}}
     row = {"low": -0.1, "high": 0.2, "separated": False}
-    question = {"verdicts": [{"verdict": "TOO CLOSE", "rows": [row]}]}
+    question = {"verdict": "TOO CLOSE", "rows": [row]}
     assert not study.claims({**page, "question": question})
-    assert study.claims({**page, "question": {"verdicts": [{"verdict": "NO", "rows": [row]}]}})
-    question["verdicts"][0]["rows"] = [{**row, "low": 0.01}]
+    assert study.claims({**page, "question": {"verdict": "NO", "rows": [row]}})
+    question["rows"] = [{**row, "low": 0.01}]
     assert study.claims({**page, "question": question})
 
 

@@ -49,6 +49,15 @@ if TYPE_CHECKING:
 FEW = 2
 #: On fewer datasets than this nobody is told what to use.
 ENOUGH = 6
+#: What counts by each preference function, with its default thresholds.
+SCORED = {
+    "usual": "only who is better counted, not by how much",
+    "u_shape": "small differences did not count and all others counted alike",
+    "v_shape": "differences counted in proportion to their size",
+    "level": "small differences did not count and middling ones counted half",
+    "linear": "small differences did not count",
+    "gaussian": "small differences counted for less than their share",
+}
 #: From this probability on methods count as equivalent.
 EQUIVALENT = 0.95
 
@@ -187,6 +196,7 @@ def _doubt(c: Comparison, advice: Decision) -> str:
         return ""
     methods = turns.get("methods", [""])
     ahead = f"{listed(methods, last='or')} {agree(methods, 'is')} ahead"
+    would = f"{listed(methods, last='or')} would be ahead"
     choice = name(turns.get("choice"))
     weighed = "all measures weighed alike" if turns.get("choice") == "equal" else "other weights"
     return {
@@ -197,12 +207,19 @@ def _doubt(c: Comparison, advice: Decision) -> str:
             "drop-methods": f"Without the methods that did not finish everywhere, {ahead}.",
         }.get(str(turns.get("choice")), f"With missing results counted as the worst, {ahead}."),
         "weights": f"With {weighed}, {ahead}.",
-        "function": f"If differences are scored in another way, {ahead}.",
+        "function": f"If {_scored(turns)}, {would}.",
         "weight": (
             f"If {choice} counted for {percent(turns.get('to', 0))} instead of "
-            f"{percent(turns.get('weight', 0))}, {listed(methods)} would be ahead."
+            f"{percent(turns.get('weight', 0))}, {would}."
         ),
     }[turns["kind"]]
+
+
+def _scored(turns: Mapping[str, Any]) -> str:
+    """By which function others lead, and by which weights if those are others, too."""
+    weights = {"equal": "all measures weighed alike", "entropy": "the data gave the weights"}
+    other = turns.get("weights")
+    return SCORED.get(str(turns.get("choice")), "") + (f" and {weights[other]}" if other else "")
 
 
 def _means(c: Comparison, advice: Decision) -> Table:

@@ -4,7 +4,7 @@ and what would settle it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,50 +43,64 @@ def sentence(c: Comparison, q: Question) -> Sentence:
 
 def _told(c: Comparison, q: Question, v: Verdict) -> str:
     """By how much, with its interval, of what; and why no more can be said."""
-    if sides := v.crossing:
+    one, sides, close = v.main, v.crossing, v.word() == CLOSE
+    if sides and close:
         where = " and ".join(
             f"{name(m)} on {listed(sides[side])}" for m, side in ((q.a, "a"), (q.b, "b"))
         )
         return f"it depends. Certainly better are {where}. {_of(c, v)}"
-    one = v.main
     assert one is not None
-    size, ends = float(one["difference"]), [float(one["low"]), float(one["high"])]
+    size = float(one["difference"])
     better, worse = (q.a, q.b) if size >= 0 else (q.b, q.a)
-    if size < 0:
-        size, ends = -size, [-ends[1], -ends[0]]
     what = f"in {name(c.on if one['measure'] == FUSED else one['measure'])}"
     if one["measure"] == c.on == FUSED:
         what = "overall"
-    by = f"net flow {number(size, 2)}" if one["measure"] == FUSED else number(size, 2)
-    if np.isfinite(ends).all():
-        level = confidence(c.options["alpha"])
-        by += f", {level} interval {number(ends[0], 2)} to {number(ends[1], 2)}"
-    elif one["measure"] == FUSED and len(c.study.datasets) == 1:
-        by = ""
-    by = by and f" ({by})"
+    by = _by(c, one)
     on = f" on {name(one['dataset'])}" if one["dataset"] else ""
-    lead = f"{name(better)} is better than {name(worse)} {what}{on}{by}"
-    if v.word() == CLOSE:
-        lead = f"{name(better)} is ahead {what}{on}{by}"
-        if not size:
-            lead = f"they are level {what}{on}"
     mean = float(q.measures.loc[c.on, "difference"]) if c.on != FUSED == one["measure"] else 0.0
-    if v.word() == CLOSE and mean * float(one["difference"]) < 0:
-        first = f"{name(worse)} is ahead {what} by its mean ({number(abs(mean), 2)})"
-        return f"{first}, {name(better)} as the test compares them{by}. {_of(c, v)}"
     own = ""
     if size and one["measure"] == FUSED and not one["dataset"]:
         own = f", {_own(c, q, better)}"
-    return f"{lead}{own}. {_of(c, v)}"
+    if sides:
+        against = listed(sides["b" if better == q.a else "a"])
+        lead = f"{name(better)} is better on average{by}, but certainly worse on {against}"
+    elif mean * size < 0 and close:
+        first = f"{name(worse)} is ahead {what} by its mean ({number(abs(mean), 2)})"
+        lead = f"{first}, {name(better)} as the test compares them{by}"
+    elif mean * size < 0:
+        lead = f"{name(better)} is better than {name(worse)} {what} as the test compares them{by}"
+        lead += f", but {name(worse)} by its mean ({number(abs(mean), 2)})"
+    elif not close:
+        lead = f"{name(better)} is better than {name(worse)} {what}{on}{by}{own}"
+    elif size:
+        lead = f"{name(better)} is ahead {what}{on}{by}{own}"
+    else:
+        lead = f"they are level {what}{on}"
+    return f"{lead}. {_of(c, v)}"
+
+
+def _by(c: Comparison, row: Mapping[str, Any]) -> str:
+    """By how much the better of two is so, with the interval of the test."""
+    size, low, high = (float(row[key]) for key in ("difference", "low", "high"))
+    if size < 0:
+        size, low, high = -size, -high, -low
+    by = f"net flow {number(size, 2)}" if row["measure"] == FUSED else number(size, 2)
+    if np.isfinite([low, high]).all():
+        level = confidence(c.options["alpha"])
+        return f" ({by}, {level} interval {number(low, 2)} to {number(high, 2)})"
+    alone = row["measure"] == FUSED and len(c.study.datasets) == 1
+    return "" if alone else f" ({by})"
 
 
 def _own(c: Comparison, q: Question, better: str) -> str:
     """The difference by the measures of most weight, in their own units."""
-    parts = []
-    for m in c.fusion.by_weight[:TOLD] if c.on == FUSED else [c.on]:
-        size = float(q.measures.loc[m, "difference"]) * (1 if better == q.a else -1)
-        parts.append(f"{number(abs(size), 2)} {'better' if size >= 0 else 'worse'} in {name(m)}")
-    return joined(parts)
+    told = c.fusion.by_weight[:TOLD] if c.on == FUSED else [c.on]
+    sizes = q.measures.loc[told, "difference"] * (1 if better == q.a else -1)
+    parts = [
+        f"{number(abs(size), 2)} {'better' if size >= 0 else 'worse'} in {name(m)}"
+        for m, size in sizes.items()
+    ]
+    return f"{'but on average ' if (sizes < 0).all() else ''}{joined(parts)}"
 
 
 def _of(c: Comparison, v: Verdict) -> str:
@@ -97,7 +111,7 @@ def _of(c: Comparison, v: Verdict) -> str:
         again = f"these {in_words(n)} datasets trained again" if n > 1 else v.of
         of = {
             "datasets": f"{v.of}, from {units}" if units < n else v.of,
-            "repeats": f"{again}, {'up to ' if c.study.filled else ''}{units} runs of each",
+            "repeats": f"{again}, {_runs(c, v)}",
             "folds": f"{again}, {units} folds{' each' if n > 1 else ''}",
         }
         return f"For {of.get(v.unit, f'these {units:,} {v.unit}')}."
@@ -108,6 +122,14 @@ def _of(c: Comparison, v: Verdict) -> str:
     if c.study.repeats is None:
         return "One run each: chance is not excluded."
     return "Too few runs of each to exclude chance."
+
+
+def _runs(c: Comparison, v: Verdict) -> str:
+    """How many runs of each method, on each dataset where there are several."""
+    runs = (v.rows if v.by_dataset.empty else v.by_dataset)["n"].astype(int)
+    least = f"{runs.min()} to " if runs.min() < runs.max() else ""
+    each = " method on each" if len(c.study.datasets) > 1 else ""
+    return f"{'up to ' if c.study.filled else least}{runs.max()} runs of each{each}"
 
 
 def needed(c: Comparison, v: Verdict) -> str:
@@ -128,11 +150,10 @@ def needed(c: Comparison, v: Verdict) -> str:
 
 
 def block(c: Comparison, q: Question, texts: Sequence[str], command: str) -> Asked:
-    """The verdicts with their forest plots, and the sentences of the decision."""
-    said = [_said(c, q, v, command) for v in q.verdicts]
+    """The verdict with its forest plot, and the sentences of the decision."""
     about: dict[str, Any] = {
         "question": title(q),
-        "said": said,
+        "said": _said(c, q, q.verdict, command),
         "pair": {"a": q.a, "b": q.b},
     }
     return Asked(texts, "answer", depth=doc.ALWAYS, **about)
@@ -151,7 +172,6 @@ def _said(c: Comparison, q: Question, v: Verdict, command: str) -> Said:
     reaches = _reaches(c, told)
     settles = needed(c, v)
     return Said(
-        v.of or "what is there",
         v.word(),
         _told(c, q, v),
         settles,
@@ -207,17 +227,9 @@ def _row(row: dict[str, Any], on: str, reaches: dict[str, float]) -> Data:
 
 
 def data(q: Question) -> Data:
-    """For JSON: the pair, the verdicts in the order of the page, and each measure alone."""
-    verdicts = [
-        {
-            "of": v.of,
-            "over": v.unit,
-            "verdict": v.word(),
-            "needed": v.needed,
-            "crossing": v.crossing,
-            "rows": v.rows,
-        }
-        for v in q.verdicts
-    ]
+    """For JSON: the pair, its verdict, and each measure alone."""
+    v = q.verdict
+    verdict = {"of": v.of, "over": v.unit, "verdict": v.word(), "needed": v.needed}
     measures = q.measures.rename_axis("measure").reset_index()
-    return {"question": {"a": q.a, "b": q.b, "verdicts": verdicts, "measures": measures}}
+    found = {**verdict, "crossing": v.crossing, "rows": v.rows, "measures": measures}
+    return {"question": {"a": q.a, "b": q.b, **found}}

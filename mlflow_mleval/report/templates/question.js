@@ -1,5 +1,5 @@
-// The verdict on a pair: of what it is a claim may be switched, and the margin beyond which a difference matters moved. The words
-// follow from the intervals that are there, by the rule of `Verdict.word`. Where the screen is narrow, the plot is a click away.
+// The verdict on a pair: the margin beyond which a difference matters may be moved. The words follow from the
+// intervals that are there, by the rule of `Verdict.word`. Where the screen is narrow, the plot is a click away.
 "use strict";
 (() => {
   const short = x => String(+x.toPrecision(2));
@@ -45,17 +45,13 @@
   }
   function start(root) {
     fold(root);
-    for (const asked of root.querySelectorAll(".asked")) {
-      const sides = [...asked.querySelectorAll(".said")];
-      asked.querySelectorAll("[name=of]").forEach((of, i) => of.addEventListener("change", () => sides.forEach((said, k) => { said.hidden = k !== i; })));
-      for (const said of sides) {
-        if (document.getElementById("gate")) for (const own of said.querySelectorAll(".own")) own.hidden = false;
-        for (const slider of said.querySelectorAll("input[type=range]")) {
-          const whole = slider.closest(".margins"), drag = whole ? moved : ofMeasure;
-          if (whole) whole.hidden = false;
-          slider.addEventListener("input", () => drag(said, slider, false));
-          slider.addEventListener("change", () => drag(said, slider, true));
-        }
+    for (const said of root.querySelectorAll(".said")) {
+      if (document.getElementById("gate")) for (const own of said.querySelectorAll(".own")) own.hidden = false;
+      for (const slider of said.querySelectorAll("input[type=range]")) {
+        const whole = slider.closest(".margins"), drag = whole ? moved : ofMeasure;
+        if (whole) whole.hidden = false;
+        slider.addEventListener("input", () => drag(said, slider, false));
+        slider.addEventListener("change", () => drag(said, slider, true));
       }
     }
   }
