@@ -258,9 +258,9 @@ def _prepared(
     single = {n for n, value in (("y_true", truth), ("y_pred", predictions)) if value in df.columns}
     elements: dict[str, str] = {}  # what arrays hold
     for name, listed in given.items():
-        kind = selected.schema[listed[0]].dataType
-        if len(listed) == 1 and kind.typeName() == "array":
-            elements[name] = kind.elementType.typeName()
+        element = getattr(selected.schema[listed[0]].dataType, "elementType", None)
+        if len(listed) == 1 and element is not None:
+            elements[name] = element.typeName()
     single |= elements.keys()
     columns = {name: listed[0] if name in single else listed for name, listed in given.items()}
     # beside scores that are pairs with classes, arrays of numbers are classes
@@ -379,7 +379,7 @@ def _evaluate_partition(
     """One part, or one error; nothing of an empty partition."""
     from pyspark import TaskContext
 
-    number = TaskContext.get().partitionId()
+    number = present(TaskContext.get()).partitionId()
     parts = map(layout.evaluate, _joined(batches))
     return _merged(number, parts, f"partition {number}: ")
 
