@@ -363,6 +363,7 @@ def _run(
 ) -> dict[str, Any]:
     """The command's answer, where a page shows it, and the next questions."""
     from mlflow_mleval.report.blocks import plain
+    from mlflow_mleval.report.content.gate import DECISIVE
 
     document, whole, page = _document(commands, name, given)
     if name == "survey":
@@ -376,7 +377,8 @@ def _run(
         names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
     elif name == "gate":
         held = {key: whole[key] for key in _GATED if key in whole}
-        held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in whole["rows"]]
+        first = sorted(whole["rows"], key=lambda row: DECISIVE.index(row["verdict"]))
+        held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in first]
         rows = [row[key] for row in held["rows"] for key in ("measure", "slice") if key in row]
         names = [held["candidate"], held["champion"], *rows]
         held["text"], doubts = in_quotes(held["text"], names), whole.get("notes", [])
@@ -535,7 +537,8 @@ def explained(name: str) -> dict[str, Any]:
     keys = dict(_WORDS)
     for topic in ("brief", "pairs", "keys", "folds", "profiles", "policies", "ties", "files"):
         keys = glossary(topic) | keys
-    if key := next((key for key in keys if name == key or name in key.split()), ""):
+    asked = "φ" if name == "phi" else name.casefold()
+    if key := next((key for key in keys if asked in (key, *key.split())), ""):
         return {"key": key, "meaning": keys[key]}
     known = some([*_WORDS, *glossary("brief")], most=40)
     raise click.UsageError(
@@ -550,8 +553,14 @@ _WORDS = {
     "ship": "no measure is worse by its margin or more, and those to improve are better",
     "block": "a measure, or a slice of it, is worse by more than its margin",
     "run more": "neither is shown yet; `needed` says how many units that takes in all, if known",
-    "fine": "of a row: it is not worse by its margin or more",
+    "yes": "the first is better than the second, at the level alpha",
+    "no": "the second is better than the first, at the level alpha",
+    "too close": "the tests tell neither for the better one; that is not: they are equal",
+    "it depends": "one is certainly better on some datasets, the other on others",
+    "better": "of a row: it was to improve, and is better",
+    "not worse": "of a row: it is not worse by its margin or more",
     "worse": "of a row: it is worse by more than its margin",
+    "lost": "of a row: it would be worse if units that the candidate lacks were as bad as can be",
     "open": "of a row: neither is shown",
     "not judged": "of a row: `reason` says why",
     "text": "the decision in a sentence",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import click
 import mlflow
@@ -159,7 +160,20 @@ def test_explain_knows_keys_words_arguments_and_the_metrics_of_an_experiment(ask
     same = ask("explain", name="f1", experiment_name=[f"{SAYS} now"])["answer"]
     assert same["measure"] == "f1" and same["in_the_store"]
     assert "weights" in ask("explain")["answer"]["arguments"]
-    assert explained("run more")["meaning"].startswith("neither")
+    assert explained("RUN MORE")["meaning"].startswith("neither")
+    for word in ("TOO CLOSE", "YES", "phi", "lost", "not worse"):
+        assert explained(word)["meaning"]
+
+
+def test_rows_that_decide_come_first_and_the_measure_that_decides_is_explained(ask):
+    """hamming_loss of a candidate is as good as before, f1 is worse."""
+    lines = ["dataset,method,hamming_loss,f1"]
+    lines += [f"d{d},{m},{0.1 + d / 100},{0.5 - (m == 'b') / 9}" for d in range(9) for m in "ab"]
+    Path("worse.csv").write_text("\n".join(lines))
+    mleval("import", "worse.csv")
+    made = ask("gate", experiment_name=["worse"], candidate="b", champion="a")
+    assert [row["verdict"] for row in made["answer"]["rows"]] == ["worse", "not worse"]
+    assert made["next"][0]["arguments"]["name"] == made["answer"]["rows"][0]["measure"] == "f1"
 
 
 def test_an_answer_says_what_it_lacks(store):
