@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from report_cases import published
+from report_cases import published, published_study
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.question import CLOSE, NO, YES, Verdict, question
 from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
 from mlflow_mleval.report.blocks import plain
@@ -156,6 +157,16 @@ def test_a_filled_gap_is_no_run():
     found = compare(study.complete("worst"))
     text = plain(sentence(found, question(found, "A", "C")).text)
     assert "up to 6 runs of each" in text
+
+
+def test_where_a_gap_turns_the_order_it_says_on_which_datasets():
+    """HOMER lacks one dataset, whose worst values it has in the ranking alone."""
+    study = published_study()
+    weights = dict.fromkeys(study.measures, 1.0) | {"micro_recall": 3.0}
+    found = compare(fuse(study, weights=weights))
+    assert found.order[:2] == ["RF-PCT", "HOMER"]
+    text = plain(sentence(found, question(found)).text)
+    assert "HOMER is ahead on the 10 datasets that both have (net flow" in text
 
 
 def test_single_runs_do_not_exclude_chance():

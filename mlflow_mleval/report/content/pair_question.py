@@ -55,6 +55,8 @@ def _told(c: Comparison, q: Question, v: Verdict) -> str:
     what = f"in {name(c.on if one['measure'] == FUSED else one['measure'])}"
     if one["measure"] == c.on == FUSED:
         what = "overall"
+        if c.order.index(better) > c.order.index(worse):  # what is missing turns their order
+            what = f"on the {one['n']:.0f} {v.unit or 'datasets'} that both have"
     by = _by(c, one)
     on = f" on {name(one['dataset'])}" if one["dataset"] else ""
     mean = float(q.measures.loc[c.on, "difference"]) if c.on != FUSED == one["measure"] else 0.0
