@@ -1,9 +1,10 @@
 """Stores as libraries and MLflow themselves leave them, without a line of ours: each function makes
 one, and tells what a comparison should find.
 
-``python tests/helpers/foreign_stores.py FOLDER NAME ...`` makes each store as
-FOLDER/NAME/mlflow.db and writes, beside it in truth.json, the measure that tells most, whether
-larger values are better, and its value by data set and method, computed by the script itself.
+``python tests/helpers/foreign_stores.py EMPTY FOLDER NAME ...`` makes each store as
+FOLDER/NAME/mlflow.db, from the EMPTY one, and writes, beside it in truth.json, the measure that
+tells most, whether larger values are better, and its value by data set and method, computed by the
+script itself.
 """
 
 import json
@@ -34,10 +35,12 @@ def _models():
     return [GaussianNB(), KNeighborsClassifier(), DecisionTreeClassifier(random_state=SEED)]
 
 
-def _autolog():
+def _autolog(**options):
+    """Without figures, which take most of the time, as on a machine without matplotlib."""
+    sys.modules["matplotlib"] = None
     import mlflow
 
-    mlflow.sklearn.autolog(log_models=False, silent=True)
+    mlflow.sklearn.autolog(log_models=False, silent=True, **options)
     return mlflow
 
 
@@ -432,11 +435,8 @@ def percent_beside_share():
 
 def datasets_in_names():
     """scikit-learn's autologging without data sets, which stand in the names of the runs alone."""
-    import mlflow
-
-    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
+    mlflow, rows = _autolog(log_datasets=False), []
     mlflow.set_experiment("names")
-    rows = []
     for data in ("wine", "breast_cancer"):
         for seed in range(3):
             X_train, X_test, y_train, y_test = _split(data, seed)
@@ -772,15 +772,15 @@ if __name__ == "__main__":
     import shutil
 
     import mlflow
+    from waiting import do_not_wait_for_the_disk
 
     warnings.simplefilter("ignore")
-    home, *wanted = sys.argv[1:]
-    mlflow.set_tracking_uri(f"sqlite:///{home}/empty.db")
-    mlflow.search_experiments()  # makes the tables, which take longest
+    do_not_wait_for_the_disk()
+    empty, home, *wanted = sys.argv[1:]
     for make in [make for make in STORES if make.__name__ in wanted]:
         folder = Path(home, make.__name__)
         folder.mkdir()
-        shutil.copy(f"{home}/empty.db", folder / "mlflow.db")
+        shutil.copy(empty, folder / "mlflow.db")
         os.chdir(folder)
         mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
         measure, larger, truth = make()

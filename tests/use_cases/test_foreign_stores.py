@@ -4,6 +4,7 @@ works, and that a question gets one answer by whatever door.
 ``MLEVAL_FOREIGN_TABLE=1`` writes the rows into the table of `examples/guides/foreign_runs.md`.
 """
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -49,41 +50,51 @@ BY_INPUTS = {
 }
 
 
-def _cases(*names):
+#: Those that take every door after each change.
+THROUGH_DOORS = {"datasets_and_seeds", "logged_by_hand", "results_with_gaps", "folds_in_names"}
+
+
+def _cases(*names, quick=QUICK):
     cases = []
     for make, module in foreign_stores.STORES.items():
         if names and make.__name__ not in names:
             continue
         lacking = importlib.util.find_spec(module) is None
         marks = [pytest.mark.skipif(lacking, reason=f"{module} is not installed")]
-        if make.__name__ not in QUICK:
+        if make.__name__ not in quick:
             marks.append(pytest.mark.thorough)
         cases.append(pytest.param(make, id=make.__name__, marks=marks))
     return cases
 
 
-def _make(folder, names):
-    """Make stores in a process of its own, for autologging stays on."""
-    command = [sys.executable, foreign_stores.__file__, str(folder), *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr[-2000:]
+@pytest.fixture(scope="module")
+def stores(empty_store, tmp_path_factory):
+    """The folder of a store by its name. Each is made once, by whichever process of the tests needs
+    it first, in a process of its own, for autologging stays on; the quick ones in one.
+    """
+    root = tmp_path_factory.getbasetemp()
+    shared = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "foreign"
+    shared.mkdir(exist_ok=True)
+
+    def folder(name):
+        names = sorted(QUICK) if name in QUICK else [name]
+        with open(shared / f"{names[0]}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (shared / names[-1] / "truth.json").exists():
+                command = [sys.executable, foreign_stores.__file__, empty_store, shared, *names]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+                assert done.returncode == 0, done.stderr[-2000:]
+        return shared / name
+
     return folder
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    return _make(tmp_path_factory.mktemp("stores"), sorted(QUICK))
-
-
 @pytest.fixture
-def made(request, tmp_path, unset):
+def made(request, stores, unset):
     """The store, and what is true of it."""
-    make = request.param
-    name = make.__name__
-    quick = name in QUICK
-    folder = request.getfixturevalue("quick") if quick else _make(tmp_path, [name])
-    mlflow.set_tracking_uri(f"sqlite:///{folder}/{name}/mlflow.db")
-    yield make, json.loads((folder / name / "truth.json").read_text())
+    folder = stores(request.param.__name__)
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    yield request.param, json.loads((folder / "truth.json").read_text())
     mlflow.set_tracking_uri(None)
 
 
@@ -170,16 +181,17 @@ def _near(held):
 
 
 def _said(*args, command="rank"):
-    """The answer as JSON, or why there is none, without its commands, each of which works; the
-    first of them gives what is said then.
+    """The answer as JSON, or why there is none, without its commands; the first of them gives what
+    is said then, and each of them works where nothing is chosen.
     """
     result = mleval(command, *args, "--output", "json", code=None)
     if result.exit_code == 0:
         return json.loads(result.stdout)
     lines = result.stderr.splitlines()
     commands = [line.strip() for line in lines if line.strip().startswith("mleval ")]
-    assert result.exit_code == 1 and [pasted(command) for command in commands]
-    assert "--output json" in commands[0]
+    assert result.exit_code == 1 and "--output json" in commands[0]
+    for further in () if args else commands[1:]:
+        pasted(further)
     why = [line for line in lines if line.strip() not in commands]
     return {"stopped": why, **json.loads(pasted(commands[0]).stdout)}
 
@@ -192,7 +204,7 @@ def _exported(ids):
     return frame.assign(**{name: read[of].to_numpy() for name, of in COLUMNS.items()})
 
 
-@pytest.mark.parametrize("made", _cases(), indirect=True)
+@pytest.mark.parametrize("made", _cases(quick=THROUGH_DOORS), indirect=True)
 def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
     make, _ = made
     client = mlflow.MlflowClient()
@@ -202,7 +214,6 @@ def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
     bare = _said()
     stopped = bare.get("stopped", ())
     doors = {
-        "by name": [part for e in experiments for part in ("-n", e.name)],
         "by id": [part for i in ids for part in ("-n", i)],
         "by run": [part for run in runs for part in ("--run-id", run.info.run_id)],
     }
@@ -457,41 +468,7 @@ def test_a_data_set_that_is_not_there_is_answered_with_those_that_are(client):
     assert "--dataset-by tag:dataset would find churn, spam" in stopped
 
 
-# --- Sessions: by the command line, in a process of their own, at most two commands.
-
-
-def _shell(command, folder, store=""):
-    """What a command says: exit code, stdout and stderr."""
-    program, *args = shlex.split(command)
-    assert program == "mleval"
-    store = store or f"sqlite:///{folder}/none.db"
-    done = subprocess.run(
-        [sys.executable, "-m", "mlflow_mleval", *args],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=200,
-        env=os.environ | {"MLFLOW_TRACKING_URI": store, "MLFLOW_DISABLE_TELEMETRY": "true"},
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def _session(folder, store="", *words):
-    """Why the first command stopped, empty where it did not, and the answer, of the first command
-    or of the one that it said to paste.
-    """
-    code, out, why = _shell(
-        shlex.join(["mleval", "rank", *words, "--output", "json"]), folder, store
-    )
-    if code:
-        command = next(
-            line.strip() for line in why.splitlines() if line.strip().startswith("mleval")
-        )
-        code, out, _ = _shell(command, folder, store)
-    else:
-        why = ""
-    assert code == 0
-    return " ".join(why.split()), json.loads(out)
+# --- Sessions: at most two commands.
 
 
 #: By store: what the first command stops for, who is first then, by what measures, on how many
@@ -510,22 +487,25 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize("made", _cases(*SESSIONS), indirect=True)
-def test_a_session_of_two_commands_gives_a_right_answer_or_says_what_settles_it(made, tmp_path):
+def test_a_session_of_two_commands_gives_a_right_answer_or_says_what_settles_it(made):
     make, _ = made
     stops, first, measures, n, decides, doubt = SESSIONS[make.__name__]
-    why, told = _session(tmp_path, mlflow.get_tracking_uri())
+    told = _said()
+    why = " ".join(told.get("stopped", ()))
     assert stops in why and bool(stops) == bool(why)
     assert len(told["datasets"]) == n and first in (None, told["ranking"][0]["method"])
     assert measures in (None, [m["measure"] for m in told["measures"]])
     assert decides in (None, told["decides"]) and doubt in " ".join(told["doubts"])
 
 
-def test_a_session_of_two_commands_ranks_a_leaderboard_without_its_means(tmp_path):
+def test_a_session_of_two_commands_ranks_a_leaderboard_without_its_means(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "board.csv").write_text(
         "model,iris,wine,zoo,Avg\nsvm,76.1%,0.80 ± 0.02,90%,82%\n"
         "rf,70%,0.75,85%,76.7%\nnb,60.0%,0.7,80%,70%\n"
     )
-    why, told = _session(tmp_path, "", "board.csv")
-    assert "rows were read as methods" in why and {*told["datasets"]} == {"iris", "wine", "zoo"}
+    told = _said("board.csv")
+    assert "rows were read as methods" in " ".join(told["stopped"])
+    assert {*told["datasets"]} == {"iris", "wine", "zoo"}
     assert [row["method"] for row in told["ranking"]] == ["svm", "rf", "nb"]
     assert told["decides"] != "none" or told["separated"] == []
