@@ -217,6 +217,19 @@ def db(empty_store, tmp_path, monkeypatch, unset) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def own_store(empty_store, tmp_path_factory):
+    """A folder with a store for all tests of a file; it is their working folder, and MLflow is set
+    to it.
+    """
+    folder = tmp_path_factory.mktemp("store")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+        patch.chdir(folder)
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def plain_store(empty_store, tmp_path_factory) -> Path:
     """A database file with the 300 runs of plain MLflow that helpers/plain_store.py describes; for

@@ -20,7 +20,7 @@ import yaml
 from command_line import as_json
 from command_line import mleval as run
 from mlflow import MlflowClient
-from places import ROOT
+from places import ROOT, STUDY
 
 import mlflow_mleval as mleval
 from mlflow_mleval import gate_units
@@ -561,7 +561,7 @@ def test_where_nobody_knows_how_bad_lost_units_can_be_that_is_said(db):
 
 
 def test_the_published_study_says_once_what_is_lost(db):
-    run("demo")
+    run("import", STUDY)
     found = run("gate", "-n", "madjarov2012", "HOMER", "--champion", "RF-PCT", code=3).output
     assert "micro_precision    ↑        10  −0.2" in found and "0 [0, 0]" not in found
     assert found.count("lacks") == 1 and "lacks 1 of 11 units" in found
@@ -803,9 +803,7 @@ def test_counts_allow_for_the_pairing_that_says_least():
     assert all((rng.permutation(candidate) != champion).sum() <= most for _ in range(200))
 
 
-def test_over_repeats_a_crossing_is_told_first(empty_store, tmp_path, monkeypatch):
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+def test_over_repeats_a_crossing_is_told_first(db):
     rng, experiment = np.random.default_rng(0), mlflow.create_experiment("crossing")
     for data, gain in (("web", 0.1), ("phone", -0.1)):
         for model in ("A", "B"):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -30,18 +29,10 @@ SOME = ["--dataset emotions --dataset scene --method RF-PCT --method BR --method
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory, empty_store):
+def store(own_store):
     """A folder whose SQLite store holds the published study, imported by the command itself."""
-    folder = tmp_path_factory.mktemp("store")
-    shutil.copy(empty_store, folder / "mlflow.db")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
-        patch.chdir(folder)
-        result = CliRunner().invoke(
-            main, ["import", str(STUDY), "--conventions", "mulan"], catch_exceptions=False
-        )
-        assert "132 runs created" in result.stdout
-        yield folder
+    assert "132 runs created" in mleval("import", STUDY, "--conventions mulan").stdout
+    return own_store
 
 
 def test_rank_json_keeps_its_contract(store):

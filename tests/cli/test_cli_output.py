@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from command_line import mleval
 
 from mlflow_mleval.cli import command as output
 from mlflow_mleval.cli import main
@@ -28,16 +29,17 @@ def shell(line):
     )
 
 
-def test_a_pipe_tells_the_verdict_beside_the_data(tmp_path):
-    (tmp_path / "board.csv").write_text("method,a,b\nx,1,2\ny,3,4\n")
-    command = f"{{mleval}} rank {tmp_path}/board.csv --max value"
-    done = shell(f"{command} -o json | head -c 1")
+def test_a_pipe_tells_the_verdict_beside_the_data(tmp_path, monkeypatch):
+    board, file = tmp_path / "board.csv", tmp_path / "r.json"
+    board.write_text("method,a,b\nx,1,2\ny,3,4\n")
+    done = shell(f"{{mleval}} rank {board} --max value -o json | head -c 1")
     assert done.stdout == "{" and done.stderr.startswith("wrote json: Is y better than x?")
-    done = shell(f"{command} -o {tmp_path}/r.json")
-    assert done.stdout == "" and done.stderr.splitlines()[0] == f"wrote {tmp_path}/r.json"
-    for silent in (f"MLEVAL_QUIET=1 {command}", f"{command} -q"):
-        done = shell(f"{silent} -o {tmp_path}/r.json")
-        assert done.stdout == done.stderr == "" and done.returncode == 0
+    command = "rank", board, "--max", "value", "-o", file
+    done = mleval(*command)
+    assert done.stdout == "" and done.stderr.splitlines()[0] == f"wrote {file}"
+    assert mleval(*command, "-q").output == ""
+    monkeypatch.setenv("MLEVAL_QUIET", "1")
+    assert mleval(*command).output == ""
 
 
 @pytest.mark.parametrize(

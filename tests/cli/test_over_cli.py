@@ -1,17 +1,14 @@
 """`mleval compare --over`: tests over folds and over instances of tracked runs."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import command_line
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import mlflow_mleval as mleval
-from mlflow_mleval.cli import main
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.store.study_artifacts import instances_of, load_folds
 
@@ -19,57 +16,40 @@ N, K, FOLDS = 200, 4, 10
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory, empty_store):
+def store(own_store):
     """Three methods on a multi-label dataset with folds and instances, and counts of two binary
     classifiers from a file.
     """
-    folder = tmp_path_factory.mktemp("over")
-    shutil.copy(empty_store, folder / "mlflow.db")
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, (N, K))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
-        patch.chdir(folder)
-        for method, noise in (("good", 0.3), ("also", 0.3), ("bad", 0.7)):
-            ev = mleval.evaluate(
-                truth, truth + rng.normal(0, noise, (N, K)), folds=np.arange(N) % FOLDS
-            )
-            ev.instances["author"] = [f"<b>{k // 8}" for k in range(N)]
-            ev.instances["ward"] = [
-                "" if k % 8 else f"w{k // 8}{method if k == 16 else ''}" for k in range(N)
-            ]
-            mleval.log_evaluation(
-                ev, method=method, dataset="made", experiment_name="made", log_instances=True
-            )
-        draw = {
-            m: (rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS))
-            for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4))
-        }
-        rows = [
-            {
-                "dataset": "cancer",
-                "method": m,
-                "fold": f,
-                "tp": tp,
-                "fn": 20 - tp,
-                "fp": fp,
-                "tn": 35 - fp,
-            }
-            for m, counts in draw.items()
-            for f, tp, fp in zip(range(FOLDS), *counts, strict=True)
-        ]
-        pd.DataFrame(rows).to_csv(folder / "counts.csv", index=False)
-        assert (
-            "2 runs created"
-            in CliRunner().invoke(main, ["import", "counts.csv", "-n", "counts"]).stdout
+    for method, noise in (("good", 0.3), ("also", 0.3), ("bad", 0.7)):
+        ev = mleval.evaluate(
+            truth, truth + rng.normal(0, noise, (N, K)), folds=np.arange(N) % FOLDS
         )
-        yield folder
+        ev.instances["author"] = [f"<b>{k // 8}" for k in range(N)]
+        ev.instances["ward"] = [
+            "" if k % 8 else f"w{k // 8}{method if k == 16 else ''}" for k in range(N)
+        ]
+        mleval.log_evaluation(
+            ev, method=method, dataset="made", experiment_name="made", log_instances=True
+        )
+    draw = {
+        m: (rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS))
+        for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4))
+    }
+    rows = [
+        {"dataset": "cancer", "method": m, "fold": f}
+        | {"tp": tp, "fn": 20 - tp, "fp": fp, "tn": 35 - fp}
+        for m, counts in draw.items()
+        for f, tp, fp in zip(range(FOLDS), *counts, strict=True)
+    ]
+    pd.DataFrame(rows).to_csv("counts.csv", index=False)
+    assert "2 runs created" in command_line.mleval("import", "counts.csv", "-n counts").stdout
+    return own_store
 
 
 def mleval_(*args, code=0):
-    result = CliRunner().invoke(main, ["compare", *command_line.words(args)])
-    assert result.exit_code == code, result.output
-    return result
+    return command_line.mleval("compare", *args, code=code)
 
 
 def test_folds_are_tested_on_measures_that_are_named(store):

@@ -1,7 +1,6 @@
 """`mleval profile`, and the profiles in `mleval report` and among the measures of `mleval rank`."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -17,34 +16,28 @@ RATES = {"BR": lambda rng, n: np.full(n, 0.12), "LP": lambda rng, n: 0.5 * (rng.
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory, empty_store):
+def store(own_store):
     """Two methods on two datasets with folds, and a run that carries a profile but no measure of
     it.
     """
-    folder = tmp_path_factory.mktemp("profiles")
-    shutil.copy(empty_store, folder / "mlflow.db")
     rng = np.random.default_rng(0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
-        patch.chdir(folder)
-        for dataset, k in (("yeast", 14), ("scene", 6)):
-            for method, rate in RATES.items():
-                counts = [
-                    np.bincount(rng.binomial(k, rate(rng, 120)), minlength=k + 1) for _ in range(10)
-                ]
-                mleval.log_profile(
-                    counts, method=method, dataset=dataset, experiment_name="x", n_train=1080
-                )
-            rows = [[*row, *[0] * (k - 2)] for row in ([80, 30, 10], [70, 40, 10])]
-            tags = {schema.TAG_PROFILE: schema.encode_profile(rows, [0, 1])}
-            runs.write(runs.Payload("CC", dataset, {"f1": 0.5}, tags=tags), experiment_name="x")
-        runs.write(runs.Payload("none", "yeast", {"hamming_loss": 0.5}), experiment_name="bare")
-        yield folder
+    for dataset, k in (("yeast", 14), ("scene", 6)):
+        for method, rate in RATES.items():
+            counts = [
+                np.bincount(rng.binomial(k, rate(rng, 120)), minlength=k + 1) for _ in range(10)
+            ]
+            mleval.log_profile(
+                counts, method=method, dataset=dataset, experiment_name="x", n_train=1080
+            )
+        rows = [[*row, *[0] * (k - 2)] for row in ([80, 30, 10], [70, 40, 10])]
+        tags = {schema.TAG_PROFILE: schema.encode_profile(rows, [0, 1])}
+        runs.write(runs.Payload("CC", dataset, {"f1": 0.5}, tags=tags), experiment_name="x")
+    runs.write(runs.Payload("none", "yeast", {"hamming_loss": 0.5}), experiment_name="bare")
+    return own_store
 
 
 @pytest.fixture
 def run(store, monkeypatch, tmp_path):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store}/mlflow.db")
     monkeypatch.chdir(tmp_path)
     return lambda *args: CliRunner().invoke(main, words(args))
 

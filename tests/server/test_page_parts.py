@@ -5,7 +5,6 @@ forged requests meet.
 import json
 import os
 import re
-import shutil
 import tempfile
 from concurrent.futures import Future
 from dataclasses import fields, replace
@@ -359,17 +358,11 @@ def test_the_page_offers_every_value_that_an_option_takes():
         assert f'value="{rule}"' in page
 
 
-def test_the_form_is_set_to_what_the_survey_proposes(empty_store, tmp_path, monkeypatch):
-    from mlflow import MlflowClient
+def test_the_form_is_set_to_what_the_survey_proposes(client):
     from mlflow.entities import Metric, Param
 
-    from mlflow_mleval.selection import Selection
     from mlflow_mleval.store import store
     from mlflow_mleval.store.survey import take_stock
-
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{tmp_path / 'mlflow.db'}")
-    client = MlflowClient(uri)
 
     def experiment(name, differs, metrics):
         made = client.create_experiment(name)
