@@ -107,18 +107,17 @@ def test_autologging_imports_no_database_and_no_report():
     assert not later.intersection(output.stdout.split())
 
 
-def test_logging_a_run_brings_no_comparison(tmp_path):
+def test_logging_a_run_brings_no_comparison(db):
     script = (
         "import sys, mlflow, mlflow_mleval as mleval; mlflow.set_tracking_uri(sys.argv[1]); "
         "mleval.log_evaluation(mleval.evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.3, 0.8]]), "
         "method='a', dataset='b'); print(*sys.modules)"
     )
     output = subprocess.run(
-        [sys.executable, "-c", script, f"sqlite:///{tmp_path}/mlflow.db"],
+        [sys.executable, "-c", script, f"sqlite:///{db}"],
         capture_output=True,
         text=True,
         check=True,
-        cwd=tmp_path,
     )
     own = [name for name in output.stdout.split() if name.startswith("mlflow_mleval")]
     assert "mlflow_mleval.analysis.comparison" not in own and len(own) <= 60

@@ -2,16 +2,13 @@
 lists.
 """
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import as_json
 from scipy import sparse
 
 import mlflow_mleval as mleval
-from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.predictions import evaluate_file
 
@@ -117,26 +114,9 @@ def test_an_npz_without_a_matrix_is_refused(tmp_path):
         evaluate_file(tmp_path / "s.npz", truth=written(tmp_path, "pairs", Y))
 
 
-def test_the_command_logs_them(tmp_path, monkeypatch, unset):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/m.db")
-    monkeypatch.chdir(tmp_path)
-    true, score = written(tmp_path, "data", Y), written(tmp_path, "npz", S)
-    options = [
-        "--truth",
-        true,
-        "--train-labels",
-        true,
-        "-m",
-        "ndcg_at_4",
-        "--method",
-        "a",
-        "--dataset",
-        "d",
-        "--output",
-        "json",
-    ]
-    done = CliRunner().invoke(main, list(map(str, ["evaluate", score, *options])))
-    assert done.exit_code == 0, done.output
-    values = json.loads(done.stdout)["measures"]
+def test_the_command_logs_them(db):
+    true, score = written(db.parent, "data", Y), written(db.parent, "npz", S)
+    files = [score, "--truth", true, "--train-labels", true]
+    values = as_json("evaluate", *files, "-m ndcg_at_4 --method a --dataset d")["measures"]
     assert values["ndcg_at_4"] == pytest.approx(WHOLE.measures["ndcg_at_4"], rel=1e-12)
     assert values["psp_at_5"] == pytest.approx(WHOLE.measures["psp_at_5"], rel=1e-12)

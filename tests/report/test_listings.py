@@ -4,12 +4,11 @@ import csv
 import io
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import mleval
 
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, SETS
@@ -48,7 +47,7 @@ def test_the_table_shows_counts_gaps_and_what_was_left_out():
 
 
 def test_a_command_holds_nothing_that_turns_the_text_around_it(client, tmp_path):
-    """In the program itself, on runs whose every name does."""
+    """Of runs whose every name does."""
     experiment = client.create_experiment("ours\u202egnp.exe")
     for method in ("\u202egnp.a", "b\u202e\u2066", "c\u200f"):
         for dataset in ("d\u202e1", "d2"):
@@ -58,14 +57,9 @@ def test_a_command_holds_nothing_that_turns_the_text_around_it(client, tmp_path)
             client.log_metric(run.info.run_id, "accuracy", 0.5)
             client.set_terminated(run.info.run_id)
     for args in (["-n", "ours\u202egnp.exe"], [], ["--exclude", "method=b\u202e\u2066"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "mlflow_mleval", "runs", *args, "--output", "md"],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-        )
+        done = mleval("runs", *args, "--output", "md", code=None)
         text = done.stdout + done.stderr
-        assert "mleval rank" in text or done.returncode, text
+        assert "mleval rank" in text or done.exit_code, text
         assert not re.search("[\u200e\u200f\u202a-\u202e\u2066-\u2069]", text), ascii(text)
 
 

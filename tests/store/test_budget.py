@@ -154,7 +154,7 @@ def silent_database():
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setenv("MLEVAL_TIMEOUT", "2")
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "1")
     monkeypatch.setattr(delivery, "_troubles", {})
 
 
@@ -185,11 +185,11 @@ def test_a_command_ends_whatever_a_server_does(kind, monkeypatch):
     with serving(SEARCHES[kind]) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
         # Those that end by themselves have the time that a busy machine takes.
-        line = failure("runs", "-n", "e", "--timeout", "60" if kind in REASONS else "2")
+        line = failure("runs", "-n", "e", "--timeout", "60" if kind in REASONS else "1")
     if kind in REASONS:
         assert REASONS[kind] in line
     else:
-        assert "within 2 seconds" in line or "500" in line or "bytes" in line
+        assert "within 1 seconds" in line or "500" in line or "bytes" in line
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
@@ -207,7 +207,7 @@ def test_an_answer_without_an_experiment_is_no_deleted_one(monkeypatch):
     with serving(lambda: reply(EMPTY)) as server:
         server.experiments = server.searches
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
-        assert "Is it an MLflow server?" in failure("runs", "-n", "e")
+        assert "Is it an MLflow server?" in failure("runs", "-n", "e", "--timeout", "20")
 
 
 def test_a_database_that_says_nothing_ends_a_command(monkeypatch):
@@ -230,6 +230,7 @@ def test_what_nobody_waits_for_is_read_no_further(kind, monkeypatch):
 
 def test_an_artifact_that_drips_is_read_no_further(monkeypatch, tmp_path):
     """Its headers drip, so that no timeout of a single read ends it."""
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "2")
     with serving(lambda: reply(run(""))) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
         client = store.connect()
@@ -276,7 +277,7 @@ def test_importing_changes_nothing_of_other_libraries():
 def test_the_time_is_that_of_the_option_then_of_the_setting(monkeypatch):
     with budget.allowing(7):
         assert budget.seconds(30) == 7
-    assert budget.seconds(30) == 2
+    assert budget.seconds(30) == 1
     monkeypatch.delenv("MLEVAL_TIMEOUT")
     with budget.allowing(7):
         assert budget.seconds(30) == 7
@@ -333,7 +334,7 @@ def test_a_training_outlasts_a_database_that_says_nothing(call, tmp_path, monkey
         if call == "autolog":
             calls[call]()
         else:
-            with pytest.raises(MlevalError, match="has not done it within 2 seconds"):
+            with pytest.raises(MlevalError, match="has not done it within 1 seconds"):
                 calls[call]()
         assert time.monotonic() - start < MOST
     assert call == "cross_validate" or len(list((tmp_path / "unsent").glob("*.json"))) == 1

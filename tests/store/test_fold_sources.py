@@ -4,13 +4,13 @@ own tag points to.
 
 import io
 
+import command_line
 import numpy as np
 import pandas as pd
 import pytest
 from mlflow.entities import Metric
 
 import mlflow_mleval as mleval
-from mlflow_mleval.cli import main
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.importing import import_results
@@ -145,27 +145,11 @@ def test_patterns_take_their_dots_and_brackets_literally():
 
 
 def test_on_the_command_line(run):
-    from click.testing import CliRunner
-
     for method, values in VALUES.items():
         in_children(run, method, values)
-    command = [
-        "compare",
-        "-n",
-        "x",
-        "--read",
-        "folds-by=children",
-        "--over",
-        "folds",
-        "-m",
-        "f1",
-        "--output",
-        "csv",
-    ]
-    result = CliRunner().invoke(main, command, catch_exceptions=False)
-    pairs = pd.read_csv(io.StringIO(result.stdout))
-    assert result.exit_code == 0 and pairs[
-        ["dataset", "method_a", "method_b"]
-    ].to_numpy().tolist() == [["x", "a", "b"]]
-    result = CliRunner().invoke(main, ["runs", "-n", "x", "--read", "folds-by=key:f1"])
-    assert result.exit_code == 2 and "--read folds-by" in result.output
+    read = ["--read", "folds-by=children"]
+    told = command_line.mleval("compare", *read, "-n x --over folds -m f1 --output csv").stdout
+    (pair,) = pd.read_csv(io.StringIO(told)).to_dict("records")
+    assert [pair[key] for key in ("dataset", "method_a", "method_b")] == ["x", "a", "b"]
+    wrong = command_line.mleval("runs", "-n", "x", "--read", "folds-by=key:f1", code=2)
+    assert "--read folds-by" in wrong.output

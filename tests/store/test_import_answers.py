@@ -1,16 +1,14 @@
 """Results an answer from files: through the store and back, compared like any other answers."""
 
-import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import as_json, mleval
 from places import GOLDEN
 
-from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.harness_logs import holds_instances, read_instance_results
 from mlflow_mleval.store.importing import import_answers
@@ -19,9 +17,12 @@ LOGS = GOLDEN / "answers"
 
 
 def run(*args, code=0):
-    result = CliRunner().invoke(main, [*args])
-    assert result.exit_code == code, result.output
+    result = mleval(*args, code=code)
     return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def compared(*args):
+    return as_json("compare", "--over instances", *args)
 
 
 def wide(path, seed=0, n=30):
@@ -45,28 +46,16 @@ def test_a_wide_table_comes_back_as_it_was(db, tmp_path):
     frame = wide("qa.csv")
     assert "2 runs created" in run("import", "qa.csv", "-n", "answers")
     assert "0 runs created, 0 updated, 2 unchanged" in run("import", "qa.csv", "-n", "answers")
-    args = [
-        "compare",
-        "--over",
-        "instances",
-        "-n",
-        "answers",
-        "--max",
-        "score",
-        "--seed",
-        ":draws=199",
-        "--output",
-        "json",
-    ]
-    found = json.loads(run(*args))["datasets"]["qa"]
+    args = "-n answers --max score --seed :draws=199"
+    found = compared(args)["datasets"]["qa"]
     table = {row["measure"]: row for row in found["table"]}
     means = frame.groupby("method")[["exact", "score"]].mean()
     for measure in ("exact", "score"):
         assert table[measure]["difference"] == pytest.approx(
             means.loc["a", measure] - means.loc["b", measure]
         )
-    assert json.loads(run(*args, "--cluster", "cluster"))["datasets"]["qa"]["n_clusters"] == 6
-    assert "<b>why" not in run(*args[:-1], "html")
+    assert compared(args, "--cluster cluster")["datasets"]["qa"]["n_clusters"] == 6
+    assert "<b>why" not in run("compare", "--over instances", args, "--output html")
 
 
 def test_long_tables_and_parquet_say_the_same(tmp_path):
@@ -109,17 +98,13 @@ def test_logs_of_other_tools_are_imported_and_compared(db):
             folder / "samples_toy_2026-11-22T04-10-13.760672.jsonl",
         )
         run("import", str(path), "-n", "harness")
-    found = json.loads(
-        run("compare", "--over", "instances", "-n", "logs", "-m", "match", "--output", "json")
-    )["datasets"]["qa"]
+    found = compared("-n logs -m match")["datasets"]["qa"]
     assert (
         found["methods"] == ["stub/p2", "stub/p3"]
         and found["n_instances"] == 12
         and len(found["sampling"]) == 2
     )
-    found = json.loads(run("compare", "--over", "instances", "-n", "harness", "--output", "json"))[
-        "datasets"
-    ]["toy"]
+    found = compared("-n harness")["datasets"]["toy"]
     assert found["table"][0]["difference"] == pytest.approx(1 / 2 - 2 / 3)
 
 
@@ -130,21 +115,8 @@ def test_grades_reach_the_metrics_of_imported_logs(db):
     assert "0 runs created, 0 updated, 1 unchanged" in run(
         "import", str(LOGS / "graded_p3.eval"), "-n", "logs"
     )
-    args = [
-        "compare",
-        "--over",
-        "instances",
-        "-n",
-        "logs",
-        "--seed",
-        ":draws=99",
-        "--output",
-        "json",
-    ]
-    directions = ["--max", "quality", "--max", "parts/length"]
-    found = json.loads(
-        run(*args, *directions, "--read", "grades=quality=poor,fair,good", "--cluster", "passage")
-    )
+    args = "-n logs --seed :draws=99 --max quality --max parts/length --cluster passage"
+    found = compared(args, "--read", "grades=quality=poor,fair,good")
     rows = {row["measure"]: row for row in found["datasets"]["graded"]["table"]}
     assert rows["quality"]["difference"] == pytest.approx(7 / 6 - 8 / 6)
     doubts = " ".join(found["doubts"])
@@ -170,22 +142,8 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
         "passage holds text, and is no measure: --cluster passage puts instances together by it"
         in said
     )
-    args = [
-        "compare",
-        "--over",
-        "instances",
-        "-n",
-        "answers",
-        "--max",
-        "score",
-        "--seed",
-        ":draws=99",
-        "--output",
-        "json",
-    ]
-    found = json.loads(run(*args, "-m", "exact", "-m", "passes", "--cluster", "passage"))[
-        "datasets"
-    ]["qa"]
+    args = "-n answers --max score --seed :draws=99"
+    found = compared(args, "-m exact -m passes --cluster passage")["datasets"]["qa"]
     exact, passes = found["table"]
     assert (
         found["n_clusters"] == 10
@@ -193,7 +151,7 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
         and exact["low"] == passes["low"]
     )
     assert "5 of 30 instances name no cluster" in " ".join(found["doubts"])
-    paged = json.loads(run(*args, "--cluster", "page"))
+    paged = compared(args, "--cluster page")
     assert paged["datasets"]["qa"]["n_clusters"] == 5 and paged["datasets"]["qa"]["measures"] == [
         "exact",
         "score",

@@ -1,6 +1,7 @@
 """A ledger counts what was entered, by whatever hand the store is changed afterwards."""
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -18,16 +19,26 @@ from mlflow_mleval.store.ledger import Ledger
 SIDES = {"candidate": "new", "champion": "base", "units": "u", "asked": 0}
 
 
-@pytest.fixture
-def book(db):
-    """A ledger in which gate 2 took its number and died, between one that shipped and one that did
-    not.
+@pytest.fixture(scope="module")
+def written(empty_store, tmp_path_factory):
+    """A store with a ledger in which gate 2 took its number and died, between one that shipped and
+    one that did not.
     """
-    book = Ledger.open("prompts", alpha=0.05)
-    enter(book, "ship")
-    book.claim()
-    enter(book, "run more")
-    return book
+    path = shutil.copy(empty_store, tmp_path_factory.mktemp("ledger"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
+        book = Ledger.open("prompts", alpha=0.05)
+        enter(book, "ship")
+        book.claim()
+        enter(book, "run more")
+    return path
+
+
+@pytest.fixture
+def book(db, written):
+    """The ledger, in a store of its own for the test."""
+    shutil.copy(written, db)
+    return Ledger.open("prompts", alpha=0.05)
 
 
 def enter(book, decision, **changed):

@@ -17,7 +17,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import mleval as mleval_says
 from mlflow.entities import AssessmentSource
 from mlflow.genai.scorers import scorer
 from mlflow.metrics import MetricValue, make_metric
@@ -27,7 +27,6 @@ from places import SCRIPTS
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.answer_comparison import aligned
 from mlflow_mleval.analysis.instance_tests import instance_tests
-from mlflow_mleval.cli import main
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.store.run_answers import is_evaluated, read_answer_tables, read_traces
 
@@ -263,9 +262,7 @@ def test_tables_of_models_evaluate_align_by_what_all_runs_share(store):
 
 
 def gate(*args, code):
-    result = CliRunner().invoke(main, ["gate", *args, "--output", "json", "--all"])
-    assert result.exit_code == code, result.output
-    return json.loads(result.stdout)
+    return json.loads(mleval_says("gate", *args, "--output json --all", code=code).stdout)
 
 
 def test_prompts_are_gated_by_their_traces(store):
@@ -372,10 +369,14 @@ def test_any_logged_table_is_read_by_a_column(store, runs_with_a_table, tmp_path
         assert "cannot be read: it" in read_answer_tables(client, runs, table="bad.json")["a"]
 
 
-def compare(*args, code=0):
-    result = CliRunner().invoke(main, ["compare", "--over", "instances", *args])
-    assert result.exit_code == code, result.output
+def printed(*args, code=0):
+    """What a command prints, or why it stops without the ends of lines."""
+    result = mleval_says(*args, code=code)
     return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def compare(*args, code=0):
+    return printed("compare", "--over instances", *args, code=code)
 
 
 def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answers):
@@ -384,8 +385,9 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
     left_out = re.search(r"Left out, for no direction is known: ([^.]*)", compare(*ids))
     assert {*left_out[1].split(", ")} == {"length", "fails"}
     assert "no direction is known for length" in compare(*ids, "-m", "length", code=1)
-    args = [*ids, "-m", "exact", "-m", "length", "--max", "length", "--seed", ":draws=199"]
-    found = json.loads(compare(*args, "--output", "json"))
+    args = [*ids, "-m exact -m length --max length --seed :draws=199"]
+    clustered = [*args, "--cluster passage --output json", "--over", ":difference=exact=0.05"]
+    found = json.loads(compare(*clustered))
     assert found["n_instances"] == N and len(found["pairs"]) == 2
     data = found["datasets"]["qa"]
     assert {row["measure"]: row["difference"] for row in data["table"]}["exact"] == pytest.approx(
@@ -399,54 +401,27 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
         and "\x1b" not in asked
         and "\u202e" not in asked
     )
-    page = compare(*args, "--output", "html")
+    page = compare(*args, "--output html")
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page
-    for format in ("md", "latex", "csv"):
-        text = compare(*args, "--output", format)
-        assert "\x1b" not in text and "<script>" not in text.replace("\\<script", "")
     lost = ["-n", "qa", "--method", "prompt2", "--method", "lost"]
     assert "compare on the shared instances (--read shared)." in compare(*lost, code=1)
-    clusters = json.loads(compare(*args, "--cluster", "passage", "--output", "json"))["datasets"][
-        "qa"
-    ]
-    assert clusters["n_clusters"] == N // 4 and clusters["cluster"] == "passage"
-    wanted = json.loads(compare(*args, "--over", ":difference=exact=0.05", "--output", "json"))[
-        "datasets"
-    ]["qa"]["needed"]
-    assert {row["measure"]: row["difference"] for row in wanted}["exact"] == 0.05 and len(
-        wanted
-    ) == 2
+    assert data["n_clusters"] == N // 4 and data["cluster"] == "passage"
+    assert [row["measure"] for row in data["needed"]] == ["exact", "length"]
+    assert data["needed"][0]["difference"] == 0.05
     assert "`difference` must be of the measures exact, length" in compare(
         *args, "--over", ":difference=x=1", code=1
     )
-    assert "no answer tells 'chapter'" in compare(*args, "--cluster", "chapter", code=1)
-    assert "not MEASURE=WORST" in compare(*ids, "--read", "grades=graded", code=2)
-    graded = json.loads(
-        compare(
-            *ids,
-            "-m",
-            "graded",
-            "--max",
-            "graded",
-            "--read",
-            "grades=graded=poor,good",
-            "--output",
-            "json",
-        )
-    )
+    assert "no answer tells 'chapter'" in compare(*args, "--cluster chapter", code=1)
+    assert "not MEASURE=WORST" in compare(*ids, "--read grades=graded", code=2)
+    grades = ["--read", "grades=graded=poor,good"]
+    graded = json.loads(compare(*ids, "-m graded --max graded --output json", *grades))
     assert graded["datasets"]["qa"]["measures"] == ["graded"]
-
-
-def report(*args, code=0):
-    result = CliRunner().invoke(main, ["report", *args])
-    assert result.exit_code == code, result.output
-    return result.stdout if code == 0 else " ".join(result.output.split())
 
 
 def test_a_report_has_a_section_on_answers(store, monkeypatch):
     _, runs = store
     ids = ["--run-id", runs["prompt2"].info.run_id, "--run-id", runs["prompt3"].info.run_id]
-    found = json.loads(report(*ids, "--output", "json"))
+    found = json.loads(printed("report", *ids, "--output", "json"))
     assert (
         set(found["study"]["measures"]) == {"exact/mean", "polite/mean"}
         and found["instances"] == {}
@@ -464,10 +439,12 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
     )
     assert any("larger values of " in said and "exact/mean" in said for said in found["doubts"])
     assert found["answer"]["evidence"] == "answers" and found["answer"]["worse"] == []
-    first = " ".join(report(*ids, "--output", "table").split())
+    first = " ".join(printed("report", *ids, "--output", "table").split())
     assert "? TOO CLOSE: " in first and " answers. " in first
     for format in ("html", "md", "latex"):
-        text = report(*ids, "--output", format, "--max", "length/mean", "--cluster", "passage")
+        text = printed(
+            "report", *ids, "--output", format, "--max", "length/mean", "--cluster", "passage"
+        )
         assert "Who answers better" in text and "in 6 clusters" in text and "length" in text
         assert (
             "\x1b" not in text
@@ -475,7 +452,7 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
             and "<script>alert" not in text.replace("\\<script", "")
         )
     monkeypatch.setattr("mlflow_mleval.assembling.MOST_ANSWERS", N)
-    few = report(*ids, "--max", "exact/mean", "--output", "table")
+    few = printed("report", *ids, "--max", "exact/mean", "--output", "table")
     assert (
         "qa was not tested: its runs hold 48 answers, and no more than 24 are read here"
         in " ".join(few.split())
@@ -484,7 +461,7 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
 
 def test_a_survey_names_the_comparison_answer_by_answer(store):
     for more in ((), ("--since", "7d")):
-        shown = CliRunner().invoke(main, ["runs", "-n", "qa", *more]).stdout
+        shown = printed("runs", "-n", "qa", *more)
         (way,) = re.findall("# who answers better, answer by answer\n(.*)\n", shown)
         words = shlex.split(way)
         assert sorted(words) == sorted(
@@ -493,37 +470,20 @@ def test_a_survey_names_the_comparison_answer_by_answer(store):
 
 
 def test_answers_of_a_selection_with_a_table_of_its_own(runs_with_a_table):
-    args = [
-        "-n",
-        "qa",
-        "--read",
-        "table=scored.json",
-        "--read",
-        "instance-by=id",
-        "-m",
-        "score",
-        "--min",
-        "score",
-    ]
-    found = " ".join(compare(*args).split())
+    table = ["-n", "qa", "--read", "table=scored.json", "--read", "instance-by=id"]
+    found = " ".join(compare(*table, "-m score --min score").split())
     assert "does not separate a and b on 3 instances" in found
     assert "Left out: runs" in found and "cannot be read: it is not there" in found
-    both = [*args[:-4], "--method", "prompt2", "--method", "prompt3", "--max", "exact/mean"]
-    said = " ".join(report(*both, "--output", "table").split())
+    both = [*table, "--method", "prompt2", "--method", "prompt3", "--max", "exact/mean"]
+    said = " ".join(printed("report", *both, "--output", "table").split())
     assert "qa was not tested: none of its runs can be read. Left out: runs" in said
-
-
-def evaluated_again(*args, code=0):
-    result = CliRunner().invoke(main, ["evaluate", *args])
-    assert result.exit_code == code, result.output
-    return result.stdout if code == 0 else " ".join(result.output.split())
 
 
 def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     client, runs = store
     ids = [runs[name].info.run_id for name in ("prompt2", "prompt3")]
     args = ["--run", ids[0], "--run", ids[1], "--labels", "outputs,expectations"]
-    found = json.loads(evaluated_again(*args, "--output", "json"))["evaluations"]
+    found = json.loads(printed("evaluate", *args, "--output", "json"))["evaluations"]
     assert [e["answers_of"] for e in found] == sorted(
         ids, key=[e["answers_of"] for e in found].index
     )
@@ -552,13 +512,13 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     assert same["n_instances"] == N and {
         row["wins"] + row["losses"] for row in same["datasets"]["qa"]["table"]
     } == {12}
-    again = json.loads(evaluated_again(*args, "--output", "json"))["evaluations"]
+    again = json.loads(printed("evaluate", *args, "--output", "json"))["evaluations"]
     assert [(e["run_id"], e["status"]) for e in again] == [
         (e["run_id"], "unchanged") for e in found
     ]
     tree = tmp_path / "tree.csv"
     tree.write_text("parent,child\n" + "".join(f"{label[0]}?,{label}\n" for label in labels))
-    third = json.loads(evaluated_again(*args, "--hierarchy", str(tree), "--output", "json"))[
+    third = json.loads(printed("evaluate", *args, "--hierarchy", str(tree), "--output", "json"))[
         "evaluations"
     ]
     assert all(e["status"] == "updated" and 0 < e["measures"]["h_f1"] < 1 for e in third)
@@ -567,8 +527,8 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     )
     assert {run.info.run_id for run in children} == {e["run_id"] for e in third}
     tree.write_text("parent,child\nx,a1\n")
-    assert "--hierarchy must hold all labels, got none called 'a0'" in evaluated_again(
-        *args, "--hierarchy", str(tree), code=2
+    assert "--hierarchy must hold all labels, got none called 'a0'" in printed(
+        "evaluate", *args, "--hierarchy", str(tree), code=2
     )
 
 
@@ -580,16 +540,16 @@ def instance_tests_of(found):
 def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
     client, runs = store
     run_id = runs["prompt3"].info.run_id
-    text = evaluated_again("--run", run_id, "--labels", "outputs.topics,expectations", code=1)
+    text = printed("evaluate", "--run", run_id, "--labels", "outputs.topics,expectations", code=1)
     assert "24 of 24 answers without labels that can be read" in text
-    assert "such as outputs.labels, not 'topics'" in evaluated_again(
-        "--run", run_id, "--labels", "topics,expectations", code=1
+    assert "such as outputs.labels, not 'topics'" in printed(
+        "evaluate", "--run", run_id, "--labels", "topics,expectations", code=1
     )
     for wrong, said in (
         (["--labels", "x"], "is not FOUND,TRUE"),
         (["--threshold", "1"], "--threshold must be left out with"),
     ):
-        assert said in evaluated_again("--run", run_id, *wrong, code=2)
+        assert said in printed("evaluate", "--run", run_id, *wrong, code=2)
     rows = {
         "id": [*range(40)],
         "found": ["a, b", '["a"]', ["b"], ""] * 10,
@@ -603,13 +563,13 @@ def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
             "accuracy/mean", 0.5, model_id=model.model_id
         )  # as mlflow.genai.evaluate links a run to its model
     table = ["--run", run.info.run_id, "--table", "sets.json", "--labels", "found,true"]
-    one = json.loads(evaluated_again(*table, "--output", "json"))
+    one = json.loads(printed("evaluate", *table, "--output", "json"))
     assert one["measures"]["subset_accuracy"] == pytest.approx(29 / 39) and one["n_labels"] == 2
     measured = {m.key: m.value for m in client.get_logged_model(model.model_id).metrics}
     assert measured["mleval/subset_accuracy"] == one["measures"]["subset_accuracy"]
     assert "1 of 40 answers are left out, for no labels can be read" in one["warnings"][-1]
-    assert "no column 'right'; it has id, found, true" in evaluated_again(
-        *table[:-1], "found,right", code=1
+    assert "no column 'right'; it has id, found, true" in printed(
+        "evaluate", *table[:-1], "found,right", code=1
     )
 
 
@@ -696,8 +656,7 @@ def test_the_command_that_is_suggested_works_on_a_store_of_custom_scorers(tries)
     are shown with what was answered.
     """
     command = ["compare", "--over", "instances", "-n", "tries", "-o", "answers.md"]
-    done = CliRunner().invoke(main, command, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
+    mleval_says(*command)
     text = Path("answers.md").read_text(encoding="utf-8")
     assert "no direction is known: length. Declare it: --min or --max" in text.replace("\\", "")
     assert "Less is taken for better on latency" in text
