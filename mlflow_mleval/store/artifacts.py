@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 import requests
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import FileInfo, Run
 from mlflow.environment_variables import MLFLOW_TRACKING_TOKEN
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import (
@@ -157,21 +157,19 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
     address = store.place_of(client, run_id)
     if not address:
         return None
-    if _only_routes:
-        return _fetched_by_route(run_id, path, Path(folder))
 
     def fetch() -> bool:
-        if _by_route(run_id, address, path, target):
+        if not _only_routes and _by_route(run_id, address, path, target):
             return True
-        there = _at_address(address)
+        there = _repository(run_id, address)
         beside = there.list_artifacts(path.rpartition("/")[0] or None)
-        if all(entry.path != path for entry in beside):
+        if all(entry.is_dir or entry.path != path for entry in beside):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
         there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
         return True
 
-    with _address_errors(address):
+    with nullcontext() if _only_routes else _address_errors(address):
         fetched = budget.within("download_artifacts", fetch, budget.MOST_ARTIFACT)
     return target if fetched else None
 
@@ -253,15 +251,13 @@ def _address_errors(address: str) -> Iterator[None]:
 
 def all_of(run: Run, folder: Path) -> dict[str, bytes]:
     """What the run holds, path to content."""
-    run_id = run.info.run_id
-    if _only_routes:
-        found = {path: _fetched_by_route(run_id, path, folder) for path in _listed_files(run_id)}
-        return {path: file.read_bytes() for path, file in found.items() if file is not None}
-    there = _at_address(run.info.artifact_uri)
+    there = repository(run)
     try:
         paths = budget.within("list_artifacts", lambda: _all_files(there))
-    except (MlflowException, OSError):  # it has none
-        return {}
+    except (MlflowException, OSError):
+        if _only_routes:
+            raise
+        return {}  # it has none
     content = {}
     for path in paths:
         target = inside(folder, path)
@@ -285,12 +281,12 @@ def _all_files(there: Any, folder: str | None = None) -> list[str]:
 
 def repository(run: Run) -> Any:
     """What takes files for a run: it has `log_artifact(file, folder)`."""
+    return _repository(run.info.run_id, run.info.artifact_uri)
+
+
+def _repository(run_id: str, address: str) -> Any:
     if _only_routes:
-        return _Routes(run.info.run_id)
-    return _at_address(run.info.artifact_uri)
-
-
-def _at_address(address: str) -> Any:
+        return _Routes(run_id)
     remember(address)
     check_login(address)
     return get_artifact_repository(address, tracking_uri=mlflow.get_tracking_uri())
@@ -320,7 +316,7 @@ def remove(run: Run, paths: Collection[str]) -> None:
 
 
 class _Routes:
-    """Artifacts of a run by the routes of the server."""
+    """Artifacts of a run by the routes of the server, as a repository of MLflow's has them."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
@@ -334,33 +330,17 @@ class _Routes:
             Path(file).read_bytes(),
         )
 
+    def list_artifacts(self, folder: str | None = None) -> list[FileInfo]:
+        asked = {"run_id": self.run_id} | ({"path": folder} if folder else {})
+        answer = _ask("GET", "/api/2.0/mlflow/artifacts/list", asked).json()
+        return [
+            FileInfo(entry["path"], bool(entry.get("is_dir")), None)
+            for entry in answer.get("files", [])
+        ]
 
-def _fetched_by_route(run_id: str, path: str, folder: Path) -> Path | None:
-    target = inside(folder, path)
-    if path not in (
-        entry["path"]
-        for entry in _listed_entries(run_id, path.rpartition("/")[0])
-        if not entry.get("is_dir")
-    ):
-        return None  # asked for by itself, what is not there is a failure of the server
-    response = _ask("GET", "/get-artifact", {"run_id": run_id, "path": path})
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(response.content)
-    return target
-
-
-def _listed_files(run_id: str, folder: str = "") -> list[str]:
-    """The paths of all files of a run."""
-    paths: list[str] = []
-    for entry in _listed_entries(run_id, folder):
-        paths += _listed_files(run_id, entry["path"]) if entry.get("is_dir") else [entry["path"]]
-    return paths
-
-
-def _listed_entries(run_id: str, folder: str) -> list[dict[str, Any]]:
-    """What lies in a folder of a run."""
-    asked = {"run_id": run_id} | ({"path": folder} if folder else {})
-    return _ask("GET", "/api/2.0/mlflow/artifacts/list", asked).json().get("files", [])
+    def _download_file(self, path: str, target: str) -> None:
+        response = _ask("GET", "/get-artifact", {"run_id": self.run_id, "path": path})
+        Path(target).write_bytes(response.content)
 
 
 def _ask(

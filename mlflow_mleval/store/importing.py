@@ -347,28 +347,23 @@ def _write(
     if run is None:
         run = _create_claiming(client, experiment_id, result, start)
     run_id, tags = run.info.run_id, run.data.tags
-    stored = _stored(run)
+    keys = {schema.measure_of(key): value for key, value in run.data.metrics.items()}
+    stored = {measure: value for measure, value in keys.items() if measure}
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     different = _different_tags(result, stored, tags)
-    finished = run.info.status == result.run_status
-    if not means and not different and finished:
-        return _Outcome("unchanged", [], run_id)
-    if means or different:
+    changed, finished = bool(means or different), run.info.status == result.run_status
+    if changed:
         _log_differences(client, result, run, stored, means, different)
     if not finished:
         runs.end(client, run_id, result.run_status)
     if created:
         return _Outcome("created", [], run_id)
-    if not _is_whole(run) or not (means or different):
+    if finished and not changed:
+        return _Outcome("unchanged", [], run_id)
+    if not (changed and _is_whole(run)):
         completed = f"{result.name}: an interrupted import was completed"
         return _Outcome("updated", [completed], run_id)
     return _Outcome("updated", _changes_in_words(result, stored, tags, different), run_id)
-
-
-def _stored(run: Run) -> dict[str, float]:
-    """The means that the run holds, by measure."""
-    keys = {schema.measure_of(key): value for key, value in run.data.metrics.items()}
-    return {measure: value for measure, value in keys.items() if measure is not None}
 
 
 def _create_claiming(
@@ -604,7 +599,12 @@ def _answers_in_file(path: Path) -> Answers:
     if INSTANCE not in frame or not isinstance(meta, dict):
         raise ValueError(f"it has no column {INSTANCE}")
     frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
-    values, about = (_columns_with(frame, kind) for kind in ("value:", "about:"))
+    values, about = (
+        frame[[c for c in frame if c.startswith(kind)]].rename(
+            columns=lambda c: c.partition(":")[2]
+        )
+        for kind in ("value:", "about:")
+    )
     values = values.astype(float)
     if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
         raise ValueError(
@@ -620,12 +620,6 @@ def _answers_in_file(path: Path) -> Answers:
         notes=_tuple_of_texts(meta.get("notes")),
         words=_tuple_of_texts(meta.get("words")),
     )
-
-
-def _columns_with(frame: pd.DataFrame, prefix: str) -> pd.DataFrame:
-    """The columns that begin so, by the rest of their names."""
-    names = [c for c in frame if c.startswith(prefix)]
-    return frame[names].rename(columns=lambda c: c.removeprefix(prefix))
 
 
 def _tuple_of_texts(given: object) -> tuple[str, ...]:

@@ -357,7 +357,8 @@ class _Loading:
                 *notes,
                 *cells.notes,
                 *_study_notes(cells, used, chosen),
-                *_value_notes(values, chosen),
+                *_range_notes(values),
+                *_direction_notes(values, chosen),
                 *fold_notes,
             ),
             source=self.source(cells, used),
@@ -598,8 +599,9 @@ class _Choice:
         self.training = of_training(counts) - ({*MEASURES} if own else set())
         if not self.open or (own and not self.proposed):
             return
-        of_most = [m for m in sorted(counts) if 2 * counts[m] > len(values) and self._way(m)]
-        held = [m for m in of_most if m not in {*self.training, *self.dropped, *NOT_BY_DEFAULT}]
+        of_most = (m for m in sorted(counts) if 2 * counts[m] > len(values))
+        passed_over = {*self.training, *self.dropped, *NOT_BY_DEFAULT}
+        held = [m for m in of_most if m not in passed_over and self._way(m)]
         data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
         best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
         for m in held:
@@ -747,6 +749,7 @@ class _Choice:
 
     def _why_not(self, measure: str, having: int, finished: int) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
+        lacking = f"lacking in {finished - having} of {finished} finished runs"
         if measure in self.training and measure not in self.dropped:
             return "of training data, which say nothing of new data"
         if measure in self.reasons:
@@ -760,17 +763,15 @@ class _Choice:
             return Message(why, MEASURE, " names others") if having else ""
         if measure in self.wanted:
             if having:
-                return f"lacking in {finished - having} of {finished} finished runs"
+                return lacking
             return "in no run" if self.asked is not None else ""
-        if self.asked is not None:
-            return ""
-        if measure not in MEASURES and self._way(measure):
-            if self.open:
-                return f"lacking in {finished - having} of {finished} finished runs"
-            return Message("others were declared; ", MEASURE, " names it, too")
-        return self._why_unwanted(measure)
+        return "" if self.asked is not None else self._why_unwanted(measure, lacking)
 
-    def _why_unwanted(self, measure: str) -> str:
+    def _why_unwanted(self, measure: str, lacking: str) -> str:
+        """Why a measure counts for nothing that nobody asked for."""
+        if measure not in MEASURES and self._way(measure):
+            others = Message("others were declared; ", MEASURE, " names it, too")
+            return lacking if self.open else others
         if is_bookkeeping(measure):
             return "counts, sizes and times are no measures"
         if measure not in MEASURES:
@@ -907,30 +908,29 @@ def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Resul
     return replace(results, values=values)
 
 
-def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
+def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> Iterator[str]:
     """Doubts about what the runs say of themselves."""
     rows, runs = cells.rows, cells.members
-    notes = []
     training = of_training(cells.values.columns).intersection(used)
     if training and not _ours(cells).any():
-        notes.append(f"{TRAINING_DOUBT}: says nothing of new data ({some(sorted(training))}).")
+        yield f"{TRAINING_DOUBT}: says nothing of new data ({some(sorted(training))})."
     best = rows[(rows["selected_among"] > 1) & cells.finished]
     if len(best):
         among = best["selected_among"].astype(str)
         names = best["method"] + " on " + best["dataset"] + " (among " + among + ")"
         why = "Results that were chosen by these very values among several candidates are"
-        notes.append(f"{why} optimistic: {some(names, 6)}.")
-    notes += [*_called_keys(runs, used), *_definition_notes(runs, used)]
-    notes += period_doubts(chosen.method_by, runs.table)
+        yield f"{why} optimistic: {some(names, 6)}."
+    yield from _called_keys(runs, used)
+    yield from _definition_notes(runs, used)
+    yield from period_doubts(chosen.method_by, runs.table)
     if DIGEST not in chosen.repeats_by:
-        notes += _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
+        yield from _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"
-    return [*notes, *_digest_notes(runs, "split_digest", split)]
+    yield from _digest_notes(runs, "split_digest", split)
 
 
-def _definition_notes(runs: Results, used: Sequence[str]) -> list[str]:
+def _definition_notes(runs: Results, used: Sequence[str]) -> Iterator[str]:
     """Doubts about what the measures are, and under which conventions they were computed."""
-    notes = []
     plain = sorted(m for m in used if m in runs.plain and runs.plain[m].any())
     if plain:
         words = ("metric", "was", "is", "measure of this name")
@@ -938,7 +938,7 @@ def _definition_notes(runs: Results, used: Sequence[str]) -> list[str]:
             words = ("metrics", "were", "are", "measures of these names")
         metrics, were, are, measures = words
         meanings = (f" To most, {m} is {_OTHERWISE[m]}." for m in _OTHERWISE if m in plain)
-        notes.append(
+        yield (
             f"The {metrics} {some(plain)} {were} not logged by this project and {are} taken for "
             f"the {measures}, which may be defined otherwise.{''.join(meanings)}"
         )
@@ -949,37 +949,34 @@ def _definition_notes(runs: Results, used: Sequence[str]) -> list[str]:
     unknown = runs.finished & (runs.rows["conventions"] == schema.UNKNOWN_CONVENTIONS) & own
     if stated and unknown.any():
         which = f"{unknown.sum():,} of {count(int(runs.finished.sum()), 'finished run')}"
-        notes.append(f"The conventions for empty sets and ties are unknown for {which}.")
-    return notes
+        yield f"The conventions for empty sets and ties are unknown for {which}."
 
 
-def _called_keys(runs: Results, used: Sequence[str]) -> list[str]:
+def _called_keys(runs: Results, used: Sequence[str]) -> Iterator[str]:
     """Under which names MLflow logged measures, and where variables of scripts may be of different
     data.
     """
-    notes = []
     for measure in (m for m in used if m in runs.keys):
         keys = runs.keys.loc[runs.keys[measure] != "", measure]
         if not len(keys):
             continue
-        notes.append(f"{measure} is what MLflow logged as {some(keys.unique(), 4)}.")
+        yield f"{measure} is what MLflow logged as {some(keys.unique(), 4)}."
         variables = keys.map(lambda key: known.variable if (known := term(key)) else "")
         held = variables.groupby(runs.rows.loc[keys.index, "dataset"], sort=False).unique()
         several = {d: [*texts] for d, texts in held.items() if len(texts) > 1}
         if several:
             texts = dict.fromkeys(text for held in several.values() for text in held)
-            notes.append(
+            yield (
                 f"{measure} was measured on several variables on {some(sorted(several))} "
                 f"({some(sorted(texts))}): are they the same data?"
             )
         if (variables == _UNKNOWN_DATA).any():
-            notes.append(f"MLflow could not tell on which data {measure} was measured everywhere.")
+            yield f"MLflow could not tell on which data {measure} was measured everywhere."
     if "score" in used:
-        notes.append("score is the accuracy of classifiers and R² of regressors.")
-    return notes
+        yield "score is the accuracy of classifiers and R² of regressors."
 
 
-def _digest_notes(runs: Results, column: str, doubt: str) -> list[str]:
+def _digest_notes(runs: Results, column: str, doubt: str) -> Iterator[str]:
     rows = runs.rows
     if column == "dataset_digest":  # digests of data of one shape are splits, as is told
         shapes = runs.table.frame["shape"].groupby(rows["dataset"]).agg(["nunique", "min"])
@@ -987,59 +984,50 @@ def _digest_notes(runs: Results, column: str, doubt: str) -> list[str]:
         rows = rows[~rows["dataset"].isin(splits)]
     digests = rows.groupby("dataset")[column].unique()
     differ = {d: schema.differ(texts) for d, texts in digests.items()}
-    notes = []
     short = [d for d, texts in digests.items() if max(map(len, texts)) < schema.OWN_DIGEST]
     if differing := [d for d, known in differ.items() if known and d not in short]:
-        notes.append(f"On {some(differing)} {doubt} (the tag mleval.{column} differs).")
+        yield f"On {some(differing)} {doubt} (the tag mleval.{column} differs)."
     if differing := [d for d in short if differ[d]]:
-        notes.append(
+        yield (
             f"MLflow's digests of the data on {some(differing)} differ: these are other data, or "
             "the same with other predictions in the table."
         )
     if unknown := [d for d, known in differ.items() if known is None]:
-        notes.append(
+        yield (
             f"Whether the data were the same in all runs on {some(unknown)} is unknown: other "
             f"versions wrote the tag mleval.{column}, or MLflow its own digest."
         )
-    return notes
 
 
-def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
-    """Doubts about known measures: values that their definition cannot give, and a direction turned
-    round.
-    """
-    notes = []
-    declared = {*selection.minimize, *selection.maximize}
+def _range_notes(values: pd.DataFrame) -> Iterator[str]:
+    """Doubts about values that the definition of their measure cannot give."""
     for m in (m for m in values if m in MEASURES):
         low, high = MEASURES[m].range
         outside = values.index[(values[m] < low - _SLACK) | (values[m] > high + _SLACK)]
         if len(outside):
-            notes.append(
+            yield (
                 f"{m} goes from {low:g} to {high:g}, but not on "
                 f"{some(f'{d} for {a}' for d, a in outside)} "
                 f"({values[m].min():.4g} to {values[m].max():.4g} over all). Is it a "
                 "percentage, or another measure?"
             )
-    if assumed := [m for m in values if direction_of(m) is None and m not in declared]:
-        sides = {
-            way: [m for m in assumed if direction_of(m, True) == way] for way in ("max", "min")
-        }
-        texts = [
-            f"{'larger' if way == 'max' else 'smaller'} values of {some(names)} are better"
-            for way, names in sides.items()
-            if names
-        ]
-        notes.append(f"Taken from their names: {', '.join(texts)}.")
+
+
+def _direction_notes(values: pd.DataFrame, selection: Selection) -> Iterator[str]:
+    """Doubts about directions that were taken from names, or turned round."""
+    better = {"max": "larger", "min": "smaller"}
+    told = {*selection.maximize, *selection.minimize}
+    untold = [m for m in values if direction_of(m) is None and m not in told]
+    sides = {way: [m for m in untold if direction_of(m, True) == way] for way in better}
+    if texts := [f"{better[w]} values of {some(ms)} are better" for w, ms in sides.items() if ms]:
+        yield f"Taken from their names: {', '.join(texts)}."
     for way, names in (("min", selection.minimize), ("max", selection.maximize)):
-        if turned := [
-            m for m in names if m in values and m in MEASURES and MEASURES[m].direction != way
-        ]:
-            better = "smaller" if way == "min" else "larger"
-            notes.append(
-                f"As declared, {better} values of {some(turned)} count as better; by definition "
-                "they are worse."
+        known = [m for m in names if m in values and m in MEASURES]
+        if turned := [m for m in known if MEASURES[m].direction != way]:
+            yield (
+                f"As declared, {better[way]} values of {some(turned)} count as better; by "
+                "definition they are worse."
             )
-    return notes
 
 
 def _rules(cells: Cells, what: str) -> str:

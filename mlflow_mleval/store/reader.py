@@ -26,7 +26,7 @@ from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import DECLARE, PROPOSED, Argument, Message, quoted, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.identity import Rule, digests, repeat_names
-from mlflow_mleval.store.runs_table import RunsTable
+from mlflow_mleval.store.runs_table import MOST_MS, RunsTable
 from mlflow_mleval.store.schema import MAX_DIGITS
 from mlflow_mleval.study import NEWER
 
@@ -209,7 +209,7 @@ def read_results(
     known = f"are none of {some(schema.CONVENTIONS)}"
     for other in conventions[~conventions.isin(schema.CONVENTIONS)].unique():
         leave_out(conventions == other, f"its conventions, {quoted(other)}, {known}")
-    timeless = table.frame["started"].abs() > 9_000_000_000_000
+    timeless = table.frame["started"].abs() > MOST_MS
     for at in table.frame.index[timeless]:
         since = f"{table.frame.at[at, 'started']:,} milliseconds after 1970"
         reasons[at] = reasons[at] or f"it is said to have started {since}, which is no time"

@@ -6,7 +6,6 @@ the steps of metrics; and results of different kinds stay apart.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -179,11 +178,9 @@ class _Gathering:
         known = rows[rows["dataset_digest"] != ""]
         held = known.groupby(self.cell[known.index])["dataset_digest"].unique()
         differ = {int(cell): digests for cell, digests in held.items() if schema.differ(digests)}
-        if not differ:
-            return
         # data of one shape are splits of one dataset
         shapes = self.results.table.frame["shape"].groupby(self.cell).agg(["nunique", "min"])
-        alike = [c for c in differ if shapes.at[c, "nunique"] == 1 and shapes.at[c, "min"]]
+        alike = shapes.index[(shapes["nunique"] == 1) & (shapes["min"] != "")]
         differ = {cell: digests for cell, digests in differ.items() if cell not in alike}
         if not differ:
             return
@@ -954,19 +951,17 @@ def study_folds(
             excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
         else:
             by_cell[dataset, method] = mean
-    doubts = {
-        "are too many for one tag, and not where it says": absent,
-        "are rounded to few digits, because there are many": rounded,
-    }
-    notes = [
-        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
-        for what, names in doubts.items()
-        if names
-    ]
-    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in by_cell.items()}
-    counts = Counter(dataset for dataset, _ in sorted(ways))
-    if unlike := [dataset for dataset, n in counts.items() if n > 1]:
-        notes.append(f"Not all runs have the same folds on {some(unlike)}.")
+    notes = []
+    for names, what in (
+        (absent, "are too many for one tag, and not where it says"),
+        (rounded, "are rounded to few digits, because there are many"),
+    ):
+        if names:
+            notes.append(f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)}).")
+    folds = pd.Series({cell: tuple(sorted(values.folds)) for cell, values in by_cell.items()})
+    several = folds.groupby(level=0).nunique() > 1 if len(folds) else folds
+    if several.any():
+        notes.append(f"Not all runs have the same folds on {some(several.index[several])}.")
     tables = [
         pd.DataFrame(values.values, index=[(*cell, fold) for fold in values.folds], dtype=float)
         for cell, values in by_cell.items()

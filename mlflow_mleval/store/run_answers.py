@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -628,14 +628,15 @@ def load_answers(
     """
     client = store.connect()
     chosen, experiments = select(client, placed(selection)[0])
-    holding = [run for run in chosen if table is not None or holds_answers(run)]
-    if not holding:
+    by_id, every = {run.info.run_id: run for run in chosen}, table_of_runs(chosen, experiments)
+    holding = every if table is not None else every.where(hold_answers(every))
+    if not len(holding):
         raise NoRunsError(
             f"none of the {len(chosen):,} selected runs holds answers: traces of "
             f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
             "logged."
         )
-    groups, rows, nameless = _grouped(client, holding, experiments, selection)
+    groups, rows, nameless = _grouped(client, by_id, holding, selection)
     notes = _unread_runs(nameless)
     if not rows:
         why = " ".join(notes) or "they are of other methods or datasets."
@@ -643,17 +644,21 @@ def load_answers(
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
     by_dataset, absent = read.side_by_side(groups, shared, asked_of)
     notes += read.notes
-    counted_runs = {row["run_id"]: row["method"] for row in rows}
-    notes += _lineage(holding, counted_runs)
-    ran = [run for run in holding if run.info.run_id in counted_runs]
-    notes += period_doubts(selection.method_by, table_of_runs(ran, experiments))
-    if without := _without_answers(chosen, holding):
-        notes.append(f"Runs without answers: {some(without, 5)}.")
+    methods = {row["run_id"]: row["method"] for row in rows}
+    notes += _lineage([(method, by_id[run_id].data.tags) for run_id, method in methods.items()])
+    ids = holding.frame["run_id"]
+    notes += period_doubts(selection.method_by, holding.where(ids.isin(methods)))
+    # an evaluation of the answers of a run belongs to that
+    without = every.where(
+        ~(every.frame["run_id"].isin(ids) | every.tag(schema.TAG_ANSWERS_OF).isin(ids))
+    )
+    if len(without):
+        notes.append(f"Runs without answers: {some(without.frame['run_id'], 5)}.")
     return Asked(
         by_dataset,
         absent,
         pd.DataFrame(rows),
-        frozenset(m for run in holding for m in run.data.metrics),
+        frozenset(m for run_id in ids for m in by_id[run_id].data.metrics),
         tuple(notes),
         {
             "tracking_uri": store.store_name(),
@@ -667,9 +672,8 @@ def load_answers(
     )
 
 
-def _lineage(runs: Iterable[Run], methods: Mapping[str, str]) -> Iterator[str]:
-    """What MLflow's digests of scorers and agents say of the methods, by the ids of their runs."""
-    told = [(methods[r.info.run_id], r.data.tags) for r in runs if r.info.run_id in methods]
+def _lineage(told: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
+    """What MLflow's digests of scorers and agents, in the tags of their runs, say of methods."""
     for tag, other in (
         (_SCORERS, "Other scorers: {}. A difference may be theirs."),
         (_AGENT, "Other agent, by the code of its function: {}."),
@@ -693,10 +697,7 @@ def _short(digest: str) -> str:
 
 
 def _grouped(
-    client: MlflowClient,
-    runs: Sequence[Run],
-    experiments: Mapping[str, str],
-    selection: Selection,
+    client: MlflowClient, runs: Mapping[str, Run], table: RunsTable, selection: Selection
 ) -> tuple[dict[str, dict[str, list[Run]]], list[dict[str, str]], dict[str, list[str]]]:
     """The runs that count by dataset and method, a row about each, and by what they lack, the ids
     of those that cannot be named.
@@ -704,9 +705,8 @@ def _grouped(
     groups: dict[str, dict[str, list[Run]]] = {}
     rows: list[dict[str, str]] = []
     nameless: dict[str, list[str]] = {}
-    table = table_of_runs(runs, experiments)
     by_method, by_dataset = rules_of(selection)
-    by_method = with_models(client, list(experiments), by_method)
+    by_method = with_models(client, [*table.experiments], by_method)
     methods, datasets = by_method.names(table), by_dataset.names(table)
     for rule, without in (
         (by_method, methods == ""),
@@ -715,7 +715,6 @@ def _grouped(
         lacking = table.where(without)
         for run_id, why in zip(lacking.frame["run_id"], rule.lacking(lacking), strict=True):
             nameless.setdefault(why, []).append(run_id)
-    by_id = {run.info.run_id: run for run in runs}
     about = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
     for row in about[(methods != "") & (datasets != "")].to_dict("records"):
         if selection.run_ids and selection.dataset_by is None and groups:
@@ -724,8 +723,7 @@ def _grouped(
         if _is_wanted(method, selection.methods, selection.exclude_methods) and _is_wanted(
             dataset, selection.datasets, selection.exclude_datasets
         ):
-            run = by_id[row["run_id"]]
-            groups.setdefault(dataset, {}).setdefault(method, []).append(run)
+            groups.setdefault(dataset, {}).setdefault(method, []).append(runs[row["run_id"]])
             rows.append(row)
     return groups, rows, nameless
 
@@ -734,20 +732,9 @@ def _is_wanted(name: str, asked: Sequence[str] | None, excluded: Sequence[str]) 
     return name not in excluded and (not asked or name in asked)
 
 
-def _without_answers(runs: Sequence[Run], holding: Sequence[Run]) -> list[str]:
-    """Ids of runs that neither hold answers nor are evaluations of such runs."""
-    ids = {run.info.run_id for run in holding}
-    return [
-        run.info.run_id
-        for run in runs
-        if ids.isdisjoint((run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)))
-    ]
-
-
 def any_answers(selection: Selection) -> bool:
     """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
-    chosen, _ = select(store.connect(), placed(selection)[0])
-    return any(map(holds_answers, chosen))
+    return bool(hold_answers(table_of_runs(*select(store.connect(), placed(selection)[0]))).any())
 
 
 @dataclass
@@ -911,17 +898,8 @@ def _of_measures(answers: Units, measures: Sequence[str] | None) -> Units:
     )
 
 
-def holds_answers(run: Run) -> bool:
-    """Whether the run holds traces, imported answers, or the table of `mlflow.models.evaluate`."""
-    return (
-        is_evaluated(run)
-        or _holds_imported(run)
-        or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
-    )
-
-
 def hold_answers(table: RunsTable) -> pd.Series:
-    """Which runs of a table hold answers, as `holds_answers` says."""
+    """Which runs hold traces, imported answers, or the table of `mlflow.models.evaluate`."""
     imported = table.has(f"tags.{schema.TAG_ANSWERS}")
     imported &= table.tag(schema.TAG_STATUS) == schema.COMPLETE
     logged = table.tag("mlflow.loggedArtifacts").str.contains(EVALUATED, regex=False)

@@ -11,13 +11,13 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from hashlib import sha256
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -29,10 +29,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.utils.credentials import get_default_host_creds
-from mlflow.utils.mlflow_tags import (
-    MLFLOW_DATASET_CONTEXT,
-    MLFLOW_RUN_NOTE,
-)
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_RUN_NOTE
 from mlflow.utils.rest_utils import http_request
 
 from mlflow_mleval.errors import StoreError
@@ -41,7 +38,6 @@ from mlflow_mleval.secrets import raise_alone
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import MAX_TAG, count, some, text_problem
 from mlflow_mleval.store import artifacts, budget, schema, store
-from mlflow_mleval.store import artifacts as artifact_routes
 from mlflow_mleval.store.runs_table import select
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone, patiently
@@ -375,42 +371,39 @@ def send(
 
     All paths are checked before anything is written.
     """
-    repository = artifact_routes.repository(run)
-    artifact_routes.check_targets(repository, files)
+    repository = artifacts.repository(run)
+    artifacts.check_targets(repository, files)
 
     def upload(local: Path, parent: str) -> None:
         folder = None if parent == "." else parent
         budget.within("log_artifact", lambda: repository.log_artifact(str(local), folder))
         budget.mark()
 
+    def uploads(folder: str) -> Iterator[Callable[[], None]]:
+        for path, make in files.items():
+            content = make() if callable(make) else make
+            local = inside(folder, path)
+            local.parent.mkdir(parents=True, exist_ok=True)
+            local.write_bytes(content.encode() if isinstance(content, str) else content)
+            yield partial(upload, local, str(PurePosixPath(path).parent))
+
     with tempfile.TemporaryDirectory() as folder:
-        crew = _Crew()
-        try:
-            for job in jobs:
-                crew.submit(job)
-            for path, make in files.items():
-                content = make() if callable(make) else make
-                local = inside(folder, path)
-                local.parent.mkdir(parents=True, exist_ok=True)
-                local.write_bytes(content.encode() if isinstance(content, str) else content)
-                crew.submit(partial(upload, local, str(PurePosixPath(path).parent)))
-        except BaseException:
-            crew.cancel()
-            raise
-        finally:
-            crew.finish()
+        together(chain(jobs, uploads(folder)))
 
 
 def together(jobs: Iterable[Callable[[], None]]) -> None:
-    """Do the jobs, several at a time, begun in their order; the first failure ends it."""
+    """Do the jobs, several at a time, begun in their order, while the next are made; the first
+    failure ends it.
+    """
     crew = _Crew()
     try:
         for job in jobs:
             crew.submit(job)
-        crew.finish()
     except BaseException:
         crew.cancel()
         raise
+    finally:
+        crew.finish()
 
 
 class _Crew:
@@ -438,10 +431,14 @@ class _Crew:
 
     def finish(self) -> None:
         """Wait for the jobs; raise the first failure, after which no other was begun."""
-        for _ in self._threads:
-            self._jobs.put(None)
-        for thread in self._threads:
-            thread.join()
+        try:
+            for _ in self._threads:
+                self._jobs.put(None)
+            for thread in self._threads:
+                thread.join()
+        except BaseException:  # somebody presses Ctrl-C
+            self.cancel()
+            raise
         if self._failures and not isinstance(self._failures[0], InterruptedError):
             raise self._failures[0]
 
@@ -538,17 +535,16 @@ def _send_all(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> N
     def frame() -> None:
         """What was evaluated, and the run's end."""
         if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-            given = [_logged_input(payload.dataset, digest)]
+            # for MLflow's own page of inputs; its digests have room for the start of ours
+            name, source = payload.dataset[:_MAX_INPUT_NAME], json.dumps({"sha256": digest})
+            data = Dataset(name, digest[:_MAX_INPUT_DIGEST], "code", source)
+            given = [DatasetInput(data, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])]
             _request(lambda: client.log_inputs(run.info.run_id, given))
         if ends:
             end(client, run.info.run_id, "FINISHED")
 
     send(run, payload.files, [frame])
-    _log_records(client, run, payload)
-
-
-def _log_records(client: MlflowClient, run: Run, payload: Payload) -> None:
-    """Metrics and tags; MLflow writes tags last, and the last of them makes all of it count."""
+    # MLflow writes tags last, and the last of them makes all of it count.
     run_id = run.info.run_id
     linked = {"model_id": payload.model_id or store.model_of(run)}
     if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
@@ -568,13 +564,6 @@ def _log_records(client: MlflowClient, run: Run, payload: Payload) -> None:
     params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in logged}
     status = {schema.TAG_STATUS: schema.COMPLETE}
     log(client, run_id, metrics, packed(tags, run.data.tags) | status, params)
-
-
-def _logged_input(dataset: str, digest: str) -> DatasetInput:
-    """The dataset for MLflow's own page of inputs; its digests have room for the start of ours."""
-    source = json.dumps({"sha256": digest})
-    entity = Dataset(dataset[:_MAX_INPUT_NAME], digest[:_MAX_INPUT_DIGEST], "code", source)
-    return DatasetInput(entity, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -648,7 +637,7 @@ def described(comparison: Comparison, asked: Mapping[str, object] | None = None)
         "experiment_id": str(study.runs["experiment_id"].mode()[0]),
         "run_name": f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
         "tags": {
-            schema.TAG_REPORT: sha256(
+            schema.TAG_REPORT: hashlib.sha256(
                 json.dumps(key, sort_keys=True, default=str).encode()
             ).hexdigest()
         },
@@ -687,7 +676,7 @@ def log_report(
         tempfile.TemporaryDirectory() as folder,
     ):
         run = next(iter(_same(client, experiment_id, key)), None)
-        before = {} if run is None else artifact_routes.all_of(run, Path(folder))
+        before = {} if run is None else artifacts.all_of(run, Path(folder))
         if new := run is None:
             run = create(client, experiment_id, run_name, all_tags)
         run_id, status = run.info.run_id, "FAILED"
@@ -700,7 +689,7 @@ def log_report(
                     send(run, before)
                     status = run.info.status if before else status
                 raise
-            artifact_routes.remove(run, before.keys() - files.keys())
+            artifacts.remove(run, before.keys() - files.keys())
             own_tags = {
                 **all_tags,
                 schema.TAG_UPDATED: str(int(time.time() * 1000)),
@@ -715,10 +704,8 @@ def log_report(
             status = "FINISHED"
         finally:
             end(client, run_id, status)
-        if new and key and not artifact_routes.only_routes():  # by which nothing can be deleted
-            run_id = settle(
-                client, lambda: _finished_reports(_same(client, experiment_id, key)), run_id
-            )
+        if new and key and not artifacts.only_routes():  # by which nothing can be deleted
+            run_id = settle(client, partial(_same, client, experiment_id, key, True), run_id)
     return run_id
 
 
@@ -737,7 +724,7 @@ def page_of(experiment_ids: Iterable[str]) -> str:
     the store is no server, or its server has no such page.
     """
     server = mlflow.get_tracking_uri()
-    if not (artifact_routes.only_routes() or _has_page(server)):
+    if not (artifacts.only_routes() or _has_page(server)):
         return ""
     return f"{PAGE}?{urlencode([('experiment-id', one) for one in experiment_ids])}"
 
@@ -763,23 +750,17 @@ def with_link(note: str, experiment_id: str) -> str:
     return f"[Compare the runs of this experiment live]({page})\n\n{note}" if page else note
 
 
-def _same(client: MlflowClient, experiment_id: str, key: str | None) -> list[Run]:
-    """The runs that hold the same report; there is one, unless several were made at the same
-    time.
+def _same(
+    client: MlflowClient, experiment_id: str, key: str | None, finished: bool = False
+) -> list[Run]:
+    """The runs that hold the same report, or those of them that have finished; there is one, unless
+    several were made at the same time.
     """
-    several = (
-        store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'")
-        if key
-        else []
-    )
-    return sorted(
-        (run for run in several if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT),
-        key=age,
-    )
-
-
-def _finished_reports(several: Sequence[Run]) -> list[Run]:
-    return [run for run in several if run.info.status == "FINISHED"]
+    if not key:
+        return []
+    several = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'")
+    reports = [r for r in several if r.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT]
+    return sorted((r for r in reports if not finished or r.info.status == "FINISHED"), key=age)
 
 
 def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:

@@ -24,6 +24,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_I
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.files.results import (
     Cells,
+    ExportedRun,
     exported_runs,
     is_leaderboard,
     read_cells,
@@ -45,7 +46,7 @@ _PASSED_OVER = ("mlflow.log-model.history", "mlflow.note.content")
 #: Columns that fewer runs than this share have are stored as what is there.
 _RARE = 0.1
 #: Later, or earlier, there is no time that tables have room for.
-_MOST_MS = 9_000_000_000_000
+MOST_MS = 9_000_000_000_000
 #: Run ids in one filter.
 _IDS_AT_ONCE = 500
 #: The one experiment of a table.
@@ -181,11 +182,11 @@ class RunsTable:
         mask = np.asarray(mask, bool)
         return self if mask.all() else replace(self, frame=self.frame[mask])
 
-    def codes(self, kind: str = "params") -> tuple[list[str], np.ndarray]:
+    def codes(self) -> tuple[list[str], np.ndarray]:
         """The names of params that any run has, and a number for each value, −1 where there is
         none: runs x params.
         """
-        columns = {n: self.frame[f"{kind}.{n}"].cat.codes.to_numpy() for n in self.names[kind]}
+        columns = {n: self.frame[f"params.{n}"].cat.codes.to_numpy() for n in self.names["params"]}
         held = {n: codes for n, codes in columns.items() if (codes >= 0).any()}
         shape = (len(self.frame), len(held))
         return [*held], np.array([*held.values()], dtype=np.int32).reshape(shape[::-1]).T
@@ -326,13 +327,18 @@ def _dataset_input(run: Run) -> tuple[str, str, int, str]:
     name = _as_named(name)
     (dataset,) = held.values()
     try:
-        profile = bounded_json(dataset.profile or "{}")
-        rows, *size = [int(n) for n in profile.get("features_shape") or [profile["num_rows"]]]
-        if not size and "estimator_name" in run.data.tags:  # tables of others may hold outputs
-            size = [profile["num_elements"] // rows]
+        rows, size = _size(bounded_json(dataset.profile or "{}"), run)
     except (ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
         return name, digest, 0, ""
     return name, digest, rows, count(int(np.prod(size)), "feature") if size else ""
+
+
+def _size(profile: Mapping[str, Any], run: Run) -> tuple[int, list[int]]:
+    """The rows of the data that a profile describes, and the size of each, as far as it is told."""
+    rows, *size = [int(n) for n in profile.get("features_shape") or [profile["num_rows"]]]
+    if not size and "estimator_name" in run.data.tags:  # tables of others may hold outputs
+        size = [profile["num_elements"] // rows]
+    return rows, size
 
 
 def _as_named(data: str) -> str:
@@ -450,30 +456,7 @@ def read_results_table(selection: Selection) -> RunsTable:
         cells, {*(selection.measures or ()), *selection.minimize, *selection.maximize}
     )
     if exported is not None:
-        ids = {
-            run.experiment: run.beside.get("experiment_name", f"experiment {run.experiment}")
-            for run in exported
-        }
-        rows = [
-            RunRow(
-                run.id,
-                run.name,
-                run.status,
-                i if run.started is None else int(run.started.timestamp() * 1000),
-                run.experiment,
-                metrics=run.metrics,
-                params=run.params,
-                tags=schema.unpacked(run.tags),
-                data=_as_named(run.beside.get("dataset", "")),
-                digest=run.beside.get("dataset_digest", ""),
-                n_rows=int(float(run.beside.get("dataset_rows", 0))),
-                shape=run.beside.get("dataset_shape", ""),
-            )
-            for i, run in enumerate(exported)
-        ]
-        is_named = len(ids) > 1 or any("experiment_name" in run.beside for run in exported)
-        names = ids if is_named else dict.fromkeys(ids, about)
-        return RunsTable.of(rows, names, source=source).sorted()
+        return _table_of_export(exported, about, source)
     is_board = is_leaderboard(cells)
     doubts = [_leaderboard_note(cells)] * is_board
     told_by = dict.fromkeys(("method", "dataset"), "the table")
@@ -503,6 +486,36 @@ def read_results_table(selection: Selection) -> RunsTable:
     more = {"by_fold": by_fold, "told_by": told_by}
     table = RunsTable.of(each(), {_ONLY: about}, source=source, **more)
     return replace(table, doubts=tuple(warnings))
+
+
+def _table_of_export(
+    exported: Sequence[ExportedRun], about: str, source: Mapping[str, str]
+) -> RunsTable:
+    """The runs of an export; where it names no experiment, of one that is called as the file is."""
+    ids = {
+        run.experiment: run.beside.get("experiment_name", f"experiment {run.experiment}")
+        for run in exported
+    }
+    rows = [
+        RunRow(
+            run.id,
+            run.name,
+            run.status,
+            i if run.started is None else int(run.started.timestamp() * 1000),
+            run.experiment,
+            metrics=run.metrics,
+            params=run.params,
+            tags=schema.unpacked(run.tags),
+            data=_as_named(run.beside.get("dataset", "")),
+            digest=run.beside.get("dataset_digest", ""),
+            n_rows=int(float(run.beside.get("dataset_rows", 0))),
+            shape=run.beside.get("dataset_shape", ""),
+        )
+        for i, run in enumerate(exported)
+    ]
+    is_named = len(ids) > 1 or any("experiment_name" in run.beside for run in exported)
+    names = ids if is_named else dict.fromkeys(ids, about)
+    return RunsTable.of(rows, names, source=source).sorted()
 
 
 def _leaderboard_note(cells: Cells) -> str:

@@ -479,7 +479,8 @@ def decode_profile(text: str) -> ProfileTag:
         else:
             sparse = [whole_numbers(row, 0) for row in content["sparse"]]
             _refuse_more([max(row[::2], default=-1) + 1 for row in sparse], n_labels + 1)
-            rows = [_dense(row) for row in sparse]
+            pairs = [dict(zip(row[::2], row[1::2], strict=True)) for row in sparse]
+            rows = [[at.get(i, 0) for i in range(max(at, default=-1) + 1)] for at in pairs]
         _refuse_more(list(map(len, rows)), n_labels + 1)
         return _complete_rows(
             ProfileTag(
@@ -530,11 +531,6 @@ def _pointer(head: Mapping[str, object]) -> str:
 
 def _without_zeros(row: Sequence[float]) -> Sequence[float]:
     return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
-
-
-def _dense(pairs: Sequence[int]) -> list[int]:
-    at = dict(zip(pairs[::2], pairs[1::2], strict=True))
-    return [at.get(i, 0) for i in range(max(at, default=-1) + 1)]
 
 
 def _refuse_more(lengths: Sequence[int], most: int) -> None:
@@ -797,7 +793,10 @@ def read_table(
         file = open_parquet(path, wanted, names)
         table = decoded(lambda: plain_names(file.read(wanted), names).to_pandas())
     for name in columns:
-        table[name] = _checked_numbers(table[name], name)
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            raise ValueError(f"its column {name} holds something else than numbers")
+        if (np.abs(table[name].to_numpy(float)) > LARGEST).any():
+            raise ValueError(f"its column {name} holds a number that is infinite or too large")
     return table.astype(dict.fromkeys(names, str))
 
 
@@ -817,19 +816,15 @@ def open_parquet(
         raise ValueError(f"it has {rows:,} rows, more than {MAX_CELLS // len(columns):,}")
     for name in columns:
         kind = schema.field(name).type
-        number = (
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        )
-        if not (
-            number
-            or (
-                name in names
-                and pa.types.is_dictionary(kind)
-                and pa.types.is_string(kind.value_type)
-            )
-        ):
+        is_text = pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type)
+        if not (is_number(kind) or (name in names and is_text)):
             raise ValueError(f"its column {name} is of type {str(kind)[:40]}")
     return file
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def plain_names(table: pa.Table, names: Collection[str]) -> pa.Table:
@@ -856,14 +851,6 @@ def decoded(read: Any) -> Any:
         return read()
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError) as error:
         raise ValueError(f"it is damaged: {' '.join(str(error).split())[:200]}") from error
-
-
-def _checked_numbers(column: pd.Series, name: str) -> pd.Series:
-    if not pd.api.types.is_numeric_dtype(column):
-        raise ValueError(f"its column {name} holds something else than numbers")
-    if (np.abs(column.to_numpy(float)) > LARGEST).any():
-        raise ValueError(f"its column {name} holds a number that is infinite or too large")
-    return column
 
 
 def _whole_number(digits: str) -> int:

@@ -37,7 +37,7 @@ from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.runs_table import read_store
-from mlflow_mleval.store.schema import decoded, read_table
+from mlflow_mleval.store.schema import decoded, is_number, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out
 from mlflow_mleval.validation import Array, one_of, refuse_keywords
 
@@ -151,9 +151,18 @@ def _tables(
     client, tables, broken = store.connect(), _InstanceTables(), []
 
     def fetch(run_id: str) -> tuple[Path, pa.Schema] | None:
+        """The file and what it holds, once its columns that are wanted have been read through."""
         place = inside(folder, run_id)
         place.mkdir()
-        return _fetched_table(client, run_id, place, wanted)
+        path = download(client, run_id, schema.ARTIFACT_INSTANCES, str(place))
+        if path is None:
+            return None
+        head = decoded(lambda: pq.read_schema(path))
+        if schema.INSTANCE not in head.names:
+            raise ValueError(f"it has no column {schema.INSTANCE}")
+        for measure in (m for m in expand(wanted) if m in head.names):
+            _series(path, measure)
+        return path, head
 
     for run, fetched in zip(runs.itertuples(), at_once(fetch, runs["run_id"]), strict=True):
         if isinstance(fetched, str):
@@ -230,36 +239,12 @@ def _names_by_instance(tables: _InstanceTables, column: str) -> pd.Series:
     return one_table(parts, column).sort_index()
 
 
-def _fetched_table(
-    client: MlflowClient, run_id: str, folder: Path, wanted: Iterable[str]
-) -> tuple[Path, pa.Schema] | None:
-    """The table of a run as a file in the folder, and what it holds; None where the run has
-    none.
-    """
-    path = download(client, run_id, schema.ARTIFACT_INSTANCES, str(folder))
-    return None if path is None else (path, _checked_head(path, wanted))
-
-
-def _checked_head(path: Path, wanted: Iterable[str]) -> pa.Schema:
-    """What the table holds, once its columns that are wanted have been read through."""
-    head = decoded(lambda: pq.read_schema(path))
-    if schema.INSTANCE not in head.names:
-        raise ValueError(f"it has no column {schema.INSTANCE}")
-    for measure in (m for m in expand(wanted) if m in head.names):
-        _series(path, measure)
-    return head
-
-
 def _series(path: Path, column: str) -> pd.Series:
     """A column by instance, of numbers or of names, in the order of the instances' names."""
     head = pq.read_schema(path)
-    names = [name for name in (schema.INSTANCE, column) if not _is_numeric(head.field(name).type)]
+    names = [name for name in (schema.INSTANCE, column) if not is_number(head.field(name).type)]
     columns = [name for name in (schema.INSTANCE, column) if name not in names]
     return read_table(path, columns, names).set_index(schema.INSTANCE)[column].sort_index()
-
-
-def _is_numeric(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def _names_column(path: Path, column: str, run: str) -> pd.Series:
@@ -327,19 +312,7 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
     client = store.connect()
 
-    def sums_of(run_id: str) -> pd.DataFrame | str | None:
-        """From the tag that came with the search; by label from the artifact."""
-        text = store.counts_tag_of(run_id)
-        if wanted is not None or not text:
-            read = partial(_sums, labels=wanted)
-            return artifact(client, run_id, schema.ARTIFACT_COUNTS, read)
-        try:
-            folds, counts = schema.decode_counts(text)
-        except ValueError as error:
-            return str(error).rstrip(".")
-        return pd.DataFrame(counts, folds)
-
-    tables = at_once(sums_of, runs["run_id"])
+    tables = at_once(partial(_sums_by_fold, client, wanted=wanted), runs["run_id"])
     parts, without, broken = [], [], []
     for run, sums in zip(runs.itertuples(), tables, strict=True):
         if isinstance(sums, str):
@@ -371,14 +344,22 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     )
 
 
-def _sums(path: Path, labels: list[str] | None) -> pd.DataFrame:
-    """tp, fp, fn and tn of each fold in a run's table of counts, of these labels only."""
-    table = read_table(path, ["fold", *CELLS], ["label"] if labels is not None else [])
-    if labels is not None:
-        table = table[table["label"].isin(labels)]
-    if (table[list(CELLS)].to_numpy(float) < 0).any():
-        raise ValueError("a count is negative")
-    return table.groupby(by_fold(table))[list(CELLS)].sum().astype(float)
+def _sums_by_fold(
+    client: MlflowClient, run_id: str, wanted: Sequence[str] | None
+) -> pd.DataFrame | str | None:
+    """tp, fp, fn and tn of each fold of a run: from the tag that came with the search; of single
+    labels from the artifact.
+    """
+    text = store.counts_tag_of(run_id)
+    if text and wanted is None:
+        folds, sums = schema.decode_counts(text)
+        return pd.DataFrame(sums, folds)
+    counts = artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
+    if not isinstance(counts, pd.DataFrame):
+        return counts
+    if wanted is not None:
+        counts = counts[counts.index.get_level_values("label").isin(wanted)]
+    return counts.groupby(level="fold").sum().astype(float)
 
 
 def label_counts(study: Study, dataset: str, method: str) -> pd.DataFrame | None:
@@ -397,6 +378,8 @@ def label_counts(study: Study, dataset: str, method: str) -> pd.DataFrame | None
 def _label_cells(path: Path) -> pd.DataFrame:
     """A run's table of counts by label and fold."""
     table = read_table(path, ["fold", *CELLS], ["label"])
+    if (table[[*CELLS]].to_numpy(float) < 0).any():
+        raise ValueError("a count is negative")
     return table.assign(fold=by_fold(table)).set_index(["label", "fold"])[[*CELLS]]
 
 

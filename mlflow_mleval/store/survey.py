@@ -57,7 +57,7 @@ from mlflow_mleval.store.identity import (
 from mlflow_mleval.store.reader import measured
 from mlflow_mleval.store.repeats import BEST_TRIAL, FoldRule, Searches
 from mlflow_mleval.store.run_answers import hold_answers
-from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
+from mlflow_mleval.store.runs_table import MOST_MS, RunsTable, read_results_table, read_store
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 
 _REPEAT = re.compile(
@@ -135,20 +135,23 @@ def take_stock(
                 if not len(held.metrics) and not taken.ways:
                     taken = replace(taken, problem=problem or said)
     if selection.results is None and hold_answers(table).sum() > 1:
-        proposed = any(way.selection.directions == "proposed" for way in taken.ways)
-        by_answer = Selection(
-            experiment_ids=selection.experiment_ids,
-            experiment_names=selection.experiment_names,
-            run_ids=selection.run_ids,
-            exclude_runs=selection.exclude_runs,
-            since=selection.since,
-            filter_string=selection.filter_string,
-            directions="proposed" if proposed else "declared",
-        )
-        what = "who answers better, answer by answer"
-        ways = (*taken.ways, Way(what, "compare", by_answer, "instances"))
-        taken = replace(taken, ways=ways)
+        taken = replace(taken, ways=(*taken.ways, _by_answer(selection, taken.ways)))
     return study, replace(taken, source=source)
+
+
+def _by_answer(selection: Selection, ways: Iterable[Way]) -> Way:
+    """The comparison of what runs answered."""
+    proposed = any(way.selection.directions == "proposed" for way in ways)
+    answers = Selection(
+        experiment_ids=selection.experiment_ids,
+        experiment_names=selection.experiment_names,
+        run_ids=selection.run_ids,
+        exclude_runs=selection.exclude_runs,
+        since=selection.since,
+        filter_string=selection.filter_string,
+        directions="proposed" if proposed else "declared",
+    )
+    return Way("who answers better, answer by answer", "compare", answers, "instances")
 
 
 def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Selection, str]:
@@ -249,7 +252,7 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
     rows = []
     for experiment_id, name in table.experiments.items():
         here = groups.get(experiment_id, frame.iloc[:0])
-        started = here["started"][here["started"].abs() < 9_000_000_000_000]
+        started = here["started"][here["started"].abs() < MOST_MS]
         has = metrics.loc[metrics.index == experiment_id].any()
         finished, running = int(here["finished"].sum()), int(here["running"].sum())
         rows.append(
@@ -461,33 +464,20 @@ def _repeat_rules(variables: pd.DataFrame, selection: Selection) -> list[Candida
     candidates = _asked_rules("repeats", selection.repeats_by)
     for v in variables.itertuples(index=False):
         if v.kind == "param" and is_seed(v.name):
-            candidates.append(
-                Candidate(
-                    "repeats",
-                    f"param:{v.name}",
-                    f"a seed, with {count(v.values, 'value')}: runs that differ in "
-                    "nothing else are repeats without any option",
-                    True,
-                )
+            reason = (
+                f"a seed, with {count(v.values, 'value')}: runs that differ in nothing else are "
+                "repeats without any option"
             )
-        elif _numbers_repeats(v) and not selection.repeats_by:
-            candidates.append(
-                Candidate(
-                    "repeats",
-                    f"{v.kind}:{v.name}",
-                    f"is called like one; {count(v.values, 'value')}",
-                    True,
-                )
-            )
+            candidates.append(Candidate("repeats", f"param:{v.name}", reason, True))
+            continue
+        # of splits and folds a variable counts them only where it holds whole numbers, for a share
+        # or a kind of split is a setting
+        at = _REPEAT.fullmatch(v.name)
+        numbers = at and (not at["split"] or all(map(str.isdecimal, v.examples)))
+        if numbers and not selection.repeats_by:
+            reason = f"is called like one; {count(v.values, 'value')}"
+            candidates.append(Candidate("repeats", f"{v.kind}:{v.name}", reason, True))
     return candidates
-
-
-def _numbers_repeats(v: Any) -> bool:
-    """Whether a variable is called as repeats, splits or folds are; of the latter two it counts
-    them only where it holds whole numbers, for a share or a kind of split is a setting.
-    """
-    at = _REPEAT.fullmatch(v.name)
-    return at is not None and (not at["split"] or all(map(str.isdecimal, v.examples)))
 
 
 def _fold_rules(
