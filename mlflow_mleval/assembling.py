@@ -94,19 +94,19 @@ def read(
     from mlflow_mleval.store import store
     from mlflow_mleval.store.study_artifacts import profiles_of
 
-    _options(choices)  # what cannot be compared need not be read
+    _options_of_compare(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
     with store.remembered():
-        study, selection = _study(selection, stage, say)
+        study, selection = _study_asked_for(selection, stage, say)
         tracked = selection.results is None  # a table holds neither answers nor instances
         with_answers = whole and tracked
         answers, means = (
-            _answers(selection, choices, stage, say, word) if with_answers else ({}, {})
+            _answers_by_dataset(selection, choices, stage, say, word) if with_answers else ({}, {})
         )
         if isinstance(study, MlevalError):
             if not any(means.values()):
                 raise study
-            study = _of_answers(selection, means, stage)
+            study = _study_of_answers(selection, means, stage)
     study = study.worded(word)
     instances: dict[str, Any] = {}
     profiles = None
@@ -139,12 +139,12 @@ def comparison_of(
     study = material.study
     if choices.get("cost"):
         study = study.by_cost(choices["cost"])
-    options = _options(choices)
+    options = _options_of_compare(choices)
     say(
         f"comparing {count(len(study.methods), 'method')} on "
         f"{count(len(study.datasets), 'dataset')} by {count(len(study.measures), 'measure')} …"
     )
-    fusing = _of(fuse, choices)
+    fusing = _taken_by(fuse, choices)
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
         if isinstance(fusing.get(name), dict):
             fusing[name] = dict.fromkeys(study.measures, default) | fusing[name]
@@ -159,15 +159,15 @@ def comparison_of(
         return compare(fusion, **options, **beside, stability=stability, progress=step)
 
 
-def _options(choices: Choices) -> dict[str, Any]:
+def _options_of_compare(choices: Choices) -> dict[str, Any]:
     """The choices that `compare` takes."""
     from mlflow_mleval.analysis.comparison import compare
 
     papers = {"order": "mean-rank", "ties": "ignore"} if choices.get("as_in_papers") else {}
-    return _of(compare, choices) | papers
+    return _taken_by(compare, choices) | papers
 
 
-def _study(
+def _study_asked_for(
     selection: Selection, stage: Stage, say: Callable[[str], object]
 ) -> tuple[Study | MlevalError, Selection]:
     """The study that was asked for, or why no run holds one: it may hold answers; and of what it
@@ -232,7 +232,7 @@ def _as_asked(
     return None
 
 
-def _of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) -> Study:
+def _study_of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) -> Study:
     """A study of metrics that are means of answers, which are by their direction."""
     from mlflow_mleval.store.query import selected_study
 
@@ -250,7 +250,7 @@ def _of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) ->
     return replace(study, notes=(*study.notes, assumed))
 
 
-def _answers(
+def _answers_by_dataset(
     selection: Selection,
     choices: Choices,
     stage: Stage,
@@ -308,7 +308,7 @@ def _grades(text: str) -> tuple[str, list[str]]:
     return measure, listed
 
 
-def _of(function: Callable[..., Any], choices: Choices) -> dict[str, Any]:
+def _taken_by(function: Callable[..., Any], choices: Choices) -> dict[str, Any]:
     """Those of the choices that the function takes; what may be repeated and was not given is left
     out.
     """

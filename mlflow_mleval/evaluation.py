@@ -566,7 +566,7 @@ def evaluate(
     refuse_keywords(evaluate, hierarchy_options, hierarchical.OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
     y_true, y_score, y_pred = map(from_tensor, (y_true, y_score, y_pred))
-    h = None if hierarchy is None else _hierarchy(hierarchy)
+    h = None if hierarchy is None else _hierarchy_given(hierarchy)
     index = own_index = y_true.index if isinstance(y_true, (pd.DataFrame, pd.Series)) else None
     if are_lists(y_true, y_score):
         own_index = None
@@ -623,7 +623,7 @@ def evaluate(
     )
 
 
-def _hierarchy(given: Hierarchy | nx.DiGraph) -> Hierarchy:
+def _hierarchy_given(given: Hierarchy | nx.DiGraph) -> Hierarchy:
     return given if isinstance(given, Hierarchy) else Hierarchy(given)
 
 
@@ -774,7 +774,7 @@ def evaluate_hierarchical(
     """  # noqa: E501
     refuse_keywords(evaluate_hierarchical, hierarchy_options, hierarchical.OPTIONS)
     same_axes(pred_sets, "pred_sets", true_sets, "true_sets")
-    h = _hierarchy(h)
+    h = _hierarchy_given(h)
     sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
     if sets[0].shape != sets[1].shape:
         raise ValueError(

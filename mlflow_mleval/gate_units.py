@@ -75,7 +75,7 @@ def shown(named: str) -> str:
     return named.removeprefix("models:/")
 
 
-def _words(measure: str) -> set[str]:
+def _words_of_name(measure: str) -> set[str]:
     """The words that a measure's name is made of."""
     return {*filter(None, re.split("[^a-z0-9]+", measure.lower()))}
 
@@ -144,7 +144,7 @@ class Shared:
         """
         found, wrong = {}, []
         for given, value in stated.items():
-            like = [m for m in self.directions if _words(given) <= _words(m)]
+            like = [m for m in self.directions if _words_of_name(given) <= _words_of_name(m)]
             own = given if given in self.directions else like[0] if len(like) == 1 else None
             wrong += [given] if own is None else []
             found[own or given] = value
@@ -185,7 +185,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Asked:
+class GateRequest:
     """Which two sides are compared, on what."""
 
     candidate: str
@@ -243,7 +243,7 @@ class Asked:
         named = {name: name for name in self.slices if name != _DATASET}
         return named | ({_CLUSTER: self.cluster} if self.cluster else {})
 
-    def _resolved(self) -> Asked:
+    def _resolved(self) -> GateRequest:
         """The same with the two sides as methods of the selection."""
         from mlflow_mleval.store import store
 
@@ -330,7 +330,7 @@ class _Part:
 
 
 def _pooled(
-    asked: Asked,
+    asked: GateRequest,
     parts: Sequence[_Part],
     over: str,
     runs: Mapping[str, Sequence[str]],
@@ -366,7 +366,7 @@ def _pooled(
 
 
 def _shared(
-    asked: Asked,
+    asked: GateRequest,
     over: str,
     tables: tuple[pd.DataFrame, pd.DataFrame],
     directions: Mapping[str, str],
@@ -450,7 +450,7 @@ def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
 # Answers.
 
 
-def _of_answers(asked: Asked, dataset: str, answers: Units) -> _Part:
+def _of_answers(asked: GateRequest, dataset: str, answers: Units) -> _Part:
     chosen = asked.selection
     grades = asked.of_answers.get("grades") or {}
     tables = answers.tables[asked.candidate], answers.tables[asked.champion]
@@ -511,8 +511,8 @@ def grouping(about: pd.DataFrame) -> Iterator[str]:
 # A study: instances, folds, repeats, datasets.
 
 
-def _of_study(asked: Asked, over: str) -> Shared:
-    readers: dict[str, Callable[[Asked, Study], Shared]] = {
+def _of_study(asked: GateRequest, over: str) -> Shared:
+    readers: dict[str, Callable[[GateRequest, Study], Shared]] = {
         "instances": _of_instances,
         "folds": _of_folds,
         "repeats": _of_repeats,
@@ -537,7 +537,7 @@ def _of_study(asked: Asked, over: str) -> Shared:
     raise MissingResultsError("the two sides share no units. Log folds, instances or repeats.")
 
 
-def _study(asked: Asked, over: str) -> Study:
+def _study(asked: GateRequest, over: str) -> Study:
     """The study of both sides; instances may have measures that no run has as a whole."""
     from mlflow_mleval.store.query import selected_study
 
@@ -565,7 +565,7 @@ def _kinds(study: Study) -> Iterator[str]:
     yield "datasets"
 
 
-def _of_instances(asked: Asked, study: Study) -> Shared:
+def _of_instances(asked: GateRequest, study: Study) -> Shared:
     from mlflow_mleval.store import schema
     from mlflow_mleval.store.study_artifacts import changed_means, instances_of
 
@@ -603,7 +603,7 @@ def _of_instances(asked: Asked, study: Study) -> Shared:
     return _pooled(asked, parts, "instances", runs, notes, study.source)
 
 
-def _of_both(study: Study, asked: Asked) -> list[str]:
+def _of_both(study: Study, asked: GateRequest) -> list[str]:
     """The datasets on which both sides have a result."""
     both = [
         d for d in study.datasets if all((d, side) in study.values.index for side in asked.sides)
@@ -625,7 +625,7 @@ def _runs_and_notes(study: Study) -> tuple[dict[str, list[str]], list[str]]:
 
 def _of_table(
     study: Study,
-    asked: Asked,
+    asked: GateRequest,
     over: str,
     tables: tuple[pd.DataFrame, pd.DataFrame],
     slices: Mapping[str, Any],
@@ -649,7 +649,7 @@ def _of_table(
     return replace(shared, undirected=undirected)
 
 
-def _of_folds(asked: Asked, study: Study) -> Shared:
+def _of_folds(asked: GateRequest, study: Study) -> Shared:
     from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 
     both = _of_both(study, asked)
@@ -686,7 +686,7 @@ def _of_folds(asked: Asked, study: Study) -> Shared:
 
 
 def _by_label(
-    study: Study, asked: Asked, dataset: str, folds: pd.Index
+    study: Study, asked: GateRequest, dataset: str, folds: pd.Index
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """By label the differences in each fold, and which labels are not judged."""
     from mlflow_mleval.store.study_artifacts import label_counts
@@ -731,7 +731,7 @@ def _rates(counts: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _of_repeats(asked: Asked, study: Study) -> Shared:
+def _of_repeats(asked: GateRequest, study: Study) -> Shared:
     """Blocks of dataset and repeat, by seed where both have the same, else in order."""
     from mlflow_mleval.analysis.comparison import tests_of_repeats
     from mlflow_mleval.analysis.pairs import crossings
@@ -753,11 +753,13 @@ def _of_repeats(asked: Asked, study: Study) -> Shared:
     a, b = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
     tests = tests_of_repeats(study, [*study.measures], asked.alpha) if len(both) > 1 else {}
     found = [one for one in crossings(tests) if {*one[1]} == {*asked.sides}]
-    shared = _of_table(study, asked, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
+    shared = _of_table(
+        study, asked, "repeats", (a, b), _units_by_dataset(asked, b.index), notes=notes
+    )
     return replace(shared, crossings=found)
 
 
-def _of_counts(asked: Asked, study: Study) -> Shared:
+def _of_counts(asked: GateRequest, study: Study) -> Shared:
     """Answers of which only is known how many are right, paired so that as many as possible differ:
     no other pairing has a larger variance.
     """
@@ -798,14 +800,14 @@ def _of_counts(asked: Asked, study: Study) -> Shared:
     )
 
 
-def _by_dataset(asked: Asked, units: pd.Index) -> dict[str, AnyArray]:
+def _units_by_dataset(asked: GateRequest, units: pd.Index) -> dict[str, AnyArray]:
     """By dataset its units, where that is asked for."""
     column = units.get_level_values(0).to_numpy(object)
     return dict(_slices({_DATASET: column})) if _DATASET in asked.slices else {}
 
 
-def _of_datasets(asked: Asked, study: Study) -> Shared:
+def _of_datasets(asked: GateRequest, study: Study) -> Shared:
     named = {*study.values.index.get_level_values("method")}
     tables = [study.values.xs(side, level="method") for side in asked.sides if side in named]
-    slices = _by_dataset(asked, tables[1].index)
+    slices = _units_by_dataset(asked, tables[1].index)
     return _of_table(study, asked, "datasets", (tables[0], tables[1]), slices)

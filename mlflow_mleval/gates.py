@@ -24,7 +24,7 @@ from mlflow_mleval.analysis.gate_tests import (
     ledger_level,
     needed_units,
 )
-from mlflow_mleval.gate_units import Asked, Shared, shown
+from mlflow_mleval.gate_units import GateRequest, Shared, shown
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.selection import FLAGS, Selection
 from mlflow_mleval.sentences import some
@@ -126,11 +126,11 @@ def gate(
     """
     one_of(over, "over", OVER)
     one_of(ledger_error, "ledger_error", ("fdr", "family"))
-    keywords, of_answers, of_folds = _parted(selection)
+    keywords, of_answers, of_folds = _parted_keywords(selection)
     chosen = Selection(**keywords)
     names = shown(candidate), shown(champion)
     candidate, champion = pinned(candidate, champion)
-    asked = Asked(
+    asked = GateRequest(
         candidate,
         champion,
         chosen,
@@ -433,7 +433,7 @@ def _criterion(text: str, shared: Shared, alpha: float) -> dict[str, Any]:
 _OF_ANSWERS, _OF_FOLDS = ("table", "instance_by", "grades"), ("protocol", "ratio")
 
 
-def _parted(keywords: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _parted_keywords(keywords: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Arguments of a selection, those of answers, and those of folds."""
     refuse_keywords(gate, keywords, (*FLAGS, *_OF_ANSWERS, *_OF_FOLDS))
     others = [name for name in keywords if name not in (*_OF_ANSWERS, *_OF_FOLDS)]

@@ -58,14 +58,14 @@ def nearest(wrong: Iterable[object], names: Iterable[object]) -> list[str]:
     >>> nearest(["ndgc_at_5", "Hamming loss", "latency"], ["ndcg_at_5", "hamming_loss", "f1"])
     ['ndcg_at_5', 'hamming_loss']
     """
-    plain = {_plain(name): str(name) for name in names}
+    plain = {_plain_name(name): str(name) for name in names}
     wrong = list(map(str, wrong))
-    near = (get_close_matches(_plain(name), plain, n=1, cutoff=0.7) for name in wrong)
+    near = (get_close_matches(_plain_name(name), plain, n=1, cutoff=0.7) for name in wrong)
     meant = dict.fromkeys(plain[name] for matches in near for name in matches)
     return [name for name in meant if name not in wrong]
 
 
-def _plain(name: object) -> str:
+def _plain_name(name: object) -> str:
     return re.sub(r"[\s-]+", "_", str(name).lower())
 
 

@@ -321,13 +321,13 @@ def test_an_alias_moves_on_ship_alone(versions):
 
 def test_what_is_judged_is_what_was_named_when_the_gate_began(versions, logged, monkeypatch):
     MlflowClient().set_registered_model_alias(versions, "candidate", "2")
-    read = gate_units.Asked.read
+    read = gate_units.GateRequest.read
 
     def meanwhile(asked, over):
         MlflowClient().set_registered_model_alias(versions, "candidate", "3")
         return read(asked, over)
 
-    monkeypatch.setattr(gate_units.Asked, "read", meanwhile)
+    monkeypatch.setattr(gate_units.GateRequest, "read", meanwhile)
     sides = [f"models:/{versions}@{alias}" for alias in ("candidate", "champion")]
     found = mleval.gate(*sides, measures=["f1"], promote="champion", log=True)
     assert found.runs["candidate"] == [logged["better"]] and found.candidate.endswith("@candidate")

@@ -95,7 +95,7 @@ def aligned(
         "answers",
         {m: a.values[measures].groupby(level=0).mean().reindex(common) for m, a in answers.items()},
         measures,
-        column=partial(_column, alike, common),
+        column=partial(_column_of_answers, alike, common),
         answers=alike,
         passing=[m for m in measures if all(m in a.passing for a in answers.values())],
         lost=lost,
@@ -421,7 +421,7 @@ def compare_all_answers(
     return jointly(tests)
 
 
-def _column(answers: Mapping[str, Answers], keys: pd.Index, column: str) -> pd.Series:
+def _column_of_answers(answers: Mapping[str, Answers], keys: pd.Index, column: str) -> pd.Series:
     """What a column says of each question, such as its cluster, as the answers of all methods
     agree.
     """

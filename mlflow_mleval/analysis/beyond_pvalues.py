@@ -239,7 +239,7 @@ class PowerCurve:
                 f"Were the difference the one observed, no number of datasets would tell {better} "
                 f"from {other}{goal}."
             )
-        drawn = f"these leave {_range(self.needed_low, self.needed_high)} open"
+        drawn = f"these leave {_ends_of_interval(self.needed_low, self.needed_high)} open"
         told = f"to tell {better} from {other}{goal} with a chance of {self.target:.0%}"
         if self.needed > FARTHEST:
             return (
@@ -254,7 +254,7 @@ class PowerCurve:
         )
 
 
-def _range(low: float, high: float) -> str:
+def _ends_of_interval(low: float, high: float) -> str:
     """The ends of an interval, which may be very large or infinite."""
     if np.isinf(low):
         return "no number"

@@ -36,13 +36,13 @@ from mlflow_mleval.analysis.pairs import (
     behind,
     best_first,
     better_first,
-    grouped,
+    cliques_with_letters,
     named_pairs,
     pair_matrix,
     places,
     possible_ranks,
 )
-from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
+from mlflow_mleval.analysis.posthoc import asked_names, deciding, make_tests
 from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.max_t import (
     MaxTResult,
@@ -154,7 +154,7 @@ class Comparison(Detailed):
     def reweighed(self, weights: Weights) -> Comparison:
         """The same with other weights: only what these change is made anew."""
         options = {**self.options, "weights": weights}
-        return _compared(self.ground, self.fusion.reweighed(weights), options)
+        return _comparison_by(self.ground, self.fusion.reweighed(weights), options)
 
     @property
     def leader(self) -> str:
@@ -689,7 +689,7 @@ def compare(
     fusion = study if isinstance(study, Fusion) else fuse(study)
     full = fusion.study
     on = full.measures[0] if len(full.measures) == 1 else on
-    _check(fusion.given, on, test, control, missing_is_failure)
+    _check_choices(fusion.given, on, test, control, missing_is_failure)
     if rope is not None:
         beyond_pvalues.checked_rope(rope, "what is compared")
     probability(alpha, "alpha")
@@ -738,12 +738,12 @@ def compare(
         "over_folds": over_folds,
         "next_dataset": next_dataset,
     }
-    made = _compared(ground, fusion, options)
+    made = _comparison_by(ground, fusion, options)
     progress(n, n)
     return made
 
 
-def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Comparison:
+def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Comparison:
     """The comparison by these weights."""
     study, full, absent = fusion.given, fusion.study, dict(ground.absent)
     on, counted = options["on"], options["missing_is_failure"]
@@ -765,7 +765,7 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
     methods, turned = best_first(scores, pairs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tests["cliques"], tests["letters"] = grouped(apart(methods, pairs))
+        tests["cliques"], tests["letters"] = cliques_with_letters(apart(methods, pairs))
     warned = [str(w.message) for w in caught]
     redundant = None
     if ground.overlap is not None:
@@ -828,7 +828,7 @@ def _retest(on: str, made: Made | None, tested: Tested, there: pd.DataFrame) -> 
     return Retest(made.test, made.result.significant_pairs, tested, there)
 
 
-def _check(
+def _check_choices(
     study: Study,
     on: str,
     test: str,
@@ -899,7 +899,7 @@ def _tests(
         out["decision"] = f"No test over datasets is possible with {n_datasets} dataset."
     else:
         out["friedman"] = friedman(tested.ranks, ties=options["ties"])
-        out["posthoc"] = tuple(make(tested, test))
+        out["posthoc"] = tuple(make_tests(tested, test))
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
     few = n_datasets < datasets_needed(tested.alpha)
     if few and test == "max-t" and not study.unsure("repeat"):

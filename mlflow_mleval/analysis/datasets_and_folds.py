@@ -112,7 +112,7 @@ def next_dataset(
     shown = list(order[:MOST])
     values = values[values.index.get_level_values(1).isin(shown)]
     measures = [m for m in measures if m in values.columns][:MEASURES_AT_MOST]
-    frames, rho, absent, notes = _by_dataset(study, over, values[measures], declared)
+    frames, rho, absent, notes = _comparable_values(study, over, values[measures], declared)
     if len(rho) < 2 or not measures:
         return None
     tables = {m: {d: f[m].unstack(level=0) for d, f in frames.items()} for m in measures}
@@ -165,7 +165,7 @@ def _far_from_t(found: HierarchicalT) -> pd.Series:
     return pd.Series(far, found.table.index, dtype=bool)
 
 
-def _by_dataset(
+def _comparable_values(
     study: Study,
     over: str,
     values: pd.DataFrame,

@@ -581,7 +581,9 @@ def needed_units(
     )
     deciding = [row for row in counted if row.decides]
     n = len(counted[0].sums)
-    known = all(_known(row.sums) for row in deciding) and not {*units.unknown} & {*terms.margins}
+    known = all(_variance_is_known(row.sums) for row in deciding) and not {*units.unknown} & {
+        *terms.margins
+    }
     if n < LEAST_SEEN or not deciding or not known:
         return {"zero": nan, "observed": nan}
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
@@ -593,7 +595,7 @@ def needed_units(
     return {of: future.least() for of, future in futures.items()}
 
 
-def _known(sums: Array) -> bool:
+def _variance_is_known(sums: Array) -> bool:
     """Whether the variance is known at least as well as where `LEAST_DIFFERENT` of many units
     differ, each by as much.
     """
@@ -899,7 +901,7 @@ class Verdict(Plotted):
             settings["changed"] = [one._asdict() for one in self.changed]
             return plain(data | settings | {"rows": rows, "notes": notes, "runs": self.runs})
         rows.sort(key=lambda row: (_RANKS[row["verdict"]], row["difference"]))
-        data, rows = {key: _cut(value) for key, value in plain(data).items()}, plain(rows)
+        data, rows = {key: _cut_to_length(value) for key, value in plain(data).items()}, plain(rows)
         for shown in range(len(rows), -1, -1):  # as many rows as there is room for
             left = {"further_rows": len(rows) - shown} if shown < len(rows) else {}
             short = data | {"rows": rows[:shown]} | left
@@ -941,7 +943,7 @@ def plain(value: Any) -> Any:
     return vars(value) if isinstance(value, Entry) else value
 
 
-def _cut(value: Any) -> Any:
+def _cut_to_length(value: Any) -> Any:
     """Text and lists of bounded length."""
     if isinstance(value, str) and len(value) > 300:
         return f"{value[:299]}…"

@@ -344,7 +344,7 @@ def instance_tests(
     statistic, changes = np.abs(moments.total) / size, drawn_sums.shape[2]
     counts = step_down(statistic, _under_changes(drawn_sums, (first, second), size), changes)
     own, corrected = counts.own / changes, counts.joint / changes
-    scores = _scores(bounded, drawn_sums, (first, second), n_resamples, seed)
+    scores = _score_tests(bounded, drawn_sums, (first, second), n_resamples, seed)
     if bounded:
         at = [*bounded]
         own[at] = np.maximum(own[at], scores.own)
@@ -428,7 +428,7 @@ def _bound(measure: str, values: Array, bounds: Mapping[str, float] | float | No
     return float(stated)
 
 
-class _Scores(NamedTuple):
+class _ScoreTests(NamedTuple):
     """Of bounded rows the p-values of the score test, by themselves and step-down over all of them,
     and by draw the largest statistic.
     """
@@ -438,20 +438,20 @@ class _Scores(NamedTuple):
     largest: Array
 
 
-def _scores(
+def _score_tests(
     bounded: Mapping[int, BoundedUnits],
     sums: Array,
     pairs: tuple[Places, Places],
     n_resamples: int,
     seed: int,
-) -> _Scores:
+) -> _ScoreTests:
     """Corrected by normal values that are as correlated as the sums under changes of sign are
     (measures x methods x changes).
     """
     rows = np.array([*bounded], dtype=int)
     own = np.array([units.pvalue() for units in bounded.values()])
     if not bounded:
-        return _Scores(own, own, own)
+        return _ScoreTests(own, own, own)
     flat = sums.reshape(-1, sums.shape[2])
     covariance = flat @ flat.T / flat.shape[1]
     drawn = normal_draws(covariance, n_resamples, seed)
@@ -464,7 +464,7 @@ def _scores(
     statistic = np.minimum(-special.ndtri(own / 2), 40.0)
     counts = step_down(statistic, lambda at: under(rows[at]), n_resamples)
     joint = np.maximum((counts.joint + 1) / (n_resamples + 1), own)
-    return _Scores(own, joint, np.asarray(counts.largest, dtype=float))
+    return _ScoreTests(own, joint, np.asarray(counts.largest, dtype=float))
 
 
 def _under_changes(

@@ -152,7 +152,7 @@ class Profiles:
             ]  # the i-th largest error is 1 where at least i labels are wrong
             errors[pair] = at_least[:, 1:] / at_least[:, :1]
             n_labels[pair] = rows.shape[1] - 1
-        return gather(errors, n_labels, _rows_of(counts, folds), "hard", runs=runs)
+        return gather_profiles(errors, n_labels, _folds_of_rows(counts, folds), "hard", runs=runs)
 
     @classmethod
     def from_errors(
@@ -179,7 +179,7 @@ class Profiles:
                 )
             checked[pair] = rows
         n_labels = {pair: rows.shape[1] for pair, rows in checked.items()}
-        return gather(checked, n_labels, _rows_of(errors, folds), "soft", runs=runs)
+        return gather_profiles(checked, n_labels, _folds_of_rows(errors, folds), "soft", runs=runs)
 
     @property
     def datasets(self) -> list[str]:
@@ -297,7 +297,7 @@ class Profiles:
         return pd.concat(tables)
 
 
-def gather(
+def gather_profiles(
     errors: Mapping[Pair, Array],
     n_labels: Mapping[Pair, int],
     folds: Mapping[Pair, tuple[Hashable, ...]],
@@ -340,7 +340,7 @@ def _named(pair: Pair) -> str:
     return f"{pair[1]} on {pair[0]}"
 
 
-def _rows_of(
+def _folds_of_rows(
     values: Mapping[Pair, ArrayLike],
     folds: Mapping[Pair, Sequence[Hashable]] | None,
 ) -> dict[Pair, tuple[Hashable, ...]]:
@@ -621,7 +621,7 @@ def compare_profiles(
     summaries = profiles.awareness(family)
     absent = dict(profiles.absent)
     warnings = list(profiles.notes)
-    chosen = _chosen(summaries, profiles.methods, top, warnings)
+    chosen = _methods_compared(summaries, profiles.methods, top, warnings)
     asked = Request(
         *(profiles, family, parameters, alpha, declared),
         *(chosen, absent, warnings),
@@ -664,7 +664,7 @@ _CROSSINGS = ["dataset", *PAIR, "parameter", "position", "below", "above", "cert
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
 
 
-def _chosen(
+def _methods_compared(
     summaries: pd.DataFrame, methods: Sequence[str], top: int, warnings: list[str]
 ) -> list[str]:
     """The methods whose pairs are compared, and a warning if these are not all."""

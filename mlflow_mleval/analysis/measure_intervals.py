@@ -92,7 +92,7 @@ def measure_intervals(
     clusters = _given(ev, clusters)
     index = None if rows is None else rows.index
     units = None if clusters is None else cluster_numbers(clusters, n, index)
-    weights = _weights_of(ev)
+    weights = _recorded_weights(ev)
     if units is None:
         sizes = np.ones(n) if weights is None else weights
     else:
@@ -190,7 +190,7 @@ def _rare(ev: Evaluation) -> str:
     )
 
 
-def _weights_of(ev: Evaluation) -> Array | None:
+def _recorded_weights(ev: Evaluation) -> Array | None:
     """The weights of the instances; None where each counts once."""
     rows = ev.instances
     return (

@@ -378,7 +378,7 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
     ]
 
 
-def grouped(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
+def cliques_with_letters(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
     """The `cliques`, and the `letters` that show them; the methods of the frame are best first."""
     groups = cliques(separated)
     return groups, letters(groups, separated.index.tolist())
@@ -855,12 +855,12 @@ def cluster_names(clusters: ArrayLike | pd.Series) -> AnyArray:
     """
     codes, values = pd.factorize(np.asarray(clusters, dtype=object))
     names = np.array(
-        [*map(_name, values), None], dtype=object
+        [*map(_name_in_pattern, values), None], dtype=object
     )  # the last stands for what is missing
     return names[codes]
 
 
-def _name(value: Any) -> str | None:
+def _name_in_pattern(value: Any) -> str | None:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     return str(value).strip() or None

@@ -321,8 +321,8 @@ class PrometheeResult:
         """PROMETHEE I, row to column: "P" preferred, "-" the column is, "I" equal in both flows,
         "R" incomparable."""
         plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
-        by_plus = _sign(plus[:, None] - plus)
-        by_minus = _sign(minus - minus[:, None])
+        by_plus = _sign_of_flow(plus[:, None] - plus)
+        by_minus = _sign_of_flow(minus - minus[:, None])
         total = by_plus + by_minus
         words = np.select([by_plus * by_minus < 0, total > 0, total < 0], ["R", "P", "-"], "I")
         return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
@@ -646,11 +646,11 @@ def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
         if names.has_duplicates:
             raise ValueError(
                 f"`table` must name each {what} once, got "
-                f"{_names(names[names.duplicated()].unique())} repeatedly."
+                f"{_in_ticks(names[names.duplicated()].unique())} repeatedly."
             )
     if other := [c for c, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]:
         raise ValueError(
-            f"`table` must hold numbers, but {_names(other)} does not. Convert or leave it out."
+            f"`table` must hold numbers, but {_in_ticks(other)} does not. Convert or leave it out."
         )
     table = table.astype(float)
     finite = np.isfinite(table.to_numpy())
@@ -668,7 +668,7 @@ def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
     if lost.any():
         raise ValueError(
             "`table` must have ranges that floats can hold, not that of "
-            f"{_names(table.columns[lost])}. Rescale it."
+            f"{_in_ticks(table.columns[lost])}. Rescale it."
         )
     return table
 
@@ -688,11 +688,11 @@ def can_be_fused(matrix: Array) -> bool:
 def _known(names: Iterable[Any], measures: pd.Index, argument: str) -> None:
     if unknown := [name for name in names if name not in measures]:
         guess = did_you_mean(unknown, measures)
-        text = f"`{argument}` must name measures of the table, got {_names(unknown)}; it has"
-        raise ValueError(f"{text} {_names(measures)}.{guess}")
+        text = f"`{argument}` must name measures of the table, got {_in_ticks(unknown)}; it has"
+        raise ValueError(f"{text} {_in_ticks(measures)}.{guess}")
 
 
-def _names(names: Iterable[Any]) -> str:
+def _in_ticks(names: Iterable[Any]) -> str:
     return some(repr(str(name)) for name in names)
 
 
@@ -700,7 +700,7 @@ def _every(measures: pd.Index, given: Collection[Any], argument: str, what: str)
     """ValueError where a measure is given none."""
     if lacking := [name for name in measures if name not in given]:
         raise ValueError(
-            f"`{argument}` must give every measure {what}, got none for {_names(lacking)}."
+            f"`{argument}` must give every measure {what}, got none for {_in_ticks(lacking)}."
         )
 
 
@@ -751,11 +751,11 @@ def _functions(
         if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
             raise ValueError(
                 f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function "
-                f"of {_names(idle)}."
+                f"of {_in_ticks(idle)}."
             )
     chosen = []
     for name in measures:
-        fixed = {key: _limit(given[key], key, name) for key in PREFERENCES[functions[name]]}
+        fixed = {key: _threshold_of(given[key], key, name) for key in PREFERENCES[functions[name]]}
         q = fixed.get("q")
         p = fixed.get("p")
         if q is not None and p is not None and q > p:
@@ -783,7 +783,7 @@ def _limits(functions: Sequence[Function], ranges: Array) -> Array:
     return limits
 
 
-def _limit(value: Threshold, key: str, name: Any) -> float | None:
+def _threshold_of(value: Threshold, key: str, name: Any) -> float | None:
     """The threshold given for one measure; None where none is."""
     if isinstance(value, Mapping):
         value = value.get(name)
@@ -808,7 +808,7 @@ def _warnings(
     if constant.any():
         have = "has" if constant.sum() == 1 else "each have"
         warned.append(
-            f"{_names(measures[constant])} {have} the same value for every method and cannot "
+            f"{_in_ticks(measures[constant])} {have} the same value for every method and cannot "
             "tell them apart."
         )
     if len(share) > 1 and share.max() > DOMINANT:
@@ -826,11 +826,11 @@ def _warnings(
 
 def left_open(plus: Array, minus: Array) -> tuple[Places, Places]:
     """Places (a, b), a < b, of the pairs that PROMETHEE I leaves open ("R" in `partial_order`)."""
-    signs = _sign(plus[:, None] - plus) * _sign(minus - minus[:, None])
+    signs = _sign_of_flow(plus[:, None] - plus) * _sign_of_flow(minus - minus[:, None])
     first, second = np.nonzero(np.triu(signs < 0, 1))
     return first, second
 
 
-def _sign(difference: Array) -> Array:
+def _sign_of_flow(difference: Array) -> Array:
     """Sign of a difference of flows; 0 where it is within the tolerance."""
     return np.where(np.abs(difference) <= TIE, 0.0, np.sign(difference))

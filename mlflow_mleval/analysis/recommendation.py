@@ -210,7 +210,7 @@ def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
         (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
     ].reset_index(drop=True)
     finished = runs.index[runs["status"] == "complete"] if "status" in runs else runs.index
-    values = _at(study.repeats, dataset, method)
+    values = _rows_of_cell(study.repeats, dataset, method)
     if values.empty and (dataset, method) not in study.filled:
         values = study.values.loc[[(dataset, method)]]
     if len(values) != len(finished):
@@ -220,7 +220,7 @@ def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     """Folds x measures; empty where the cell has none."""
-    return _at(c.study.folds, dataset, method)
+    return _rows_of_cell(c.study.folds, dataset, method)
 
 
 def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
@@ -235,7 +235,7 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     table["rank"] = [study.ranks(m).loc[dataset, method] for m in study.measures]
     for name, values in (("sd", study.spread), ("standard_error", study.standard_errors)):
         table[name] = values.loc[cell] if cell in values.index else float("nan")
-    table["n"] = len(_at(study.repeats, *cell))
+    table["n"] = len(_rows_of_cell(study.repeats, *cell))
     folds = folds_of_cell(c, dataset, method)
     return table.assign(fold_sd=folds.std().reindex(table.index))
 
@@ -285,7 +285,7 @@ def pairs_of(c: Comparison, method: str) -> pd.DataFrame:
     return better_first(pairs, pairs["method_a"] != method).reset_index(drop=True)
 
 
-def _at(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
+def _rows_of_cell(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
     """The rows of a cell in a table by (dataset, method, …); none where there is no such table."""
     if values is None or (dataset, method) not in values.index.droplevel(2):
         return pd.DataFrame()
@@ -318,7 +318,7 @@ def _completed(study: Study) -> pd.Series:
     return by_cell.fillna(by_cell.groupby(level="dataset").transform("max"))
 
 
-def _moments(study: Study, each: int) -> list[tuple[str, pd.Series]]:
+def _moments_of_runs(study: Study, each: int) -> list[tuple[str, pd.Series]]:
     """What each moment is called, and which cells were complete then: by days, or by `each`
     runs."""
     done = _completed(study)
@@ -335,7 +335,7 @@ def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
     taken = signature(compare).parameters
     options = {k: v for k, v in c.options.items() if k in taken and k != "next_dataset"}
     rows = []
-    for moment, done in _moments(c.study, each):
+    for moment, done in _moments_of_runs(c.study, each):
         values = c.study.values[done]
         per_method = values.groupby(level="method").size()
         often = per_method.index[2 * per_method >= per_method.max()]

@@ -204,8 +204,10 @@ def _first_changes(now: Array, there: Array) -> tuple[tuple[float, float], int |
     """The shares of the way from flows to others (at most 1) at which the leaders and the order
     first change, and who leads beyond; methods come best first."""
     lead = np.flatnonzero(_clean(now[0] - now) == 0)
-    order = _crossing(now[:-1] - now[1:], there[:-1] - there[1:]).min(initial=1.0)
-    share = _crossing(now[lead, None] - now, there[lead, None] - there).min(initial=np.inf)
+    order = _share_where_crossed(now[:-1] - now[1:], there[:-1] - there[1:]).min(initial=1.0)
+    share = _share_where_crossed(now[lead, None] - now, there[lead, None] - there).min(
+        initial=np.inf
+    )
     if share > 1:
         return (1.0, float(order)), None
     beyond = now + min(share + 1e-9, 1.0) * (there - now)
@@ -214,7 +216,7 @@ def _first_changes(now: Array, there: Array) -> tuple[tuple[float, float], int |
     return (float(share), float(order)), int(new[0] if len(new) else ahead[0])
 
 
-def _crossing(now: Array, there: Array) -> Array:
+def _share_where_crossed(now: Array, there: Array) -> Array:
     """At which share of the way differences reach or leave zero; infinity where they do not."""
     now = _clean(now)
     there = _clean(there)
@@ -572,7 +574,7 @@ def collected(
         )
     if study.filled:
         alone = decides is not None and not decides.test.by_mean_ranks and not counted
-        doubts.append(_filled(study, alone))
+        doubts.append(_about_missing(study, alone))
     doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
     doubts += warned
     doubts += [
@@ -582,7 +584,7 @@ def collected(
     return tuple(dict.fromkeys(doubts))
 
 
-def _filled(study: Study, left_out: bool) -> str:
+def _about_missing(study: Study, left_out: bool) -> str:
     """Which results are missing, what the ranking does, and what tests of pairs do."""
     per = pd.Series([d for d, _ in study.filled]).value_counts()
     where = ", ".join(f"{d} ({n})" for d, n in per.items())

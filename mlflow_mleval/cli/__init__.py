@@ -162,9 +162,9 @@ def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
         from mlflow_mleval.store import runs as stored
 
         found = stored.marks_of(Selection.of(choices))
-        click.echo(stored.told(found))
+        click.echo(stored.marks_told(found))
         if yes:
-            stored.forget(found)
+            stored.remove_marks(found)
         elif found:
             click.echo("Nothing was changed; --yes does it.")
         return
@@ -324,7 +324,7 @@ def report(
     comparison = _compare(choices, stability=True)
     made = _render(comparison, "report", to, to.format == "table", pair or ())
     if log is not None:
-        run_id = _log(made, comparison, choices, log or None)
+        run_id = _log_the_report(made, comparison, choices, log or None)
         if is_stream(to.filename):
             say(f"logged as run {run_id}")
         else:
@@ -351,7 +351,9 @@ def demo(verbose: bool) -> None:
         click.echo(_import(path, name, "mulan"))
     choices = {"experiment_names": (name,), "missing": "worst"}
     comparison = _compare(choices, stability=True)
-    _log(_render(comparison, "report", opt.target("mleval_report.html")), comparison, choices)
+    _log_the_report(
+        _render(comparison, "report", opt.target("mleval_report.html")), comparison, choices
+    )
     click.echo()
     _render(comparison, "ranking", opt.target(None), verbose)
     click.echo(
@@ -460,7 +462,9 @@ def _render(
     return made
 
 
-def _log(made: Any, comparison: Any, choices: Choices, experiment_name: str | None = None) -> str:
+def _log_the_report(
+    made: Any, comparison: Any, choices: Choices, experiment_name: str | None = None
+) -> str:
     """Store the report as a run, or in the run that holds it, and return the run's id."""
     from mlflow_mleval.store.runs import log_comparison
 

@@ -419,7 +419,7 @@ def heeded(over: str, choices: Choices) -> Choices:
 _REASONS = 3
 
 
-class Tested(NamedTuple):
+class TestedUnits(NamedTuple):
     """Tests of pairs by dataset, why other datasets have none, doubts about the selection, and what
     was read.
     """
@@ -452,7 +452,7 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
     selection, notes = _taken(selection)
     wanted = _wanted(selection)
     selection = replace(selection, measures=None)
-    tested: Tested | None = None
+    tested: TestedUnits | None = None
     unanswered: MlevalError | None = None
     if over == "instances":
         # runs that only claim to hold answers hide no others, unless it was said how to read them
@@ -497,7 +497,7 @@ def _taken(selection: Selection) -> tuple[Selection, list[str]]:
 
 def _over_answers(
     selection: Selection, choices: Choices, wanted: list[str] | None, said: bool
-) -> Tested | None:
+) -> TestedUnits | None:
     """The tests over answers, None where the runs hold none; MissingResultsError where there is
     nothing to compare.
     """
@@ -524,7 +524,7 @@ def _over_answers(
     )
     tests = {d: replace(t, notes=tuple(map(in_options, t.notes))) for d, t in found.items()}
     absent = {dataset: in_options(reason) for dataset, reason in why.items()}
-    tested = Tested(tests, absent, asked.notes, asked.source, list(asked.runs["run_id"]))
+    tested = TestedUnits(tests, absent, asked.notes, asked.source, list(asked.runs["run_id"]))
     if not tests:
         for dataset, error in why.items():
             if isinstance(error, UndirectedError):
@@ -535,7 +535,7 @@ def _over_answers(
 
 def _over_units(
     over: str, selection: Selection, choices: Choices, wanted: list[str] | None
-) -> Tested:
+) -> TestedUnits:
     """The tests over folds, instances or repeats; an error where there is nothing to test."""
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.study_artifacts import selected_folds
@@ -575,7 +575,7 @@ def _over_units(
     prefix = "folds." if over == "folds" else ""
     why = {key.removeprefix(prefix): in_options(reason) for key, reason in absent.items()}
     notes = [*study.notes, *gone, *notes]
-    tested = Tested(tests, why, notes, study.source, list(study.runs.get("run_id", ())))
+    tested = TestedUnits(tests, why, notes, study.source, list(study.runs.get("run_id", ())))
     if not tests:
         raise _without_units(tested.reasons(), selection)
     return tested

@@ -218,7 +218,7 @@ def answer(
 # From what an agent asks to a command line, and from its output to an answer.
 
 
-def _options(command: click.Command) -> dict[str, Option]:
+def _options_of_tool(command: click.Command) -> dict[str, Option]:
     """The options that a tool takes: all that read, by the names of their long flags."""
     options = (o for o in leaves(command.params) if o.name not in _OWN and o.expose_value)
     return {option.field.replace("-", "_"): option for option in options}
@@ -230,7 +230,7 @@ def _object(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any
 
 def _schema(tool: _Tool, command: click.Command) -> dict[str, Any]:
     """What the tool takes, as JSON Schema: the names that most people use, and any other."""
-    options = _options(command)
+    options = _options_of_tool(command)
     shown: dict[str, Any] = {}
     for name, option in options.items():
         if option.name in tool.names:
@@ -251,11 +251,11 @@ def _not_taken(unknown: Sequence[str], taken: Sequence[str]) -> click.UsageError
 
 def _typed(tool: _Tool, command: click.Command, given: Mapping[str, Any]) -> list[str]:
     """What a person would type for the same; a name cannot become a flag."""
-    options, words = _options(command), list[str]()
+    options, words = _options_of_tool(command), list[str]()
     if unknown := [name for name in given if name not in (*options, tool.argument, _FROM)]:
         raise _not_taken(unknown, [*filter(None, [tool.argument]), *options, _FROM])
     for name, option in options.items():
-        values = _listed(given.get(name))
+        values = _as_list(given.get(name))
         _check_size(name, values)
         if option.is_flag:
             values = [None for each in values if each is True]
@@ -309,7 +309,7 @@ def _working(
                 yield from _working(commands, error.format_message(), until, deep - 1)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -480,7 +480,7 @@ def _next(
     if not measures or any(m not in MEASURES or MEASURES[m].range != (0, 1) for m in measures):
         return []  # somebody has to say first which loss does not matter
     sides = dict(zip(("candidate", "champion"), best, strict=True))
-    taken = {*_options(commands["gate"]), "candidate"}
+    taken = {*_options_of_tool(commands["gate"]), "candidate"}
     kept = {key: value for key, value in runs.items() if key in taken}
     return [_question("May the first replace the second?", "gate", {**kept, **sides})]
 
@@ -495,7 +495,7 @@ def _explained(commands: Mapping[str, click.Command], given: Mapping[str, Any]) 
         raise _not_taken(unknown, ["name", "experiment_name"])
     name, options = str(given.get("name", "")), dict[str, Option]()
     for tool in TOOLS.values():
-        options |= _options(commands[tool.command])
+        options |= _options_of_tool(commands[tool.command])
     if not name:
         return {"arguments": [*options]}
     _check_size("name", [name])

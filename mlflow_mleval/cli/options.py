@@ -261,7 +261,7 @@ missing = Joined(
 )
 
 
-def _threshold(flag: str, help: str) -> Option:
+def _threshold_option(flag: str, help: str) -> Option:
     text = f"{help} Default: from the data of each dataset."
     return _fusing(flag, type=PerMeasure(), help=text)
 
@@ -275,9 +275,9 @@ fusion = (
             help=f"Preference function: {', '.join(PREFERENCES)}. For measures that are not "
             "named: v_shape.",
         ),
-        _threshold("--p", "Preference threshold."),
-        _threshold("--q", "Indifference threshold."),
-        _threshold("--s", "Width of the Gaussian."),
+        _threshold_option("--p", "Preference threshold."),
+        _threshold_option("--q", "Indifference threshold."),
+        _threshold_option("--s", "Width of the Gaussian."),
     ),
     Joined(
         _fusing(

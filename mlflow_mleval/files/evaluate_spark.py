@@ -171,7 +171,7 @@ def evaluate_spark(
         options["conventions"] = conventions
     if not np.array_equal(threshold, 0.5):
         options["threshold"] = threshold
-    _refuse_others(evaluate_spark, options)
+    _refuse_other_options(evaluate_spark, options)
     selected, layout = _prepared(df, truth, scores, predictions, folds, None, hierarchy, options)
     parts = selected.mapInArrow(partial(_evaluate_partition, layout=layout), _PART_OF_SPARK)
     # Where a part goes depends on the number of its partition alone: of parts placed by their
@@ -210,7 +210,7 @@ def spark_instances(
 
     >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
     """  # noqa: E501
-    _refuse_others(spark_instances, options)
+    _refuse_other_options(spark_instances, options)
     selected, layout = _prepared(df, truth, scores, predictions, folds, cluster, hierarchy, options)
     first = selected.limit(1)
     kinds = first.mapInArrow(partial(_instance_kinds, layout=layout), "name string, kind string")
@@ -226,7 +226,7 @@ def spark_instances(
     return selected.mapInArrow(table, schema)
 
 
-def _refuse_others(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+def _refuse_other_options(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
     """Raise TypeError for options that partitions cannot be evaluated with."""
     if "sample_weight" in options:
         raise TypeError(
@@ -251,10 +251,12 @@ def _prepared(
     options: dict[str, Any],
 ) -> tuple[DataFrame, _Layout]:
     """The columns that are used, in types that Arrow knows, and what stands where."""
-    given = _sides(truth, scores, predictions)
+    given = _columns_given(truth, scores, predictions)
     used = {column: _ARGUMENTS[name] for name, listed in given.items() for column in listed}
     used |= {name: of for name, of in ((folds, "folds"), (cluster, "cluster")) if name}
-    selected = df.select(*(_column(df, column, argument) for column, argument in used.items()))
+    selected = df.select(
+        *(_arrow_column(df, column, argument) for column, argument in used.items())
+    )
     single = {n for n, value in (("y_true", truth), ("y_pred", predictions)) if value in df.columns}
     elements: dict[str, str] = {}  # what arrays hold
     for name, listed in given.items():
@@ -268,17 +270,19 @@ def _prepared(
     lists = "y_true" in elements if pairs else elements.get("y_true") == "string"
     own = options.pop("label_names", None)
     names = _label_names(own, columns, lists, "y_true" in elements, hierarchy)
-    return selected, _Layout(columns, folds, names, options, _shared(df, hierarchy), lists, cluster)
+    return selected, _Layout(
+        columns, folds, names, options, _shared_hierarchy(df, hierarchy), lists, cluster
+    )
 
 
-def _shared(df: DataFrame, hierarchy: Hierarchy | None) -> Any:
+def _shared_hierarchy(df: DataFrame, hierarchy: Hierarchy | None) -> Any:
     """The hierarchy as each executor gets it once; with each task on Spark Connect."""
     if hierarchy is None or type(df).__module__.startswith("pyspark.sql.connect"):
         return hierarchy
     return df.sparkSession.sparkContext.broadcast(hierarchy)
 
 
-def _sides(
+def _columns_given(
     truth: str | Sequence[str],
     scores: str | Sequence[str] | None,
     predictions: str | Sequence[str] | None,
@@ -297,7 +301,7 @@ def _sides(
     return given
 
 
-def _column(df: DataFrame, name: str, argument: str) -> Any:
+def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
     """The column, in a type that Arrow knows."""
     from pyspark.sql import functions as f
 
@@ -363,7 +367,7 @@ def _label_names(
 # ---- on the executors ----------------------------------------------------------------------------
 
 
-def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _joined_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows that are evaluated together: as Spark hands them over, narrow ones a few times that."""
     held: list[pa.RecordBatch] = []
     for batch in chain(batches, [None]):
@@ -380,7 +384,7 @@ def _evaluate_partition(
     from pyspark import TaskContext
 
     number = present(TaskContext.get()).partitionId()
-    parts = map(layout.evaluate, _joined(batches))
+    parts = map(layout.evaluate, _joined_batches(batches))
     return _merged(number, parts, f"partition {number}: ")
 
 
@@ -414,7 +418,7 @@ def _instance_kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Itera
     """The columns of the table of instances, and the kind of each as NumPy tells it; those of the
     DataFrame have "O".
     """
-    for batch in _joined(batches):
+    for batch in _joined_batches(batches):
         table = present(layout.evaluate(batch, instances=True).instances)
         own = [name for name in (layout.fold, layout.cluster) if name is not None]
         kinds = dict.fromkeys(own[: layout.fold is not None], "O")
@@ -429,7 +433,7 @@ def _instance_table(
     batches: Iterator[pa.RecordBatch], layout: _Layout, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """The table of instances, some rows at a time."""
-    for batch in _joined(batches):
+    for batch in _joined_batches(batches):
         table = present(layout.evaluate(batch, instances=True).instances)
         arrays = {}
         for name in columns:

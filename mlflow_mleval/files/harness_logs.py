@@ -329,9 +329,9 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         return {(method, dataset): answers}
     table = _read(path)
     _refuse_names(path, table)
-    columns = _instance_columns(path, table)
+    columns = _columns_of_instances(path, table)
     for column in ["value"] if columns.is_long else columns.measures:
-        table[column] = _numbers(path, table[column])
+        table[column] = _numbers_of_column(path, table[column])
     results = {}
     for (method, dataset), rows in table.groupby(["method", "dataset"], sort=False):
         if columns.is_long:
@@ -371,11 +371,11 @@ class _InstanceColumns:
     about: list[str]
 
 
-def _instance_columns(path: Path, table: pd.DataFrame) -> _InstanceColumns:
+def _columns_of_instances(path: Path, table: pd.DataFrame) -> _InstanceColumns:
     is_long = set(_LONG) <= set(table)
     taken = (*_NAMES, *ABOUT, *(_LONG if is_long else ()))
     others = [c for c in table if c not in taken]
-    texts = others if is_long else [c for c in others if _is_text(table[c])]
+    texts = others if is_long else [c for c in others if _describes_instances(table[c])]
     measures = [c for c in others if c not in texts]
     if is_long:
         measures = sorted(set(table["measure"]))
@@ -416,7 +416,7 @@ def _read(path: Path) -> pd.DataFrame:
     return table.rename(columns=str.strip)
 
 
-def _is_text(column: pd.Series) -> bool:
+def _describes_instances(column: pd.Series) -> bool:
     """Whether a column describes the instances: it holds text, and no cell that is, or was meant
     as, a value of a measure.
     """
@@ -433,7 +433,7 @@ def _passed(cells: pd.Series) -> pd.Series:
     return cells.str.strip().str.lower().map(PASS)
 
 
-def _numbers(path: Path, column: pd.Series) -> pd.Series:
+def _numbers_of_column(path: Path, column: pd.Series) -> pd.Series:
     values = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(
         _passed(column)
     )

@@ -92,7 +92,7 @@ def open_predictions(
         with path.open("rb") as file:
             start = file.read(4)
         if start == b"PAR1":
-            return open_parquet(path, progress)
+            return open_parquet_predictions(path, progress)
         if start in (b"PK\3\4", b"PK\5\6"):
             return _open_npz(path, progress)
         return open_csv(path, progress)
@@ -370,7 +370,7 @@ def open_class_sets(
                         f"{paths[1 - short].name} goes on. Both need a line for each instance."
                     )
                 true, predicted = (
-                    _indicator(lines, line, h, p.name)
+                    _matrix_of_lines(lines, line, h, p.name)
                     for lines, p in zip(parts, paths, strict=True)
                 )
                 line += len(parts[0])
@@ -386,7 +386,7 @@ def open_class_sets(
     return PredictionFile(tuple(h.nodes), ("pred_sets",), (), batches())
 
 
-def _indicator(lines: Sequence[str], before: int, h: Hierarchy, file: str) -> Any:
+def _matrix_of_lines(lines: Sequence[str], before: int, h: Hierarchy, file: str) -> Any:
     """Lines of classes as a matrix; so many lines stand before them."""
     rows = [text.split() for text in lines]
     for at, row in enumerate(rows, before + 1):
@@ -476,7 +476,7 @@ def evaluate_file(
         source = replace(source, batches=_mended(source.batches, probabilities, say))
     elif probabilities is not None:
         raise ValueError(_FOR_ONE_LABEL)
-    weights = None if sample_weight is None else _weights(path, sample_weight)
+    weights = None if sample_weight is None else _column_of_weights(path, sample_weight)
     whole = _whole(source.batches, evaluate_part, Path(path).name, weights)
     return whole if cluster is None else with_clusters(whole, _column(path, cluster, "cluster"))
 
@@ -527,7 +527,7 @@ def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], o
         say(note)
 
 
-def _weights(path: str | Path, name: str) -> Array:
+def _column_of_weights(path: str | Path, name: str) -> Array:
     """A column of weights; what is none is named by its row."""
     column = _column(path, name, "sample_weight")
     values = pd.to_numeric(column, errors="coerce").to_numpy(float)
@@ -652,7 +652,7 @@ class Columns:
             values = {}
             for (place, kind), cells in zip(kinds.items(), part.columns, strict=True):
                 where = f"column {quoted(self.header[place])}"
-                values[place] = _values(cells, kind, f"{file}, {where}")
+                values[place] = _values_of_cells(cells, kind, f"{file}, {where}")
                 if (wrong := _first_wrong(values[place], kind, names)) is not None:
                     shown = str(cells[wrong])
                     if kind in ("class", "fold") or _is_text(cells.type):
@@ -731,14 +731,14 @@ def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None
             )
 
 
-def _values(cells: pa.Array, kind: str, where: str) -> Any:
+def _values_of_cells(cells: pa.Array, kind: str, where: str) -> Any:
     """The values of some rows of a column: numbers with NaN for what is none, else a list."""
     if kind in ("binary", "number"):
         try:
             return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:  # text that is not, or not everywhere, written as usual
             return np.array([_number(cell) for cell in cells.to_pylist()])
-    values = _texts(cells, where).to_pylist()
+    values = _texts_of_cells(cells, where).to_pylist()
     if kind == "class":
         return [None if value is None else str(value) for value in values]
     # a fold's name is a number where it looks like one
@@ -870,7 +870,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 # ---- parquet -------------------------------------------------------------------------------------
 
 
-def open_parquet(path: Path, progress: Progress) -> PredictionFile:
+def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
     file = _parquet_file(path)
     schema = file.schema_arrow
     if lists := _columns_of_lists(schema, path.name):
@@ -934,7 +934,7 @@ def _parquet_batches(
         ) from error
 
 
-def _texts(cells: pa.Array, where: str) -> pa.Array:
+def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
     """The cells, bytes among them as text."""
     packed = pa.types.is_dictionary(cells.type)
     values = cells.dictionary if packed else cells
@@ -985,7 +985,9 @@ def _open_lists(
     found: set[Any] = set()
     for _, batch in _parquet_batches(path, file, [*sources.values()], _LINES, lambda *_: None):
         for column in batch.schema.names:
-            labels = _texts(batch[column].flatten(), f"{path.name}, column {quoted(column)}")
+            labels = _texts_of_cells(
+                batch[column].flatten(), f"{path.name}, column {quoted(column)}"
+            )
             found.update(labels.unique().to_pylist())
     if None in found:
         raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
@@ -1055,7 +1057,7 @@ def sets_in(
     columns: AnyArray = np.empty(0, np.int64)
     if labels is not None:
         place = {name: i for i, name in enumerate(names)}
-        known = _texts(labels.dictionary, "a list").to_pylist()
+        known = _texts_of_cells(labels.dictionary, "a list").to_pylist()
         places = np.array([place.get(name, -1) for name in known] or [-1])
         columns = places[labels.indices.fill_null(0).to_numpy(zero_copy_only=False)]
         if len(wrong := np.flatnonzero((columns < 0) | np.asarray(labels.indices.is_null()))):

@@ -111,7 +111,7 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
     return tidy(read_cells(source, name=name))
 
 
-def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) -> Cells:
+def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) -> SourceTable:
     """Header and rows of a table as they stand there; of a file, ImportFileError where it cannot be
     read.
     """
@@ -138,7 +138,7 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
 
 
 @dataclass
-class Cells:
+class SourceTable:
     """Header and rows of any source; rows are labelled as a reader would find them."""
 
     name: str
@@ -159,7 +159,7 @@ class Cells:
             raise ImportFileError(self.problems[0] + tail)
 
 
-def _from_tool(content: bytes, name: str) -> Cells:
+def _from_tool(content: bytes, name: str) -> SourceTable:
     rows = tool_results(_decoded(content, name), name)
     if rows is None:
         known = some([tool.name for tool in TOOLS], len(TOOLS))
@@ -167,7 +167,7 @@ def _from_tool(content: bytes, name: str) -> Cells:
             f"{name} is JSON of none of the tools whose results are read: {known}."
         )
     named: list[tuple[str, Sequence[object]]] = [(f"result {i}", r) for i, r in enumerate(rows, 1)]
-    return Cells(name, [*LONG_COLUMNS], named)
+    return SourceTable(name, [*LONG_COLUMNS], named)
 
 
 #: By what columns a benchmark is known, and what they are called here.
@@ -178,7 +178,7 @@ _BENCHMARKS = (  # AutoML benchmark, TabArena
 )
 
 
-def _of_benchmark(table: Cells) -> Cells:
+def _of_benchmark(table: SourceTable) -> SourceTable:
     """The table with the columns that hold results, where a benchmark wrote it."""
     for columns in _BENCHMARKS:
         kept = {**columns, "fold": "fold"}
@@ -191,8 +191,8 @@ def _of_benchmark(table: Cells) -> Cells:
     return table
 
 
-def _from_csv(content: bytes, name: str) -> Cells:
-    table = Cells(name, [], [])
+def _from_csv(content: bytes, name: str) -> SourceTable:
+    table = SourceTable(name, [], [])
     lines = io.StringIO(_decoded(content, name), newline="")
     for line, cells in csv_rows(_checked_lines(lines, name), 1, name):
         counted = f"{len(cells)} cells, the header has {len(table.header)}."
@@ -252,7 +252,7 @@ def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
         yield line
 
 
-def _from_frame(frame: pd.DataFrame, name: str) -> Cells:
+def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
     named = any(level is not None for level in frame.index.names)
     if "method" not in frame and not named and frame.index.inferred_type == "string":
         frame = frame.rename_axis("method")
@@ -263,10 +263,10 @@ def _from_frame(frame: pd.DataFrame, name: str) -> Cells:
     rows: list[tuple[str, Sequence[object]]] = [
         (f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)
     ]
-    return Cells(name, [str(c).strip() for c in frame.columns], rows)
+    return SourceTable(name, [str(c).strip() for c in frame.columns], rows)
 
 
-def tidy(table: Cells) -> pd.DataFrame:
+def tidy(table: SourceTable) -> pd.DataFrame:
     """The results of a table, as `read_results` gives them."""
     table = _of_benchmark(table)
     header = table.header
@@ -279,13 +279,13 @@ def tidy(table: Cells) -> pd.DataFrame:
         raise ImportFileError(f"{table.name} has a header but no rows.")
     repeated = next((c for c in SEEDS if c in header), None)
     columns = ["dataset", "method", "seed", "fold", "measure", "value"]
-    cells = [one.cells for one in _values(table, repeated)]
+    cells = [one.cells for one in _values_of_table(table, repeated)]
     frame = pd.DataFrame([] if table.problems else cells, columns=columns)
     folded = frame["fold"].notna()
     twice = frame.duplicated(columns[:-1]).any() or 0 < folded.sum() < len(frame)
     if table.problems or twice:
         table.problems.clear()  # in the order of the rows, with those of single values
-        _note_given_twice(table, _values(table, repeated), repeated)
+        _note_given_twice(table, _values_of_table(table, repeated), repeated)
     table.stop_if_problems()
     frame["fold"] = frame["fold"].astype("Int64")
     frame = frame if repeated else frame.drop(columns="seed")
@@ -302,7 +302,7 @@ class _Value(NamedTuple):
     cells: tuple[str, str, str, int | None, str, float]
 
 
-def _values(table: Cells, repeated: str | None) -> Iterator[_Value]:
+def _values_of_table(table: SourceTable, repeated: str | None) -> Iterator[_Value]:
     """Each value with what it is of: one a row of a long table, one a measure of a wide one."""
     place = {column: i for i, column in enumerate(table.header)}
     if is_leaderboard(table):
@@ -313,10 +313,12 @@ def _values(table: Cells, repeated: str | None) -> Iterator[_Value]:
     pairs = [] if is_long else [(column, column) for column in table.header if column not in beside]
     seeds = [""] * len(table.rows) if repeated is None else _seeds(table, repeated, place[repeated])
     for (row, cells), seed in zip(table.rows, seeds, strict=True):
-        dataset, method = (_text(table, row, column, cells[place[column]]) for column in IDENTITY)
+        dataset, method = (
+            _text_in(table, row, column, cells[place[column]]) for column in IDENTITY
+        )
         fold = _fold(table, row, cells[place["fold"]]) if "fold" in place else None
         if is_long:
-            own = _text(table, row, "measure", cells[place["measure"]])
+            own = _text_in(table, row, "measure", cells[place["measure"]])
             if own and (why := measure_name_problem(own)):
                 table.problem(row, "measure", f"{quoted(own)} cannot name a metric: {why}.")
             pairs = [(own, "value")]
@@ -325,7 +327,7 @@ def _values(table: Cells, repeated: str | None) -> Iterator[_Value]:
             yield _Value(row, column, (dataset, method, seed, fold, measure, value))
 
 
-def is_leaderboard(table: Cells) -> bool:
+def is_leaderboard(table: SourceTable) -> bool:
     """Whether the rows are methods and the columns datasets: no column says what a value is of, and
     most hold numbers, or one is called a mean.
     """
@@ -336,18 +338,18 @@ def is_leaderboard(table: Cells) -> bool:
         return False
     if table.header[at].lower() not in _METHODS and all(_is_number(r[at]) for _, r in table.rows):
         return False
-    cells = [_plain(row[i]) for _, row in table.rows for i in others if not _is_empty(row[i])]
+    cells = [_plain_cell(row[i]) for _, row in table.rows for i in others if not _is_empty(row[i])]
     enough = 2 * sum(map(_is_number, cells)) > len(cells)
     return enough or any(_MEANS.fullmatch(table.header[i]) for i in others)
 
 
-def _methods_at(table: Cells) -> int:
+def _methods_at(table: SourceTable) -> int:
     """Where a leaderboard names its methods: the column method or model, else the first."""
     named = (i for i, column in enumerate(table.header) if column.lower() in _METHODS)
     return next(named, 0)
 
 
-def with_datasets_alone(table: Cells) -> Cells:
+def with_datasets_alone(table: SourceTable) -> SourceTable:
     """The leaderboard without columns of text, and without columns and rows that are called means,
     what a model is, or the raw values of others; `notes` names them.
     """
@@ -367,7 +369,7 @@ def with_datasets_alone(table: Cells) -> Cells:
             notes.setdefault(f"Left out of the leaderboard, for {_A_MEAN}", []).append(name)
         else:
             rows.append((row, [cells[i] for i in kept]))
-    return Cells(table.name, [table.header[i] for i in kept], rows, table.problems, notes)
+    return SourceTable(table.name, [table.header[i] for i in kept], rows, table.problems, notes)
 
 
 _A_MEAN = "it is called the mean of the others"
@@ -376,10 +378,10 @@ LARGEST_SHARE = 1.5
 _OUT_OF_100 = "Percentages stay numbers out of 100, like the columns beside them"
 
 
-def _no_dataset(table: Cells, i: int) -> str:
+def _no_dataset(table: SourceTable, i: int) -> str:
     """Why a column of a leaderboard holds no results of a dataset; empty where it may."""
     column = table.header[i]
-    held = [_plain(row[i]) for _, row in table.rows if not _is_empty(row[i])]
+    held = [_plain_cell(row[i]) for _, row in table.rows if not _is_empty(row[i])]
     if _MEANS.fullmatch(column):
         return _A_MEAN
     if held and not any(map(_is_number, held)) and len(table.rows) > 1:
@@ -389,13 +391,13 @@ def _no_dataset(table: Cells, i: int) -> str:
     return "it is no result, or one that is there already" if about else ""
 
 
-def _of_leaderboard(table: Cells) -> Iterator[_Value]:
+def _of_leaderboard(table: SourceTable) -> Iterator[_Value]:
     at = _methods_at(table)
     beside: list[Any] = [x for _, cells in table.rows for i, x in enumerate(cells) if i != at]
     plain = [float(x) if isinstance(x, str) else x for x in beside if _is_number(x)]
     out_of_100 = any(abs(x) > LARGEST_SHARE for x in plain)  # beside 90.5 a 84.6% is 84.6, too
     for row, cells in table.rows:
-        method = _text(table, row, table.header[at] or "method", cells[at])
+        method = _text_in(table, row, table.header[at] or "method", cells[at])
         for i, dataset in enumerate(table.header):
             if i != at:
                 cell = cells[i]
@@ -407,7 +409,7 @@ def _of_leaderboard(table: Cells) -> Iterator[_Value]:
                 yield _Value(row, dataset, (dataset, method, "", None, "value", value))
 
 
-def _note_given_twice(table: Cells, values: Iterator[_Value], repeated: str | None) -> None:
+def _note_given_twice(table: SourceTable, values: Iterator[_Value], repeated: str | None) -> None:
     """Note what is given twice, or both with and without folds."""
     seen: dict[tuple[str, str, str, int | None, str], str] = {}
     with_folds: dict[tuple[str, str, str, str], bool] = {}
@@ -424,7 +426,7 @@ def _note_given_twice(table: Cells, values: Iterator[_Value], repeated: str | No
             table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
 
 
-def _check_names(table: Cells, nameless: int | None) -> None:
+def _check_names(table: SourceTable, nameless: int | None) -> None:
     """Each column has a name of its own, but for the one that may be `nameless`."""
     header = table.header
     for i, column in enumerate(header):
@@ -444,7 +446,7 @@ def _check_names(table: Cells, nameless: int | None) -> None:
         )
 
 
-def _check_header(table: Cells) -> None:
+def _check_header(table: SourceTable) -> None:
     header = table.header
     leaderboard = is_leaderboard(table)
     _check_names(table, _methods_at(table) if leaderboard else None)
@@ -462,7 +464,7 @@ def _check_header(table: Cells) -> None:
     _check_measures(table, [c for c in header if c not in (*needed, *SEEDS, "fold")], is_long)
 
 
-def _check_measures(table: Cells, others: list[str], is_long: bool) -> None:
+def _check_measures(table: SourceTable, others: list[str], is_long: bool) -> None:
     """The columns beside those that say what a value is of: measures, and in a long table none."""
     if is_long and others:
         beside = f"beside {', '.join(LONG_COLUMNS)}, fold and seed. Remove it."
@@ -485,14 +487,14 @@ def _is_empty(cell: object) -> bool:
     )
 
 
-def _text(table: Cells, row: str, column: str, cell: object) -> str:
+def _text_in(table: SourceTable, row: str, column: str, cell: object) -> str:
     text = "" if _is_empty(cell) else str(cell).strip()
     if why := text_problem(text):
         table.problem(row, column, f"the name of the {column} {why}.")
     return text
 
 
-def _seeds(table: Cells, column: str, at: int) -> list[str]:
+def _seeds(table: SourceTable, column: str, at: int) -> list[str]:
     """The seeds of all rows as text, whole numbers alike however they are written; all are numbers,
     or none is.
     """
@@ -506,7 +508,7 @@ def _seeds(table: Cells, column: str, at: int) -> list[str]:
             )
             seeds.append("")
             continue
-        text = _text(table, row, column, cells[at])
+        text = _text_in(table, row, column, cells[at])
         is_number = _NUMBER.fullmatch(text) is not None
         first.setdefault(is_number, (row, text))
         if is_number and len(text) < 20 and float(text).is_integer():
@@ -524,7 +526,7 @@ def _seeds(table: Cells, column: str, at: int) -> list[str]:
     return seeds
 
 
-def _fold(table: Cells, row: str, cell: object) -> int | None:
+def _fold(table: SourceTable, row: str, cell: object) -> int | None:
     if _is_empty(cell):
         return None
     try:
@@ -537,7 +539,7 @@ def _fold(table: Cells, row: str, cell: object) -> int | None:
     return int(number)
 
 
-def _plain(cell: object, said: Callable[[str], object] = lambda what: None) -> object:
+def _plain_cell(cell: object, said: Callable[[str], object] = lambda what: None) -> object:
     """A cell without what people write beside a value; `said` is told what that is."""
     if not isinstance(cell, str) or _NUMBER.fullmatch(cell.strip()):
         return cell
@@ -561,13 +563,13 @@ def _is_number(cell: object) -> bool:
     return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
 
 
-def _number(table: Cells, row: str, column: str, cell: Any) -> float:
+def _number(table: SourceTable, row: str, column: str, cell: Any) -> float:
     def said(what: str) -> None:
         columns = table.notes.setdefault(what, [])
         if column not in columns:
             columns.append(column)
 
-    cell = _plain(cell, said)
+    cell = _plain_cell(cell, said)
     if _is_empty(cell):
         return math.nan
     value = math.nan
@@ -637,7 +639,7 @@ class ExportedRun:
     beside: dict[str, str] = field(default_factory=dict)  #: the columns of `_BESIDE`
 
 
-def exported_runs(table: Cells, results: Collection[str]) -> list[ExportedRun] | None:
+def exported_runs(table: SourceTable, results: Collection[str]) -> list[ExportedRun] | None:
     """The runs of an export; None where the table is none. `results` are names of columns that
     hold results, whatever they are called.
     """
@@ -774,14 +776,14 @@ class Tool:
     rows: Callable[[Any], Iterator[Row]]
 
 
-def _has(*keys: str) -> Callable[[Any], bool]:
+def _with_keys(*keys: str) -> Callable[[Any], bool]:
     """Whether it is a mapping with these keys, the first of which holds another."""
     return lambda held: (
         isinstance(held, dict) and {*keys} <= held.keys() and isinstance(held[keys[0]], dict)
     )
 
 
-def _numbers(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _numeric_scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """The measures that are numbers, without standard errors; a filter that is none goes unsaid."""
     for key, value in scores.items():
         name, _, filtered = key.partition(",")
@@ -797,7 +799,7 @@ def _harness(held: Any) -> Iterator[Row]:
     means = {group for group, of in (held.get("group_subtasks") or {}).items() if of}
     for task, scores in held["results"].items():
         if task not in means:
-            for measure, value in _numbers(scores):
+            for measure, value in _numeric_scores(scores):
                 yield measure, task, str(method), value
 
 
@@ -806,7 +808,7 @@ def _lighteval(held: Any) -> Iterator[Row]:
     method = held["config_general"]["model_name"]
     for task, scores in held["results"].items():
         if task != "all":
-            for measure, value in _numbers(scores):
+            for measure, value in _numeric_scores(scores):
                 yield measure, task, str(method), value
 
 
@@ -851,7 +853,7 @@ def _promptfoo(held: Any) -> Iterator[Row]:
 
 
 def _is_evals(held: Any) -> bool:
-    return isinstance(held, list) and bool(held) and _has("spec")(held[0])
+    return isinstance(held, list) and bool(held) and _with_keys("spec")(held[0])
 
 
 def _evals(held: Any) -> Iterator[Row]:
@@ -859,15 +861,15 @@ def _evals(held: Any) -> Iterator[Row]:
     spec = held[0]["spec"]
     names = spec.get("completion_fns") or [spec.get("model_name")]
     for line in held:
-        for measure, value in _numbers(line.get("final_report") or {}):
+        for measure, value in _numeric_scores(line.get("final_report") or {}):
             yield measure, str(spec["eval_name"]), ", ".join(map(str, names)), value
 
 
 #: The tools whose files are read, in the order in which they are tried.
 TOOLS = (
-    Tool("lighteval", _has("results", "config_general"), _lighteval),
+    Tool("lighteval", _with_keys("results", "config_general"), _lighteval),
     Tool("promptfoo", _is_promptfoo, _promptfoo),
-    Tool("lm-evaluation-harness", _has("results", "config"), _harness),
+    Tool("lm-evaluation-harness", _with_keys("results", "config"), _harness),
     Tool("OpenAI evals", _is_evals, _evals),
     Tool("HELM", _is_helm, _helm),
 )

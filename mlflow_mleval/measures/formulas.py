@@ -196,7 +196,7 @@ def class_matthews(c: Counts) -> float:
     """Matthews' correlation of several classes (Gorodkin 2004): 0 where all true or all predicted
     classes are one.
     """
-    right, n, chance = _agreement(c)
+    right, n, chance = _agreement_sums(c)
     spreads = [n * n - sum(a * a for a in side.tolist()) for side in (c.predicted, c.true)]
     if not all(_several(c)):
         return 0.0
@@ -205,13 +205,13 @@ def class_matthews(c: Counts) -> float:
 
 def kappa(c: Counts) -> float:
     """Cohen's kappa; NaN where all true and all predicted classes are one."""
-    right, n, chance = _agreement(c)
+    right, n, chance = _agreement_sums(c)
     if not any(_several(c)) and c.predicted.argmax() == c.true.argmax():
         return NAN
     return (right * n - chance) / (n * n - chance)
 
 
-def _agreement(c: Counts) -> tuple[float, float, float]:
+def _agreement_sums(c: Counts) -> tuple[float, float, float]:
     """Right ones, all, and products of the sizes of classes: whole numbers of any size, or
     weights.
     """

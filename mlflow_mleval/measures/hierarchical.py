@@ -178,7 +178,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
         if families != ["set"]:
             pairs = Pairs.of(t, q, above)
         if "pair" in families:
-            columns |= pair_measures(
+            columns |= pair_based_measures(
                 t, q, pairs, checked.max_distance, checked.far_pairs, up.tolerance
             )
         if "lca" in families:
@@ -278,7 +278,7 @@ def best_matching(weight: AnyArray) -> AnyArray:
     return best[-1]
 
 
-def pair_measures(
+def pair_based_measures(
     true: sparse.csr_array,
     pred: sparse.csr_array,
     pairs: Pairs,

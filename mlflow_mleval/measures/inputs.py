@@ -208,7 +208,11 @@ def row_digests(truth: Any) -> NDArray[np.uint32]:
         else:  # several times faster than making it sparse
             columns = np.flatnonzero(rows) % width
             ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
-        each = _words(np.arange(width))[columns] if width < len(columns) else _words(columns)
+        each = (
+            _mixed_words(np.arange(width))[columns]
+            if width < len(columns)
+            else _mixed_words(columns)
+        )
         running = np.concatenate([np.zeros((1, 4), np.uint64), each]).cumsum(
             axis=0, dtype=np.uint64
         )
@@ -216,7 +220,7 @@ def row_digests(truth: Any) -> NDArray[np.uint32]:
     return np.concatenate(parts)
 
 
-def _words(numbers: AnyArray) -> NDArray[np.uint64]:
+def _mixed_words(numbers: AnyArray) -> NDArray[np.uint64]:
     """256 bits of each whole number, in four words."""
     return _mixed(numbers.astype(np.uint64)[:, None] + _SEEDS)
 
@@ -245,10 +249,10 @@ def added(digests: NDArray[np.uint32]) -> int:
 def weighted_rows(digests: NDArray[np.uint32], weights: Array) -> int:
     """The sum of digests that tell each row and its weight, whatever their order."""
     rows = np.ascontiguousarray(digests).view("<u8")
-    return added(_halves(_mixed(rows ^ _words(weights.view(np.uint64)))))
+    return added(_halves(_mixed(rows ^ _mixed_words(weights.view(np.uint64)))))
 
 
-def together(a: int, b: int) -> int:
+def sums_of_both(a: int, b: int) -> int:
     """The sum over the rows of both."""
     return (a + b) % _MODULUS
 
@@ -400,7 +404,7 @@ def _by_label(matrix: sparse.csr_array, weights: Array | None) -> AnyArray:
 # in truth.
 
 
-def reached(scores: AnyArray, threshold: Any) -> Bools:
+def reaches_threshold(scores: AnyArray, threshold: Any) -> Bools:
     """Where scores N x K reach a threshold, one number or one for each label, as the type of the
     scores tells numbers apart: float32(.7) is less than .7.
     """
@@ -425,13 +429,13 @@ def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
     """
     if sparse.issparse(scores) and np.min(threshold) > 0:
         cut = np.broadcast_to(np.asarray(threshold, float), scores.shape[1:])
-        at = np.flatnonzero(reached(scores.data, cut[scores.indices]))
+        at = np.flatnonzero(reaches_threshold(scores.data, cut[scores.indices]))
         start = np.searchsorted(at, scores.indptr)
         entries = np.ones(len(at), bool), scores.indices[at], start
         return sparse.csr_array(entries, shape=scores.shape)
     step = max(1, _CELLS // scores.shape[1])
     blocks = (scores[i : i + step] for i in range(0, scores.shape[0], step))
-    above = [sparse.csr_array(reached(dense(block), threshold)) for block in blocks]
+    above = [sparse.csr_array(reaches_threshold(dense(block), threshold)) for block in blocks]
     return sparse.vstack(above, format="csr")
 
 

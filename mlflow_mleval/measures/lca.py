@@ -150,7 +150,7 @@ def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
     for use, legs, (instance, leg) in zip(
         (meetings.left, meetings.right), (meetings.true, meetings.pred), meetings.alone, strict=True
     ):
-        uses = _marks(
+        uses = _marked_cells(
             np.append(meetings.instance, instance), np.append(use, leg), (rows, legs.nodes.shape[0])
         )
         graphs.append(uses @ legs.nodes)
@@ -249,12 +249,12 @@ def climb_legs(
         walk = walk[order]
         node = node[order]
         left = left[order]
-    marks = _marks(np.concatenate(rows), np.concatenate(nodes), (len(low), n + 1))
+    marks = _marked_cells(np.concatenate(rows), np.concatenate(nodes), (len(low), n + 1))
     steps = np.concatenate(edges) if edges else np.zeros((0, 3), int)
     return Legs(low, high, marks, steps[np.argsort(steps[:, 0], kind="stable")])
 
 
-def _marks(rows: AnyArray, columns: AnyArray, shape: tuple[int, int]) -> sparse.csr_array:
+def _marked_cells(rows: AnyArray, columns: AnyArray, shape: tuple[int, int]) -> sparse.csr_array:
     cells = rows.astype(np.int32), columns.astype(np.int32)  # scipy keeps the width of the indices
     return sparse.csr_array((np.ones(len(rows), bool), cells), shape=shape)
 

@@ -366,7 +366,9 @@ def directions(
     minimize = set(minimize)
     maximize = set(maximize)
     if both := sorted(minimize & maximize):
-        raise ValueError(f"{_names(both)} declared both as minimised and as maximised. Choose one.")
+        raise ValueError(
+            f"{_in_quotes(both)} declared both as minimised and as maximised. Choose one."
+        )
     declared: dict[str, Direction] = {
         **dict.fromkeys(minimize, _WAYS[1]),
         **dict.fromkeys(maximize, _WAYS[0]),
@@ -375,7 +377,7 @@ def directions(
     if unknown := [name for name, way in ways.items() if way is None]:
         raise ValueError(
             Message(
-                f"no direction is known for {_names(unknown)}.{meant(unknown)} Declare it: ",
+                f"no direction is known for {_in_quotes(unknown)}.{meant(unknown)} Declare it: ",
                 DECLARE,
                 ", or leave the measure out.",
             )
@@ -400,5 +402,5 @@ def suggestions(metrics: Iterable[str]) -> dict[str, str]:
     return {m: way for m in metrics if (way := direction_of(m, True))}
 
 
-def _names(names: Iterable[str]) -> str:
+def _in_quotes(names: Iterable[str]) -> str:
     return ", ".join(repr(str(n)) for n in names)

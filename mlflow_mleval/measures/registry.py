@@ -93,7 +93,7 @@ def loss(
     return Measure(name, "min", (0, high), summary, formula, each)
 
 
-def _of(
+def _family(
     family: str,
     source: str,
     kinds: Collection[str],
@@ -164,7 +164,7 @@ def _at_k(name: str, k: str | int) -> list[Measure]:
     else:
         row = gain(full, text.format(k=k), OfMeans(f.share, (full + GAIN, full + BEST)))
         settled = f"{_TIES}; the best that is possible is summed over instances, too"
-    return _of("at-k", source, _SETS, row, convention=settled, asked=_SETS)
+    return _family("at-k", source, _SETS, row, convention=settled, asked=_SETS)
 
 
 def _at_level(level: str | int, name: str) -> list[Measure]:
@@ -183,7 +183,7 @@ def _at_level(level: str | int, name: str) -> list[Measure]:
         "f1": OfMeans(lambda both, a, b: f.share(2 * both, a + b), (shared, true, pred)),
     }[name]
     row = gain(f"level_{level}_{name}", text, formula)
-    return _of("hierarchical-level", KOSMOPOULOS, _ALL, row, convention=settled, asked=_ALL)
+    return _family("hierarchical-level", KOSMOPOULOS, _ALL, row, convention=settled, asked=_ALL)
 
 
 def _top_k(k: str | int) -> list[Measure]:
@@ -193,7 +193,7 @@ def _top_k(k: str | int) -> list[Measure]:
         "of equal scores the first class comes first; absent with as many classes as k or fewer"
     )
     asked = () if int(k) == TOP else _ONE
-    return _of("at-k", "Sokolova & Lapalme 2009", _ONE, row, convention=settled, asked=asked)
+    return _family("at-k", "Sokolova & Lapalme 2009", _ONE, row, convention=settled, asked=asked)
 
 
 def _calibration(bins: str | int) -> list[Measure]:
@@ -204,7 +204,7 @@ def _calibration(bins: str | int) -> list[Measure]:
     row = loss(f"ece_{bins}", text, f.calibration(int(bins)))
     settled = "of label sets over all label cells; equal probabilities stay in one bin"
     asked = _SETS if int(bins) == BINS else _FLAT
-    return _of("probability", "Naeini et al. 2015", _FLAT, row, convention=settled, asked=asked)
+    return _family("probability", "Naeini et al. 2015", _FLAT, row, convention=settled, asked=asked)
 
 
 def _distance_at(k: str | int) -> list[Measure]:
@@ -215,7 +215,7 @@ def _distance_at(k: str | int) -> list[Measure]:
     )
     row = loss(f"distance_at_{k}", text, high=INF)
     source = "Deng et al. 2010"
-    return _of("hierarchical-pair", source, _FLAT, row, convention=settled, asked=_FLAT)
+    return _family("hierarchical-pair", source, _FLAT, row, convention=settled, asked=_FLAT)
 
 
 #: Measures by the form of their names, and what makes them of the groups of the form.
@@ -260,7 +260,7 @@ def numbers(form: re.Pattern[str], names: Iterable[str]) -> list[int]:
 SET_SIZES = ("intersection", "true_size", "pred_size")
 
 
-def _of_sets(kind: str, what: str) -> list[Measure]:
+def _rates_of_sets(kind: str, what: str) -> list[Measure]:
     """Precision, recall and F1 of sizes of class sets or graphs, summed over instances."""
     shared, true, pred = (f"{kind}_{part}" for part in SET_SIZES)
     names = (f"micro_{kind}_{rate}" for rate in ("precision", "recall", "f1"))
@@ -276,7 +276,7 @@ def _of_sets(kind: str, what: str) -> list[Measure]:
 
 
 _ROWS = [
-    *_of(
+    *_family(
         "example",
         MADJAROV,
         _SETS,
@@ -292,7 +292,7 @@ _ROWS = [
         ),
         convention=_EMPTY,
     ),
-    *_of(
+    *_family(
         "label",
         MADJAROV,
         _SETS,
@@ -309,7 +309,7 @@ _ROWS = [
         gain("micro_f1", "F1 of tp, fp and fn summed over labels", OverLabels(f.f1, pooled=True)),
         convention=_EMPTY,
     ),
-    *_of(
+    *_family(
         "label",
         MADJAROV,
         (LABEL_SETS, ONE_LABEL),
@@ -320,7 +320,7 @@ _ROWS = [
         gain("macro_f1", "mean over labels of each label's F1", OverLabels(f.f1)),
         convention=f"{_EMPTY}; of one label, {_CLASSES}",
     ),
-    *_of(
+    *_family(
         "ranking",
         MADJAROV,
         _SETS,
@@ -329,7 +329,7 @@ _ROWS = [
         loss("ranking_loss", "mean share of (relevant, irrelevant) label pairs in the wrong order"),
         gain("average_precision", "mean over relevant labels of the precision at their rank"),
     ),
-    *_of(
+    *_family(
         "dependence",
         HUELLERMEIER,
         _SETS,
@@ -364,14 +364,14 @@ _ROWS = [
             f.profile("hard", "relative_gain"),
         ),
     ),
-    *_of(
+    *_family(
         "one-label",
         "Sokolova & Lapalme 2009",
         _ONE,
         gain("top1_accuracy", "share of instances whose class is predicted"),
         convention="of equal scores the first class is predicted",
     ),
-    *_of(
+    *_family(
         "one-label",
         "Sokolova & Lapalme 2009",
         _FLAT,
@@ -393,7 +393,7 @@ _ROWS = [
         convention="of label sets, each label is a class",
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "one-label",
         "Brodersen et al. 2010",
         _FLAT,
@@ -406,7 +406,7 @@ _ROWS = [
         "classes",
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "one-label",
         "Gorodkin 2004",
         _ONE,
@@ -418,7 +418,7 @@ _ROWS = [
         ),
         convention="0 where all true or all predicted classes are one",
     ),
-    *_of(
+    *_family(
         "one-label",
         "Cohen 1960",
         _ONE,
@@ -431,7 +431,7 @@ _ROWS = [
         convention="absent where all true and all predicted classes are one",
     ),
     *_top_k(TOP),
-    *_of(
+    *_family(
         "probability",
         "Good 1952",
         _FLAT,
@@ -444,7 +444,7 @@ _ROWS = [
         "epsilon of their type, as in scikit-learn",
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "probability",
         "Brier 1950",
         _FLAT,
@@ -454,7 +454,7 @@ _ROWS = [
         asked=_SETS,
     ),
     *_calibration(BINS),
-    *_of(
+    *_family(
         "curve",
         "Fawcett 2006",
         _FLAT,
@@ -472,7 +472,7 @@ _ROWS = [
         "are left out; ties count half",
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "curve",
         "Fawcett 2006",
         _SETS,
@@ -484,7 +484,7 @@ _ROWS = [
         convention="ties count half",
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "curve",
         "Davis & Goadrich 2006",
         _SETS,
@@ -502,7 +502,7 @@ _ROWS = [
         convention="labels without instances are left out; not interpolated, as in scikit-learn",
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "curve",
         "Vens et al. 2008",
         _SETS,
@@ -525,7 +525,7 @@ _ROWS = [
         "out",
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "further-label",
         "Sokolova & Lapalme 2009",
         _SETS,
@@ -537,7 +537,7 @@ _ROWS = [
         convention=_EMPTY,
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "further-label",
         "Gorodkin 2004",
         _SETS,
@@ -557,7 +557,7 @@ _ROWS = [
         asked=_SETS,
     ),
     *(row for name in _AT_K for k in (1, 3, 5) for row in _at_k(name, k)),
-    *_of(
+    *_family(
         "hierarchical-set",
         KOSMOPOULOS,
         _ALL,
@@ -574,10 +574,10 @@ _ROWS = [
         gain("descendant_recall", "recall of the class sets extended by their descendants"),
         gain("descendant_f1", "harmonic mean of the two, averaged"),
         gain("exact_match", "share of instances whose class set is predicted exactly"),
-        *_of_sets("h", "set"),
-        *_of_sets("descendant", "set"),
+        *_rates_of_sets("h", "set"),
+        *_rates_of_sets("descendant", "set"),
     ),
-    *_of(
+    *_family(
         "hierarchical-pair",
         KOSMOPOULOS,
         _ALL,
@@ -602,7 +602,7 @@ _ROWS = [
             high=INF,
         ),
     ),
-    *_of(
+    *_family(
         "hierarchical-lca",
         KOSMOPOULOS,
         _ALL,
@@ -612,11 +612,11 @@ _ROWS = [
         ),
         gain("lca_recall", "recall of the same graphs"),
         gain("lca_f1", "harmonic mean of the two, averaged"),
-        *_of_sets("lca", "graph"),
+        *_rates_of_sets("lca", "graph"),
     ),
     *_distance_at(TOP),
     *(row for name in ("precision", "recall", "f1") for row in _at_level(2, name)),
-    *_of(
+    *_family(
         "hierarchical-level",
         KOSMOPOULOS,
         _ALL,
@@ -628,7 +628,7 @@ _ROWS = [
         convention="of the predicted sets as given",
         asked=_ALL,
     ),
-    *_of(
+    *_family(
         "hierarchical-threshold",
         "Clark & Radivojac 2013",
         _SETS,
@@ -649,7 +649,7 @@ _ROWS = [
         "share of the training instances that have all its parents, of which one has it at least",
         asked=_SETS,
     ),
-    *_of(
+    *_family(
         "cost",
         "measured by the caller",
         _ALL,
@@ -665,29 +665,29 @@ _ROWS = [
 MEASURES: Mapping[str, Measure] = _Registry({row.name: row for row in _ROWS})
 
 
-def _named(*families: str) -> tuple[str, ...]:
+def _of_families(*families: str) -> tuple[str, ...]:
     """The measures of families."""
     return tuple(row.name for row in _ROWS if row.family in families)
 
 
-def _at(ks: Iterable[int], *names: str) -> tuple[str, ...]:
+def _at_each_k(ks: Iterable[int], *names: str) -> tuple[str, ...]:
     return tuple(f"{name}_at_{k}" for name in names for k in ks)
 
 
 #: Named sets that are accepted beside single names of measures.
 SETS: Mapping[str, tuple[str, ...]] = {
-    "sixteen": _named("example", "label", "ranking"),
-    "example": _named("example"),
-    "label": _named("label"),
-    "ranking": _named("ranking"),
-    "bipartition": _named("example", "label"),
-    "dependence": _named("dependence"),
+    "sixteen": _of_families("example", "label", "ranking"),
+    "example": _of_families("example"),
+    "label": _of_families("label"),
+    "ranking": _of_families("ranking"),
+    "bipartition": _of_families("example", "label"),
+    "dependence": _of_families("dependence"),
     "awareness": ("soft_binomial_slope", "binomial_slope", "binomial_gain"),
     "hierarchical": tuple(
         row.name for row in _ROWS if row.family.startswith("hierarchical") and not row.asked
     ),
-    "at_k": _at((1, 3, 5), "precision", "recall", "ndcg"),
-    "xmc": _at((1, 3, 5), "precision", "ndcg", "psp", "psndcg"),
+    "at_k": _at_each_k((1, 3, 5), "precision", "recall", "ndcg"),
+    "xmc": _at_each_k((1, 3, 5), "precision", "ndcg", "psp", "psndcg"),
     "probabilistic": (
         "log_loss",
         "brier_score",
@@ -707,7 +707,7 @@ SETS: Mapping[str, tuple[str, ...]] = {
         and CLASS_SETS not in row.kinds
         and not row.family.startswith("hierarchical")
     ),
-    "cost": _named("cost"),
+    "cost": _of_families("cost"),
     "one-label": (
         "top1_accuracy",
         "balanced_accuracy",

@@ -30,9 +30,9 @@ from mlflow_mleval.measures.inputs import (
     dense,
     overlap,
     predicted,
-    reached,
+    reaches_threshold,
     row_digests,
-    together,
+    sums_of_both,
     weighted_rows,
 )
 from mlflow_mleval.measures.label_ranking import (
@@ -299,8 +299,8 @@ class Sums:
 
 #: How parts add up that are no numbers, counts or arrays.
 _ADDED: Mapping[str, Callable[[Any, Any], Any]] = {
-    "truth": together,
-    "weighting": together,
+    "truth": sums_of_both,
+    "weighting": sums_of_both,
     "score_range": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
 }
 #: The parts of sums that write themselves, and real ones that are arrays.
@@ -379,7 +379,7 @@ class Inputs:
         if pred is not None:
             return pred
         cut = self.threshold
-        return predicted(score, cut) if self.all_sparse else reached(score, cut)
+        return predicted(score, cut) if self.all_sparse else reaches_threshold(score, cut)
 
 
 @dataclass(frozen=True)

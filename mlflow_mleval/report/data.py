@@ -215,11 +215,11 @@ def to_csv(frame: pd.DataFrame) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([csv_cell(str(name)) for name in frame.columns])
-    writer.writerows(zip(*(_cells(column) for _, column in frame.items()), strict=True))
+    writer.writerows(zip(*(_cells_for_csv(column) for _, column in frame.items()), strict=True))
     return out.getvalue()
 
 
-def _cells(column: pd.Series) -> Iterable[Any]:
+def _cells_for_csv(column: pd.Series) -> Iterable[Any]:
     """A column for a CSV writer: numbers as they are, each text escaped once."""
     kind = column.dtype.kind
     if kind in "fiu":

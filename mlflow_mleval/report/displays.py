@@ -42,14 +42,14 @@ def plot(result: Any, kind: str = "", ax: Any = None, **options: Any) -> Display
     return Display(ax, ax.figure)
 
 
-def _shown(name: object) -> str:
+def _name_drawn(name: object) -> str:
     """A name as it is drawn: matplotlib would set what stands between dollars as a formula."""
     return shorten(terminal(name), _NAME).replace("$", r"\$")
 
 
 def _named_rows(ax: Axes, names: list[str]) -> None:
     """A row for each name, the first at the top."""
-    ax.set_yticks(range(len(names)), [_shown(name) for name in names])
+    ax.set_yticks(range(len(names)), [_name_drawn(name) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.spines[["top", "right", "left"]].set_visible(False)
@@ -81,7 +81,7 @@ def _critical_differences(c: Any, ax: Axes) -> None:
         y, end = first - row * ROW, low - 0.1 if left else high + 0.1
         ax.plot([rank, rank, end], [0, y, y], color=_REST, lw=0.8)
         side = "right" if left else "left"
-        ax.text(end, y, f" {_shown(method)} ", ha=side, va="center")
+        ax.text(end, y, f" {_name_drawn(method)} ", ha=side, va="center")
     for level, start, stop, gap in drawn.pieces(over=2):
         ends = np.interp([start, stop], *rank_of)
         ax.plot(ends, [-14 - level * LEVEL] * 2, "k:" if gap else "k-", lw=1 if gap else 3)
@@ -105,12 +105,12 @@ def _profiles(compared: Any, ax: Axes, dataset: str | None = None) -> None:
     for method in compared.methods_on(dataset):
         curve = curves.loc[method]
         at = curve.index.to_numpy(float)
-        (line,) = ax.plot(at, curve["loss"], marker=".", label=_shown(method))
+        (line,) = ax.plot(at, curve["loss"], marker=".", label=_name_drawn(method))
         ax.fill_between(at, curve["low"], curve["high"], color=line.get_color(), alpha=0.15, lw=0)
     if compared.options["family"] == "polynomial":
         ax.set_xscale("log")
     ax.set_xlabel(AXES[compared.options["family"]])
-    ax.set_ylabel(f"loss on {_shown(dataset)}")
+    ax.set_ylabel(f"loss on {_name_drawn(dataset)}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
 

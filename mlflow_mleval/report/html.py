@@ -49,7 +49,7 @@ def render(document: Document, width: int = 100) -> str:
     digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
     maker = f"mlflow-mleval {__version__}"
     return (
-        _environment()
+        _templates()
         .get_template("page.html.j2")
         .render(
             document=document,
@@ -64,7 +64,7 @@ def render(document: Document, width: int = 100) -> str:
 
 def fragment(section: Section) -> str:
     """What a section holds, without its heading, for a page that brings the style sheet itself."""
-    return _environment().get_template("fragment.html.j2").render(section=section)
+    return _templates().get_template("fragment.html.j2").render(section=section)
 
 
 def standalone(svg: Svg) -> str:
@@ -83,12 +83,12 @@ def standalone(svg: Svg) -> str:
 @cache
 def template_text(name: str) -> Markup:
     """A file beside the templates, such as the style sheet, as it is."""
-    environment = _environment()
+    environment = _templates()
     return Markup(present(environment.loader).get_source(environment, name)[0])
 
 
 @cache
-def _environment() -> Environment:
+def _templates() -> Environment:
     made = Environment(
         loader=PackageLoader("mlflow_mleval.report", "templates"),
         autoescape=True,
@@ -101,14 +101,14 @@ def _environment() -> Environment:
     made.globals |= {
         "cell": _cell,
         "marks": _marks,
-        "json": _json,
+        "json": _data_for_script,
         "kind": lambda block: type(block).__name__.lower(),
         "classes": classes,
     }
     made.filters |= {
         "plain": plain,
         "shown": terminal,
-        "named": _named,
+        "named": _names_at_ends,
     }
     return made
 
@@ -133,7 +133,7 @@ def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyTy
     return Markup('<bdi class="name"{}{}>{}</bdi>').format(tip, _marks(marks), shown)
 
 
-def _named(names: Sequence[str]) -> list[Markup]:
+def _names_at_ends(names: Sequence[str]) -> list[Markup]:
     """The names at the two ends of a plot, cut so that they can be told apart."""
     wholes = [*map(terminal, names)]
     short = shortened(wholes, ROOM)
@@ -174,10 +174,10 @@ def _cell(
     return _name(column.short[whole], whole, marks)
 
 
-def _json(data: Any) -> Markup:
+def _data_for_script(data: Any) -> Markup:
     """Data for a script of the page, which nothing in them can end.
 
-    >>> print(_json({"a": "</script>"}))
+    >>> print(_data_for_script({"a": "</script>"}))
     {"a":"\\u003c/script\\u003e"}
     """
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)

@@ -43,11 +43,11 @@ def render(document: Document, width: int = 100) -> str:
         found = list(section.linear(PAPER, tikz=True))
         if blocks := [part for block in found for part in _parts(block, section)]:
             headed = i and not noted(found)
-            parts += [*([rf"\paragraph{{{_text(section.title)}}}"] if headed else []), *blocks]
+            parts += [*([rf"\paragraph{{{_latex_of(section.title)}}}"] if headed else []), *blocks]
     return "\n\n".join([*parts, r"\end{sloppypar}"]) + "\n"
 
 
-def _text(text: object) -> str:
+def _latex_of(text: object) -> str:
     return latex(_without_flags(plain(str(text))))
 
 
@@ -66,30 +66,30 @@ def _parts(block: Any, section: Section) -> Iterator[str]:
         yield _table(block.in_words(ROWS), section.title)
         return
     if isinstance(block, Figure):
-        yield _picture(block)
+        yield _figure_environment(block)
         return
     if block.title:
-        yield rf"\paragraph{{{_text(block.title)}}}"
+        yield rf"\paragraph{{{_latex_of(block.title)}}}"
     if isinstance(block, Terms):
-        points = [rf"  \item[{_text(term)}] {_text(words)}" for term, words in block.rows]
+        points = [rf"  \item[{_latex_of(term)}] {_latex_of(words)}" for term, words in block.rows]
         yield "\n".join([r"\begin{description}", *points, r"\end{description}"])
     elif block.role == "points":
         yield "\n".join(
             [
                 r"\begin{itemize}",
-                *(rf"  \item {_text(text)}" for text in block.paragraphs),
+                *(rf"  \item {_latex_of(text)}" for text in block.paragraphs),
                 r"\end{itemize}",
             ]
         )
     elif block.role == "note":
         yield from (
-            rf"{{\footnotesize\raggedright {_text(text)}\par}}" for text in block.paragraphs
+            rf"{{\footnotesize\raggedright {_latex_of(text)}\par}}" for text in block.paragraphs
         )
     else:
-        yield from map(_text, block.running)
+        yield from map(_latex_of, block.running)
 
 
-def _picture(figure: Figure) -> str:
+def _figure_environment(figure: Figure) -> str:
     """A figure environment with its drawing and its caption."""
     lines = [
         r"\begin{figure}",
@@ -97,7 +97,7 @@ def _picture(figure: Figure) -> str:
         SHRINK,
         figure.tikz,
         "}",
-        rf"\caption{{{_text(figure.caption)}}}",
+        rf"\caption{{{_latex_of(figure.caption)}}}",
         r"\end{figure}",
     ]
     return "\n".join(lines)
@@ -120,12 +120,12 @@ def _table(table: Table, title: str) -> str:
     lines = [
         r"\begin{table}",
         r"\centering\small\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{{_text(caption)}}}",
+        rf"\caption{{{_latex_of(caption)}}}",
         *([rf"\label{{tab:mleval-{table.key}}}"] if table.key else []),
         SHRINK,
         rf"\begin{{tabular}}{{{''.join('r' if c.align == '>' else 'l' for c in chosen)}}}",
         r"\toprule",
-        " & ".join(_text(c.head) for c in chosen) + r" \\",
+        " & ".join(_latex_of(c.head) for c in chosen) + r" \\",
         r"\midrule",
         *(" & ".join(row) + r" \\" for row in rows),
         r"\bottomrule",

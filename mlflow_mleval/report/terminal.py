@@ -116,11 +116,14 @@ def _grid(table: Table, width: int) -> list[str]:
     """
     chosen, wide = fitting(table.columns, width)
 
-    cut = [shortened(map(_shown, [c.head, *c.cells]), w) for c, w in zip(chosen, wide, strict=True)]
+    cut = [
+        shortened(map(_for_terminal, [c.head, *c.cells]), w)
+        for c, w in zip(chosen, wide, strict=True)
+    ]
 
     def row(cells: Sequence[str]) -> Iterator[str]:
         parts = [
-            wrap("", plain(text), w) if c.align == "wrap" else [short[_shown(text)]]
+            wrap("", plain(text), w) if c.align == "wrap" else [short[_for_terminal(text)]]
             for text, w, short, c in zip(cells, wide, cut, chosen, strict=True)
         ]
         for texts in zip_longest(*parts, fillvalue=""):
@@ -138,7 +141,7 @@ def _grid(table: Table, width: int) -> list[str]:
     return lines + (wrap("", plain(notes), width) if notes else [])
 
 
-def _shown(text: object) -> str:
+def _for_terminal(text: object) -> str:
     return terminal(plain(str(text)))
 
 

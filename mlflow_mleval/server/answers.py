@@ -501,7 +501,7 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
     from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
 
     from mlflow_mleval.store import artifacts, schema
-    from mlflow_mleval.store.runs import described, log_report
+    from mlflow_mleval.store.runs import about_report, log_report
 
     tell(step="storing", done=0, total=0)
     held = _again(job, tell)
@@ -519,7 +519,7 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
         raise StoreError(
             f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it."
         )
-    about = described(held.compared[1], asked=held.compared[0].choices)
+    about = about_report(held.compared[1], asked=held.compared[0].choices)
     about["tags"] |= {
         MLFLOW_USER: job["user"],
         MLFLOW_SOURCE_NAME: job["address"] + "/mleval/",

@@ -173,7 +173,7 @@ class Inside:
 # Whether a member may read what an answer is made of, and whether a request to write is theirs.
 
 
-def unreadable(inside: Inside, caller: Caller, experiment_ids: Sequence[str]) -> str | None:
+def first_hidden(inside: Inside, caller: Caller, experiment_ids: Sequence[str]) -> str | None:
     """The first of the experiments that MLflow does not let the member see, or whose runs they may
     not search, now; None where they may read all.
     """

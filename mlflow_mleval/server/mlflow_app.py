@@ -32,13 +32,13 @@ from mlflow_mleval.server.members import (
     SHOWN,
     Caller,
     Inside,
+    first_hidden,
     forged,
     listed,
     one_request,
     run_behind,
     sides_offered,
     token_of,
-    unreadable,
     verified_once,
 )
 from mlflow_mleval.server.page_selection import (
@@ -496,7 +496,7 @@ class Page:
         selection, field = self._selection(), "experiment-id"
         if not selection.experiment_ids:
             raise Failure(400, "No experiment is chosen. Choose one from the list.", field=field)
-        hidden = unreadable(self.inside, self._caller, selection.experiment_ids)
+        hidden = first_hidden(self.inside, self._caller, selection.experiment_ids)
         if hidden is not None:
             text = f"There is no experiment {hidden} that you may read. Choose another, or ask its "
             raise Failure(403, text + "owner.", field=field)

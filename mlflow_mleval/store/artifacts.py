@@ -249,7 +249,7 @@ def _address_errors(address: str) -> Iterator[None]:
         raise ValueError(f"its artifacts are said to lie at {masked(address)}, {why}") from error
 
 
-def all_of(run: Run, folder: Path) -> dict[str, bytes]:
+def contents_of(run: Run, folder: Path) -> dict[str, bytes]:
     """What the run holds, path to content."""
     there = repository(run)
     try:

@@ -64,7 +64,7 @@ class Register:
         with quiet(), store.store_errors("write to" if create else "read"):
             runs = _registers(client, name)
             if not runs and create:
-                runs = _made(client, name)
+                runs = _new_register(client, name)
         if not runs:
             raise StoreError(f"there is no {name!r} in {store.store_name()}.")
         ids = [run.info.run_id for run in runs]
@@ -126,7 +126,7 @@ def _key(name: str) -> str:
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _made(client: MlflowClient, name: str) -> list[Run]:
+def _new_register(client: MlflowClient, name: str) -> list[Run]:
     """A new register; of several processes the one that makes its experiment makes it."""
     try:
         experiment_id = patiently(lambda: client.create_experiment(name))

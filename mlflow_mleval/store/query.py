@@ -72,7 +72,7 @@ from mlflow_mleval.store.reader import (
     FAILED,
     UNDIRECTED,
     Results,
-    read_results,
+    results_of_runs,
 )
 from mlflow_mleval.store.repeats import (
     BestTrials,
@@ -389,7 +389,7 @@ class _Loading:
         run failed.
         """
         table, chosen = table.sorted(), self.selection
-        results, reasons = read_results(table, self.rules, chosen, self.choice.may_count)
+        results, reasons = results_of_runs(table, self.rules, chosen, self.choice.may_count)
         self.progress(len(table), len(table))
         gone = reasons[reasons != ""]
         titles, ids = table.titles, table.frame["run_id"]

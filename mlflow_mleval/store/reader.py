@@ -178,7 +178,7 @@ class Results:
 _ALIKE = ("rows", "values", "plain", "keys")
 
 
-def read_results(
+def results_of_runs(
     table: RunsTable,
     rules: tuple[Rule, Rule],
     selection: Selection,

@@ -844,7 +844,7 @@ class FoldRule:
         else:
             named = {key: at for key in table.names["metrics"] if (at := self.match(key))}
             values = [
-                _fold_values((*named[k], v) for k, v in row.metrics.items() if k in named)
+                _columns_by_fold((*named[k], v) for k, v in row.metrics.items() if k in named)
                 for row in others.rows()
             ]
         read: dict[str, schema.FoldValues] = {}
@@ -892,7 +892,7 @@ def _fold_history(
         latest = {metric.step: metric.value for metric in history}
         if len(latest) > 1:
             values += [(measure, step, value) for step, value in latest.items()]
-    return _fold_values(values)
+    return _columns_by_fold(values)
 
 
 def _children(client: MlflowClient, parents: RunsTable) -> list[schema.FoldValues | None]:
@@ -916,11 +916,11 @@ def _children(client: MlflowClient, parents: RunsTable) -> list[schema.FoldValue
             for fold, i in enumerate(at)
             for key, value in rows[i].metrics.items()
         )
-        folds.append(_fold_values(values) if len(at) > 1 else None)
+        folds.append(_columns_by_fold(values) if len(at) > 1 else None)
     return folds
 
 
-def _fold_values(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
+def _columns_by_fold(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
     """(measure, fold, value) as columns, NaN where the value is no result; None if there are
     none.
     """

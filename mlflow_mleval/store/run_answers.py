@@ -79,7 +79,7 @@ def read_traces(
     asked = asked_of(run)
     for trace, (inputs,) in traces_of(client, run, (INPUTS,), most):
         inputs = asked(inputs)
-        key = key_of(trace, inputs, instance_by)
+        key = question_key(trace, inputs, instance_by)
         if key is None:
             raise ValueError(
                 f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name "
@@ -87,7 +87,7 @@ def read_traces(
             )
         about = {
             "link": trace.info.trace_id,
-            "asked": shown(inputs),
+            "asked": question_shown(inputs),
             "output": _output_shown(trace),
             "address": _trace_address(trace, run),
         }
@@ -114,9 +114,9 @@ def _output_shown(trace: Trace) -> str:
     """The beginning of what a trace put out, as it is shown."""
     text = trace.info.response_preview or ""
     try:
-        return shown(bounded_json(text))
+        return question_shown(bounded_json(text))
     except ValueError:  # MLflow has cut it, or it is plain text
-        return shown(text)
+        return question_shown(text)
 
 
 def _trace_address(trace: Trace, run: Run) -> str:
@@ -154,7 +154,7 @@ class _Scores:
                 values[name].append(np.nan)
                 continue
             for measure, value in _measures_said(name, feedback.value).items():
-                size, passes = number(value, self.grades.get(measure))
+                size, passes = number_assessed(value, self.grades.get(measure))
                 if size is None:
                     self.words[measure][str(value)] += 1
                     continue
@@ -269,7 +269,7 @@ def asked_of(run: Run) -> Callable[[Any], Any]:
     return asked
 
 
-def key_of(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
+def question_key(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
     """Which question a trace answers."""
     if instance_by is not None:
         own = inputs.get(instance_by) if isinstance(inputs, dict) else None
@@ -279,7 +279,7 @@ def key_of(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def shown(inputs: Any) -> str:
+def question_shown(inputs: Any) -> str:
     if isinstance(inputs, dict) and len(inputs) == 1:
         (inputs,) = inputs.values()
     text = (
@@ -306,7 +306,7 @@ def _assessment_name(assessment: Assessment) -> str:
     )
 
 
-def number(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
+def number_assessed(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
     """The number that an assessment stands for, and whether it is pass or fail."""
     if grades is not None:
         return (float(grades.index(str(value))) if str(value) in grades else None), False
@@ -511,11 +511,15 @@ def _answers_of_table(
 ) -> Answers:
     rows = [*frame[[*keys]].itertuples(index=False, name=None)]
     index = pd.Index(keys_of(frame, keys), name="instance", dtype=object)
-    asked = [shown(row[0] if len(keys) == 1 else dict(zip(keys, row, strict=True))) for row in rows]
+    asked = [
+        question_shown(row[0] if len(keys) == 1 else dict(zip(keys, row, strict=True)))
+        for row in rows
+    ]
     values, passing = {}, []
     for measure, column in columns.items():
         found = [
-            (np.nan, True) if v is None else number(v, grades.get(measure)) for v in frame[column]
+            (np.nan, True) if v is None else number_assessed(v, grades.get(measure))
+            for v in frame[column]
         ]
         if unclear := [
             v for v, (size, _) in zip(frame[column], found, strict=True) if size is None
@@ -555,7 +559,7 @@ _SCORERS = "mlflow.genaiEvaluate.scorersDigest"
 
 
 @dataclass(frozen=True)
-class Asked:
+class SelectedAnswers:
     """What a selection of runs answered.
 
     Attributes
@@ -589,7 +593,7 @@ def load_answers(
     asked_of: str | None = None,
     most: int | None = None,
     progress: Callable[[int, int], object] | None = None,
-) -> Asked:
+) -> SelectedAnswers:
     """What the runs of a selection answered, question by question.
 
     Runs of `mlflow.genai.evaluate` are read from their traces, runs of `mlflow.models.evaluate`
@@ -654,7 +658,7 @@ def load_answers(
     )
     if len(without):
         notes.append(f"Runs without answers: {some(without.frame['run_id'], 5)}.")
-    return Asked(
+    return SelectedAnswers(
         by_dataset,
         absent,
         pd.DataFrame(rows),
@@ -969,7 +973,7 @@ def _from_traces(
             a.name: a.expectation.value for a in said if a.expectation and belongs(a, run)
         }
         recorded = {OUTPUTS: outputs, EXPECTATIONS: expected_here}
-        key = key_of(trace, asked(inputs), instance_by)
+        key = question_key(trace, asked(inputs), instance_by)
         if key is None:
             raise ValueError(
                 f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}"

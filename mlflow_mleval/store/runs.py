@@ -618,13 +618,15 @@ def log_comparison(
         schema.ARTIFACT_SUMMARY: summary,
     }
     files |= {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
-    about = described(comparison, asked)
+    about = about_report(comparison, asked)
     if experiment_name is not None:
         about["experiment_id"] = store.ensure_experiment(store.connect(), experiment_name)
     return log_report(files, summary=summary, **about)
 
 
-def described(comparison: Comparison, asked: Mapping[str, object] | None = None) -> dict[str, Any]:
+def about_report(
+    comparison: Comparison, asked: Mapping[str, object] | None = None
+) -> dict[str, Any]:
     """What the run of a report about a comparison says of itself, as `log_report` takes it."""
     study, where = comparison.study, ("experiment_ids", "experiment_names")
     params = {name: value for name, value in comparison.options.items() if value is not None}
@@ -676,7 +678,7 @@ def log_report(
         tempfile.TemporaryDirectory() as folder,
     ):
         run = next(iter(_same(client, experiment_id, key)), None)
-        before = {} if run is None else artifacts.all_of(run, Path(folder))
+        before = {} if run is None else artifacts.contents_of(run, Path(folder))
         if new := run is None:
             run = create(client, experiment_id, run_name, all_tags)
         run_id, status = run.info.run_id, "FAILED"
@@ -810,8 +812,8 @@ def _own_files(client: MlflowClient, run: Run) -> list[str]:
     return [entry.path for entry in there if entry.path == own or entry.path.startswith(f"{own}_")]
 
 
-def told(found: Sequence[Marks]) -> str:
-    """What `forget` would take away."""
+def marks_told(found: Sequence[Marks]) -> str:
+    """What `remove_marks` would take away."""
     others = [marks for marks in found if not marks.own]
     own = len(found) - len(others)
     lines = [
@@ -823,7 +825,7 @@ def told(found: Sequence[Marks]) -> str:
     return "\n".join(lines)
 
 
-def forget(found: Sequence[Marks]) -> None:
+def remove_marks(found: Sequence[Marks]) -> None:
     """Take it away, tags last, so that what fails half-way is found again."""
     client = store.connect()
     kept = []

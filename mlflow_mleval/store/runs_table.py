@@ -23,8 +23,8 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_I
 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.files.results import (
-    Cells,
     ExportedRun,
+    SourceTable,
     exported_runs,
     is_leaderboard,
     read_cells,
@@ -327,13 +327,13 @@ def _dataset_input(run: Run) -> tuple[str, str, int, str]:
     name = _as_named(name)
     (dataset,) = held.values()
     try:
-        rows, size = _size(bounded_json(dataset.profile or "{}"), run)
+        rows, size = _size_of_data(bounded_json(dataset.profile or "{}"), run)
     except (ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
         return name, digest, 0, ""
     return name, digest, rows, count(int(np.prod(size)), "feature") if size else ""
 
 
-def _size(profile: Mapping[str, Any], run: Run) -> tuple[int, list[int]]:
+def _size_of_data(profile: Mapping[str, Any], run: Run) -> tuple[int, list[int]]:
     """The rows of the data that a profile describes, and the size of each, as far as it is told."""
     rows, *size = [int(n) for n in profile.get("features_shape") or [profile["num_rows"]]]
     if not size and "estimator_name" in run.data.tags:  # tables of others may hold outputs
@@ -518,7 +518,7 @@ def _table_of_export(
     return RunsTable.of(rows, names, source=source).sorted()
 
 
-def _leaderboard_note(cells: Cells) -> str:
+def _leaderboard_note(cells: SourceTable) -> str:
     """How a leaderboard is read."""
     cells = with_datasets_alone(cells)
     columns, rows = some(cells.header[1:], 4), count(len(cells.rows), "row")

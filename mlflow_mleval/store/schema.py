@@ -694,11 +694,11 @@ def decode(text: str) -> dict[str, str]:
     return {TAG_PREFIX + key: value for key, value in content.items() if TAG_PREFIX + key in PACKED}
 
 
-def having(tag: str, value: str = "") -> tuple[str, str]:
+def filters_for_tag(tag: str, value: str = "") -> tuple[str, str]:
     """Two filters in MLflow's search syntax: of runs with the tag apart, and in the one; a value
     may be digits and letters.
 
-    >>> having("mleval.digest", "ab")
+    >>> filters_for_tag("mleval.digest", "ab")
     ("tags.`mleval.digest` LIKE 'ab%'", 'tags.`mleval.run` LIKE \\'%"digest":"ab%\\'')
     """
     inside = f'"{tag.removeprefix(TAG_PREFIX)}":"{value}'

@@ -436,7 +436,7 @@ def having(
     """
     found = {
         run.info.run_id: run
-        for text in schema.having(tag, value)
+        for text in schema.filters_for_tag(tag, value)
         for run in search(client, experiment_ids, text)
     }
     return [

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from mlflow import MlflowClient
 
 from mlflow_mleval.analysis.gate_tests import Changed
-from mlflow_mleval.analysis.loss_profiles import Pair, Profiles, gather
+from mlflow_mleval.analysis.loss_profiles import Pair, Profiles, gather_profiles
 from mlflow_mleval.analysis.pairs import one_table
 from mlflow_mleval.errors import (
     IncomparableRunsError,
@@ -532,7 +532,7 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     notes = [*study.notes, *_profile_notes(study, errors, tags)]
     folds = {pair: tuple(tag.folds) for pair, tag in tags.items()}
     about = {"absent": absent, "runs": study.runs, "notes": notes, "source": study.source}
-    return gather(errors, n_labels, folds, kind, **about)
+    return gather_profiles(errors, n_labels, folds, kind, **about)
 
 
 def _profile_notes(

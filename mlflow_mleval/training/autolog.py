@@ -65,7 +65,7 @@ from mlflow_mleval.training.estimators import (
     sample,
 )
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
-from mlflow_mleval.training.wrappers import FitClock, Patches, places
+from mlflow_mleval.training.wrappers import FitClock, Patches, places_to_wrap
 from mlflow_mleval.validation import one_of, refuse_keywords
 
 
@@ -325,7 +325,7 @@ _PREDICTED = ("y_pred", "y_score", "y_proba", "y_prob")
 
 
 @dataclass
-class _Fit:
+class _LastFit:
     """What is known of an estimator's last fit by the script."""
 
     run_id: str | None = None
@@ -345,7 +345,7 @@ class SklearnAutolog:
     def __init__(self) -> None:
         self.patches = Patches()
         self._clock = FitClock()
-        self._fits: weakref.WeakKeyDictionary[Any, _Fit] = weakref.WeakKeyDictionary()
+        self._fits: weakref.WeakKeyDictionary[Any, _LastFit] = weakref.WeakKeyDictionary()
         self._predictions: dict[int, tuple[Any, Any, Any]] = {}
         self._fitted: dict[str, None] = {}
         self._said: set[str] = set()
@@ -369,7 +369,7 @@ class SklearnAutolog:
         hooks = dict.fromkeys(("predict", *SCORE_METHODS), self.predict)
         classes = _estimators()
         for name, hook in {"fit": self.fit, "score": self.score, **hooks}.items():
-            for owner, slot in places(classes, name):
+            for owner, slot in places_to_wrap(classes, name):
                 wrap(owner, slot, hook)
         for name in sklearn.metrics.__all__:
             metric = getattr(sklearn.metrics, name)
@@ -449,7 +449,7 @@ class SklearnAutolog:
             self._fitted[method_name(estimator)] = None
             of_mlflow = getattr(estimator, _MLFLOW_RUN, None)
             run_id = of_mlflow if of_mlflow != before else runs.target()
-            self._fits[estimator] = _Fit(run_id, sample(X, Y), seconds)
+            self._fits[estimator] = _LastFit(run_id, sample(X, Y), seconds)
         except Exception as error:
             self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
         if cv is not _NONE:
@@ -506,7 +506,7 @@ class SklearnAutolog:
                     "its class is newer than autolog(), which has not seen it fit. Call "
                     "autolog() after it."
                 )
-            fit = self._fits.setdefault(estimator, _Fit())
+            fit = self._fits.setdefault(estimator, _LastFit())
             key = sample(X, Y)
             weighted = key if weights is None else (*key, *sample(weights))
             if key == fit.training or weighted in fit.evaluated:
@@ -517,7 +517,7 @@ class SklearnAutolog:
                 labels, trained = labels_of(Y), getattr(estimator, "classes_", None)
                 if isinstance(labels, list) and trained is not None:
                     labels = np.asarray(trained).tolist()
-                predictions = _predicted(estimator, X, Y, labels)
+                predictions = _predicted_labels(estimator, X, Y, labels)
                 if predictions.without_score:
                     self.sink.warn(
                         f"no measure of scores: {name} has none ({predictions.without_score})."
@@ -565,7 +565,7 @@ class SklearnAutolog:
             for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
                 try:
                     rows, truth = _safe_indexing(X, test), _safe_indexing(Y, test)
-                    predictions.append(_predicted(fitted, rows, truth, labels))
+                    predictions.append(_predicted_labels(fitted, rows, truth, labels))
                 except Exception as error:
                     raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
             return self._folds(predictions, Y, splits, result["fit_time"])
@@ -628,7 +628,9 @@ class SklearnAutolog:
             ev, facts = self._folds(found[0], Y, *found[1:])
             return ev, replace(facts, selected_among=len(search.cv_results_["params"]))
 
-        self.sink.log("a search", evaluation, search, X, Y, self._fits.get(search, _Fit()).run_id)
+        self.sink.log(
+            "a search", evaluation, search, X, Y, self._fits.get(search, _LastFit()).run_id
+        )
 
     def _folds(
         self, predictions: list[Predictions], Y: Any, splits: Any, times: Any
@@ -691,7 +693,7 @@ def _concerns(estimator: Any, Y: Any) -> bool:
         return False
 
 
-def _predicted(estimator: Any, X: Any, Y: Any, labels: Any) -> Predictions:
+def _predicted_labels(estimator: Any, X: Any, Y: Any, labels: Any) -> Predictions:
     """What the estimator predicts for instances whose truth is Y."""
     # the script has been told already what its estimator warns of
     with warnings.catch_warnings(), without_mlflow():

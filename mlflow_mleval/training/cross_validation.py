@@ -27,7 +27,7 @@ from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.measures.registry import MEASURES, SETS, known_measures
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import runs, schema, store
-from mlflow_mleval.training.delivery import Delivery, bounded, deliver
+from mlflow_mleval.training.delivery import Delivery, deliver, in_bounded_time
 from mlflow_mleval.training.estimators import (
     Predictions,
     dataset_name,
@@ -138,7 +138,7 @@ def cross_validate(
         sample_weight = instance_weights(sample_weight, "sample_weight", Y.shape[0])
     target = runs.target(run_id) if experiment_name is None else None
     if log:
-        tags = bounded(lambda: runs.held(target, experiment_name))
+        tags = in_bounded_time(lambda: runs.held(target, experiment_name))
         named = {} if runs.holds_result(tags) else tags
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET)

@@ -282,7 +282,7 @@ class Delivery:
         run: Run | None = None,
     ) -> None:
         """Write to the store, else to the local folder."""
-        payload = _made(payload)
+        payload = _with_files_made(payload)
         self.write(
             lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name, run=run)
         )
@@ -306,7 +306,7 @@ class Delivery:
         try:
             store.prepare()
             start = time.monotonic()
-            return bounded(act, seconds, self._renewed)
+            return in_bounded_time(act, seconds, self._renewed)
         except Exception as error:
             self.error = error
             kind = StoreError if isinstance(error, StoreError) else type(error)
@@ -332,7 +332,7 @@ def _probe() -> None:
         client.search_experiments(max_results=1)
 
 
-def bounded(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
+def in_bounded_time(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
     """What the call returns, in at most so many seconds, else StoreError; one that takes longer
     does no more than the request it waits for.
     """
@@ -358,7 +358,7 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     """
     if experiment_name is None:
         run_id = runs.target(run_id)  # here, for the thread that writes has no active run
-    payload, uri = _made(payload), mlflow.get_tracking_uri()
+    payload, uri = _with_files_made(payload), mlflow.get_tracking_uri()
     # Processes that write to one database wait for each other, so there each request has the time
     # that a server has in all; a file that is not locked answers in the end.
     if store.is_elsewhere(uri):
@@ -390,7 +390,7 @@ def forget() -> None:
     _troubles.clear()
 
 
-def _made(payload: runs.Payload) -> runs.Payload:
+def _with_files_made(payload: runs.Payload) -> runs.Payload:
     """The result with its files made: what is computed does not count as waiting for the store."""
     return replace(payload, files={path: _constant(make()) for path, make in payload.files.items()})
 

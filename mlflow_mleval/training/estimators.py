@@ -145,7 +145,7 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
         )
     try:
         if isinstance(labels, int):
-            y_score = _score(estimator, X, labels, y_pred)
+            y_score = _score_of(estimator, X, labels, y_pred)
             if _inverted(y_score, y_pred):
                 raise ValueError(
                     "the scores are lower where the labels are predicted, so they are those of the "
@@ -247,15 +247,15 @@ def _positive(part: AnyArray, classes: Any) -> AnyArray:
     return part[:, own.index(1)] if 1 in own else np.zeros(len(part))
 
 
-def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
+def _score_of(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
     """Scores of label sets, also of what stands at the end of a pipeline or was searched for."""
     if isinstance(estimator, Pipeline):
         inputs = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return _score(estimator[-1], inputs, n_labels, y_pred)
+        return _score_of(estimator[-1], inputs, n_labels, y_pred)
     if hasattr(estimator, "best_estimator_"):
-        return _score(estimator.best_estimator_, X, n_labels, y_pred)
+        return _score_of(estimator.best_estimator_, X, n_labels, y_pred)
     if isinstance(estimator, MultiOutputClassifier) and not hasattr(estimator, "predict_proba"):
-        return np.column_stack([_score(part, X, 1, None) for part in estimator.estimators_])
+        return np.column_stack([_score_of(part, X, 1, None) for part in estimator.estimators_])
     way = _way_to_scores(estimator)
     classes: Any = getattr(estimator, "classes_", None)
     if n_labels == 1 and isinstance(classes, np.ndarray):
@@ -277,7 +277,7 @@ def _chain_score(chain: ClassifierChain, X: Any, y_pred: AnyArray) -> AnyArray:
     columns = []
     for i, link in enumerate(chain.estimators_):
         seen = stack([X, y_pred[:, chain.order_[:i]]]) if i else X
-        columns.append(_score(link, seen, 1, None))
+        columns.append(_score_of(link, seen, 1, None))
     return np.hstack(columns)[:, np.argsort(chain.order_)]
 
 
@@ -353,7 +353,7 @@ def params_of(estimator: Any) -> dict[str, str]:
             parts += pair if isinstance(pair, tuple) else ()
         holds = isinstance(value, type) or any(hasattr(part, "get_params") for part in parts)
         if not holds and name.rpartition("__")[2] not in _INCIDENTAL:
-            params[name] = value if isinstance(value, str) else _text(value)
+            params[name] = value if isinstance(value, str) else _value_as_text(value)
     return params
 
 
@@ -362,7 +362,7 @@ def _shown(estimator: Any, changes: dict[str, Any]) -> str:
     method of it.
     """
     if not hasattr(estimator, "get_params") or isinstance(estimator, type):
-        return _text(estimator)
+        return _value_as_text(estimator)
     try:
         shown = clone(estimator)
         values = shown.get_params()
@@ -380,10 +380,10 @@ def _shown(estimator: Any, changes: dict[str, Any]) -> str:
     except Exception:  # as estimators of others may do
         shown = estimator
     with config_context(print_changed_only=True):
-        return _text(shown).removesuffix("()")
+        return _value_as_text(shown).removesuffix("()")
 
 
-def _text(value: Any) -> str:
+def _value_as_text(value: Any) -> str:
     """A value, alike in every process and of whatever type of number."""
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, BaseEstimator):

@@ -102,7 +102,7 @@ class MlevalEvaluator(ModelEvaluator):
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
 
         config = dict(evaluator_config or {})
-        _refuse_others(config, [*_OPTIONS, *HIERARCHICAL])
+        _refuse_other_settings(config, [*_OPTIONS, *HIERARCHICAL])
         for name in ("extra_metrics", "custom_artifacts"):
             if further.get(name):
                 warnings.warn(
@@ -167,7 +167,7 @@ class StoredFile(EvaluationArtifact):
             Path(output_artifact_path).write_bytes(Path(file).read_bytes())
 
 
-def _refuse_others(config: Mapping[str, Any], options: list[str]) -> None:
+def _refuse_other_settings(config: Mapping[str, Any], options: list[str]) -> None:
     from mlflow_mleval.sentences import did_you_mean
 
     if unknown := [name for name in config if name not in options]:
@@ -187,10 +187,10 @@ def _dataset(dataset: Any, ev: Any) -> str:
 
 def _method(estimator: Any, run_id: str) -> str:
     from mlflow_mleval.store import store
-    from mlflow_mleval.training.delivery import bounded
+    from mlflow_mleval.training.delivery import in_bounded_time
     from mlflow_mleval.training.estimators import method_name
 
     if estimator is not None:
         return method_name(estimator)
     with store.store_errors("read"):
-        return bounded(lambda: store.connect().get_run(run_id).info.run_name)
+        return in_bounded_time(lambda: store.connect().get_run(run_id).info.run_name)

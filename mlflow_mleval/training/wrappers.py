@@ -69,7 +69,7 @@ class Patches:
 
     def wraps(self, cls: type, name: str) -> bool:
         """Whether calls of this method pass a wrapper."""
-        owner, slot = places([cls], name)[0]
+        owner, slot = places_to_wrap([cls], name)[0]
         return any(id(vars(owner).get(key)) in self._wrappers for key in (slot, _SLOT + slot))
 
     def restore(self) -> None:
@@ -126,7 +126,7 @@ def _called_by_user(through: str) -> bool:
     return True
 
 
-def places(owners: Iterable[type], name: str) -> list[tuple[Any, str]]:
+def places_to_wrap(owners: Iterable[type], name: str) -> list[tuple[Any, str]]:
     """Where to wrap a method of these classes: each class in their ancestry that has it, or its
     `available_if` descriptor.
     """

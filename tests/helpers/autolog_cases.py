@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
-from mlflow_mleval.training.wrappers import places
+from mlflow_mleval.training.wrappers import places_to_wrap
 
 X, Y = make_multilabel_classification(150, 8, n_classes=4, random_state=1)
 X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = X[:100], X[100:], Y[:100], Y[100:]
@@ -50,7 +50,7 @@ def functions():
     """Every function that autologging may wrap, MLflow's slots included, by where it is."""
     found = {}
     for name in ("fit", "score", "predict", "predict_proba", "decision_function"):
-        for owner, slot in places(CLASSES, name):
+        for owner, slot in places_to_wrap(CLASSES, name):
             found |= {
                 (id(owner), key): value for key, value in vars(owner).items() if key.endswith(slot)
             }

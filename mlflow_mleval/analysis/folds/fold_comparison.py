@@ -23,9 +23,9 @@ from mlflow_mleval.analysis.folds.multivariate import (
     PairNumbers,
     f_of_pairs,
     hotelling,
-    left_out,
     manova,
     mardia,
+    measures_left_out,
     pair_measures,
     rao_f,
     t2_of_pairs,
@@ -55,8 +55,8 @@ from mlflow_mleval.analysis.pairs import (
     behind,
     better_first,
     cliques,
+    cliques_with_letters,
     decided,
-    grouped,
     holm,
     jointly,
     letters,
@@ -222,7 +222,9 @@ class FoldComparison(PairTests):
             a, b = (self.table[side] for side in PAIR)
             pvalues = pair_matrix(order, a, b, holm(self.tests.single[:, k]), own=1.0)
             both = (pvalues <= self.alpha) & self._apart.loc[order, order].astype(bool)
-            made[name] = Ordering(name, way, order, mean, pvalues, self.alpha, *grouped(both))
+            made[name] = Ordering(
+                name, way, order, mean, pvalues, self.alpha, *cliques_with_letters(both)
+            )
         return made
 
     @property
@@ -277,9 +279,13 @@ class FoldComparison(PairTests):
 
         for column, rows, tell in (
             ("carried", certain, carried),
-            ("direction", np.sign(ahead), lambda row: _in_words(row, self.measures, ", ".join)),
+            (
+                "direction",
+                np.sign(ahead),
+                lambda row: _signs_in_words(row, self.measures, ", ".join),
+            ),
         ):
-            table[column] = np.where(table["separated"], _by_row(rows, tell), "")
+            table[column] = np.where(table["separated"], _told_of_rows(rows, tell), "")
         keys = table.assign(k=~table["separated"], **places(table, self.order))
         rows = keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
         return table.loc[rows].reset_index(drop=True)
@@ -301,7 +307,7 @@ class FoldComparison(PairTests):
         of_both = self.table[PAIR].isin([a, b]).all(axis=1)
         row = int(np.flatnonzero(of_both)[0])
         sign = 1 if self.table.at[row, "method_a"] == a else -1
-        return _in_words(np.sign(sign * self._ahead[row]), self.measures, named)
+        return _signs_in_words(np.sign(sign * self._ahead[row]), self.measures, named)
 
     @property
     def better(self) -> list[tuple[Hashable, Hashable]]:
@@ -469,7 +475,7 @@ def compare_folds(
         refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"
         refusals["manova"] = UNPAIRED.replace("these two", "all methods")
     whole = values.compress(by_all, axis=1)
-    together = _together(whole, of, names, paired, widest(hows).headline_ratio, refusals)
+    together = _joint_tests(whole, of, names, paired, widest(hows).headline_ratio, refusals)
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
     left = two_way(values, paired)
     alike = [_nearly(left, names), *_for_all(together.get("mardia"), sharings[0].how, alpha)]
@@ -505,7 +511,7 @@ def compare_folds(
         comparison = jointly({dataset: comparison})[dataset]
         _ = comparison.cliques  # of very many it warns
     notes += [f"Left out: {e.name} {e.reason}." for e in shared.excluded]
-    notes += [*getattr(comparison.manova, "warnings", ()), *left_out(dropped), *doubts]
+    notes += [*getattr(comparison.manova, "warnings", ()), *measures_left_out(dropped), *doubts]
     notes += [str(w.message) for w in caught]
     if table["pvalue"].isna().any():
         notes.append("Pairs that could not be tested count as not separated in the groups.")
@@ -558,7 +564,7 @@ def _tested(
     return found, columns, dropped
 
 
-def _together(
+def _joint_tests(
     values: Array,
     methods: list[str],
     measures: list[str],
@@ -638,7 +644,9 @@ def _table(
         "naive_statistic": naive,
         "naive_pvalue": t2_pvalue(naive, p, tests.df)[1],
         "naive_corrected": np.nan,
-        "carried_by": _by_row(certain, lambda row: ", ".join(_where(row, ways)) or COMBINED),
+        "carried_by": _told_of_rows(
+            certain, lambda row: ", ".join(_flagged(row, ways)) or COMBINED
+        ),
     }
     table = pd.DataFrame(columns)
     order = [*COLUMNS, *(name for name in table if name not in COLUMNS)]
@@ -664,17 +672,17 @@ def _differences(
     return dict(zip(names, (difference, np.nan, np.nan, *counts), strict=True))
 
 
-def _by_row(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:
+def _told_of_rows(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:
     """What is told of each row; of rows alike once."""
     rows, which = np.unique(flags, axis=0, return_inverse=True)
     return np.array([tell(row) for row in rows], dtype=object)[which.ravel()]
 
 
-def _where(flags: AnyArray, measures: Iterable[str]) -> list[str]:
+def _flagged(flags: AnyArray, measures: Iterable[str]) -> list[str]:
     return [name for name, there in zip(measures, flags, strict=True) if there]
 
 
-def _in_words(
+def _signs_in_words(
     signs: AnyArray,
     measures: Sequence[str],
     named: Callable[[Sequence[str]], str],
@@ -682,7 +690,7 @@ def _in_words(
     """On which measures the first of a pair is better, worse and equal."""
     said = []
     for word, sign in (("better", 1), ("worse", -1), ("equal", 0)):
-        on = _where(signs == sign, measures)
+        on = _flagged(signs == sign, measures)
         if len(on) == len(measures) > 1:
             return f"{word} on {'both' if len(on) == 2 else 'all'}"
         said += [f"{word} on {named(on)}"] if on else []
@@ -758,7 +766,7 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 def _nearly(left: Array, names: Sequence[str]) -> str:
     """Which measures nearly follow from those before them, as rounded values do; else empty."""
     own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
-    near = _where(own < NEARLY, names)
+    near = _flagged(own < NEARLY, names)
     if not near:
         return ""
     return f"{some(near)}: nearly follows from the measures before, which magnifies rounding"

@@ -222,7 +222,7 @@ class MardiaResult:
     warnings: tuple[str, ...] = ()
 
 
-def left_out(dropped: Mapping[Any, str]) -> list[str]:
+def measures_left_out(dropped: Mapping[Any, str]) -> list[str]:
     """What to tell of measures that follow from others, by name with the reason."""
     return [f"Left out: {name} {reason}." for name, reason in dropped.items()]
 
@@ -306,7 +306,7 @@ def mardia(
     # Of three rows, or one more than measures, b₂ is a constant and says nothing.
     z = (kurtosis - mean) / np.sqrt(variance) if variance > 0 else 0.0
     pvalues = float(special.chdtrc(skewness_df, chi)), float(2 * special.ndtr(-abs(z)))
-    warnings = left_out(dropped)
+    warnings = measures_left_out(dropped)
     if n < FEW:
         warnings.append(
             f"With {n} rows Mardia's test has almost no power: no rejection says nothing. Test "
@@ -458,7 +458,7 @@ def hotelling(
     warnings = []
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
         independent, dropped = independent_columns(residuals, names, size, df, dependent, mean)
-        warnings = left_out(dropped)
+        warnings = measures_left_out(dropped)
     else:
         warnings.append(
             "Both methods have the same values in every fold: there is nothing to test, and p is "
@@ -705,7 +705,7 @@ def hotelling_pairs(
     pairs = np.triu_indices(len(values), 1)
     found = t2_of_pairs(values.take(independent, axis=2), names, *pairs, ratio, paired)
     df = len(names), int(found.df[0]) - len(names) + 1
-    warnings = left_out(dropped)
+    warnings = measures_left_out(dropped)
     if untested := int(np.isnan(found.pvalue).sum()):
         warnings.append(
             f"{untested} of {len(found.pvalue)} pairs could not be tested: their differences are "
@@ -982,7 +982,7 @@ def manova(
         f = ((p - df_between + 1) / 2 - df_within) * np.log(statistic)
         df = [float(p * df_between), np.inf]
         pvalue = float(special.chdtrc(df[0], f))
-    warnings = left_out(dropped)
+    warnings = measures_left_out(dropped)
     warnings += _unequal(residuals, of, n_folds)
     if df_within < 2 * p:
         warnings.append(
@@ -998,14 +998,14 @@ def manova(
         "pvalue": each,
         "pvalue_corrected": adjust(each),
     }
-    weights = _unit(vectors)
+    weights = _unit_columns(vectors)
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     index = pd.MultiIndex.from_product([of, range(n_folds)], names=["method", "fold"])
     # of each learned measure and all after it
     wilks = np.exp(-np.cumsum(np.log1p(eigenvalues)[::-1])[::-1]).tolist()
     dimensions = [[x, *rao_f(x, p - k, df_between - k, df_within - k)] for k, x in enumerate(wilks)]
     total = eigenvalues.sum()
-    scaled = _unit(weights * np.sqrt(np.diag(within))[:, None])
+    scaled = _unit_columns(weights * np.sqrt(np.diag(within))[:, None])
     return ManovaResult(
         statistic=statistic,
         pvalue=pvalue,
@@ -1091,7 +1091,7 @@ def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> lis
     ]
 
 
-def _unit(vectors: Array) -> Array:
+def _unit_columns(vectors: Array) -> Array:
     """Columns of unit length whose largest entry is positive."""
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     return vectors / (np.linalg.norm(vectors, axis=0) * np.sign(largest))

@@ -97,7 +97,10 @@ def protocol_of(
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
     if n_train is not None and n_test is not None:
-        train, test = _sizes(n_folds, n_train, "n_train"), _sizes(n_folds, n_test, "n_test")
+        train, test = (
+            _size_of_each_fold(n_folds, n_train, "n_train"),
+            _size_of_each_fold(n_folds, n_test, "n_test"),
+        )
         exact = np.size(n_train) == np.size(n_test) == n_folds
         found = _recognised(train, test, exact)
     else:
@@ -120,7 +123,7 @@ def protocol_of(
     return replace(found, ratio=None if found.kind == "independent" else ratio)
 
 
-def _sizes(n_folds: int, value: ArrayLike, name: str) -> AnyArray:
+def _size_of_each_fold(n_folds: int, value: ArrayLike, name: str) -> AnyArray:
     sizes = np.atleast_1d(np.asarray(value, dtype=float))
     if sizes.size not in (1, n_folds) or not (sizes > 0).all():
         raise ValueError(

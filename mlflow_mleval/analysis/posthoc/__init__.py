@@ -37,7 +37,7 @@ def tests() -> list[Posthoc]:
     return [getattr(import_module(f"{__name__}.{module}"), name)() for _, module, name in _TESTS]
 
 
-def make(tested: Tested, asked: str) -> list[Made]:
+def make_tests(tested: Tested, asked: str) -> list[Made]:
     """The tests that are always made, and the one that is asked for; ValueError where it does not
     apply."""
     from mlflow_mleval.analysis.posthoc.description import Made

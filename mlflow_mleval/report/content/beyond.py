@@ -138,7 +138,7 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
 
 
 def _probabilities(head: str, values: pd.Series, **more: Any) -> Column:
-    return Column(head, [*map(probability, values)], **more)
+    return Column(head, [*map(probability_said, values)], **more)
 
 
 def power_figure(found: PowerCurve, how: str) -> Figure:
@@ -170,10 +170,10 @@ def data(c: Comparison) -> Data:
     }
 
 
-def probability(p: float) -> str:
+def probability_said(p: float) -> str:
     """A probability to read, never all or nothing.
 
-    >>> [probability(p) for p in (0.9999, 0.256, 0.0004)]
+    >>> [probability_said(p) for p in (0.9999, 0.256, 0.0004)]
     ['>.99', '.26', '<.01']
     """
     if not np.isfinite(p):
@@ -225,9 +225,9 @@ def next_dataset_sentences(c: Comparison) -> list[Sentence]:
             continue
         said.append(
             f"On the next dataset {name(row.method_a)} would be better than {name(row.method_b)} "
-            f"by {name(measure)} with probability {probability(row.p_better)}, within "
+            f"by {name(measure)} with probability {probability_said(row.p_better)}, within "
             f"{number(pairs.rope)} ({found.ropes_from[measure]}) with "
-            f"{probability(row.p_equivalent)}, and worse with {probability(row.p_worse)}."
+            f"{probability_said(row.p_equivalent)}, and worse with {probability_said(row.p_worse)}."
         )
     kind = {"folds": "their folds", "repeats": "repeats with other seeds"}[found.over]
     said.append(

@@ -33,7 +33,7 @@ from mlflow_mleval.report.blocks import (
 )
 from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
-from mlflow_mleval.report.content.beyond import probability
+from mlflow_mleval.report.content.beyond import probability_said
 from mlflow_mleval.report.content.decision import deciding_test
 from mlflow_mleval.report.content.differences import differences
 from mlflow_mleval.report.content.provenance import made_from, when
@@ -109,21 +109,21 @@ def section(
     if of not in KINDS:
         raise ValueError(f"`of` must be one of {', '.join(KINDS)}, got {of!r}.")
     methods = [
-        _known(m, c.study.methods, "method")
+        _name_of(m, c.study.methods, "method")
         for m in (method, against)[: {"dataset": 0, "pair": 2}.get(of, 1)]
     ]
-    on = _known(dataset, c.study.datasets, "dataset") if of in ("cell", "dataset") else ""
+    on = _name_of(dataset, c.study.datasets, "dataset") if of in ("cell", "dataset") else ""
     if of == "pair" and len({*methods}) < 2:
         raise IncomparableRunsError(
             f"a pair needs two methods, got {terminal(methods[0])!r} twice."
         )
-    make: Any = {"method": _method, "dataset": _dataset, "cell": _cell, "pair": _pair}[of]
+    make: Any = {"method": _method, "dataset": _about_one_dataset, "cell": _cell, "pair": _pair}[of]
     where = [base] if of in ("cell", "method") else []
     blocks = make(c, *methods, *([on] if on else []), *where)
     return Section("detail", "A closer look", blocks, open=True)
 
 
-def _known(asked: str, names: Sequence[str], what: str) -> str:
+def _name_of(asked: str, names: Sequence[str], what: str) -> str:
     found = [n for n in names if n == asked] or [n for n in names if terminal(n) == asked]
     if len(found) != 1:
         raise IncomparableRunsError(
@@ -159,7 +159,7 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
         blocks.append(_runs(c, runs, shown, base))
     if len(folds):
         kept = [m for m in shown if m in folds]
-        table = grid(folds[kept].iloc[:ROWS], "fold", _heads(c, kept), number)
+        table = grid(folds[kept].iloc[:ROWS], "fold", _heads_of_measures(c, kept), number)
         total = len(folds)
         blocks.append(
             replace(table, title="By fold", total=total, things="folds", folded=total > 12)
@@ -198,7 +198,7 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
     shown = runs.head(ROWS)
     columns = [Column("run", [*_links(shown, base)], "<")]
     for key, head in _FACTS.items():
-        cells = [_text(x) for x in shown[key]] if key in shown else []
+        cells = [_fact_as_text(x) for x in shown[key]] if key in shown else []
         told = key != "dataset" or len({*cells}) > 1  # a cell is of one
         if any(cells) and told:
             strange = key if key in ("dataset", "experiment") else ""
@@ -219,7 +219,7 @@ def _links(runs: pd.DataFrame, base: str) -> Iterable[str]:
         yield Link.to(str(run), f"{base}{place}?workflowType=machine_learning" if there else "")
 
 
-def _text(value: Any) -> str:
+def _fact_as_text(value: Any) -> str:
     """A fact about a run: a time to the minute, nothing where it is not known."""
     if isinstance(value, pd.Timestamp):
         return value.strftime("%Y-%m-%d %H:%M")
@@ -315,7 +315,7 @@ def _against(c: Comparison, method: str) -> Table:
 # ---- A dataset -----------------------------------------------------------------------------------
 
 
-def _dataset(c: Comparison, dataset: str) -> list[Any]:
+def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
     fused = c.fusion.results[dataset]
     flows = fused.flows.sort_values("rank", kind="stable").head(ROWS)
     filled = {m for d, m in c.study.filled if d == dataset}
@@ -337,7 +337,9 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
     if len(c.study.measures) > 1:
         shown = fused.unicriterion.loc[flows.index]
         title = "Net flow φ by each measure alone, on this dataset"
-        blocks.append(grid(shown, "method", _heads(c, shown), lambda v: fixed(v, 2), title=title))
+        blocks.append(
+            grid(shown, "method", _heads_of_measures(c, shown), lambda v: fixed(v, 2), title=title)
+        )
     for unit in ("folds", "instances"):
         if (tests := c.tests_over(unit).get(dataset)) is not None:
             blocks += units.on_dataset(tests, 1, dataset, PAPER)
@@ -429,8 +431,8 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
         rows = {m: c.next_dataset.pair(m, a, b) for m in c.next_dataset.pairs}
         texts += [
             f"On the next dataset {name(a)} would be better by {name(m)} with probability "
-            f"{probability(row.p_better)}, within {number(c.next_dataset.ropes[m])} with "
-            f"{probability(row.p_equivalent)}, and worse with {probability(row.p_worse)}."
+            f"{probability_said(row.p_better)}, within {number(c.next_dataset.ropes[m])} with "
+            f"{probability_said(row.p_equivalent)}, and worse with {probability_said(row.p_worse)}."
             for m, row in rows.items()
             if row is not None and np.isfinite(row.p_better)
         ]
@@ -459,7 +461,7 @@ def _tests(c: Comparison, a: str, b: str) -> list[Table]:
     rows: list[tuple[str, str, float, str]] = []
     says = {True: "separated", False: "not separated"}
     made = sorted(c.posthoc, key=lambda one: one is not c.deciding)
-    for row in _rows_of(part.pairs_of(c, a), a, b) if c.deciding is not None else ():
+    for row in _rows_of_pair(part.pairs_of(c, a), a, b) if c.deciding is not None else ():
         for one in made:
             apart = any({a, b} == {*pair} for pair in one.result.significant_pairs)
             wording = f"{one.wording}{' (decides)' if one is c.deciding else ''}"
@@ -467,7 +469,7 @@ def _tests(c: Comparison, a: str, b: str) -> list[Table]:
             rows.append((wording, over, row[one.test.column], says[apart]))
     for unit in ("folds", "instances"):
         for dataset, tests in c.tests_over(unit).items():
-            for row in _rows_of(tests.ordered, a, b):
+            for row in _rows_of_pair(tests.ordered, a, b):
                 by = f", by {name(row['measure'])}" if unit == "instances" else ""
                 over = f"{count(int(row['n']), unit[:-1])} of {name(dataset)}"
                 doubt = f" (in doubt: {row['doubt']})" if row["doubt"] else ""
@@ -489,7 +491,7 @@ def _tests(c: Comparison, a: str, b: str) -> list[Table]:
     return [Table(columns, title="What each test says", things="tests", note=note, depth=ALWAYS)]
 
 
-def _rows_of(pairs: pd.DataFrame, a: str, b: str) -> list[Data]:
+def _rows_of_pair(pairs: pd.DataFrame, a: str, b: str) -> list[Data]:
     return pairs[pairs["method_a"].isin([a, b]) & pairs["method_b"].isin([a, b])].to_dict("records")
 
 
@@ -523,8 +525,8 @@ def _heaviest(c: Comparison) -> list[str]:
 
 def _columns(c: Comparison, measures: Sequence[str]) -> Iterable[tuple[str, str, int]]:
     """Measures with their heads, and how long they stay where room lacks."""
-    return zip(measures, _heads(c, measures), range(len(measures), 0, -1), strict=True)
+    return zip(measures, _heads_of_measures(c, measures), range(len(measures), 0, -1), strict=True)
 
 
-def _heads(c: Comparison, measures: Iterable[str]) -> list[str]:
+def _heads_of_measures(c: Comparison, measures: Iterable[str]) -> list[str]:
     return [doc.heading(c.study.directions, m, 18) for m in measures]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.pairs import apart, grouped
+from mlflow_mleval.analysis.pairs import apart, cliques_with_letters
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
@@ -126,7 +126,7 @@ def _decided(c: Comparison) -> Data:
     unit = c.decides_over
     if unit and (c.deciding is None or c.deciding.test.over != unit):
         said = [c.decision, *(doc.plain(sentence.text) for sentence in by_fold(c))]
-        cliques, _ = grouped(apart(c.order, c.told_apart))
+        cliques, _ = cliques_with_letters(apart(c.order, c.told_apart))
         told = {"decides": unit, "decision": " ".join(said), "separated": c.told_apart}
         told["cliques"] = cliques
     return told | {"separations": c.needed_by}

@@ -61,7 +61,7 @@ def document(verdict: Verdict, provenance: Provenance) -> Document:
     return Document(
         f"May {verdict.candidate} replace {verdict.champion}?",
         sections,
-        about=f"Judged on {_extent(verdict)}",
+        about=f"Judged on {_how_many_units(verdict)}",
         time=when(provenance) if provenance else "",
         data=verdict.to_dict,
         frames=lambda: {"gate": verdict.table},
@@ -72,7 +72,7 @@ def document(verdict: Verdict, provenance: Provenance) -> Document:
 def headline_of(verdict: Verdict) -> str:
     """The verdict in one sentence."""
     if (stands := verdict.stands) is not None:
-        anew = f" {_extent(verdict)} would make a new gate say {stands.anew.upper()}."
+        anew = f" {_how_many_units(verdict)} would make a new gate say {stands.anew.upper()}."
         return (
             f"{stands.decision.upper()}, as decided at {stands.time} with {stands.units:,} "
             f"{verdict.over}: that stands.{anew if stands.anew != stands.decision else ''}"
@@ -122,7 +122,7 @@ def _blocked(verdict: Verdict) -> str:
 
 
 def _open(verdict: Verdict) -> str:
-    units = _extent(verdict)
+    units = _how_many_units(verdict)
     if verdict.changed:
         first = verdict.changed[0]
         others = len(verdict.changed) - 1
@@ -173,7 +173,7 @@ def _loss(low: float, margin: float) -> str:
 def _further(verdict: Verdict) -> Iterator[str]:
     """What the decision takes, and what the ledger says."""
     if verdict.more and not verdict.changed and (verdict.table["verdict"] != "not judged").any():
-        yield _needed(verdict)
+        yield _units_needed(verdict)
     if entry := verdict.entry:
         again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
         yield (
@@ -193,7 +193,7 @@ def _further(verdict: Verdict) -> Iterator[str]:
             )
 
 
-def _needed(verdict: Verdict) -> str:
+def _units_needed(verdict: Verdict) -> str:
     zero, observed = (verdict.tests.needed[key] for key in ("zero", "observed"))
     if verdict.tests.lost and (verdict.table["low"] == -inf).any():
         return (
@@ -225,7 +225,7 @@ def _rounded(n: float) -> str:
     return f"{float(f'{n:.2g}'):,.0f}"
 
 
-def _extent(verdict: Verdict) -> str:
+def _how_many_units(verdict: Verdict) -> str:
     """How many units there are, as text."""
     tests = verdict.tests
     noun = verdict.over.removesuffix("s")

@@ -74,7 +74,7 @@ def survey_sections(survey: Survey, named: bool = False) -> list[Section]:
             if problems
             else []
         ),
-        *([_told_apart(survey.factors, named)] if survey.factors else []),
+        *([_lines_of_factors(survey.factors, named)] if survey.factors else []),
         *(Section(key, title, [table]) for key, title, table in tables if table is not None),
         *(
             [Section("about", "Notes", doc.points(survey.notes, depth=ALWAYS))]
@@ -131,7 +131,7 @@ def survey_frames(survey: Survey) -> Frames:
         "variables": survey.variables,
     }
     return {
-        key: table.map(lambda v: " ".join(v) if isinstance(v, tuple) else _plain(v))
+        key: table.map(lambda v: " ".join(v) if isinstance(v, tuple) else _plain_fact(v))
         for key, table in tables.items()
     }
 
@@ -149,12 +149,12 @@ def main(survey: Survey) -> str:
 
 def _records(table: pd.DataFrame) -> list[Data]:
     return [
-        {key: _plain(value) for key, value in row.items()}
+        {key: _plain_fact(value) for key, value in row.items()}
         for row in table.astype(object).to_dict("records")
     ]
 
 
-def _plain(value: Any) -> Any:
+def _plain_fact(value: Any) -> Any:
     """None where there is nothing to tell, times as text."""
     if value is pd.NaT or value == "":
         return None
@@ -300,7 +300,7 @@ def document(study: Study, provenance: Provenance) -> Document:
         ],
         "Notes": study.notes,
     }
-    runs = _texts(study.runs)
+    runs = _runs_as_text(study.runs)
     sections = [
         Section("study", "Study", [Terms(_facts(study), depth=ALWAYS)]),
         *([Section("results", "Results by dataset", [_grid(study)])] if study.gaps() else []),
@@ -329,7 +329,7 @@ def found_document(study: Study | None, survey: Survey) -> Document:
     if study is None:
         return survey_document(survey, {})
     made = document(study, {})
-    told = _told_apart(study.factors)
+    told = _lines_of_factors(study.factors)
     more = survey_sections(survey) if survey.foreign else [told, next_steps(survey)]
     tables = {**made.frames(), **(survey_frames(survey) if survey.foreign else {})}
     return replace(
@@ -379,7 +379,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     ]
 
 
-def _told_apart(factors: Sequence[Factor], named: bool = False) -> Section:
+def _lines_of_factors(factors: Sequence[Factor], named: bool = False) -> Section:
     """What tells methods, datasets and repeats apart, a line each; maybe with their names."""
     lines = []
     for f in factors:
@@ -416,7 +416,7 @@ def _grid(study: Study) -> Table:
     return Table(columns, things="datasets", depth=ALWAYS, most=len(marks))
 
 
-def _texts(runs: pd.DataFrame) -> pd.DataFrame:
+def _runs_as_text(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs as readers see them."""
     return (
         runs.astype(object)

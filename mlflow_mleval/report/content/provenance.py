@@ -118,19 +118,19 @@ def _cite(bibtex: str) -> str:
     return f"{' & '.join(surnames) if len(surnames) < 3 else f'{surnames[0]} et al.'} {year}"
 
 
-def _entries(file: str) -> list[str]:
+def _entries_of_file(file: str) -> list[str]:
     """What stands between empty lines of a file beside this one."""
     return (files("mlflow_mleval.report") / file).read_text("utf-8").strip().split("\n\n")
 
 
 #: The publications by how they are cited.
 REFERENCES = {
-    (cite := _cite(entry)): Reference(cite, entry) for entry in _entries("references.bib")
+    (cite := _cite(entry)): Reference(cite, entry) for entry in _entries_of_file("references.bib")
 }
 #: Method -> its line, and the sources as they are cited.
 _METHODS = {
     name: (line, sources.split("; "))
-    for name, line, sources in map(str.splitlines, _entries("methods.txt"))
+    for name, line, sources in map(str.splitlines, _entries_of_file("methods.txt"))
 }
 
 

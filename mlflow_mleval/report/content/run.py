@@ -631,10 +631,10 @@ def measures(report: RunReport) -> Section:
         half = ["" if h == NONE else f"± {h}" for h in cells["half"]]
         columns += [
             Column("95%", half, keep=4, note=note),
-            Column("folds", [*map(_ends, cells["low"], cells["high"])], keep=3),
+            Column("folds", [*map(_ends_said, cells["low"], cells["high"])], keep=3),
             Column("all instances", [*cells["whole"]], keep=1),
         ]
-    interval = [*map(_ends, cells["ci_low"], cells["ci_high"])]
+    interval = [*map(_ends_said, cells["ci_low"], cells["ci_high"])]
     if any(interval):
         n = report.intervals.n_clusters
         together = f", by {count(n, 'cluster')} of instances" if n else ""
@@ -651,7 +651,7 @@ def measures(report: RunReport) -> Section:
     return Section("measures", "Measures", blocks, hint=f"{len(table)} of them, with directions")
 
 
-def _ends(low: str, high: str) -> str:
+def _ends_said(low: str, high: str) -> str:
     return "" if low == NONE else f"{low} – {high}"
 
 
@@ -680,7 +680,7 @@ def _labels(report: RunReport) -> Section | None:
     shown = table.head(_LABELS)
     columns = [
         doc.names(noun, shown.index),
-        *(_counts(c, shown[c]) for c in ("support", "tp", "fp", "fn", "tn")),
+        *(_column_of_counts(c, shown[c]) for c in ("support", "tp", "fp", "fn", "tn")),
         *(doc.decimals(c.replace("f1", "F1"), shown[c], 3) for c in ("precision", "recall", "f1")),
     ]
     numbers = Table(
@@ -695,7 +695,7 @@ def _labels(report: RunReport) -> Section | None:
     )
 
 
-def _counts(head: str, values: pd.Series) -> Column:
+def _column_of_counts(head: str, values: pd.Series) -> Column:
     if (values % 1).any():  # sums of weights
         return doc.decimals(head, values, 2)
     return doc.counts(head, values)
@@ -731,12 +731,12 @@ def _hierarchy(report: RunReport) -> Section | None:
     given = report.ev.hierarchy.items()
     told = [(k.replace("_", " "), str(v)) for k, v in given if k != "hierarchy" and v is not None]
     options = Terms(told, "Options of the hierarchical measures")
-    levels = [] if report.hierarchy is None else [_levels(report)]
+    levels = [] if report.hierarchy is None else [_levels_of_hierarchy(report)]
     hint = "classes by level, and where the errors lie"
     return Section("hierarchy", "Hierarchy", [*levels, options], hint=hint)
 
 
-def _levels(report: RunReport) -> doc.Beside:
+def _levels_of_hierarchy(report: RunReport) -> doc.Beside:
     table = report.labels
     paths = {label: report.place(label) for label in table.index}
     depth = [len(paths[label]) for label in table.index]
@@ -750,7 +750,7 @@ def _levels(report: RunReport) -> doc.Beside:
     }
     columns = [
         Column("depth", [*map(str, sums.index)], "<"),
-        *(_counts(c, sums[c]) for c in sums),
+        *(_column_of_counts(c, sums[c]) for c in sums),
         *(doc.decimals(head, rate, 3) for head, rate in rates.items()),
     ]
     note = "1 is a root. Classes as they were assigned, without those above them."
@@ -759,7 +759,10 @@ def _levels(report: RunReport) -> doc.Beside:
     most = errors.sort_values("errors", ascending=False, kind="stable").head(_ERRORS)
     heads = {"errors": "errors", "fp": "predicted wrongly", "fn": "missed", "support": "support"}
     places = [name(" › ".join(map(str, paths[label])), 50) for label in most.index]
-    columns = [Column("class", places, "<"), *(_counts(head, most[c]) for c, head in heads.items())]
+    columns = [
+        Column("class", places, "<"),
+        *(_column_of_counts(head, most[c]) for c, head in heads.items()),
+    ]
     return doc.Beside(
         [by_depth], [Table(columns, title="Classes with the most errors", depth=PAGE)]
     )

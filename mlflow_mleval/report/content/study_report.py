@@ -47,7 +47,7 @@ class Topic(NamedTuple):
     apart: bool = False  #: not in a ranking by itself
 
 
-def _where(
+def _topic_where_held(
     held: Callable[[Comparison], object],
     module: str,
     none: Data,
@@ -70,7 +70,7 @@ def _where(
 
 def _of_units(unit: str) -> Topic:
     """Tests over folds, instances or answers, and why there are none."""
-    return _where(
+    return _topic_where_held(
         lambda c: c.tests_over(unit) or c.untested_over(unit),
         "units",
         {unit: {}},
@@ -108,7 +108,7 @@ _TOPICS = (
         apart=True,
     ),
     *map(_of_units, ("folds", "instances", "answers")),
-    _where(lambda c: c.profiles is not None, "profiles", {"profiles": None}),
+    _topic_where_held(lambda c: c.profiles is not None, "profiles", {"profiles": None}),
     Topic(beyond.section, data=beyond.data),
     Topic(measures.section, data=measures.data, frames=measures.frames),
     Topic(measures.sensitivity_section, data=measures.sensitivity_data),

@@ -43,7 +43,7 @@ HEIGHT = 400
 MARKS = 5
 
 
-def mark(
+def add_mark(
     svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None
 ) -> None:
     """The mark of a method: thirty combinations of five shapes and six colours, so that colour is
@@ -96,10 +96,10 @@ def fold_scatter(
         svg.add("path", d=ellipse, class_=f"c{kind % COLOURS} thin")
         for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
             tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
-            mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
+            add_mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
     taken: list[Box] = [(0, bottom, WIDTH, HEIGHT), (0, 0, left, HEIGHT), (0, 0, WIDTH, 22)]
     for kind, (m, (x, y)) in enumerate(places.items()):
-        mark(svg, kind, x, y, 5.5, f"{m}: mean {texts[m]}")
+        add_mark(svg, kind, x, y, 5.5, f"{m}: mean {texts[m]}")
         taken.append((x - 6, y - 6, x + 6, y + 6))
     labelled = [point_label(svg, m, place, taken, "small") for m, place in places.items()]
     missed(svg, labelled.count(False), left)
@@ -198,7 +198,7 @@ def profile_lines(
     for (m, c), end in zip(lines.items(), places, strict=True):
         points = list(zip(across[m], map(y, c["loss"]), strict=True))
         _profile(svg, kinds[m], points, bands, f"{m}: {tips[m]}")
-        _named(svg, kinds[m], m, points[-1], (at.stop, end), room)
+        _add_name(svg, kinds[m], m, points[-1], (at.stop, end), room)
     return svg
 
 
@@ -216,10 +216,10 @@ def _profile(svg: Svg, kind: int, points: list[Point], marked: bool, tip: str) -
         style = f"c{kind % COLOURS} {'thick' if marked else 'thin'}"
         svg.path(points, style, tip=tip, stroke_dasharray=DASHES[kind % len(DASHES)])
     for point in points[:: max(1, len(points) // 8)] if marked else ():
-        mark(svg, kind, *point, 3)
+        add_mark(svg, kind, *point, 3)
 
 
-def _named(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
+def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
     """The name of a line beside its end, with its mark and a thin line from where it ends."""
     x, y = end
     svg.path(
@@ -227,7 +227,7 @@ def _named(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float
         f"c{kind % COLOURS} thin",
         stroke_opacity=0.6,
     )
-    mark(svg, kind, x + 18, y, 4)
+    add_mark(svg, kind, x + 18, y, 4)
     svg.name(x + 27, y + 4, name, room)
 
 
@@ -347,7 +347,7 @@ class _Panels:
         named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(0)))[:NAMED]
         places = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
         for d, place in zip(named, places, strict=True):
-            _named(self.svg, self.kinds[d], d, ends[d], (x.stop, place), self.room)
+            _add_name(self.svg, self.kinds[d], d, ends[d], (x.stop, place), self.room)
 
     def _heads(self, pair: tuple[str, str], left: float, top: float) -> None:
         """Which method is better above 1 and which below: beside each other, or stacked."""
@@ -551,9 +551,9 @@ def score_curves(
         style = f"c{kind % COLOURS} {'thin' if kind else 'thick'}"
         svg.path(pixels, style, stroke_dasharray=_DASHES[kind], tip=f"{name}: {areas[name]}")
         for p in _spaced(pixels):
-            mark(svg, kind, *p, 3)
+            add_mark(svg, kind, *p, 3)
         height = heights[name]
-        mark(svg, kind, x.stop + 18, height, 4)
+        add_mark(svg, kind, x.stop + 18, height, 4)
         svg.name(x.stop + 27, height + 4, name, room, "" if kind else "strong")
         svg.text(WIDTH, height + 4, areas[name], anchor="end")
     return svg

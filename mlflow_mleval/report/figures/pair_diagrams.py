@@ -271,7 +271,7 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
         y = 2 + i * cell + cell / 2 + 4 if i < n - 1 else height - 5
         svg.name(x, y, method, min(x - 2, NAME), "strong" if i == 0 else None, "end")
     if detailed and (n - 2) * cell > NAME + KEY:
-        _key(svg, room, height)
+        _add_key(svg, room, height)
     return svg
 
 
@@ -279,11 +279,11 @@ def _texts(rows: Sequence[Any], cell: float) -> tuple[bool, list[list[str]]]:
     """What stands in the cells: all there is to say where it finds room, else the sign alone."""
     size = max((abs(row.mean_difference) for row in rows), default=0)
     decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
-    texts = [_lines(row, decimals) for row in rows]
+    texts = [_lines_of_cell(row, decimals) for row in rows]
     widest = max((text_width(text, SMALL) for lines in texts for text in lines), default=0)
     if widest <= cell - 1 and cell >= 40:
         return True, texts
-    return False, [[_sign(row.mean_difference) or "0"] for row in rows]
+    return False, [[_sign_shown(row.mean_difference) or "0"] for row in rows]
 
 
 def _cell(svg: Svg, row: Any, lines: Sequence[str], corner: Point, size: float) -> None:
@@ -305,7 +305,7 @@ def _cell(svg: Svg, row: Any, lines: Sequence[str], corner: Point, size: float) 
         svg.rect(x + 1.5, y + 1.5, size - 3, size - 3, "sep", pointer_events="none")
 
 
-def _key(svg: Svg, x: float, height: float) -> None:
+def _add_key(svg: Svg, x: float, height: float) -> None:
     """What the lines of a cell are, in the empty corner."""
     y = height - CELL - 6
     svg.rect(x - 20, y, CELL - 1, CELL - 1, "fpale")
@@ -317,13 +317,13 @@ def _key(svg: Svg, x: float, height: float) -> None:
         svg.text(x + CELL - 14, at, meaning, "small muted")
 
 
-def _lines(row: Any, decimals: int) -> list[str]:
+def _lines_of_cell(row: Any, decimals: int) -> list[str]:
     """Mean difference with its sign, wins/ties/losses, p-value: what a cell has room for."""
-    difference = _sign(row.mean_difference) + fixed(abs(row.mean_difference), decimals)
+    difference = _sign_shown(row.mean_difference) + fixed(abs(row.mean_difference), decimals)
     return [difference, f"{row.wins}/{row.ties}/{row.losses}", pvalue(row.p, bare=True)]
 
 
-def _sign(value: float) -> str:
+def _sign_shown(value: float) -> str:
     return "" if abs(value) <= NOISE else "+" if value > 0 else MINUS
 
 

@@ -207,7 +207,7 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
     room = room_for(["measure", *drawn.index], 150) + 10
     x = Scale(0, 1, room, WIDTH - 178)
-    words = "; ".join(f"{m}: {_range(row)}" for m, row in drawn.iterrows())
+    words = "; ".join(f"{m}: {_range_of_ranks(row)}" for m, row in drawn.iterrows())
     height = 22 + ROW * len(drawn)
     svg = Svg(
         "Weight stability",
@@ -221,7 +221,7 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
         y = 22 + i * ROW + ROW / 2
         svg.name(room - 8, y + 4, measure, room - 8, anchor="end")
         ends = (row.weight_low, row.weight_high)
-        tip = f"{measure}: {_range(row)}"
+        tip = f"{measure}: {_range_of_ranks(row)}"
         svg.bar(x, ends, y - 6, 12, "faccent", fill_opacity=0.28, tip=tip)
         a = x(row.order_weight_low)
         b = x(row.order_weight_high)
@@ -244,7 +244,7 @@ def _rivals(row: pd.Series) -> str:
     )
 
 
-def _range(row: pd.Series) -> str:
+def _range_of_ranks(row: pd.Series) -> str:
     weight, low, high = (
         fixed(v, 3) if math.isfinite(v) else "–"
         for v in (row.weight, row.weight_low, row.weight_high)

@@ -96,7 +96,7 @@ class LightningCallback(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        if dataloader_idx == self.dataloader and _counts(trainer) and self._trouble is None:
+        if dataloader_idx == self.dataloader and _is_training(trainer) and self._trouble is None:
             try:
                 truth, scores = map(from_tensor, self.extract(outputs, batch))
                 self._batches.append((truth, scores))
@@ -104,7 +104,7 @@ class LightningCallback(Callback):
                 self._trouble = error
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not _counts(trainer):
+        if not _is_training(trainer):
             return
         if trainer.world_size > 1:
             self._latest = self._together(trainer) or self._latest
@@ -171,7 +171,7 @@ def _from_dict(outputs: Any, batch: Any) -> tuple[Any, Any]:
     return outputs["y_true"], outputs["y_score"]
 
 
-def _counts(trainer: Trainer) -> bool:
+def _is_training(trainer: Trainer) -> bool:
     return trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking
 
 
