@@ -96,8 +96,10 @@ def _by(c: Comparison, row: Mapping[str, Any]) -> str:
 
 def _own(c: Comparison, q: Question, better: str) -> str:
     """The difference by the measures of most weight, in their own units."""
-    told = c.fusion.by_weight[:TOLD] if c.on == FUSED else [c.on]
-    sizes = q.measures.loc[told, "difference"] * (1 if better == q.a else -1)
+    if c.on != FUSED:
+        return f"{number(abs(q.measures.loc[c.on, 'difference']), 2)} on average"
+    sizes = q.measures.loc[c.fusion.by_weight[:TOLD], "difference"]
+    sizes = sizes * (1 if better == q.a else -1)
     parts = [
         f"{number(abs(size), 2)} {'better' if size >= 0 else 'worse'} in {name(m)}"
         for m, size in sizes.items()
