@@ -41,7 +41,7 @@ class Benchmark(NamedTuple):
 #: By heading of the page and name of the script.
 PARTS: dict[str, dict[str, Benchmark]] = {
     "Evaluating": {
-        "bench_curves": Benchmark(packages=("numpy", "scikit-learn")),
+        "bench_curves": Benchmark(packages=("numpy", "scikit-learn", "torchmetrics")),
         "bench_sparse": Benchmark(packages=("numpy", "scipy", "napkinxc")),
         "bench_hierarchical": Benchmark(packages=("numpy", "scipy")),
     },

@@ -1,5 +1,6 @@
 """Measures of label sets, areas under curves, points of curves, and measures of one label, against
-scikit-learn's functions on the same arrays.
+scikit-learn's functions on the same arrays; the areas also against those of torchmetrics, where it
+is installed.
 
     python tests/benchmarks/bench_curves.py
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 from sklearn import metrics
@@ -58,6 +60,26 @@ def areas(n, n_labels):
         return [found[name] for name in AREAS]
 
     assert np.allclose(ours(), theirs(), rtol=1e-12, atol=0)
+    return theirs, ours
+
+
+def areas_of_torchmetrics(n, n_labels):
+    import torch
+    from torchmetrics.functional import classification
+
+    torch.set_num_threads(1)
+    y, s = map(torch.from_numpy, label_sets(n, n_labels))
+    functions = {
+        "auroc": classification.multilabel_auroc,
+        "ap": classification.multilabel_average_precision,
+    }
+    pairs = [name.split("_") for name in AREAS]
+
+    def theirs():
+        return [float(functions[area](s, y.long(), n_labels, mean)) for mean, area in pairs]
+
+    ours = areas(n, n_labels)[1]
+    assert np.allclose(ours(), theirs(), rtol=1e-4, atol=0)
     return theirs, ours
 
 
@@ -130,6 +152,11 @@ def rows():
         calls[1]()  # what is loaded on first use
         theirs, ours = cpu(*calls, repeats=repeats)
         yield Row(f"{name}, {n:,} × {n_labels}", ours, "scikit-learn", theirs, bound)
+    if find_spec("torchmetrics") is None:
+        print("torchmetrics is not installed: nothing to compare with", file=sys.stderr)
+        return
+    theirs, ours = cpu(*areas_of_torchmetrics(20_000, 100), repeats=3)
+    yield Row("AUROC and AP, six averages, 20,000 × 100", ours, "torchmetrics", theirs, 2)
 
 
 if __name__ == "__main__":
