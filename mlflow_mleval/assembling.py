@@ -309,9 +309,7 @@ def _grades(text: str) -> tuple[str, list[str]]:
 
 
 def _taken_by(function: Callable[..., Any], choices: Choices) -> dict[str, Any]:
-    """Those of the choices that the function takes; what may be repeated and was not given is left
-    out.
-    """
+    """The choices that the function takes, but for what may be repeated and was not given."""
     return {
         name: choices[name]
         for name in signature(function).parameters

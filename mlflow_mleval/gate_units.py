@@ -377,9 +377,7 @@ def _shared(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     **of_units: Any,
 ) -> Shared:
-    """What candidate and champion share: a unit that the champion has and the candidate lacks is
-    lost.
-    """
+    """What both sides share: a unit that the champion has and the candidate lacks is lost."""
     champion = tables[1][[*directions]]
     candidate = tables[0].reindex(champion.index)[[*directions]]
     ranges = _ranges(dict(zip(asked.sides, (candidate, champion), strict=True)), ranges or {})

@@ -84,6 +84,8 @@ class Selection:
         if self.duplicates not in POLICIES and not best_metric(self.duplicates):
             listed = f"{', '.join(POLICIES)} or best:METRIC"
             raise ValueError(f"`duplicates` must be one of {listed}, got {self.duplicates!r}.")
+        if self.since is not None:
+            started(self.since)
         self._check_rules()
         if self.results is not None:
             # brings numpy, for which help need not wait
@@ -98,8 +100,6 @@ class Selection:
                     )
 
     def _check_rules(self) -> None:
-        if self.since is not None:
-            started(self.since)
         for name in ("children", "step"):
             policy = getattr(self, name)
             if policy is not None and not best_metric(policy):
@@ -122,14 +122,11 @@ class Selection:
                 listed = f"param:NAME, tag:NAME or {DIGEST}"
                 raise ValueError(f"`repeats_by` must be {listed}, got {rule!r}.")
         _check_folds(self.folds_by)
-        if self.name_as and self.method_by:
-            raise ValueError("`name_as` must not be given with `method_by`. Leave one of them out.")
-        parts = name_parts(self.name_as or "{method}")
-        if "method" not in parts or {*parts} - {*NAME_PARTS} or len({*parts}) < len(parts):
-            raise ValueError(
-                "`name_as` must hold {method}, and maybe {dataset} and {seed}, once each, as in "
-                f"{{method}}_{{dataset}}_s{{seed}}, got {self.name_as!r}."
-            )
+        if self.name_as:
+            _check_pattern(self.name_as)
+            if self.method_by:
+                text = "`name_as` must not be given with `method_by`. Leave one of them out."
+                raise ValueError(text)
 
     @classmethod
     def of(cls, choices: Choices) -> Selection:
@@ -269,6 +266,16 @@ def _check_name(argument: str, rule: str, plain: Sequence[str]) -> None:
     if rule not in plain and not (kind in ("tag", "param") and key):
         allowed = f"tag:NAME, param:NAME, {', '.join(plain[:-1])} or {plain[-1]}"
         raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")
+
+
+def _check_pattern(name_as: str) -> None:
+    """ValueError where a pattern of names does not hold its parts once each."""
+    parts = name_parts(name_as)
+    if "method" not in parts or {*parts} - {*NAME_PARTS} or len({*parts}) < len(parts):
+        raise ValueError(
+            "`name_as` must hold {method}, and maybe {dataset} and {seed}, once each, as in "
+            f"{{method}}_{{dataset}}_s{{seed}}, got {name_as!r}."
+        )
 
 
 def _check_folds(rule: str | None) -> None:

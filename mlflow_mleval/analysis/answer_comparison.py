@@ -154,9 +154,7 @@ def _common(
 
 
 def _check_means(answers: Mapping[str, Answers], asked_of: str) -> None:
-    """Refuse means of repeated answers of which the store has lost some: whether those were bad,
-    nobody sees.
-    """
+    """Refuse means of repeated answers of which the store has lost some: nobody sees which."""
     for method, a in answers.items():
         absent = answers[asked_of].values.index.unique().difference(a.values.index)
         hidden = (a.counted or 0) - len(a.values) - len(absent)
@@ -422,9 +420,7 @@ def compare_all_answers(
 
 
 def _column_of_answers(answers: Mapping[str, Answers], keys: pd.Index, column: str) -> pd.Series:
-    """What a column says of each question, such as its cluster, as the answers of all methods
-    agree.
-    """
+    """What a column says of each question, as the answers of all methods agree."""
     tables = [(m, table) for m, a in answers.items() for table in (a.about, a.values)]
     parts = [(method, table[column]) for method, table in tables if column in table]
     if not parts:
@@ -627,6 +623,16 @@ def sampling(answered: Units) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _check_differences(wanted: Mapping[str, float], measures: Sequence[str]) -> None:
+    """ValueError where a difference that matters is none, or of no measure."""
+    if unknown := [m for m in wanted if m not in measures]:
+        raise ValueError(
+            f"`difference` must be of the measures {some(measures)}, got one of {some(unknown)}."
+        )
+    if wrong := [d for d in wanted.values() if not 0 < d < np.inf]:
+        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
+
+
 def questions_needed(
     answered: Units,
     better: Mapping[str, str],
@@ -642,13 +648,7 @@ def questions_needed(
     wanted: Mapping[str, float] = difference if isinstance(difference, Mapping) else {}
     if isinstance(difference, int | float):
         wanted = dict.fromkeys(answered.measures, difference)
-    if unknown := [m for m in wanted if m not in answered.measures]:
-        raise ValueError(
-            f"`difference` must be of the measures {some(answered.measures)}, got one of "
-            f"{some(unknown)}."
-        )
-    if wrong := [d for d in wanted.values() if not 0 < d < np.inf]:
-        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
+    _check_differences(wanted, answered.measures)
     methods = tuple(answered.tables)
     pairs = np.triu_indices(len(methods), 1)
     unit = None

@@ -359,9 +359,7 @@ def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:
-    """The largest difference that does not matter, in units of the measure, and where it comes
-    from.
-    """
+    """The largest difference that does not matter, in the measure's units, and its origin."""
     share = ROPE if rope is None else rope
     if in_units and rope is not None:
         return rope, "as given"

@@ -148,12 +148,10 @@ def hierarchical_pairs(
     by_measure = {}
     for measure, tables in values.items():
         sign = -1.0 if directions[measure] == "min" else 1.0
-        columns = {d: {m: sign * t[m].to_numpy(float) for m in t} for d, t in tables.items()}
         pairs = {}
-        for a, b in combinations(dict.fromkeys(m for of in columns.values() for m in of), 2):
-            gaps = {d: of[a] - of[b] for d, of in columns.items() if a in of and b in of}
-            gaps = {d: gap[~np.isnan(gap)] for d, gap in gaps.items()}
-            gaps = {d: gap for d, gap in gaps.items() if len(gap) > 1}
+        for a, b in combinations(dict.fromkeys(m for t in tables.values() for m in t), 2):
+            both = {d: (t[a] - t[b]).dropna() for d, t in tables.items() if a in t and b in t}
+            gaps = {d: sign * gap.to_numpy(float) for d, gap in both.items() if len(gap) > 1}
             if len(gaps) > 1:
                 pairs[a, b] = gaps
         if pairs:

@@ -470,9 +470,7 @@ def _score_tests(
 def _under_changes(
     sums: Array, pairs: tuple[Places, Places], size: Array
 ) -> Callable[[Places], Callable[[slice], Array]]:
-    """What `step_down` takes, of sums measures x methods x changes; rows are pairs, of each the
-    measures.
-    """
+    """What `step_down` takes, of sums measures x methods x changes: pairs x their measures."""
 
     def drawn(at: Places) -> Callable[[slice], Array]:
         pair, measure = np.divmod(at, len(sums))

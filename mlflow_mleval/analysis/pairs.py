@@ -411,9 +411,7 @@ def _all_cliques(together: AnyArray) -> list[list[int]]:
 
 
 def _some_cliques(together: AnyArray) -> list[list[int]]:
-    """Maximal cliques that hold every pair, each grown from a pair that was open by what closes
-    most.
-    """
+    """Maximal cliques that hold every pair, each grown from an open pair by what closes most."""
     limit = max(MAX_CLIQUES, len(together))
     warnings.warn(
         f"the graph of unseparated methods has more than {limit} maximal cliques; "

@@ -424,9 +424,7 @@ def _compare(choices: Choices, stability: bool = False) -> Any:
 def _render(
     comparison: Any, what: str, to: Target, verbose: bool = False, pair: tuple[str, ...] = ()
 ) -> Any:
-    """Write what was compared, a report as a page with its data beside it, and return the
-    document.
-    """
+    """Write what was compared, a report with its data beside it; return the document."""
     from mlflow_mleval.report.blocks import plain
     from mlflow_mleval.report.content.study_report import document
     from mlflow_mleval.report.text import terminal

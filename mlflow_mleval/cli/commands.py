@@ -348,9 +348,7 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
 
 
 def _evaluated_runs(runs: tuple[str, ...], choices: Choices, given: Choices) -> Document:
-    """Evaluate the answers of runs as label sets, log each beside its run, and say what came
-    out.
-    """
+    """Evaluate answers of runs as label sets, log each beside its run, say what came out."""
     from mlflow_mleval.files.predictions import read_hierarchy
     from mlflow_mleval.report.content.listings import evaluations_document
     from mlflow_mleval.training.label_answers import evaluate_answers

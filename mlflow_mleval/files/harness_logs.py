@@ -242,9 +242,7 @@ def _is_binary(values: pd.Series) -> bool:
 
 
 def _problem(measure: str, cells: Sequence[Any]) -> str | None:
-    """Why the values are no measure of single answers, even if words are given an order; None where
-    they are.
-    """
+    """Why the values are no measure of single answers, whatever words mean; None if they are."""
     if problem := measure_name_problem(measure):
         return problem
     kinds: dict[type, str] = {list: "lists", dict: "mappings"}
@@ -256,9 +254,7 @@ def _problem(measure: str, cells: Sequence[Any]) -> str | None:
 
 
 def _answer_logs_number(value: Any) -> float | None:
-    """The number that a score stands for, NaN where there is none; None where it is a word without
-    an order.
-    """
+    """The number that a score stands for, NaN without one; None for a word without an order."""
     if value is None:
         return np.nan
     if isinstance(value, str):
@@ -276,9 +272,7 @@ def _answer_logs_number(value: Any) -> float | None:
 
 
 def _asked(asked: Any) -> str:
-    """The beginning of the question: text, the last message of a conversation, or the arguments of
-    a request.
-    """
+    """How the question begins: text, the last message, or the arguments of a request."""
     if isinstance(asked, list) and asked and isinstance(asked[-1], dict):
         asked = asked[-1].get("content", "")
     if isinstance(asked, dict) and asked:

@@ -644,9 +644,7 @@ class Columns:
         parts: _Parts,
         row_name: _NameRow,
     ) -> Iterator[dict[int, Any]]:
-        """The values of columns of these kinds by their places; else an ImportFileError that names
-        the cell.
-        """
+        """The values of columns of these kinds; ImportFileError names a cell that is none."""
         done = 0
         for part in parts([*kinds]):
             values = {}

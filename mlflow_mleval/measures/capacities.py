@@ -304,9 +304,7 @@ class Capacity:
         return np.sum(np.take_along_axis(errors, order, axis=1) * steps, axis=1)
 
     def _checked(self) -> Capacity:
-        """Itself, after a look at every set if there are few labels, else at none and all of
-        them.
-        """
+        """Itself, after a look at every set where labels are few, else at none and all."""
         if self.n_labels > MOST_TABULATED:
             _check_ends(self(()), self(range(self.n_labels)))
             return self
@@ -679,9 +677,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
 
 
 def _losses_by_errors(weights: Array) -> Array:
-    """Loss of a label set with 0, 1, …, K wrong labels, shape (K + 1, P), from OWA weights of shape
-    (P, K).
-    """
+    """Loss (K + 1, P) of label sets with 0, …, K wrong labels, of OWA weights (P, K)."""
     return np.vstack([np.zeros(len(weights)), np.cumsum(weights, axis=1).T])
 
 

@@ -421,9 +421,7 @@ def joined_rows(parts: Sequence[_Rows]) -> _Rows:
 
 
 def _gridded(rows: _Rows) -> _Rows:
-    """The rows on the grid: half of its steps are even ones over [0, 1], a quarter each lies below
-    and above.
-    """
+    """The rows on the grid: half of its steps even over [0, 1], a quarter below, one above."""
     classes, s, *counts = rows
     with np.errstate(divide="ignore"):
         place = np.where(

@@ -212,9 +212,7 @@ def kappa(c: Counts) -> float:
 
 
 def _agreement_sums(c: Counts) -> tuple[float, float, float]:
-    """Right ones, all, and products of the sizes of classes: whole numbers of any size, or
-    weights.
-    """
+    """Right ones, all, and products of class sizes: whole numbers of any size, or weights."""
     pairs = zip(c.predicted.tolist(), c.true.tolist(), strict=True)
     return c.shared.sum().item(), c.true.sum().item(), sum(a * b for a, b in pairs)
 

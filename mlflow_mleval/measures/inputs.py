@@ -488,9 +488,7 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
 
 
 def _threshold(scores: AnyArray, wanted: float) -> float:
-    """The threshold that as nearly as possible ``wanted`` of the scores reach; a number of their
-    own type.
-    """
+    """The threshold that as nearly as possible ``wanted`` scores reach, in their own type."""
     scores = scores.ravel() if scores.dtype.kind == "f" else scores.ravel().astype(float)
     place = min(max(int(np.ceil(wanted)), 1), len(scores))
     at = np.partition(scores, len(scores) - place)[len(scores) - place]

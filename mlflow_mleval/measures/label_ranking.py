@@ -67,9 +67,7 @@ class RowScores:
 
     @cached_property
     def _met(self) -> tuple[Bools, Bools]:
-        """Which entries of the truth have a stored score, and which stored scores are of true
-        labels.
-        """
+        """Which true cells have a stored score, and which stored scores are of true labels."""
         wanted, there = self._cells
         met, at = found_among(there, wanted)
         relevant = np.zeros(len(there), bool)
@@ -374,9 +372,7 @@ def without_zeros(matrix: Any) -> sparse.csr_array:
 
 
 def _largest(true: sparse.csr_array, weights: Array, k: int) -> Array:
-    """The k largest weights of the relevant labels of each row, largest first, then zeros; shape
-    (n, k).
-    """
+    """The k largest weights of each row's relevant labels, falling, then zeros; (n, k)."""
     n, n_labels = true.shape
     falling = np.argsort(-weights)
     rank = np.empty(n_labels, np.int64)

@@ -301,9 +301,7 @@ def minimal_graphs(meetings: Meetings, rows: int) -> AnyArray:
 
 
 def _by_instance(rows: int, instance: AnyArray, *columns: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Where the rows of each instance start in a table of these columns, and the table: one column
-    is flat.
-    """
+    """Where each instance's rows start in a table of these columns, and the table."""
     order = np.lexsort((columns[0], instance))
     table = (
         columns[0][order]
@@ -594,9 +592,7 @@ def _inside(
 
 
 def _missing(wanted: list[int], chosen: int) -> tuple[int, int]:
-    """The first set without a chosen node, 0 if there is none; and how many nodes it takes at
-    least.
-    """
+    """The first set without a chosen node, 0 without one; and the least number of nodes for all."""
     first = seen = needed = 0
     for tops in wanted:
         if not tops & chosen:
@@ -607,9 +603,7 @@ def _missing(wanted: list[int], chosen: int) -> tuple[int, int]:
 
 
 class _Frontier:
-    """Pairs of graphs of which none stays better than another whatever live nodes are added to
-    both.
-    """
+    """Pairs of graphs none of which stays better than another whatever nodes are added."""
 
     def __init__(self, live: int):
         self.live = live

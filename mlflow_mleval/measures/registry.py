@@ -229,9 +229,7 @@ _FORMS: Mapping[re.Pattern[str], Callable[..., list[Measure]]] = {
 
 
 class _Registry(dict[str, Measure]):
-    """Measures by name; those with any number in their name are known, and the usual ones
-    listed.
-    """
+    """Measures by name: any number in a name is known, the usual ones are listed."""
 
     def __missing__(self, name: object) -> Measure:
         for form, make in _FORMS.items():

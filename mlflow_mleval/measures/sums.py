@@ -465,9 +465,7 @@ def _with_scores(
 
 
 class _Errors:
-    """What the errors abs(score - truth) of blocks of rows sum to, as long as all scores lie in
-    [0, 1].
-    """
+    """What abs(score - truth) of blocks of rows sums to while all scores lie in [0, 1]."""
 
     def __init__(self, n_labels: int, asked: Collection[str]):
         self.asked = [name for name in ("log_loss", "brier_score") if name in asked]

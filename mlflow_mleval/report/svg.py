@@ -346,9 +346,7 @@ def missed(svg: Svg, count: int, x: float) -> None:
 
 
 def _around(point: Point, width: float) -> Iterator[tuple[float, Point]]:
-    """Places for a text of this width, the nearest first: distance and the start of its
-    baseline.
-    """
+    """Places for a text of this width, the nearest first: distance, and where it starts."""
     for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200):
         for degrees in (0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90):
             dx = math.cos(math.radians(degrees))

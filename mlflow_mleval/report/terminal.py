@@ -111,9 +111,7 @@ def _point(mark: str, text: str, width: int, cut: bool) -> list[str]:
 
 
 def _grid(table: Table, width: int) -> list[str]:
-    """The table in as many of its columns as there is room for, its notes, and how many rows are
-    missing.
-    """
+    """As many columns as there is room for, the table's notes, and how many rows are missing."""
     chosen, wide = fitting(table.columns, width)
 
     cut = [

@@ -88,29 +88,35 @@ _GAPS = (
 )
 
 
+def _kind_of(error: Exception, what: str) -> tuple[int, str, str | None, _Ways]:
+    """The status of HTTP for an error, its text, the field that it is about, and ways on."""
+    text = str(error)
+    if isinstance(error, CandidatesError | UndirectedError):
+        return 409, error.text, None, error.ways
+    if isinstance(error, UnclearError):
+        return 409, error.text, None, _ways_to_rank(error)
+    if isinstance(error, MissingResultsError):
+        return 409, error.text, None, error.ways or _GAPS
+    if isinstance(error, TooManyError):
+        return 413, text, None, ()
+    if what == "store" and "permission denied" in text.lower():
+        return 403, READ_ONLY, None, ()
+    if isinstance(error, StoreError):
+        of_filter = "does not accept the filter" in text
+        return (400, text, "filter", ()) if of_filter else (503, text, None, ())
+    if isinstance(error, ValueError):
+        return 400, text, field_of(argument_of(error)), ()
+    if isinstance(error, KeyError) and what == "part":
+        return 404, "The answer has no such part.", None, ()
+    if isinstance(error, MlevalError):
+        return 409, text, None, ()
+    traceback.print_exc(file=sys.stderr)
+    return 500, "Something went wrong that nobody foresaw. The server's log says what.", None, ()
+
+
 def failure(error: Exception, job: Job) -> dict[str, Any]:
     """What the reader is told of an error, and what may be done about it."""
-    status, text, field = 409, str(error), None
-    ways: _Ways = ()
-    if isinstance(error, CandidatesError | UndirectedError):
-        text, ways = error.text, error.ways
-    elif isinstance(error, UnclearError):
-        text, ways = error.text, _ways_to_rank(error)
-    elif isinstance(error, MissingResultsError):
-        text, ways = error.text, error.ways or _GAPS
-    elif isinstance(error, TooManyError):
-        status = 413
-    elif job["what"] == "store" and "permission denied" in text.lower():
-        status, text = 403, READ_ONLY
-    elif isinstance(error, StoreError):
-        status, field = (400, "filter") if "does not accept the filter" in text else (503, None)
-    elif isinstance(error, ValueError):
-        status, field = 400, field_of(argument_of(error))
-    elif isinstance(error, KeyError) and job["what"] == "part":
-        status, text = 404, "The answer has no such part."
-    elif not isinstance(error, MlevalError):
-        traceback.print_exc(file=sys.stderr)
-        status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
+    status, text, field, ways = _kind_of(error, job["what"])
     named: list[tuple[str, PageSelection]] = []
     taken = None
     if status == 409:
@@ -594,9 +600,7 @@ def repeats_of(study: Any) -> str:
 
 
 def _gate(job: Job, tell: Tell) -> dict[str, Any]:
-    """The verdict on the runs `job["sides"]`, or on methods of the selection; it is stored
-    nowhere.
-    """
+    """The verdict on the runs `job["sides"]`, or on two methods; it is stored nowhere."""
     from mlflow_mleval.assembling import provenance
     from mlflow_mleval.gates import gate
     from mlflow_mleval.report.content.gate import document

@@ -404,19 +404,15 @@ class Desk:
         """
         reads = task.job.get("reads", "")
         holders = [p for p in self.processes if reads and p.reads == reads]
-        idle = sorted((p for p in self.processes if p.task is None), key=lambda p: p.used)
-        empty = [p for p in idle if not p.reads]
         held = [p for p in holders if p.task is None]
-        if held or (empty and not holders):
-            task.process = (held or empty)[0]
-        elif task.lane == "part" and holders:
+        if task.lane == "part" and holders and not held:
             return False
-        elif empty or len(self.processes) < PROCESSES:
-            if not empty:
-                self.processes.append(_Process(self.folder))
-            task.process = empty[0] if empty else self.processes[-1]
-        else:
-            task.process = idle[0] if idle else None
+        idle = [p for p in self.processes if p.task is None]
+        idle.sort(key=lambda p: (bool(p.reads), p.used))  # those that hold nothing come first
+        if not held and all(p.reads for p in idle) and len(self.processes) < PROCESSES:
+            self.processes.append(_Process(self.folder))
+            idle = self.processes[-1:]
+        task.process = next(iter([*held, *idle]), None)
         return task.process is not None
 
     def _start(self, task: Task) -> None:

@@ -468,9 +468,7 @@ def told_by(rules: pd.Series) -> str:
 
 
 def _datasets(rows: pd.DataFrame, table: RunsTable, selection: Selection, doubt: str) -> Factor:
-    """How the datasets are told apart; digests are splits of a dataset, unless somebody says that
-    each is one.
-    """
+    """How datasets are told apart; digests are splits of one, unless somebody says otherwise."""
     shapes = table.frame["shape"]
     names = (*rows["dataset"].unique(),)
     n, by = len(names), table.told_by.get("dataset", told_by(rows["dataset_by"]))

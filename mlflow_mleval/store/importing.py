@@ -291,9 +291,7 @@ def _is_whole(run: Run) -> bool:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What writing one result did: "created", "updated" or "unchanged", what changed, and in which
-    run.
-    """
+    """What writing one result did (created, updated, unchanged), its changes, and its run."""
 
     what: str
     changes: list[str]
@@ -380,9 +378,7 @@ def _create_claiming(
 def _different_tags(
     result: _Result, stored: Mapping[str, float], tags: Mapping[str, str]
 ) -> dict[str, str]:
-    """The tags that the run has not as it should; known conventions stay where the source knows
-    none.
-    """
+    """The tags that the run lacks; known conventions stay where the source knows none."""
     gone = sorted(set(stored) - set(result.means))
     withdrawn = json.dumps(gone) if gone else ""
     wanted = {schema.TAG_FOLDS: "", schema.TAG_WITHDRAWN: withdrawn, **result.changing}

@@ -53,6 +53,7 @@ from mlflow_mleval.sentences import (
     agree,
     count,
     did_you_mean,
+    grouped,
     joined,
     some,
 )
@@ -953,9 +954,7 @@ def _definition_notes(runs: Results, used: Sequence[str]) -> Iterator[str]:
 
 
 def _called_keys(runs: Results, used: Sequence[str]) -> Iterator[str]:
-    """Under which names MLflow logged measures, and where variables of scripts may be of different
-    data.
-    """
+    """Under which names MLflow logged measures, and which may be of different data."""
     for measure in (m for m in used if m in runs.keys):
         keys = runs.keys.loc[runs.keys[measure] != "", measure]
         if not len(keys):
@@ -1015,11 +1014,12 @@ def _range_notes(values: pd.DataFrame) -> Iterator[str]:
 
 def _direction_notes(values: pd.DataFrame, selection: Selection) -> Iterator[str]:
     """Doubts about directions that were taken from names, or turned round."""
-    better = {"max": "larger", "min": "smaller"}
+    better: dict[str, str] = {"max": "larger", "min": "smaller"}
     told = {*selection.maximize, *selection.minimize}
     untold = [m for m in values if direction_of(m) is None and m not in told]
-    sides = {way: [m for m in untold if direction_of(m, True) == way] for way in better}
-    if texts := [f"{better[w]} values of {some(ms)} are better" for w, ms in sides.items() if ms]:
+    sides = grouped((str(direction_of(m, True)), m) for m in untold)
+    texts = [f"{better[w]} values of {some(sides[w])} are better" for w in better if w in sides]
+    if texts:
         yield f"Taken from their names: {', '.join(texts)}."
     for way, names in (("min", selection.minimize), ("max", selection.maximize)):
         known = [m for m in names if m in values and m in MEASURES]

@@ -921,9 +921,7 @@ def _children(client: MlflowClient, parents: RunsTable) -> list[schema.FoldValue
 
 
 def _columns_by_fold(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
-    """(measure, fold, value) as columns, NaN where the value is no result; None if there are
-    none.
-    """
+    """(measure, fold, value) as columns, NaN for what is no result; None if there are none."""
     cells = {
         (measure, fold): value if computable(value) else np.nan for measure, fold, value in values
     }

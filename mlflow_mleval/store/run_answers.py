@@ -160,11 +160,13 @@ class _Scores:
                     continue
                 values[measure].append(size)
                 self.passing[measure] = self.passing.get(measure, True) and passes
-        means: dict[str, float] = {}
-        for measure, sizes in values.items():
-            numbers = [size for size in sizes if not np.isnan(size)]
-            means[measure] = sum(numbers) / len(numbers) if numbers else np.nan
-        return means
+        return {measure: _mean(sizes) for measure, sizes in values.items()}
+
+
+def _mean(sizes: Sequence[float]) -> float:
+    """The mean of those that are numbers; NaN without any."""
+    numbers = [size for size in sizes if not np.isnan(size)]
+    return sum(numbers) / len(numbers) if numbers else np.nan
 
 
 def _measures_said(name: str, value: Any) -> dict[str, Any]:
@@ -989,9 +991,7 @@ def _from_traces(
 
 
 def _recorded_part(recorded: Mapping[str, Any], path: str) -> Any:
-    """The outputs or the expectations, or one key of them; the only expectation there is stands for
-    all.
-    """
+    """The outputs or expectations, or one key of them; a single expectation stands for all."""
     root, _, key = path.partition(".")
     if root not in recorded:
         raise ValueError(

@@ -534,9 +534,7 @@ def _without_zeros(row: Sequence[float]) -> Sequence[float]:
 
 
 def _refuse_more(lengths: Sequence[int], most: int) -> None:
-    """Raise ValueError where rows of these lengths are longer than they can be, or would take much
-    memory.
-    """
+    """ValueError where rows are longer than they can be, or would take much memory."""
     longest = max(lengths, default=0)
     if longest > min(most, MOST_ERRORS) or longest * len(lengths) > _MOST_CELLS:
         raise ValueError(

@@ -711,9 +711,7 @@ def _model_parts(name: str) -> tuple[str, str, str]:
 def _version_number(
     client: MlflowClient, model: str, version: str, alias: str
 ) -> tuple[str, dict[str, ModelVersion]]:
-    """The number of a version that is named by itself, as "latest", or by alias; and all there
-    are.
-    """
+    """The number of a version named by itself, as "latest" or by alias; and all there are."""
     aliases = {key: str(value) for key, value in client.get_registered_model(model).aliases.items()}
     known = client.search_model_versions(f"name = {model!r}")
     versions = {str(each.version): each for each in sorted(known, key=lambda v: int(v.version))}
@@ -927,9 +925,7 @@ def _refuse_split(uri: str) -> None:
 
 
 def _probe_database(uri: str, create: bool) -> None:
-    """Fail at once where MLflow would retry for two minutes; never make a database file by
-    reading.
-    """
+    """Fail at once where MLflow would retry for minutes; make no file by reading."""
     import sqlalchemy
 
     url = _url(uri)

@@ -145,9 +145,7 @@ _InstanceTables: TypeAlias = dict[str, _InstanceTable]
 def _tables(
     runs: pd.DataFrame, wanted: Iterable[str], folder: str
 ) -> tuple[_InstanceTables, list[str]]:
-    """The tables of the runs that have one, in the folder, and sentences about those that cannot be
-    read.
-    """
+    """The tables of runs that have one, in the folder, and why others cannot be read."""
     client, tables, broken = store.connect(), _InstanceTables(), []
 
     def fetch(run_id: str) -> tuple[Path, pa.Schema] | None:

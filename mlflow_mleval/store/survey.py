@@ -125,18 +125,23 @@ def take_stock(
         held = replace(survey(table, selection), problem=problem, experiments=experiments)
         taken, study = _with_ways(held, table, selection)
         if (study is None or selection.is_ruled) and (named or groups):
-            study = None
-            try:
-                study = query.selected_study(selection, table=table)
-            except StoreError:
-                raise
-            except MlevalError as error:
-                said = error.text if isinstance(error, CandidatesError) else str(error)
-                if not len(held.metrics) and not taken.ways:
-                    taken = replace(taken, problem=problem or said)
+            found = _study_or_why(selection, table)
+            study = found if isinstance(found, Study) else None
+            if isinstance(found, str) and not (len(held.metrics) or taken.ways):
+                taken = replace(taken, problem=problem or found)
     if selection.results is None and hold_answers(table).sum() > 1:
         taken = replace(taken, ways=(*taken.ways, _by_answer(selection, taken.ways)))
     return study, replace(taken, source=source)
+
+
+def _study_or_why(selection: Selection, table: RunsTable) -> Study | str:
+    """The study as it was asked for, or why there is none."""
+    try:
+        return query.selected_study(selection, table=table)
+    except StoreError:
+        raise
+    except MlevalError as error:
+        return error.text if isinstance(error, CandidatesError) else str(error)
 
 
 def _by_answer(selection: Selection, ways: Iterable[Way]) -> Way:
@@ -385,25 +390,16 @@ def _unnamed(
     """Variables that hold words which recur; where there are no other candidates and none of these,
     the one param over which a sweep went.
     """
-    rows = [*variables.itertuples(index=False)]
+    several = variables[variables["values"] > 1].itertuples(index=False)
+    rows = [v for v in several if v.name not in others and not _REPEAT.fullmatch(v.name)]
     wordy = [
         v
         for v in rows
-        if 1 < v.values <= _MOST * n < v.runs
-        and v.name not in others
-        and not _REPEAT.fullmatch(v.name)
-        and not any(map(_reads_as_number, v.examples))
+        if v.values <= _MOST * n < v.runs and not any(map(_reads_as_number, v.examples))
     ]
     if wordy or not none:
         return _role_candidates("method", wordy[:3], "holds words", n)
-    swept = [
-        v
-        for v in rows
-        if v.kind == "param"
-        and v.runs == n
-        and v.values > 1
-        and not (v.name in others or is_seed(v.name) or _REPEAT.fullmatch(v.name))
-    ]
+    swept = [v for v in rows if v.kind == "param" and v.runs == n and not is_seed(v.name)]
     return _role_candidates("method", swept, "is all that differs", n) if len(swept) == 1 else []
 
 
@@ -525,9 +521,7 @@ def _by_step(table: RunsTable) -> str:
 
 
 def _fold_pattern(keys: Collection[str]) -> str | None:
-    """The rule that most metrics of single folds follow; None where there are none, or one fold
-    only.
-    """
+    """The rule that most metrics of single folds follow; None without several folds."""
     rules: Counter[str] = Counter()
     for key in keys:
         if at := _FOLD.fullmatch(key):

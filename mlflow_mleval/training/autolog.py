@@ -395,9 +395,7 @@ class SklearnAutolog:
         _flush()
 
     def _say_not_logged(self) -> None:
-        """What was fitted and never evaluated: the script has shown no labels that the model had
-        not seen.
-        """
+        """What was fitted and never evaluated, for no labels were shown that are new to it."""
         fitted, self._fitted = self._fitted, {}
         if not self.patches.active:
             return
@@ -605,9 +603,7 @@ class SklearnAutolog:
     def _search(
         self, search: BaseSearchCV, X: Any, Y: Any, cv: Any, params: dict[str, Any]
     ) -> None:
-        """Cross-validate the winner once more: a search keeps neither its models nor its
-        predictions.
-        """
+        """Cross-validate the winner once more, for a search keeps no models or predictions."""
         if not hasattr(search, "best_params_"):
             self.sink.warn(
                 f"a search was not logged: it names no best candidate (refit={search.refit!r})."

@@ -169,9 +169,7 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
 
 
 def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> bool:
-    """Write it to its run, or to a new one of its experiment; True where the store held it
-    already.
-    """
+    """Write it to its run, or a new one of its experiment; True where it was there already."""
     client = store.connect(create=True)
     if parts["run_id"] is not None and name is None:
         try:

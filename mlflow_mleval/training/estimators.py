@@ -358,9 +358,7 @@ def params_of(estimator: Any) -> dict[str, str]:
 
 
 def _shown(estimator: Any, changes: dict[str, Any]) -> str:
-    """The estimator as text, with these parameters changed, and without what makes no other
-    method of it.
-    """
+    """The estimator as text, with these changes, without what makes no other method of it."""
     if not hasattr(estimator, "get_params") or isinstance(estimator, type):
         return _value_as_text(estimator)
     try:

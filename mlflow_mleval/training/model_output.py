@@ -164,9 +164,7 @@ def _of_estimator(
     names: Sequence[Any] | None,
     one_label: bool,
 ) -> Predictions | None:
-    """What a scikit-learn estimator says, with its scores; None where there is none, or columns
-    are named.
-    """
+    """What a scikit-learn estimator says, with scores; None without one, or with columns."""
     if estimator is None or _named(config) or (one_label and not hasattr(estimator, "classes_")):
         return None
     classes = estimator.classes_ if one_label and names is None else names
@@ -186,9 +184,7 @@ def _of_estimator(
 def _output(
     dataset: Any, model: Any, config: Mapping[str, Any]
 ) -> tuple[dict[str, Any], float | None]:
-    """What is predicted, as it came (``predictions``, ``scores`` or both), and the seconds that a
-    model took.
-    """
+    """What is predicted as it came, and the seconds that a model took."""
     named = _named(config)
     table, seconds, where = dataset.features_data, None, "the data"
     whole = dataset.predictions_data

@@ -494,10 +494,10 @@ def feasibility(
     allowed = int(ldexp(alpha / 2, min(n_datasets, 1000)))
     if correction == "none" and allowed:
         most = None
-    elif control:
-        most = allowed + 1 if allowed else 0
+    elif not allowed:
+        most = 0
     else:
-        most = (1 + isqrt(1 + 8 * allowed)) // 2 if allowed else 0
+        most = allowed + 1 if control else (1 + isqrt(1 + 8 * allowed)) // 2
 
     def short(x: float) -> str:
         return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")

@@ -417,9 +417,7 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
 
 
 def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
-    """Who is ahead, what the deciding test says, what a separation survives, and the next
-    dataset.
-    """
+    """Who is ahead, the deciding test, what a separation survives, and the next dataset."""
     mean = c.ranks.mean()
     ahead, other = sorted((a, b), key=c.order.index)
     ranks = f"{fixed(mean[ahead], 2)} and {fixed(mean[other], 2)}"
@@ -514,9 +512,7 @@ def _measures(c: Comparison, measures: pd.Index) -> list[Column]:
 
 
 def _heaviest(c: Comparison) -> list[str]:
-    """The measures of most weight, the one that is compared among them, in the order of the
-    study.
-    """
+    """The measures of most weight, with the one that is compared, in the study's order."""
     weights = c.fusion.weights.mean().sort_values(ascending=False, kind="stable")
     first = [c.on] if c.on != FUSED else []
     kept = {*[*first, *(m for m in weights.index if m not in first)][:MEASURES]}

@@ -426,9 +426,7 @@ def _runs_as_text(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(runs: pd.DataFrame) -> Table:
-    """One row a run; where room lacks, it keeps method and dataset longest, then what comes
-    first.
-    """
+    """One row a run, which keeps method and dataset longest where room lacks."""
     first = ("dataset", "method")
     options = {
         c: {"name": c} if c in first else {"keep": len(runs.columns) - i}

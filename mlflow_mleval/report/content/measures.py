@@ -267,9 +267,7 @@ def sensitivity_data(c: Comparison) -> Data:
 
 
 def _separations(found: Separations | None, most: int | None = None) -> list[Data] | None:
-    """By separated pair, under how many other choices it stays, and those under which it does
-    not.
-    """
+    """By separated pair, under how many other choices it stays, and under which it does not."""
     if found is None:
         return None
     rows = []

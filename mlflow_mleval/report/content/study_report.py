@@ -201,9 +201,7 @@ def _shortened(c: Comparison, made_by: Provenance, asked: Question) -> Brief:
 
 
 def _pairs(c: Comparison) -> Data:
-    """What JSON holds of pairs in the same way whatever they are tested over; of very many methods
-    the best.
-    """
+    """What JSON holds of pairs, whatever they are tested over; of very many methods the best."""
     tests = c.tests_over("datasets").get("")
     if tests is None:
         return {"over": "datasets", "pairs": []}

@@ -205,9 +205,7 @@ def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, lis
 
 
 def _domain(ranks: pd.Series, n_methods: int, cd: float | None) -> tuple[float, float, bool]:
-    """Ends of the axis, and whether the critical difference finds room on it, if it may grow by
-    half.
-    """
+    """Ends of the axis, and whether it has room for the critical difference, or half more."""
     low = max(1, math.floor(ranks.iloc[0]))
     high = max(min(n_methods, math.ceil(ranks.iloc[-1])), low + 1)
     end = low + (cd or 0)

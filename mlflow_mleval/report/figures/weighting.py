@@ -113,9 +113,7 @@ def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) 
 
 
 def _ranks_in_order(ranks: pd.Series, n_methods: int) -> Svg:
-    """The same of many datasets: from the best rank to the worst, each cell the mean of as many
-    datasets.
-    """
+    """The same of many datasets, best rank first, each cell the mean of as many of them."""
     n = CELLS // 2
     svg = Svg("", "", HEIGHT, CELLS, inline=True)
     for i, cell in enumerate(np.array_split(np.sort(ranks.to_numpy()), n)):
