@@ -295,7 +295,11 @@ class Comparison(Detailed):
         else:
             signed_ranks = signed_ranks.assign(**dict.fromkeys(flows.values(), np.nan))
         pairs = better_first(signed_ranks, behind(signed_ranks, self.order))
-        ranks = self.ranks.mean()
+        ranks, means = self.ranks.mean(), self.table.mean()
+        if self.on != FUSED and self.deciding.test.over == "repeats":  # blocks hold net flows
+            pairs["mean_difference"] = (
+                means[pairs["method_a"]].to_numpy() - means[pairs["method_b"]].to_numpy()
+            )
         pairs["mean_rank_difference"] = (
             ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()
         )
@@ -931,7 +935,8 @@ def _over_repeats(fusion: Fusion, tested: Tested, on: str) -> tuple[Made, ...]:
     if flows is None or len(flows) < datasets_needed(tested.alpha):
         return ()
     blocks = replace(tested, table=flows, ranks=flows.rank(axis=1, ascending=False), flows=flows)
-    test, beside = OverRepeats(len(tested.ranks), fusion.study.same_split()), Wilcoxon()
+    sizes = flows.groupby(level=0).size().tolist()
+    test, beside = OverRepeats(sizes, fusion.study.same_split()), Wilcoxon()
     return Made(test, test.run(blocks)), Made(beside, beside.run(blocks))
 
 

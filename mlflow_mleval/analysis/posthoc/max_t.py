@@ -4,7 +4,7 @@ judged together.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import ceil, comb, log2
 
@@ -303,8 +303,9 @@ class OverRepeats(MaxT):
         "statistic of all; holds α over all pairs, and says nothing of other datasets"
     )
 
-    def __init__(self, n_datasets: int, same_split: bool | None) -> None:
-        self.n_datasets = n_datasets
+    def __init__(self, sizes: Sequence[int], same_split: bool | None) -> None:
+        self.n_datasets = len(sizes)
+        self.n_repeats = sizes[0] if len({*sizes}) == 1 else None
         self.same_split = same_split
 
     def possible(self, result: MaxTResult) -> str:
@@ -329,5 +330,7 @@ class OverRepeats(MaxT):
         return f"this is about training again on {these}{split}, and not about others"
 
     def _blocks(self, result: MaxTResult) -> str:
-        of = "one dataset" if self.n_datasets == 1 else f"{self.n_datasets} datasets"
+        if self.n_datasets > 1 and self.n_repeats:
+            return f"{self.n_datasets} datasets × {self.n_repeats} repeats"
+        of = "one dataset" if self.n_datasets == 1 else f"{self.n_datasets} datasets together"
         return f"{result.n_datasets} repeats of {of}"

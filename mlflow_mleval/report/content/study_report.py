@@ -185,7 +185,7 @@ def _shortened(c: Comparison, made_by: Provenance, asked: Question) -> Brief:
     advice = decide(c)
     units = ("datasets", "folds", "repeats", "instances", "answers")
     certain = most_certain(next(filter(None, map(c.tests_over, units)), {}))
-    if certain is not None and (certain["measure"] == FUSED or c.decides_over == "repeats"):
+    if certain is not None and certain["measure"] == FUSED:
         certain["measure"] = "net flow φ"
     return Brief(
         " ".join(sentence.text for sentence in decision.sentences(c, asked, advice)),
