@@ -342,7 +342,8 @@ class Comparison(Detailed):
         """By row: why a separation is not to be trusted; empty where it is, or where there
         is none."""
         assert self.deciding is not None  # where there are pairs
-        whole = self.friedman if self.deciding.test.over == "datasets" else None
+        gated = self.deciding.test.over == "datasets" and self.decides != "max-t"
+        whole = self.friedman if gated else None  # max-T judges all pairs together by itself
         none = (
             whole is not None and whole.best_pvalue > self.options["alpha"] and len(self.order) > 2
         )

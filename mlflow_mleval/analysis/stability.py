@@ -566,6 +566,7 @@ def collected(
     if (
         decides is not None
         and decides.test.over == "datasets"
+        and decides.test.asked != "max-t"  # which judges all pairs together by itself
         and decides.result.significant_pairs
         and omnibus.best_pvalue > decides.result.alpha
     ):

@@ -172,6 +172,16 @@ def test_a_separation_that_friedmans_test_does_not_share_is_doubted_from_three_m
     assert row.separated and row.doubts.startswith(
         "Friedman's test over all methods finds no difference"
     )
+    assert any("although the Friedman test" in doubt for doubt in found.doubts)
+
+
+def test_a_separation_by_max_t_stands_by_itself():
+    values = np.random.default_rng(1).normal([0.012, 0.006, 0], 0.01, (10, 3))
+    wide = pd.DataFrame(values, columns=[*"abc"]).rename_axis("dataset").reset_index()
+    frame = wide.melt("dataset", var_name="method", value_name="f1").astype({"dataset": str})
+    found = compare(Study.from_frame(frame), on="f1")
+    assert found.separated == [("b", "c")] and found.friedman.best_pvalue > 0.05
+    assert not found.pairs["doubts"].any() and not any("Friedman" in d for d in found.doubts)
 
 
 def test_a_constant_measure_is_a_doubt_about_its_correlations_too():
