@@ -114,7 +114,7 @@ DESIGNS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
 
 def claims(record: Any) -> bool:
     """Whether the JSON of a page says of any two methods that they differ, in any sentence, a
-    mark or the verdict on its question, or an interval of a pair excludes 0.
+    mark, the verdict on its question or a crossing, or an interval of a pair excludes 0.
     """
     if isinstance(record, list):
         return any(map(claims, record))
@@ -122,7 +122,7 @@ def claims(record: Any) -> bool:
         return False
     low, high = (record.get(f"flow_{end}", record.get(end)) for end in ("low", "high"))
     return (
-        any(record.get(mark) for mark in ("separated", "significant", "differ"))
+        any(record.get(mark) for mark in ("separated", "significant", "differ", "crossing"))
         or record.get("verdict") in (YES, NO)
         or ("separated" in record and low is not None and not low <= 0 <= high)
         or any(claims(value) for key, value in record.items() if key != "learned")

@@ -51,6 +51,7 @@ def test_the_verdict_on_the_question_and_an_interval_alone_are_claims(study):
     question = {"verdict": "TOO CLOSE", "rows": [row]}
     assert not study.claims({**page, "question": question})
     assert study.claims({**page, "question": {"verdict": "NO", "rows": [row]}})
+    assert study.claims({**page, "question": {**question, "crossing": {"a": ["d"], "b": ["e"]}}})
     question["rows"] = [{**row, "low": 0.01}]
     assert study.claims({**page, "question": question})
 
