@@ -578,9 +578,6 @@ def collected(
         doubts.append(_about_missing(study, alone))
     doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
     doubts += warned
-    doubts += [
-        text for text in getattr(omnibus, "warnings", ()) if omnibus.exact_pvalue is None
-    ]  # which stands beside it
     doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
     return tuple(dict.fromkeys(doubts))
 

@@ -39,6 +39,18 @@ def number(x: float | None, digits: int = 4) -> str:
     return "0" if x == 0 else text.replace("-", MINUS).replace("e+", "e")
 
 
+def large(x: float, digits: int = 2) -> str:
+    """A number to read that may be large: in thousands, millions, billions or trillions.
+
+    >>> [large(x) for x in (0.25, 950, 12_000, 10_000_000, 7e9)]
+    ['0.25', '950', '12k', '10M', '7B']
+    """
+    for letter, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(x) >= size:
+            return number(x / size, digits) + letter
+    return number(x, digits)
+
+
 def fixed(x: float | None, decimals: int) -> str:
     """A number with so many decimals, for columns that line up; never a negative zero.
 

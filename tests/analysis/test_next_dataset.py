@@ -103,6 +103,7 @@ def test_it_cannot_tell_where_differences_are_far_from_a_t_distribution(rare, te
     assert np.isfinite(row.p_better) == tells == ("this cannot tell" not in text)
     assert np.isfinite(row.low) == tells
     assert tells or any("far from the t" in doubt for doubt in found.next_dataset.doubts)
+    assert (text.count("far from the t"), "P first" in text) == (int(not tells), tells)
 
 
 def test_without_folds_and_repeats_it_says_what_it_takes():

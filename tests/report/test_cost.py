@@ -59,10 +59,13 @@ def test_few_datasets_leave_the_frontier_open_and_no_cost_leaves_it_out():
 
 def test_the_command_draws_the_cost_that_was_named(tmp_path):
     file = tmp_path / "results.csv"
-    results().assign(tokens=5.0, price=np.arange(48.0) + 1).to_csv(file, index=False)
+    sizes = np.tile([1e7, 2e5, 3e6, 4e6], 12)
+    results().assign(tokens=5.0, price=np.arange(48.0) + 1, params=sizes).to_csv(file, index=False)
     told = ["report", str(file), "--output", "json", "--read"]
     assert '"name": "price"' in mleval(*told, "cost=price").stdout
-    assert "it has fit_time, tokens, price." in mleval(*told, "cost=prices", code=1).output
+    page = mleval("report", str(file), "--output", "html", "--read", "cost=params").stdout
+    assert " at 10M;" in page and " at 200k;" in page and ">10M<" in page  # point and axis
+    assert "it has fit_time, tokens, price, params." in mleval(*told, "cost=prices", code=1).output
 
 
 def test_costs_of_zero_have_plain_means_and_a_plain_axis(recwarn):

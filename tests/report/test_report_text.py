@@ -124,6 +124,10 @@ def test_pairs_say_first_what_the_design_can_show():
     )
     flat = " ".join(text.split())
     assert "Friedman χ²(11) = 26.88, p = .005; Iman–Davenport F(11, 110) = 2.856, p = .003." in flat
+    five = compare(published().study.select(methods=["BR", "CC", "ECC", "RAkEL", "PCT"]))
+    rough = "The chi-square approximation of Friedman's test is rough"
+    assert rough in " ".join(render(five, what="pairs").split())
+    assert not any("chi-square" in doubt for doubt in five.doubts)
     assert re.search(r"^RF-PCT +PCT +0\.51 \[0\.26, 0\.77\] +\.002 +yes +11 +11/0/0$", text, re.M)
     assert "… and 46 more; --output csv lists all" in text
 

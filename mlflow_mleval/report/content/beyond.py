@@ -196,6 +196,8 @@ def next_dataset_section(c: Comparison, depth: int = PAPER) -> Section | None:
         lacks = "It takes folds or repeats on at least two datasets to tell of the next one."
         return Section("next_dataset", "On the next dataset", [Text([lacks], depth=depth)])
     text = Text([s.text for s in next_dataset_sentences(c)], depth=depth)
+    if all(pairs.table["p_better"].isna().all() for pairs in found.pairs.values()):
+        return next_dataset_heading(c, [text])
     doubts = doc.points(found.doubts, "Doubts about these", depth=depth)
     return next_dataset_heading(c, [text, *doubts, _table(c, depth)])
 

@@ -183,7 +183,8 @@ def omnibus(c: Comparison) -> list[str]:
         )
         if f.exact_pvalue is not None:  # beside which the approximations are rough, or false
             tests = f"Friedman's test by all orders of the methods, {pvalue(f.exact_pvalue)}"
-        lines.append(f"All methods together{filled}: {tests}.")
+        notes = f.warnings if f.exact_pvalue is None else ()
+        lines.append(" ".join([f"All methods together{filled}: {tests}.", *notes]))
     if (s := c.skillings_mack) is not None:
         lines.append(
             f"With the gaps left empty: Skillings–Mack χ²({s.df}) = {number(s.statistic)}, "

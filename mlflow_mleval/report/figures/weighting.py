@@ -26,7 +26,7 @@ from mlflow_mleval.report.svg import (
     room_for,
     text_width,
 )
-from mlflow_mleval.report.text import fixed, number, shorten
+from mlflow_mleval.report.text import fixed, large, number, shorten
 from mlflow_mleval.sentences import span
 
 # --------------------------------------------------------------------------------------------------
@@ -490,7 +490,7 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     positive = bool((table[sides].fillna(1.0) > 0).all(axis=None))
     along = table.assign(**(np.log10(table[sides]) if positive else table[sides]))
     words = "; ".join(
-        f"{m}: {number(r.quality, 3)} at {number(r.cost, 3)}" for m, r in table.iterrows()
+        f"{m}: {number(r.quality, 3)} at {large(r.cost, 3)}" for m, r in table.iterrows()
     )
     svg = Svg(f"{quality} against {cost}", f"By method: {words}.", COST_HEIGHT)
     bottom = COST_HEIGHT - 44
@@ -498,7 +498,7 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     ticks, wide = left_ticks(up)
     left = 10 + wide
     across = Scale(*_padded(along[sides]), left, WIDTH - 12)
-    svg.axis(across, bottom, 26, 5, lambda x: number(10**x if positive else x, 2))
+    svg.axis(across, bottom, 26, 5, lambda x: large(10**x if positive else x))
     svg.side_axis(up, ticks, left, across.stop)
     svg.text(0, 13, quality, "strong")
     head = fit(f"{cost} (less is better)", WIDTH - 20)
@@ -520,7 +520,7 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
             taken.append((x - 2, up(r.high) - 2, x + 2, up(r.low) + 2))
     for m, (x, y) in places.items():
         row = table.loc[m]
-        tip = f"{m}: {number(row.quality, 3)} at {number(row.cost, 3)}"
+        tip = f"{m}: {number(row.quality, 3)} at {large(row.cost, 3)}"
         svg.dot(x, y, 5, styles[row.place], tip=tip)
         taken.append((x - 6, y - 6, x + 6, y + 6))
     labelled = [point_label(svg, m, place, taken, "small") for m, place in places.items()]
