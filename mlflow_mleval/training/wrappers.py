@@ -92,7 +92,7 @@ class Patches:
             of_package = name.partition(".")[0] in {"mlflow", "__mp_main__", *_INTERNAL}
             if of_package or "site-packages" in path or "dist-packages" in path:
                 continue
-            for key, value in list(vars(module).items()):
+            for key, value in list(getattr(module, "__dict__", {}).items()):
                 if originals.get(id(value), by_module) is value:
                     by_module.setdefault(name, []).append(key)
         return by_module

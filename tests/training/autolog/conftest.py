@@ -1,11 +1,21 @@
 """Autologging is off after each test, and the runs that it made are at hand."""
 
+import sys
+
 import mlflow
 import pytest
 from autolog_cases import BEFORE, functions
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch):
+    """As on a machine without matplotlib: MLflow's figures take most of the time, and nobody looks
+    at them.
+    """
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,11 @@ def mlflow_on():
     mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
 
 
+@pytest.fixture(autouse=True)
+def no_figures():
+    """All are drawn: of any that is not MLflow would say so."""
+
+
 @pytest.mark.parametrize(
     "order", [[mlflow_on, ours], [ours, mlflow_on], [mlflow_on, ours, mlflow_on], [ours]]
 )
