@@ -2,6 +2,7 @@
 test, a server, a browser.
 """
 
+import itertools
 import os
 import random
 import shutil
@@ -50,6 +51,8 @@ settings.load_profile("each-change")
 
 
 do_not_wait_for_the_disk()
+#: When runs of `log` begin.
+START = itertools.count(1_700_000_000_000, 1000)
 
 
 def pytest_xdist_auto_num_workers(config) -> int:
@@ -271,6 +274,49 @@ def client(db):
             return found
 
     return Opening()
+
+
+@pytest.fixture
+def log(client):
+    """Logs a run of plain MLflow as anybody might: experiment, name, tags, params, metrics, dataset
+    input and end; runs begin a second apart.
+    """
+    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+
+    def log(
+        name,
+        metrics=(),
+        *,
+        experiment="x",
+        tags=(),
+        params=(),
+        status="FINISHED",
+        dataset="",
+        digest="0",
+        context="",
+        start=0,
+        profile=None,
+    ):
+        found = client.get_experiment_by_name(experiment)
+        experiment_id = found.experiment_id if found else client.create_experiment(experiment)
+        run = client.create_run(
+            experiment_id, start_time=start or next(START), tags=dict(tags), run_name=name
+        )
+        run_id = run.info.run_id
+        values = [Metric(key, value, 1, 0) for key, value in dict(metrics).items()]
+        texts = [Param(key, str(value)) for key, value in dict(params).items()]
+        client.log_batch(run_id, values, texts)
+        if dataset:
+            label = [InputTag("mlflow.data.context", context)] if context else []
+            client.log_inputs(
+                run_id,
+                [DatasetInput(Dataset(dataset, digest, "local", "{}", profile=profile), label)],
+            )
+        if status != "RUNNING":
+            client.set_terminated(run_id, status)
+        return run_id
+
+    return log
 
 
 @pytest.fixture(scope="session")

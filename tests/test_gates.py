@@ -598,14 +598,10 @@ def test_five_right_answers_meet_no_high_threshold(db):
     assert found["low"].between(0.4, 0.6).all()
 
 
-def test_runs_are_found_by_their_names_where_one_experiment_has_both(client):
+def test_runs_are_found_by_their_names_where_one_experiment_has_both(client, log):
     client.create_run(client.create_experiment("other"), run_name="old")
-    experiment = client.create_experiment("qa")
     for name, accuracy in (("old", 0.7), ("new", 0.9)):
-        run_id = client.create_run(experiment, run_name=name).info.run_id
-        for key, value in (("accuracy_score", accuracy), ("example_count", 1_000)):
-            client.log_metric(run_id, key, value)
-        client.set_terminated(run_id)
+        log(name, {"accuracy_score": accuracy, "example_count": 1_000}, experiment="qa")
     verdict = mleval.gate("new", "old", margins={"accuracy_score": 0.01})
     assert verdict.decision == "ship" and verdict.candidate == "new"
     client.create_run(client.create_experiment("twin"), run_name="new")

@@ -7,7 +7,6 @@ import shlex
 import pytest
 from click.testing import CliRunner
 from command_line import as_json
-from mlflow.entities import Dataset, DatasetInput, Metric, Param
 
 from mlflow_mleval.cli import main
 
@@ -20,23 +19,13 @@ ANSWERED = (0, 3, 4)
 
 
 @pytest.fixture
-def log(client):
-    """Make a run of plain MLflow."""
+def log(log):
+    def made(experiment, metrics, params, parent="", digest="", **more):
+        more["tags"] = {"mlflow.parentRunId": parent} if parent else {}
+        more |= {"dataset": digest and "data", "digest": digest, "params": params}
+        return log(None, metrics, experiment=experiment, **more)
 
-    def log(experiment, metrics, params, status="FINISHED", parent="", digest=""):
-        there = client.get_experiment_by_name(experiment)
-        held = there.experiment_id if there else client.create_experiment(experiment)
-        tags = {"mlflow.parentRunId": parent} if parent else {}
-        run_id = client.create_run(held, tags=tags).info.run_id
-        values = [Metric(key, value, 0, 0) for key, value in metrics.items()]
-        client.log_batch(run_id, values, [Param(k, str(v)) for k, v in params.items()])
-        if digest:
-            data = Dataset("data", digest, "local", "{}")
-            client.log_inputs(run_id, [DatasetInput(data)])
-        client.set_terminated(run_id, status)
-        return run_id
-
-    return log
+    return made
 
 
 def _unknown_directions(log):

@@ -46,16 +46,12 @@ def test_the_table_shows_counts_gaps_and_what_was_left_out():
     assert "Notes\n- a note" in text
 
 
-def test_a_command_holds_nothing_that_turns_the_text_around_it(client, tmp_path):
+def test_a_command_holds_nothing_that_turns_the_text_around_it(log):
     """Of runs whose every name does."""
-    experiment = client.create_experiment("ours\u202egnp.exe")
     for method in ("\u202egnp.a", "b\u202e\u2066", "c\u200f"):
         for dataset in ("d\u202e1", "d2"):
-            run = client.create_run(experiment, run_name=f"{method}\u202e")
-            client.log_param(run.info.run_id, "model", method)
-            client.log_param(run.info.run_id, "data", dataset)
-            client.log_metric(run.info.run_id, "accuracy", 0.5)
-            client.set_terminated(run.info.run_id)
+            of = {"experiment": "ours\u202egnp.exe", "params": {"model": method, "data": dataset}}
+            log(f"{method}\u202e", {"accuracy": 0.5}, **of)
     for args in (["-n", "ours\u202egnp.exe"], [], ["--exclude", "method=b\u202e\u2066"]):
         done = mleval("runs", *args, "--output", "md", code=None)
         text = done.stdout + done.stderr

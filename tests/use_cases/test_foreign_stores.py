@@ -407,14 +407,10 @@ def test_counts_of_held_out_data_and_directions_of_libraries_raise_no_doubt(made
         assert wrong not in told
 
 
-def test_metrics_by_hand_wait_for_their_directions_to_be_confirmed(client):
-    experiment = client.create_experiment("by hand")
+def test_metrics_by_hand_wait_for_their_directions_to_be_confirmed(log):
     for model, value in (("small", 0.8), ("large", 0.9)):
-        run = client.create_run(experiment)
-        client.log_param(run.info.run_id, "model", model)
-        client.log_metric(run.info.run_id, "val_acc", value)
-        client.log_metric(run.info.run_id, "latency_s", value)
-        client.set_terminated(run.info.run_id)
+        of = {"experiment": "by hand", "params": {"model": model}}
+        log(None, {"val_acc": value, "latency_s": value}, **of)
     stopped = mleval("rank", code=1).stderr
     command = "mleval rank -n 'by hand' --method-by param:model --directions proposed"
     assert "proposed by their names" in stopped and command in stopped.splitlines()
@@ -423,16 +419,12 @@ def test_metrics_by_hand_wait_for_their_directions_to_be_confirmed(client):
     assert any("larger values of val_acc are better" in doubt for doubt in ranked["doubts"])
 
 
-def test_a_rule_without_an_experiment_takes_the_one_that_can_be_compared(client):
+def test_a_rule_without_an_experiment_takes_the_one_that_can_be_compared(client, log):
     client.create_run(client.create_experiment("tried"))
-    experiment = client.create_experiment("good")
     for net in "xy":
         for data in "ab":
-            run = client.create_run(experiment, run_name=f"{net}{data}").info.run_id
-            client.log_param(run, "net", net)
-            client.log_param(run, "set", data)
-            client.log_metric(run, "test_accuracy", 0.5 + (net == "x") / 10)
-            client.set_terminated(run)
+            of = {"experiment": "good", "params": {"net": net, "set": data}}
+            log(f"{net}{data}", {"test_accuracy": 0.5 + (net == "x") / 10}, **of)
     rules = {"method_by": "param:net", "dataset_by": "param:set"}
     asked = ["--method-by", "param:net", "--dataset-by", "param:set"]
     told, bare = _said("-n", "good", *asked), _said(*asked)
@@ -452,14 +444,11 @@ def test_a_rule_without_an_experiment_takes_the_one_that_can_be_compared(client)
     )
 
 
-def test_a_data_set_that_is_not_there_is_answered_with_those_that_are(client):
-    experiment = client.create_experiment("tagged")
+def test_a_data_set_that_is_not_there_is_answered_with_those_that_are(log):
     for model in ("small", "large"):
         for data in ("churn", "spam"):
-            run = client.create_run(experiment, tags={"dataset": data}).info.run_id
-            client.log_param(run, "model", model)
-            client.log_metric(run, "test_auc", 0.5 + len(model) / 100)
-            client.set_terminated(run)
+            of = {"experiment": "tagged", "tags": {"dataset": data}, "params": {"model": model}}
+            log(None, {"test_auc": 0.5 + len(model) / 100}, **of)
     stopped = mleval("rank", "-n", "tagged", "--dataset", "nonsense", code=1).stderr
     assert "it has 'churn', 'spam'" in stopped
     ruled = ["--method-by", "param:model", "--dataset", "nonsense"]
