@@ -93,7 +93,10 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
     if c.on != FUSED:
         return None
     if c.stability is None:
-        return _equal_weights(c)
+        if c.options["weights"] != "entropy":
+            return None
+        equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
+        return _led_by(c, "weights", "equal", first_ranked(mean_ranking(equal)["rank"]))
     if turned := _scenario(c):
         return turned
     single = c.stability.smallest_change
@@ -134,14 +137,6 @@ def _scenario(c: Comparison) -> dict[str, Any] | None:
     if turned["kind"] == "function" and first.weights != asked.weights:
         turned["weights"] = first.weights
     return turned
-
-
-def _equal_weights(c: Comparison) -> dict[str, Any] | None:
-    """That others lead with equal weights, where entropy gave the weights."""
-    if c.options["weights"] != "entropy":
-        return None
-    equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
-    return _led_by(c, "weights", "equal", first_ranked(mean_ranking(equal)["rank"]))
 
 
 def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any] | None:

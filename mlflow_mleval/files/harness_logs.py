@@ -159,14 +159,9 @@ def _inspect_parts(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]
             raise ValueError(f"it has {size:,} bytes, more than {LARGEST:,}")
         whole = json.loads(path.read_text("utf-8"))
         return whole, iter(whole.get("samples") or ())
-    return _member(path, "header.json"), _members(path)
-
-
-def _members(path: Path) -> Iterator[dict[str, Any]]:
     with zipfile.ZipFile(path) as log:
         names = [name for name in log.namelist() if name.startswith("samples/")]
-    for name in names:
-        yield _member(path, name)
+    return _member(path, "header.json"), (_member(path, name) for name in names)
 
 
 def _member(path: Path, name: str) -> dict[str, Any]:

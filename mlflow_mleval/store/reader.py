@@ -336,14 +336,13 @@ def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str
     """Put metrics that MLflow named after a call under their measure; returns under which keys they
     stand in the runs. Runs that have the same of them are read alike.
     """
-    called = [name for name in columns if (known := term(name)) and known.variable]
+    called = {m: known.measure for m in columns if (known := term(m)) and known.variable}
     if not called:
         return {}
-    measures = {term(name).measure for name in called}  # type: ignore[union-attr]
-    stems = [name.removeprefix("val_").removeprefix("training_") for name in columns]
-    plain = [name for name, stem in zip(columns, stems, strict=True) if stem in measures]
+    measures = {*called.values()}
+    plain = [m for m in columns if m.removeprefix("val_").removeprefix("training_") in measures]
     names = [*dict.fromkeys([*called, *plain])]
-    there = ~np.isnan(np.array([columns[name] for name in names])) & among
+    there = ~np.isnan(np.array([*map(columns.get, names)])) & among
     patterns, which = np.unique(there.T, axis=0, return_inverse=True)
     found: dict[str, np.ndarray] = {}
     joined: dict[str, np.ndarray] = {}

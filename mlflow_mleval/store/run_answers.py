@@ -148,7 +148,9 @@ class _Scores:
             feedback = assessment.feedback
             if feedback is None or assessment.valid is False or not belongs(assessment, self.run):
                 continue
-            name, metadata = _assessment_name(assessment), assessment.metadata or {}
+            by_human = assessment.source.source_type == "HUMAN"
+            name = f"{assessment.name} (human)" if by_human else assessment.name
+            metadata = assessment.metadata or {}
             self.versions[name].add(metadata.get("mlflow.assessment.scorerDigest", ""))
             if feedback.error is not None or feedback.value is None:
                 values[name].append(np.nan)
@@ -297,14 +299,6 @@ def belongs(assessment: Assessment, run: Run) -> bool:
     return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (
         None,
         run.info.run_id,
-    )
-
-
-def _assessment_name(assessment: Assessment) -> str:
-    return (
-        f"{assessment.name} (human)"
-        if assessment.source.source_type == "HUMAN"
-        else assessment.name
     )
 
 

@@ -107,7 +107,7 @@ class RunsTable:
     def of(cls, rows: Iterable[RunRow], experiments: Mapping[str, str], **more: Any) -> RunsTable:
         """The table of these rows."""
         about: dict[str, list[Any]] = {name: [] for name in _ABOUT if name not in _KINDS}
-        cells: dict[str, dict[str, tuple[Any, ...]]] = {kind: {} for kind in _KINDS}
+        cells: dict[str, dict[str, tuple[Any, ...]]] = {"metrics": {}, "params": {}, "tags": {}}
         unusable: dict[str, dict[str, float]] = {}
         n = 0
         for n, row in enumerate(rows, 1):
@@ -134,8 +134,7 @@ class RunsTable:
         frame = {
             name: pd.Series(held, dtype=whole.get(name, object)) for name, held in about.items()
         }
-        names = [experiments.get(i, "") for i in about["experiment_id"]]
-        frame["experiment"] = pd.Series(names, dtype=object)
+        frame["experiment"] = frame["experiment_id"].map(lambda i: experiments.get(i, ""))
         for kind, columns in cells.items():
             make = _float_column if kind == "metrics" else _categories
             for key in [*columns]:  # each is let go once it is a column

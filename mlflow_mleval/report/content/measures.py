@@ -92,10 +92,6 @@ def frames(c: Comparison) -> Frames:
     return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
 
 
-def _two_places(value: float) -> str:
-    return fixed(value, 2)
-
-
 def _by_measure(c: Comparison) -> Table:
     weights = c.fusion.weights.mean()
     found = c.measure_tests
@@ -204,7 +200,7 @@ def _flows(c: Comparison) -> Table:
         shown,
         "method",
         heads,
-        _two_places,
+        lambda flow: fixed(flow, 2),
         title="Net flow φ by each measure alone",
         note=note,
     )
