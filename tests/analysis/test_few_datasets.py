@@ -109,6 +109,7 @@ def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_
     rows = c.tests_over("datasets")[""]
     assert rows.pairs["n"].eq(6).all() and "training again" in rows.verdict()
     assert c.possible.to_numpy().tolist() == [[1, 1], [2, 2], [3, 3]]
+    assert "repeats won/tied/lost" in c.report().render("html")
     for on in c.study.measures:  # in its own units, of the first less the second
         own = compare(c.study, on=on)
         means = own.study.values[on].groupby(level="method").mean()

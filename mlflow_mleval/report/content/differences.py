@@ -230,12 +230,14 @@ def _diagram(c: Comparison) -> Figure:
 
 
 def _matrix(c: Comparison) -> Figure:
+    test = present(c.deciding).test
+    units = "repeats" if test.over == "repeats" and not test.by_unit else "datasets"
     caption = (
-        f"Row against column: mean difference of {_what(c)}, datasets won/tied/lost, and p. Blue, "
+        f"Row against column: mean difference of {_what(c)}, {units} won/tied/lost, and p. Blue, "
         f"+: the row is better; orange, −: the column. Framed: separated.{only_best(len(c.order))}"
     )
     return Figure(
-        pairwise_matrix(c.pairs, c.order, present(c.deciding).test.column),
+        pairwise_matrix(c.pairs, c.order, test.column),
         caption,
         title="Every pair",
     )
