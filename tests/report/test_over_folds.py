@@ -167,6 +167,19 @@ def test_json_holds_what_the_tests_hold():
     assert record["sentences"] == [*map(plain, fold_sentences(found))]
 
 
+def test_where_datasets_decide_nothing_by_fold_says_that_methods_differ():
+    shifts = {"BR": (0.0, 0.0), "LP": (0.06, 0.06)}
+    c = compare(fold_study(shifts, datasets=tuple(f"d{k}" for k in range(6))))
+    assert c.decides_over == "datasets" and c.folds["d0"].table["separated"].any()
+    record = json.loads(c.report().render("json"))["folds"]["d0"]
+    assert "pvalue" in record["table"][0] and record["orderings"]["precision"]["order"]
+    marks = {"separated", "significant", "better", "verdict", "decides", "cliques", "letters"}
+    for held in (record, *record["table"], *record["posthoc"], *record["orderings"].values()):
+        assert marks.isdisjoint(held)
+    for frame in frames(c, "folds").values():
+        assert marks.isdisjoint(frame.columns)
+
+
 def test_every_table_has_a_file_with_all_rows():
     c = compare(three_methods())
     files, tables = c.report().files(), frames(c, "folds")

@@ -68,6 +68,11 @@ DATASETS = 12
 #: Pairs of measures, and rows of what more would give, that a page holds.
 ANSWERS_ROWS = 60
 METHODS = 100
+#: Keys and columns that say whether methods differ.
+_MARKS = (
+    *("verdict", "decides", "separated", "significant", "better"),
+    *("cliques", "groups", "letters", "carried_by"),
+)
 #: Attributes that JSON holds in another form.
 _REPLACED = (
     "notes",
@@ -121,14 +126,34 @@ def section(c: Comparison, unit: str) -> Section | None:
     return _section(unit, tests, why, depth, c.decides_over) if tests or why else None
 
 
+def _describes(unit: str, decides_over: str | None) -> bool:
+    """Whether tests over the unit have no say, because others decide, or nothing can."""
+    return decides_over not in (None, unit)
+
+
 def data(c: Comparison, unit: str) -> Data:
-    """The records of every dataset, under the key of the unit."""
-    return {_KINDS[unit].key: {d: record(tests) for d, tests in c.tests_over(unit).items()}}
+    """The records of every dataset, by the key of the unit; without marks where others decide."""
+    records = {d: record(tests) for d, tests in c.tests_over(unit).items()}
+    if _describes(unit, c.decides_over):
+        records = {d: _without_marks(one) for d, one in records.items()}
+    return {_KINDS[unit].key: records}
 
 
 def frames(c: Comparison, unit: str) -> Frames:
     """The tables of every dataset by name."""
-    return tables(unit, c.tests_over(unit))
+    found = tables(unit, c.tests_over(unit))
+    return _without_marks(found) if _describes(unit, c.decides_over) else found
+
+
+def _without_marks(held: Mapping[str, Any]) -> dict[str, Any]:
+    """What none of its parts says that two methods differ by."""
+    kept = {key: value for key, value in held.items() if key not in _MARKS}
+    for key, value in kept.items():
+        if isinstance(value, pd.DataFrame):
+            kept[key] = value.drop(columns=[*_MARKS], errors="ignore")
+        elif key == "orderings":
+            kept[key] = {measure: _without_marks(one) for measure, one in value.items()}
+    return kept
 
 
 def tables(unit: str, tests: Mapping[str, PairTests]) -> Frames:
@@ -263,7 +288,7 @@ def _section(
     """
     kind = _KINDS[unit]
     lost = lost_pairs(one for one in tests.values() if isinstance(one, FoldComparison))
-    describes = decides_over not in (None, unit)
+    describes = _describes(unit, decides_over)
     about = (
         f"Here {f'{decides_over} decide' if decides_over else 'nothing can decide'}; what {unit} "
         "tell is described, with p-values and no verdict. For one, ask for tests over "
