@@ -306,6 +306,7 @@ def folds(n) -> Iterator[Row]:
 
 def many(n) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
         uri = f"sqlite:///{folder}/mlflow.db"
         import_one(uri)
         copies(uri, n, datasets=100)
