@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-
 #: How a benchmark ends that missed a bound; 1 is Python's own, after an error.
 MISSED = 3
 
