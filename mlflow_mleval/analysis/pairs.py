@@ -79,7 +79,8 @@ def pair_differences(
     a, b = pair_positions(frame, control)
     by_method = (-values if direction == "min" else values).T
     noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
-    difference = by_method[a] - by_method[b]
+    difference = by_method[a]
+    difference -= by_method[b]
     difference[np.abs(difference) <= noise] = 0.0
     return frame, a, b, difference, noise
 

@@ -32,6 +32,8 @@ from mlflow_mleval.validation import AnyArray, one_of, probability
 #: of methods in use.
 RANGE_STEP = 0.02
 RANGE_MAX = 50.0
+#: Differences of pairs whose signed ranks are made at a time.
+_CELLS = 2**21
 
 
 @dataclass(frozen=True)
@@ -339,13 +341,13 @@ def wilcoxon_pairs(
     n, m = frame.shape
     exact = n <= EXACT_DATASETS
     there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
-    columns = pd.concat(
-        [  # pairs with values on the same datasets are tested together
-            _signed_rank_tests(difference[rows][:, has], noise[has], alpha, exact).set_axis(rows)
-            for i, has in enumerate(there)
-            if len(rows := np.flatnonzero(where.ravel() == i))
-        ]
-    ).sort_index()
+    tested = []
+    for i, has in enumerate(there):  # pairs with values on the same datasets together
+        alike = np.flatnonzero(where.ravel() == i)
+        for rows in np.split(alike, range(_CELLS // n, len(alike), _CELLS // n)):
+            part = _signed_rank_tests(difference[rows][:, has], noise[has], alpha, exact)
+            tested.append(part.set_axis(rows))
+    columns = pd.concat(tested).sort_index()
     corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
     pairs = pd.DataFrame(
         {**named_pairs(frame.columns, a, b), **columns, **corrected, "exact": exact}

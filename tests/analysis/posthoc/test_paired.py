@@ -14,6 +14,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from mlflow_mleval.analysis.pairs import adjust
+from mlflow_mleval.analysis.posthoc import rank_tests
 from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_DATASETS, feasibility, wilcoxon_pairs
 
 coarse = arrays(
@@ -196,3 +197,11 @@ def test_feasibility_is_what_the_best_possible_table_gives(
     assert feasibility(found.datasets_needed, n_methods, **needed).can_reject
     if found.datasets_needed > 1:
         assert not feasibility(found.datasets_needed - 1, n_methods, **needed).can_reject
+
+
+def test_blocks_of_pairs_give_what_all_at_once_give(monkeypatch):
+    table = np.random.default_rng(0).random((7, 9)).round(1)
+    table[2, 3] = table[2, 5] = np.nan
+    whole = wilcoxon_pairs(table, gaps=True).table
+    monkeypatch.setattr(rank_tests, "_CELLS", 4 * 7)
+    pd.testing.assert_frame_equal(wilcoxon_pairs(table, gaps=True).table, whole)
