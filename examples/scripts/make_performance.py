@@ -75,6 +75,19 @@ REASONS: dict[str, str] = {
     "each part of a forest or a pipeline; 2% of a fit of milliseconds is less.",
     "log 10,000": "the report with its figures and the data are "
     "made and sent, too; the bare calls send metrics alone.",
+    "added to a forest": "the rows and scores of a search or a forest are kept until they are "
+    "evaluated, and MLflow logs the model in the same second.",
+    "set and pair measures of 50,000": "pairs of classes far from each other are looked for in the "
+    "graph; the bound is near what that takes.",
+    "PROMETHEE of": "the bound is that of functions whose sums follow from sorted values; the "
+    "Gaussian one is linear, too, but takes a fast Gauss transform.",
+    "a gate of the same in ten slices": "where it says RUN MORE, gates on futures are drawn to say "
+    "how many answers it takes.",
+    "a report on": "a process of its own imports MLflow and pandas, reads the store, and draws "
+    "every figure; the bounds are half of what reports took before they were made quicker.",
+    "`mleval rank` of 132 runs": "what is ranked is tested, too; the search alone reads runs.",
+    "import and evaluate once": "imports differ by a twentieth from one start to the next.",
+    "1,000,000 rows × 10 labels, two workers": "two workers and the driver share two cores.",
     "read 1,000 runs with": "what the folds of each run say is read and checked beside the search.",
 }
 HEAD = """# Performance
