@@ -153,9 +153,10 @@ class Shared:
             text = f"no direction is known for {some(unknown)}."
             raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, every=True))
         if wrong:
+            why = [f" {note}" for note in self.notes if any(given in str(note) for given in wrong)]
             raise ValueError(
                 f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
-                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)}"
+                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)}{''.join(why)}"
             )
         return found
 

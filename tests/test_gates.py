@@ -770,6 +770,8 @@ def test_shares_and_a_number_of_examples_are_judged_without_their_pairs(right, n
     assert judged["n"].to_dict() == {"accuracy_score": n, "recall_score": n - 1}
     assert judged.loc["accuracy_score", "difference"] == pytest.approx((right[0] - right[1]) / n)
     assert any('evaluators=["default", "mleval"]' in note for note in found.notes)
+    with pytest.raises(ValueError, match=r"got f1\. They have .*no counts are known: .*f1_score"):
+        mleval.gate(*ids, margins={"f1": 0.01})
 
 
 def test_tables_of_predictions_on_the_same_truth_are_not_said_to_be_other_data():
