@@ -88,7 +88,7 @@ REASONS: dict[str, str] = {
     "`mleval rank` of 132 runs": "what is ranked is tested, too; the search alone reads runs.",
     "import and evaluate once": "imports differ by a twentieth from one start to the next.",
     "1,000,000 rows × 10 labels, two workers": "two workers and the driver share two cores.",
-    "points of ROC and PR": "nearly all of it is numpy's sorting, which took a third of this on the "
+    "points of ROC and PR": "nearly all is numpy's sorting, which took a third of this on the "
     "machine before; the peer's took two thirds.",
     "Nemenyi": "it took a third of this on the machine before, and the peer two thirds.",
     "all 124,750 T²": "it took a third of this on the machine before, and the peer two thirds.",
