@@ -538,8 +538,9 @@ def explained(name: str) -> dict[str, Any]:
     for topic in ("brief", "pairs", "keys", "folds", "profiles", "policies", "ties", "files"):
         keys = glossary(topic) | keys
     asked = "φ" if name == "phi" else name.casefold()
-    if key := next((key for key in keys if asked in (key, *key.split())), ""):
-        return {"key": key, "meaning": keys[key]}
+    for key in (asked, *(key for key in keys if asked in key.split())):
+        if key in keys:
+            return {"key": key, "meaning": keys[key]}
     known = some([*_WORDS, *glossary("brief")], most=40)
     raise click.UsageError(
         f"`name` must be a measure, an argument, or a key or word of an answer, got "

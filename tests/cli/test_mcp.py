@@ -157,8 +157,9 @@ def test_explain_knows_keys_words_arguments_and_the_metrics_of_an_experiment(ask
     assert same["measure"] == "f1" and same["in_the_store"]
     assert "weights" in ask("explain")["answer"]["arguments"]
     assert explained("RUN MORE")["meaning"].startswith("neither")
-    for word in ("TOO CLOSE", "YES", "phi", "lost", "not worse"):
-        assert explained(word)["meaning"]
+    for word in ("TOO CLOSE", "YES", "lost", "worse", "not worse", "separated"):
+        assert explained(word)["key"] == word.lower()
+    assert explained("phi")["key"] == "net flow φ"
 
 
 def test_rows_that_decide_come_first_and_the_measure_that_decides_is_explained(ask):
