@@ -878,9 +878,16 @@ class Verdict(Plotted):
         """The verdict in words, as a product owner reads it."""
         return self.report().sections[0].blocks[0].plain
 
+    @property
+    def ordered(self) -> pd.DataFrame:
+        """The table with the rows first that decide."""
+        table = self.table.assign(place=self.table["verdict"].map(_ORDER.index))
+        by = ["place", "slice", "difference"]
+        return table.sort_values(by, kind="stable", ignore_index=True).drop(columns="place")
+
     def to_dict(self, whole: bool = False) -> dict[str, Any]:
         """Plain data: below 2 kB with the rows that matter most, or all of it."""
-        rows = self.table.drop(columns=[] if whole else [*_IN_WHOLE]).to_dict("records")
+        rows = self.ordered.drop(columns=[] if whole else [*_IN_WHOLE]).to_dict("records")
         tests, terms = self.tests, self.tests.terms
         data: dict[str, Any] = {
             **{"decision": self.decision, "text": self.text},
@@ -900,7 +907,6 @@ class Verdict(Plotted):
             notes = [*self.notes, *tests.warnings]
             settings["changed"] = [one._asdict() for one in self.changed]
             return plain(data | settings | {"rows": rows, "notes": notes, "runs": self.runs})
-        rows.sort(key=lambda row: (_RANKS[row["verdict"]], row["difference"]))
         data, rows = {key: _cut_to_length(value) for key, value in plain(data).items()}, plain(rows)
         for shown in range(len(rows), -1, -1):  # as many rows as there is room for
             left = {"further_rows": len(rows) - shown} if shown < len(rows) else {}
@@ -926,8 +932,8 @@ class Verdict(Plotted):
 
 #: Columns that only all of the data has.
 _IN_WHOLE = ("n", "pvalue_worse", "pvalue_not_worse", "pvalue_better", "reason")
-#: The order in which rows matter.
-_RANKS = {"worse": 0, "lost": 0, "open": 1, "not worse": 3, "better": 2, "not judged": 4}
+#: Rows by what they say, those that decide first.
+_ORDER = ("worse", "lost", "open", "better", "not worse", "not judged")
 #: Bytes of the data of a verdict.
 _LARGEST = 1_950
 

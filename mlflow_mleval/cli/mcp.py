@@ -363,7 +363,6 @@ def _run(
 ) -> dict[str, Any]:
     """The command's answer, where a page shows it, and the next questions."""
     from mlflow_mleval.report.blocks import plain
-    from mlflow_mleval.report.content.gate import DECISIVE
 
     document, whole, page = _document(commands, name, given)
     if name == "survey":
@@ -377,8 +376,7 @@ def _run(
         names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
     elif name == "gate":
         held = {key: whole[key] for key in _GATED if key in whole}
-        first = sorted(whole["rows"], key=lambda row: DECISIVE.index(row["verdict"]))
-        held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in first]
+        held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in whole["rows"]]
         rows = [row[key] for row in held["rows"] for key in ("measure", "slice") if key in row]
         names = [held["candidate"], held["champion"], *rows]
         held["text"], doubts = in_quotes(held["text"], names), whole.get("notes", [])

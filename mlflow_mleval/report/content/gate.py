@@ -35,8 +35,6 @@ from mlflow_mleval.report.figures.pair_diagrams import differences_and_margins, 
 from mlflow_mleval.report.text import number, with_intervals
 from mlflow_mleval.sentences import agree, count
 
-#: Rows by what they say, the ones that decide first.
-DECISIVE = ("worse", "lost", "open", "better", "not worse", "not judged")
 #: Points that a terminal shows, rows of a table on it and on a page, and measures that a sentence
 #: names.
 _POINTS, _ROWS, _SHOWN, _NAMED = 2, 12, 20, 3
@@ -44,8 +42,7 @@ _POINTS, _ROWS, _SHOWN, _NAMED = 2, 12, 20, 3
 
 def document(verdict: Verdict, provenance: Provenance) -> Document:
     """The verdict, ready for every format."""
-    rows = verdict.table.assign(place=verdict.table["verdict"].map(DECISIVE.index))
-    rows = rows.sort_values(["place", "slice", "difference"], kind="stable", ignore_index=True)
+    rows = verdict.ordered
     headline, further = headline_of(verdict), [*_further(verdict)]
     notes = [*verdict.tests.warnings, *verdict.notes]
     blocks = [
