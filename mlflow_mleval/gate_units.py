@@ -98,6 +98,8 @@ class Shared:
     changed: tuple[Changed, ...] = ()
     #: Measures of both sides of which nobody knows which way is better, and what is proposed.
     undirected: Mapping[str, Direction | None] = field(default_factory=dict)
+    #: Which measures of both sides cannot be judged, and why.
+    without: str = ""
     #: Over repeats, where either side is certainly better on some dataset.
     crossings: Crossings = ()
 
@@ -153,11 +155,11 @@ class Shared:
             text = f"no direction is known for {some(unknown)}."
             raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, every=True))
         if wrong:
-            why = [f" {note}" for note in self.notes if any(given in str(note) for given in wrong)]
-            raise ValueError(
+            text = (
                 f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
-                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)}{''.join(why)}"
+                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)} {self.without}"
             )
+            raise ValueError(text.rstrip())
         return found
 
     def margins(self, stated: float | Mapping[str, float] | None) -> dict[str, float]:
@@ -786,17 +788,18 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
         "mlflow.models.evaluate, or mleval.log_evaluation(..., log_instances=True)."
     )
     others = [m for m in study.measures if m not in shares]
-    left = [f"Not judged, for no counts are known: {some(others)}."] if others else []
-    return _shared(
+    without = f"Not judged, for no counts are known: {some(others)}." if others else ""
+    shared = _shared(
         asked,
         "answers",
         (pd.DataFrame(tables[0]), pd.DataFrame(tables[1])),
         dict.fromkeys(shares, "max"),
         ranges=dict.fromkeys(shares, (0.0, 1.0)),
         runs=runs,
-        notes=[*notes, unpaired, *left],
+        notes=[*notes, unpaired, *filter(None, [without])],
         source=study.source,
     )
+    return replace(shared, without=without)
 
 
 def _units_by_dataset(asked: GateRequest, units: pd.Index) -> dict[str, AnyArray]:
