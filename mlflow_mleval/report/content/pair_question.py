@@ -52,11 +52,7 @@ def _told(c: Comparison, q: Question, v: Verdict) -> str:
     assert one is not None
     size = float(one["difference"])
     better, worse = (q.a, q.b) if size >= 0 else (q.b, q.a)
-    what = f"in {name(c.on if one['measure'] == FUSED else one['measure'])}"
-    if one["measure"] == c.on == FUSED:
-        what = "overall"
-        if c.order.index(better) > c.order.index(worse):  # what is missing turns their order
-            what = f"on the {one['n']:.0f} {v.unit or 'datasets'} that both have"
+    what = _what(c, one, v, better, worse)
     by = _by(c, one)
     on = f" on {name(one['dataset'])}" if one["dataset"] else ""
     mean = float(q.measures.loc[c.on, "difference"]) if c.on != FUSED == one["measure"] else 0.0
@@ -79,6 +75,17 @@ def _told(c: Comparison, q: Question, v: Verdict) -> str:
     else:
         lead = f"they are level {what}{on}"
     return f"{lead}. {_of(c, v)}"
+
+
+def _what(c: Comparison, row: Mapping[str, Any], v: Verdict, better: str, worse: str) -> str:
+    """In what one of two is better; where the ranking has them the other way round, also why."""
+    if row["measure"] != FUSED or c.on != FUSED:
+        return f"in {name(c.on if row['measure'] == FUSED else row['measure'])}"
+    if row["dataset"] or c.order.index(better) < c.order.index(worse):
+        return "overall"
+    if v.unit == "datasets" and row["n"] < len(c.study.datasets):
+        return f"on the {row['n']:.0f} datasets that both have"
+    return "as the test compares them"
 
 
 def _by(c: Comparison, row: Mapping[str, Any]) -> str:
