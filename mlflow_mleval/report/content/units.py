@@ -146,7 +146,7 @@ def frames(c: Comparison, unit: str) -> Frames:
 
 
 def _without_marks(held: Mapping[str, Any]) -> dict[str, Any]:
-    """What none of its parts says that two methods differ by."""
+    """The same without what says whether methods differ."""
     kept = {key: value for key, value in held.items() if key not in _MARKS}
     for key, value in kept.items():
         if isinstance(value, pd.DataFrame):
@@ -332,8 +332,7 @@ def _without_verdicts(blocks: Sequence[Any], dataset: str) -> list[Any]:
     kept: list[Any] = []
     for block in blocks:
         if isinstance(block, Table):
-            saying = ("separated", "groups", "carried by")
-            columns = [c for c in block.columns if c.head not in saying]
+            columns = [c for c in block.columns if c.head.replace(" ", "_") not in _MARKS]
             kept.append(replace(block, columns=columns, title=block.title or f"On {name(dataset)}"))
         elif isinstance(block, Figure):
             kept.append(block)
