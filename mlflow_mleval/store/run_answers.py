@@ -533,17 +533,23 @@ def _answers_of_table(
         about.assign(link="", asked=asked),
         digest(run),
         counted(run),
-        {m: "" for m, column in columns.items() if _is_scored(run, m, column)},
+        dict.fromkeys(_scored(run, columns), ""),
         passing=tuple(passing),
     )
 
 
-def _is_scored(run: Run, measure: str, column: str) -> bool:
-    """Whether the column of a table holds scores: MLflow calls it one, or the run has their mean
+def _scored(run: Run, columns: Mapping[str, str]) -> list[str]:
+    """Measures whose column in a table holds scores: MLflow calls it one, or the run has their mean
     as a metric. Other numbers describe the answer.
     """
-    means = {measure, f"{measure}/mean", f"{measure}/v1/mean"}
-    return column.endswith(_SCORE) or not means.isdisjoint(run.data.metrics)
+    return [
+        measure
+        for measure, column in columns.items()
+        if column.endswith(_SCORE)
+        or not run.data.metrics.keys().isdisjoint(
+            {measure, f"{measure}/mean", f"{measure}/v1/mean"}
+        )
+    ]
 
 
 # --------------------------------------------------------------------------------------------------

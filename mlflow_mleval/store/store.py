@@ -959,6 +959,7 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+#: What to do where a server does not know who asks.
 _LOGIN = (
     "Who you are is said by MLFLOW_TRACKING_TOKEN, or by MLFLOW_TRACKING_USERNAME and "
     "MLFLOW_TRACKING_PASSWORD."
@@ -975,10 +976,9 @@ def _what_to_do(error: Exception) -> str:
         )
     if _connection_error(error) is not None:
         return "Is the server running, and is MLFLOW_TRACKING_URI right?"
-    if isinstance(error, MlflowException):
-        unknown = error.error_code == "UNAUTHENTICATED"
-        return _LOGIN if unknown else ""
-    return "Is MLFLOW_TRACKING_URI right?"
+    if not isinstance(error, MlflowException):
+        return "Is MLFLOW_TRACKING_URI right?"
+    return _LOGIN if error.error_code == "UNAUTHENTICATED" else ""
 
 
 def _connection_error(error: BaseException | None) -> requests.ConnectionError | None:
