@@ -144,7 +144,7 @@ def comparison_of(
         f"comparing {count(len(study.methods), 'method')} on "
         f"{count(len(study.datasets), 'dataset')} by {count(len(study.measures), 'measure')} …"
     )
-    fusing = _taken_by(fuse, choices)
+    fusing = _keywords_for(fuse, choices)
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
         if isinstance(fusing.get(name), dict):
             fusing[name] = dict.fromkeys(study.measures, default) | fusing[name]
@@ -164,7 +164,7 @@ def _options_of_compare(choices: Choices) -> dict[str, Any]:
     from mlflow_mleval.analysis.comparison import compare
 
     papers = {"order": "mean-rank", "ties": "ignore"} if choices.get("as_in_papers") else {}
-    return _taken_by(compare, choices) | papers
+    return _keywords_for(compare, choices) | papers
 
 
 def _study_asked_for(
@@ -308,7 +308,7 @@ def _grades(text: str) -> tuple[str, list[str]]:
     return measure, listed
 
 
-def _taken_by(function: Callable[..., Any], choices: Choices) -> dict[str, Any]:
+def _keywords_for(function: Callable[..., Any], choices: Choices) -> dict[str, Any]:
     """The choices that the function takes, but for what may be repeated and was not given."""
     return {
         name: choices[name]

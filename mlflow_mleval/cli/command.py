@@ -324,7 +324,7 @@ _BRIEF = "mlflow_mleval.brief"
 _QUIET = "mlflow_mleval.quiet"
 
 
-def _tell_of_option(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+def _show_short_help(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
         ctx.meta[_BRIEF] = True
         click.echo(ctx.get_help())
@@ -337,7 +337,7 @@ _SHORT = Option(
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_tell_of_option,
+    callback=_show_short_help,
     help="The options that most people use.",
 )
 

@@ -171,11 +171,11 @@ def terminal(text: object) -> str:
     'a␛[31mred␊�b'
     """
     text = str(text)
-    return text if text.isascii() and text.isprintable() else "".join(map(_visible_char, text))
+    return text if text.isascii() and text.isprintable() else "".join(map(_visible_character, text))
 
 
 @lru_cache(maxsize=4096)
-def _visible_char(char: str) -> str:
+def _visible_character(char: str) -> str:
     code = ord(char)
     if code < 0x20 or code == 0x7F:
         return chr(0x2400 + min(code, 0x21))

@@ -109,10 +109,10 @@ def section(
     if of not in KINDS:
         raise ValueError(f"`of` must be one of {', '.join(KINDS)}, got {of!r}.")
     methods = [
-        _name_of(m, c.study.methods, "method")
+        _known_name(m, c.study.methods, "method")
         for m in (method, against)[: {"dataset": 0, "pair": 2}.get(of, 1)]
     ]
-    on = _name_of(dataset, c.study.datasets, "dataset") if of in ("cell", "dataset") else ""
+    on = _known_name(dataset, c.study.datasets, "dataset") if of in ("cell", "dataset") else ""
     if of == "pair" and len({*methods}) < 2:
         raise IncomparableRunsError(
             f"a pair needs two methods, got {terminal(methods[0])!r} twice."
@@ -123,7 +123,7 @@ def section(
     return Section("detail", "A closer look", blocks, open=True)
 
 
-def _name_of(asked: str, names: Sequence[str], what: str) -> str:
+def _known_name(asked: str, names: Sequence[str], what: str) -> str:
     found = [n for n in names if n == asked] or [n for n in names if terminal(n) == asked]
     if len(found) != 1:
         raise IncomparableRunsError(

@@ -58,7 +58,7 @@ def document(verdict: Verdict, provenance: Provenance) -> Document:
     return Document(
         f"May {verdict.candidate} replace {verdict.champion}?",
         sections,
-        about=f"Judged on {_how_many_units(verdict)}",
+        about=f"Judged on {_units_in_words(verdict)}",
         time=when(provenance) if provenance else "",
         data=verdict.to_dict,
         frames=lambda: {"gate": verdict.table},
@@ -69,7 +69,7 @@ def document(verdict: Verdict, provenance: Provenance) -> Document:
 def headline_of(verdict: Verdict) -> str:
     """The verdict in one sentence."""
     if (stands := verdict.stands) is not None:
-        anew = f" {_how_many_units(verdict)} would make a new gate say {stands.anew.upper()}."
+        anew = f" {_units_in_words(verdict)} would make a new gate say {stands.anew.upper()}."
         return (
             f"{stands.decision.upper()}, as decided at {stands.time} with {stands.units:,} "
             f"{verdict.over}: that stands.{anew if stands.anew != stands.decision else ''}"
@@ -119,7 +119,7 @@ def _blocked(verdict: Verdict) -> str:
 
 
 def _open(verdict: Verdict) -> str:
-    units = _how_many_units(verdict)
+    units = _units_in_words(verdict)
     if verdict.changed:
         first = verdict.changed[0]
         others = len(verdict.changed) - 1
@@ -222,7 +222,7 @@ def _rounded(n: float) -> str:
     return f"{float(f'{n:.2g}'):,.0f}"
 
 
-def _how_many_units(verdict: Verdict) -> str:
+def _units_in_words(verdict: Verdict) -> str:
     """How many units there are, as text."""
     tests = verdict.tests
     noun = verdict.over.removesuffix("s")

@@ -74,7 +74,7 @@ def survey_sections(survey: Survey, named: bool = False) -> list[Section]:
             if problems
             else []
         ),
-        *([_lines_of_factors(survey.factors, named)] if survey.factors else []),
+        *([_section_of_factors(survey.factors, named)] if survey.factors else []),
         *(Section(key, title, [table]) for key, title, table in tables if table is not None),
         *(
             [Section("about", "Notes", doc.points(survey.notes, depth=ALWAYS))]
@@ -329,7 +329,7 @@ def found_document(study: Study | None, survey: Survey) -> Document:
     if study is None:
         return survey_document(survey, {})
     made = document(study, {})
-    told = _lines_of_factors(study.factors)
+    told = _section_of_factors(study.factors)
     more = survey_sections(survey) if survey.foreign else [told, next_steps(survey)]
     tables = {**made.frames(), **(survey_frames(survey) if survey.foreign else {})}
     return replace(
@@ -379,7 +379,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     ]
 
 
-def _lines_of_factors(factors: Sequence[Factor], named: bool = False) -> Section:
+def _section_of_factors(factors: Sequence[Factor], named: bool = False) -> Section:
     """What tells methods, datasets and repeats apart, a line each; maybe with their names."""
     lines = []
     for f in factors:

@@ -69,7 +69,7 @@ def _symbol(comparison: ProfileComparison) -> str:
 
 def section(c: Comparison) -> Section | None:
     """The profiles that the runs carry; nothing where there are none to compare."""
-    return None if c.profiles is None else _section_at(described(c.profiles), {})
+    return None if c.profiles is None else _section_of_profiles(described(c.profiles), {})
 
 
 def described(comparison: ProfileComparison) -> ProfileComparison:
@@ -93,7 +93,7 @@ def document(comparison: ProfileComparison, provenance: Provenance) -> Document:
     return Document(
         f"Loss profiles of {count(len(methods), 'method')} on "
         f"{count(len(comparison.datasets), 'dataset')}",
-        [_section_at(comparison, {"depth": ALWAYS}), made_from(provenance)],
+        [_section_of_profiles(comparison, {"depth": ALWAYS}), made_from(provenance)],
         about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(comparison.datasets)}",
         time=when(provenance),
         data=lambda: {
@@ -106,7 +106,7 @@ def document(comparison: ProfileComparison, provenance: Provenance) -> Document:
     )
 
 
-def _section_at(comparison: ProfileComparison, at: Mapping[str, Any]) -> Section:
+def _section_of_profiles(comparison: ProfileComparison, at: Mapping[str, Any]) -> Section:
     """The sentences, tables and notes at this depth, and the figures."""
     changes = count(len(comparison.crossings), "change")
     hint = f"{changes} of order on {count(len(comparison.datasets), 'dataset')}"
@@ -227,14 +227,17 @@ def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) ->
     }
     where = {kind: table.loc[table[kind], "dataset"].tolist() for kind in WHERE}
     kinds = [kind for kind in texts if where[kind]]
-    places = [_so_many(where[kinds[0]], len(table)), *(listed(where[kind]) for kind in kinds[1:])]
+    places = [
+        _datasets_in_words(where[kinds[0]], len(table)),
+        *(listed(where[kind]) for kind in kinds[1:]),
+    ]
     said = "; ".join(f"{texts[kind]} on {place}" for kind, place in zip(kinds, places, strict=True))
     return said + (
         f". Both ends are certain on {listed(where['certain'])}." if where["certain"] else "."
     )
 
 
-def _so_many(where: Sequence[str], total: int) -> str:
+def _datasets_in_words(where: Sequence[str], total: int) -> str:
     """So many of the datasets, with their names while they are few."""
     if len(where) == total > 1:
         return f"all {total} datasets"
@@ -287,15 +290,16 @@ def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str
     ends = comparison.ends(dataset)
     stretches = comparison.certain_stretches(dataset)
     return {
-        pair: joined([_stretch_said(*span, symbol, ends) for span in spans])
+        pair: joined([_stretch_in_words(*span, symbol, ends) for span in spans])
         for pair, spans in stretches.items()
     }
 
 
-def _stretch_said(first: float, last: float, symbol: str, ends: tuple[float, float]) -> str:
+def _stretch_in_words(first: float, last: float, symbol: str, ends: tuple[float, float]) -> str:
     """A stretch of parameters in words.
 
-    >>> [_stretch_said(a, b, "k", (1, 14)) for a, b in ((1, 14), (1, 4), (12, 14), (5, 8), (3, 3))]
+    >>> stretches = ((1, 14), (1, 4), (12, 14), (5, 8), (3, 3))
+    >>> [_stretch_in_words(a, b, "k", (1, 14)) for a, b in stretches]
     ['for every k', 'up to k = 4', 'from k = 12', 'for k = 5 to 8', 'at k = 3']
     """
     low = f"{symbol} = {number(first, 3)}"

@@ -631,10 +631,10 @@ def measures(report: RunReport) -> Section:
         half = ["" if h == NONE else f"± {h}" for h in cells["half"]]
         columns += [
             Column("95%", half, keep=4, note=note),
-            Column("folds", [*map(_ends_said, cells["low"], cells["high"])], keep=3),
+            Column("folds", [*map(_interval_text, cells["low"], cells["high"])], keep=3),
             Column("all instances", [*cells["whole"]], keep=1),
         ]
-    interval = [*map(_ends_said, cells["ci_low"], cells["ci_high"])]
+    interval = [*map(_interval_text, cells["ci_low"], cells["ci_high"])]
     if any(interval):
         n = report.intervals.n_clusters
         together = f", by {count(n, 'cluster')} of instances" if n else ""
@@ -651,7 +651,7 @@ def measures(report: RunReport) -> Section:
     return Section("measures", "Measures", blocks, hint=f"{len(table)} of them, with directions")
 
 
-def _ends_said(low: str, high: str) -> str:
+def _interval_text(low: str, high: str) -> str:
     return "" if low == NONE else f"{low} – {high}"
 
 
