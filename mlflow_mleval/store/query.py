@@ -947,8 +947,9 @@ def _definition_notes(runs: Results, used: Sequence[str]) -> Iterator[str]:
     ours = [m for m in used if m in MEASURES]
     stated = [m for m in ours if m not in ("hamming_loss", "subset_accuracy", "top1_accuracy")]
     own = ~runs.plain.reindex(columns=stated, fill_value=False).all(axis=1)
-    unknown = runs.finished & (runs.rows["conventions"] == schema.UNKNOWN_CONVENTIONS) & own
-    if stated and unknown.any():
+    untold = runs.rows["conventions"] == schema.UNKNOWN_CONVENTIONS
+    unknown = runs.finished & untold & own
+    if stated and unknown.any() and (runs.finished & ~untold).any():  # all alike tell none apart
         which = f"{unknown.sum():,} of {count(int(runs.finished.sum()), 'finished run')}"
         yield f"The conventions for empty sets and ties are unknown for {which}."
 

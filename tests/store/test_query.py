@@ -205,6 +205,7 @@ def test_mixed_conventions_are_refused(log):
         "The conventions for empty sets and ties are unknown for 1 of 2 finished runs."
         in load(exclude_methods=["b"]).notes
     )
+    assert not any("conventions" in note for note in load(methods=["c"]).notes)  # of all alike
 
 
 def test_mixed_hierarchies_are_refused_on_one_dataset_only(log):

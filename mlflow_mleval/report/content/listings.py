@@ -26,7 +26,7 @@ from mlflow_mleval.report.blocks import (
     name,
 )
 from mlflow_mleval.report.content import run
-from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.content.provenance import conventions, made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
 from mlflow_mleval.sentences import agree, count, grouped, plural, some, span
@@ -368,13 +368,12 @@ _NAMES_SHOWN = 40
 def _facts(study: Study) -> list[tuple[str, str]]:
     gaps = study.gaps()
     total = len(study.datasets) * len(study.methods)
-    conventions = study.runs.get("conventions", pd.Series(dtype=str)).value_counts()
     why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
     named = {"methods": study.methods, "datasets": study.datasets, "measures": study.measures}
     return [
         *((what, f"{len(names)}: {_some(names, _NAMES_SHOWN)}") for what, names in named.items()),
         ("folds", _folds(study)),
-        ("conventions", ", ".join(f"{c} ({n})" for c, n in conventions.items()) or "none"),
+        ("conventions", conventions(study)),
         ("results", f"{total - len(gaps)} of {total} cells{why}"),
     ]
 

@@ -33,6 +33,7 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.content.decision import PREFERENCES
 from mlflow_mleval.report.text import level, number
 from mlflow_mleval.sentences import count
+from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
 
 # --------------------------------------------------------------------------------------------------
@@ -257,6 +258,12 @@ def data(c: Comparison) -> Data:
     }
 
 
+def conventions(study: Study) -> str:
+    """Under which conventions so many runs were computed."""
+    found = study.runs.get("conventions", pd.Series(dtype=str)).value_counts()
+    return ", ".join(f"{each} ({n})" for each, n in found.items()) or "none"
+
+
 def _choices(c: Comparison) -> Table:
     """What was chosen or follows from the study."""
     o = c.options
@@ -275,6 +282,7 @@ def _choices(c: Comparison) -> Table:
             _given(o["weights"], {})
             + (" (measures that do not differ weigh nothing)" if o["drop_constant"] else ""),
         ),
+        ("conventions for empty sets and ties", conventions(c.study)),
         ("missing results", f"{glossary('policies')[o['missing']]} (policy {o['missing']})"),
         ("significance level", f"α = {level(o['alpha'])}"),
         ("ties of ranks", glossary("ties")[o["ties"]]),
