@@ -81,10 +81,8 @@ def test_doubts_are_listed():
 
 def test_every_measure_is_there_or_absent_with_a_reason():
     for ev in (mleval.evaluate(Y, S, P), mleval.evaluate(Y, y_pred=P), mleval.evaluate(Y, S * 3)):
-        assert (
-            ev.measures.keys() | ev.absent.keys() == MEASURES.keys()
-            and not ev.measures.keys() & ev.absent.keys()
-        )
+        assert ev.measures.keys() | ev.absent.keys() == MEASURES.keys()
+        assert not ev.measures.keys() & ev.absent.keys()
         assert not any(np.isnan(v) for v in ev.measures.values()) and all(ev.absent.values())
 
 
@@ -168,10 +166,8 @@ def test_profiles_are_those_of_the_arrays():
 
 def test_a_fold_is_evaluated_like_its_instances_alone():
     ev = mleval.evaluate(Y, S, P, folds=FOLDS, conventions="mulan")
-    assert (
-        ev.folds.index.tolist() == [0, 1, 2, 3]
-        and ev.fold_sizes.tolist() == np.bincount(FOLDS).tolist()
-    )
+    assert ev.folds.index.tolist() == [0, 1, 2, 3]
+    assert ev.fold_sizes.tolist() == np.bincount(FOLDS).tolist()
     for key in range(4):
         rows = key == FOLDS
         alone = mleval.evaluate(Y[rows], S[rows], P[rows], conventions="mulan")
@@ -191,12 +187,8 @@ def test_a_fold_is_evaluated_like_its_instances_alone():
 
 def test_without_folds_there_is_no_row():
     ev = mleval.evaluate(Y, S)
-    assert (
-        ev.folds.empty
-        and ev.fold_sizes.empty
-        and list(ev.folds) == list(ev.measures)
-        and ev.fold_means() == ev.measures
-    )
+    assert ev.folds.empty and ev.fold_sizes.empty and list(ev.folds) == list(ev.measures)
+    assert ev.fold_means() == ev.measures
 
 
 def test_times_are_of_folds_and_add_up():
@@ -398,9 +390,8 @@ def test_tree_induced_error_is_of_single_labels_only():
 def test_chosen_families_only():
     h = mleval.Hierarchy(TREE)
     ev = mleval.evaluate_hierarchical(sets(Y), sets(P), h, measures=["set"])
-    assert (
-        "h_f1" in ev.measures and ev.absent["lca_f1"] == ev.absent["gie"] == "it was not asked for"
-    )
+    assert "h_f1" in ev.measures
+    assert ev.absent["lca_f1"] == ev.absent["gie"] == "it was not asked for"
     same(
         mleval.merge([ev, Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))]),
         mleval.merge([ev, ev]),

@@ -73,9 +73,8 @@ def test_what_was_public_still_is(name):
 
 @pytest.mark.parametrize("space", [mleval.stats, mleval.losses], ids=lambda space: space.__name__)
 def test_a_namespace_has_the_names_it_tells(space):
-    assert all(getattr(space, name) is getattr(mleval, name) for name in space.__all__) and set(
-        space.__all__
-    ) <= set(dir(space))
+    assert all(getattr(space, name) is getattr(mleval, name) for name in space.__all__)
+    assert set(space.__all__) <= set(dir(space))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'; it has"):
         space.nothing  # noqa: B018
 

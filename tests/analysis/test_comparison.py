@@ -101,18 +101,14 @@ def test_tests_of_pairs_leave_out_what_did_not_finish_unless_that_is_a_failure(o
 
 def test_one_dataset_says_why_there_is_no_test():
     found = compare(study_of(3, 1))
-    assert (
-        found.friedman is None
-        and found.decides == "none"
-        and "1 dataset" in found.absent["friedman"]
-    )
+    assert found.friedman is None and found.decides == "none"
+    assert "1 dataset" in found.absent["friedman"]
 
 
 def test_two_methods_one_measure():
     found = compare(study_of(2, 8, gap=0.1, measures=("f1",)))
-    assert (
-        found.leader == "m0" and "redundancy" in found.absent and found.separated == [("m0", "m1")]
-    )
+    assert found.leader == "m0" and "redundancy" in found.absent
+    assert found.separated == [("m0", "m1")]
 
 
 def test_a_single_measure_is_tested_in_its_own_direction():
@@ -169,9 +165,8 @@ def test_a_separation_that_friedmans_test_does_not_share_is_doubted_from_three_m
     found = compare(Study.from_frame(frame.astype({"dataset": str})), on="f1", test="wilcoxon")
     assert len(found.order) == 3 and found.friedman.best_pvalue > 0.5
     row = found.pairs.iloc[0]
-    assert row.separated and row.doubts.startswith(
-        "Friedman's test over all methods finds no difference"
-    )
+    assert row.separated
+    assert row.doubts.startswith("Friedman's test over all methods finds no difference")
     assert any("although the Friedman test" in doubt for doubt in found.doubts)
 
 
@@ -225,11 +220,8 @@ def test_leaders_that_tie_are_all_named():
         }
     )
     found = compare(Study.from_frame(frame), on="f1")
-    assert (
-        found.leaders == ["a", "b"]
-        and found.compared == "f1"
-        and compare(study_of(3, 4)).compared == "net flow φ"
-    )
+    assert found.leaders == ["a", "b"] and found.compared == "f1"
+    assert compare(study_of(3, 4)).compared == "net flow φ"
     assert found.ranking["position"].tolist() == [1, 1, 3]
 
 
@@ -244,11 +236,8 @@ def test_the_plane_needs_three_measures_and_methods():
 
 def test_long_tables_hold_every_cell_once():
     found = compare(study_of(3, 4))
-    assert (
-        len(found.values_long) == 24
-        and len(found.weights_long) == 8
-        and len(found.by_dataset) == 12
-    )
+    assert len(found.values_long) == 24 and len(found.weights_long) == 8
+    assert len(found.by_dataset) == 12
     assert found.weights_long.groupby("dataset")["weight"].sum().to_numpy() == pytest.approx(1)
     assert (
         found.correlations["redundant"].tolist()
@@ -298,9 +287,8 @@ def test_progress_ends_with_the_last_step(methods, options):
         study_of(methods, 3), progress=lambda done, total: told.append((done, total)), **options
     )
     total = told[0][1]
-    assert told[-1] == (total, total) and [done for done, _ in told] == sorted(
-        {done for done, _ in told}
-    )
+    assert told[-1] == (total, total)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert total - 1 <= len(told) <= total  # redundancy needs three methods
 
 

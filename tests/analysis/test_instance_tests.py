@@ -58,9 +58,8 @@ def test_sign_test_equals_scipy(k, more, alternative):
     )
     other = {"greater": "less", "less": "greater"}.get(alternative, alternative)
     mirrored = sign_test(n - k, n, alternative=other)
-    assert found.pvalue == pytest.approx(mirrored.pvalue) and found.normal_pvalue == pytest.approx(
-        mirrored.normal_pvalue
-    )
+    assert found.pvalue == pytest.approx(mirrored.pvalue)
+    assert found.normal_pvalue == pytest.approx(mirrored.normal_pvalue)
 
 
 @pytest.mark.parametrize(("n", "decimals"), [(60, 1), (60, 9), (1500, 1), (1500, 9)])
@@ -222,10 +221,8 @@ def test_folds_as_blocks_are_said_with_what_they_do_not_confirm():
     methods, folds = clustered(4, groups=10, size=60)
     found = instance_tests(methods, ["f1"], blocks=folds, n_resamples=199)
     assert found.by_pair["separated"].item() and found.n_clusters is None
-    assert (
-        "judged by 10 models of each method" in found.warnings[0]
-        and "these are not separated: a from b" in found.warnings[0]
-    )
+    assert "judged by 10 models of each method" in found.warnings[0]
+    assert "these are not separated: a from b" in found.warnings[0]
     few = instance_tests(methods, ["f1"], clusters=np.arange(600) % 4, n_resamples=199)
     assert "4 clusters cannot separate any pair" in " ".join(few.warnings)
 
@@ -250,24 +247,18 @@ def test_the_tests_report_themselves():
     )
     document = found.report({"seed": 0, "time": "2026-01-01T00:00:00+00:00"})
     assert "<img" not in document.to_html() + document.to_markdown() and "\x1b" not in str(document)
-    assert r"\label{tab:mleval-instances-1}" in document.to_latex() and "seed 0; 2026" in str(
-        document
-    )
+    assert r"\label{tab:mleval-instances-1}" in document.to_latex()
+    assert "seed 0; 2026" in str(document)
     whole = document.to_dict()
-    assert (
-        whole["n_draws"] == 99 and whole["methods"] == names and whole["verdict"] == found.verdict()
-    )
+    assert whole["n_draws"] == 99 and whole["methods"] == names
+    assert whole["verdict"] == found.verdict()
     assert [row["separated"] for row in whole["table"]] == found.table["separated"].tolist()
     tests = {"d|1": instance_tests(tables(m=2), ["f1"])}
     single = document_of_tests(tests, {}, {"e": "no values."})
-    assert (
-        "- e was not tested: no values." in str(single)
-        and "separate m0 and m1" in str(single)
-        and "On d|1" in str(single)
-    )
-    assert single.to_dict()["absent"] == {"e": "no values."} and single.render("csv").startswith(
-        "dataset,method_a,"
-    )
+    assert "- e was not tested: no values." in str(single) and "separate m0 and m1" in str(single)
+    assert "On d|1" in str(single)
+    assert single.to_dict()["absent"] == {"e": "no values."}
+    assert single.render("csv").startswith("dataset,method_a,")
 
 
 def rare(n, share, seed):
@@ -382,10 +373,8 @@ def test_a_report_has_a_section_on_instances_where_these_are_given():
     frame = pd.DataFrame({"dataset": ["d", "d"], "method": ["m0", "m1"], "f1": [0.5, 0.6]})
     found = {"d": instance_tests(tables(m=2), ["f1"], n_resamples=99)}
     report = compare(Study.from_frame(frame), instances=found).report()
-    assert (
-        'id="instances"' in report.to_html()
-        and found["d"].verdict() in report.to_dict()["instances"]["d"]["verdict"]
-    )
+    assert 'id="instances"' in report.to_html()
+    assert found["d"].verdict() in report.to_dict()["instances"]["d"]["verdict"]
     beside = report.files()["instances.csv"].splitlines()[0]
     assert beside.replace(",", ", ") == glossary("files")["instances.csv"]
     assert compare(Study.from_frame(frame)).report().to_dict()["instances"] == {}

@@ -44,9 +44,8 @@ def test_means_have_the_intervals_of_student_and_wilson():
         list(wilson), abs=0.003
     )
     inside = found.dropna()
-    assert (
-        (inside["ci_low"] <= inside["value"]) & (inside["value"] <= inside["ci_high"])
-    ).all() and len(inside) >= 18
+    assert ((inside["ci_low"] <= inside["value"]) & (inside["value"] <= inside["ci_high"])).all()
+    assert len(inside) >= 18
 
 
 @pytest.mark.parametrize("one_label", [False, True])
@@ -123,10 +122,8 @@ def test_what_has_none_says_why():
     merged = measure_intervals(mleval.merge([ev, ev]))
     assert "merged" in merged.absent["macro_f1"] and merged.table.loc["f1", "ci_low"] > 0
     bare = measure_intervals(mleval.evaluate(true, score, instances=False))
-    assert (
-        set(bare.absent.values()) == {"the evaluation kept no instances"}
-        and bare.table["ci_low"].isna().all()
-    )
+    assert set(bare.absent.values()) == {"the evaluation kept no instances"}
+    assert bare.table["ci_low"].isna().all()
     true[:, :2], score[:, :2] = False, 0
     rare = measure_intervals(mleval.evaluate(true, score))
     assert rare.absent["macro_f1"].startswith("2 of 6 labels") and "micro_f1" not in rare.absent

@@ -175,9 +175,8 @@ def test_losses_are_those_of_each_fold(n_labels, n_folds, seed):
             Profiles.from_errors({("d", "m"): errors}),
         )
         at = hard.parameters("d", family)
-        assert at[0] == 1 and (
-            family == "polynomial" or (at[-1] == n_labels and len(at) == min(n_labels, 100))
-        )
+        assert at[0] == 1
+        assert family == "polynomial" or (at[-1] == n_labels and len(at) == min(n_labels, 100))
         for found, rows, single in (
             (hard, counts, profile_from_histogram),
             (soft, errors, profile_from_means),

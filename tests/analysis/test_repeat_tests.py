@@ -51,19 +51,16 @@ def test_one_correction_holds_for_headline_and_table():
     found = repeat_tests(repeats(4, 7, 5))
     table = found.table
     corrected = np.minimum.accumulate((np.sort(table["pvalue"]) * np.arange(6, 0, -1))[::-1])[::-1]
-    assert found.n_comparisons == 6 and table["pvalue_corrected"].min() == pytest.approx(
-        table["pvalue"].min() * 6
-    )
+    assert found.n_comparisons == 6
+    assert table["pvalue_corrected"].min() == pytest.approx(table["pvalue"].min() * 6)
     assert table["pvalue_corrected"].max() >= corrected.max()
     assert (
         found.by_pair["pvalue_corrected"].tolist()
         == table.groupby(["method_a", "method_b"])["pvalue_corrected"].min().tolist()
     )
     won = table[table["separated"]].groupby(["method_a", "method_b"]).size()
-    assert (
-        found.by_pair["separated"].sum() == len(won)
-        and won.sum() == found.by_pair[["a_better", "b_better"]].sum().sum()
-    )
+    assert found.by_pair["separated"].sum() == len(won)
+    assert won.sum() == found.by_pair[["a_better", "b_better"]].sum().sum()
 
 
 def test_what_cannot_be_tested_is_listed():
@@ -118,10 +115,8 @@ def test_compare_over_repeats_gives_what_the_function_gives(plain):
     )
     rows = found["datasets"]["wine"]["table"]
     assert [row["pvalue_corrected"] for row in rows] == expected.table["pvalue_corrected"].tolist()
-    assert (
-        set(found) == {"schema_version", *glossary("pairs")} - {"n_instances"}
-        and found["over"] == "repeats"
-    )
+    assert set(found) == {"schema_version", *glossary("pairs")} - {"n_instances"}
+    assert found["over"] == "repeats"
     assert found["datasets"]["wine"]["n_repeats"]["mlp"] == study.n_repeats["wine", "mlp"]
     assert "how much training varies" in found["datasets"]["wine"]["verdict"]
 

@@ -200,9 +200,8 @@ def test_choosing_setting_and_comparing(reader, site):
         "dataset-by": ["param:data"],
         "max": ["gain"],
     }
-    assert "xgb" in reader.text("#decision") and reader.text("#about").startswith(
-        "3 methods compared on 4 datasets by gain"
-    )
+    assert "xgb" in reader.text("#decision")
+    assert reader.text("#about").startswith("3 methods compared on 4 datasets by gain")
     assert not reader.js(
         "document.querySelector('#choose').open || document.querySelector('#hold').open"
     )
@@ -229,9 +228,8 @@ def test_a_stop_offers_its_ways_and_the_address_holds_what_was_chosen(reader, si
     reader.chrome.switch_to.active_element.send_keys(Keys.END)
     reader.until("new URLSearchParams(location.search).has('weights')")
     reader.answered()
-    assert (
-        "weights" in reader.text("#about") and reader.js("document.activeElement.type") == "range"
-    )
+    assert "weights" in reader.text("#about")
+    assert reader.js("document.activeElement.type") == "range"
     # back and forward
     reader.chrome.back()
     reader.until("document.querySelector('#about').textContent.includes('entropy')")
@@ -285,9 +283,8 @@ def test_details_open_beside_and_close_with_escape(reader, site):
     reader.answered()
     reader.click("#ranking button.link")
     reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")
-    assert "RF" in reader.text("#detail-title") and reader.js(
-        "document.activeElement.closest('dialog') !== null"
-    )
+    assert "RF" in reader.text("#detail-title")
+    assert reader.js("document.activeElement.closest('dialog') !== null")
     reader.click("#detail-body button.link")  # its first dataset
     link = reader.find("#detail-body a[href*='/runs/']").get_attribute("href")
     assert link.startswith(f"{site.url}/#/experiments/{site.ids['study']}/runs/")
@@ -295,10 +292,8 @@ def test_details_open_beside_and_close_with_escape(reader, site):
     reader.click("#detail .back")
     reader.until("document.querySelector('#detail-title').textContent === 'RF'")
     reader.chrome.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert (
-        not reader.js("document.querySelector('#detail').open")
-        and reader.js("document.activeElement.textContent") == "RF"
-    )
+    assert not reader.js("document.querySelector('#detail').open")
+    assert reader.js("document.activeElement.textContent") == "RF"
     reader.js(
         "document.querySelectorAll('#evidence, #differences').forEach(d => { d.open = true; })"
     )
@@ -328,11 +323,8 @@ def test_share_download_store_and_new_runs(reader, site):
     assert any(".svg" in name for name in files)
     for name in files:
         got = requests.get(name, auth=("ann", PASSWORD), timeout=PATIENCE)
-        assert (
-            got.status_code == 200
-            and got.content
-            and "attachment" in got.headers["Content-Disposition"]
-        )
+        assert got.status_code == 200 and got.content
+        assert "attachment" in got.headers["Content-Disposition"]
     assert "mleval report" in reader.text(".sheet pre")
     assert "--" not in reader.text("#doubts")
     reader.click("#store")

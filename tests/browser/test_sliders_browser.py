@@ -178,9 +178,8 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
     slider = page.find_element("css selector", ".weights li:nth-child(3) input[type=range]")
     slider.send_keys("\ue014")  # the arrow to the right: the keyboard moves it by a step
     said = page.execute_script(SAID)
-    assert "tests and doubts belong to those" in said["moved"] and said["news"].startswith(
-        "With these weights"
-    )
+    assert "tests and doubts belong to those" in said["moved"]
+    assert said["news"].startswith("With these weights")
     weights = dict(part.split("=") for part in said["option"].removeprefix("--weights ").split(","))
     told = page.execute_script("return window.told")
     assert told == [
@@ -191,10 +190,8 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
             "css selector", f".weights li:nth-child({number}) input[type=checkbox]"
         ).click()
     last = page.find_element("css selector", ".weights li:nth-child(4) input[type=checkbox]")
-    assert (
-        not last.is_enabled()
-        and page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
-    )
+    assert not last.is_enabled()
+    assert page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
     assert page.execute_script(SAID)["option"] == " \\\n".join(
         [f"--weights d={weights['d']}", *(f"--exclude measure={m}" for m in "abc")]
     )
@@ -304,10 +301,8 @@ def test_they_work_in_the_sandbox_of_mlflow(show):
         before = chrome.execute_script(READ)
         chrome.find_element("css selector", "#what-if > summary").click()
         chrome.find_element("css selector", ".weights input[type=checkbox]").click()
-        assert (
-            chrome.execute_script(READ) != before
-            and "--exclude measure=a" in chrome.execute_script(SAID)["option"]
-        )
+        assert chrome.execute_script(READ) != before
+        assert "--exclude measure=a" in chrome.execute_script(SAID)["option"]
     finally:
         chrome.switch_to.default_content()
     assert chrome.get_log("browser") == []
@@ -318,11 +313,8 @@ def test_a_name_that_no_command_can_hold_is_not_put_into_one(show):
     chrome = show(render(c, "html"))
     chrome.execute_script(SET, [None, 150, 90], True)
     said, shown = chrome.execute_script(SAID), chrome.execute_script(READ)
-    assert (
-        said["moved"]
-        and said["option"] == ""
-        and {row["method"] for row in shown} == {*map(terminal, NASTY)}
-    )
+    assert said["moved"] and said["option"] == ""
+    assert {row["method"] for row in shown} == {*map(terminal, NASTY)}
 
 
 def test_many_datasets_are_drawn_by_rank(show):
@@ -353,11 +345,8 @@ def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypat
     with monkeypatch.context() as patch:
         patch.setattr("mlflow_mleval.report.content.ranking.SLIDERS_FLOWS", 11)
         many = render(two, "html")
-    assert (
-        "at most 100 methods, 60 measures and 11 net flows, and here are 3, 2 and 12" in many
-        and 'class="weights"' not in many
-    )
+    assert "at most 100 methods, 60 measures and 11 net flows, and here are 3, 2 and 12" in many
+    assert 'class="weights"' not in many
     for c in (compare(study_of(3, 2, measures=("f1",))), compare(study_of(3, 2), on="f1")):
-        assert "cannot be moved" not in render(c, "html") and 'class="weights"' not in render(
-            c, "html"
-        )
+        assert "cannot be moved" not in render(c, "html")
+        assert 'class="weights"' not in render(c, "html")

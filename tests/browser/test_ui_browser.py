@@ -114,12 +114,10 @@ def test_the_chart_view_overlays_loss_profiles_and_curves(chrome, runs):
     roc = "mleval.curve/recall_at_false_positive_percent"
     found = charts(chrome, runs, "mleval.profile/binomial", "mleval.profile/polynomial", roc)
     profile = found["mleval.profile/binomial"]
-    assert profile.index.tolist() == list(range(1, 8)) and (profile.diff().dropna() >= 0).all(
-        axis=None
-    )
-    assert found[roc].index.tolist() == list(range(101)) and (found[roc].diff().dropna() >= 0).all(
-        axis=None
-    )
+    assert profile.index.tolist() == list(range(1, 8))
+    assert (profile.diff().dropna() >= 0).all(axis=None)
+    assert found[roc].index.tolist() == list(range(101))
+    assert (found[roc].diff().dropna() >= 0).all(axis=None)
     for title, drawn in found.items():
         same(drawn, logged(runs, title))
 

@@ -55,11 +55,8 @@ def test_rank_json_keeps_its_contract(store):
 
 def test_missing_results_ask_for_a_policy_and_name_the_cells(store):
     result = mleval("rank", "-n", "madjarov2012", code=1)
-    assert (
-        "12 of 132 cells" in result.stderr
-        and "RAkEL on bibtex" in result.stderr
-        and "--missing worst" in result.stderr
-    )
+    assert "12 of 132 cells" in result.stderr and "RAkEL on bibtex" in result.stderr
+    assert "--missing worst" in result.stderr
     error, *ways = result.stderr.strip().splitlines()
     assert result.stdout == "" and error.startswith("Error: ") and len(ways) == 6
     for command in ways[1::2]:  # each way is a command to copy
@@ -386,12 +383,10 @@ def test_completion_knows_commands_options_and_values(monkeypatch):
         monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
         return BashComplete(main, {}, "mleval", "_MLEVAL_COMPLETE").complete()
 
-    assert "plain,report" in completed("mleval re") and "plain,--missing" in completed(
-        "mleval rank --mis"
-    )
-    assert "plain,instances" in completed("mleval compare --over ") and "file," in completed(
-        "mleval report -o "
-    )
+    assert "plain,report" in completed("mleval re")
+    assert "plain,--missing" in completed("mleval rank --mis")
+    assert "plain,instances" in completed("mleval compare --over ")
+    assert "file," in completed("mleval report -o ")
     line = re.search(r'eval "\$\((.*)\)"', mleval("--help").stdout)[1]
     env = os.environ | {"PATH": f"{MLEVAL.parent}{os.pathsep}{os.environ['PATH']}"}
     assert (

@@ -61,10 +61,8 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     )
     assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_instances"] == 200
     assert found["folds"]["3"] == pytest.approx(ev.folds.loc[3].to_dict())
-    assert (
-        found["warnings"][-1].endswith("neither truth nor predictions: id")
-        and found["conventions"] == "mulan"
-    )
+    assert found["warnings"][-1].endswith("neither truth nor predictions: id")
+    assert found["conventions"] == "mulan"
     logged = client.get_run(found["run_id"])
     assert logged.data.tags["mleval.method"] == "BR" and logged.info.status == "FINISHED"
     twin = mleval.log_evaluation(
@@ -169,11 +167,8 @@ def test_a_given_run_takes_the_result_once(client, csv):
 @pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex", "html"])
 def test_every_format(client, csv, format):
     result = run(csv, "--method B_R|<x> --dataset d --output", format)
-    assert (
-        "hamming" in result.stdout
-        and result.stderr == ""
-        and "<x>" not in result.stdout.replace("B_R|<x>", "")
-    )
+    assert "hamming" in result.stdout and result.stderr == ""
+    assert "<x>" not in result.stdout.replace("B_R|<x>", "")
 
 
 def test_lines_of_classes_with_a_hierarchy(client, tmp_path):
@@ -206,11 +201,8 @@ def test_a_broken_line_is_named_and_nothing_is_logged(client, csv):
     lines[150] = lines[150].replace("0.", "0,", 1)
     csv.write_text("\n".join(lines))
     result = run(csv, "--method BR --dataset d -n x", code=1)
-    assert (
-        "line 151" in result.stderr
-        and result.stdout == ""
-        and len(result.stderr.strip().splitlines()) == 1
-    )
+    assert "line 151" in result.stderr and result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
     assert client.get_experiment_by_name("x") is None and not client.search_runs(["0"])
 
 
@@ -334,9 +326,8 @@ def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):
     path = tmp_path / "classes.csv"
     path.write_text("true,score,id\nno,0.2,1\nyes,0.7,2\nno,0.6,3\n")
     found = json.loads(run(path, "--method NB --dataset d -n x --output json").stdout)
-    assert found["measures"]["top1_accuracy"] == pytest.approx(2 / 3) and found["warnings"][
-        -1
-    ].endswith("predictions: id")
+    assert found["measures"]["top1_accuracy"] == pytest.approx(2 / 3)
+    assert found["warnings"][-1].endswith("predictions: id")
     for text, error in (
         ("true,score\nno,0.2\nyes,x\n", "line 3, column 'score': 'x' is not a finite number"),
         ("true,score\nno,0.2\n,0.3\n", "line 3, column 'true': the row has none"),

@@ -49,11 +49,8 @@ def test_output_that_cannot_be_written_is_one_line(where, said):
     if where == ">/dev/full" and not Path("/dev/full").exists():
         pytest.skip("no /dev/full on this system")
     done = shell("{mleval} measures " + where)
-    assert (
-        done.returncode == 1
-        and done.stderr.startswith(f"Error: {said}")
-        and len(done.stderr.splitlines()) == 1
-    )
+    assert done.returncode == 1 and done.stderr.startswith(f"Error: {said}")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_reader_that_stops_early_is_no_error():
@@ -217,9 +214,8 @@ def test_a_file_keeps_its_mode_and_links_to_it(tmp_path, mode):
     second.symlink_to("link.csv")
     assert measures(second).exit_code == 0
     assert file.read_text().startswith("name,") and stat.S_IMODE(file.stat().st_mode) == mode
-    assert (
-        link.is_symlink() and os.readlink(second) == "link.csv" and list(folder.iterdir()) == [file]
-    )
+    assert link.is_symlink() and os.readlink(second) == "link.csv"
+    assert list(folder.iterdir()) == [file]
 
 
 def test_a_new_file_has_the_mode_of_new_files_also_at_the_end_of_a_link(tmp_path):

@@ -20,9 +20,8 @@ def test_a_wrong_filter_is_answered_with_examples_that_work(plain):
     )
     client = MlflowClient()
     examples = re.search("Examples: (.*) \\(milliseconds\\)", found.stderr)[1].split("; ")
-    assert len(examples) == 5 and all(
-        len(client.search_runs(["0"], text)) == 0 for text in examples
-    )
+    assert len(examples) == 5
+    assert all(len(client.search_runs(["0"], text)) == 0 for text in examples)
     found = CliRunner().invoke(main, ["runs", "-n", "wine", "--filter", "experiment_id = '1'"])
     assert "Valid keys" not in found.stderr
     assert found.stderr.endswith("Experiments are chosen by --experiment-name NAME.\n")
@@ -41,10 +40,6 @@ def test_a_bad_rule_is_wrong_usage_before_a_store_is_looked_for(
 ):
     monkeypatch.chdir(tmp_path)
     found = CliRunner().invoke(main, [*command.split(), flag, rule])
-    assert (
-        found.exit_code == 2
-        and "must be one of " in found.stderr
-        and f"Error: {flag}" in found.stderr
-        and repr(rule.removeprefix("folds-by=")) in found.stderr
-    )
+    assert found.exit_code == 2 and "must be one of " in found.stderr
+    assert f"Error: {flag}" in found.stderr and repr(rule.removeprefix("folds-by=")) in found.stderr
     assert not list(tmp_path.iterdir())

@@ -102,11 +102,8 @@ def test_options_say_how_folds_came_about(store):
     found = json.loads(mleval_(*args, "--protocol", "resampled:ratio=0.5").stdout)["datasets"][
         "made"
     ]
-    assert (
-        found["protocol"]["kind"] == "resampled"
-        and found["protocol"]["ratio"] == 0.5
-        and "naive" in found["refusals"]
-    )
+    assert found["protocol"]["kind"] == "resampled" and found["protocol"]["ratio"] == 0.5
+    assert "naive" in found["refusals"]
     assert (
         json.loads(mleval_(*args, "--protocol", ":unpaired").stdout)["datasets"]["made"]["paired"]
         is False
@@ -165,28 +162,20 @@ def test_instances_are_tested_from_the_artifacts_of_runs(store):
     args = ["-n made --over instances -m hamming_loss -m f1"]
     found = json.loads(mleval_(*args, "--output", "json").stdout)["datasets"]["made"]
     apart = {frozenset((r["method_a"], r["method_b"])) for r in found["table"] if r["separated"]}
-    assert (
-        apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))}
-        and found["n_instances"] == N
-    )
+    assert apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))}
+    assert found["n_instances"] == N
 
 
 def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_column_says(store):
     args = ["-n made --over instances -m f1 --seed :draws=199 --output json"]
     plain = json.loads(mleval_(*args).stdout)
-    assert (
-        plain["n_instances"] == N
-        and len(plain["pairs"]) == 3
-        and plain["pairs"][0]["dataset"] == "made"
-    )
-    assert (
-        plain["datasets"]["made"]["n_clusters"] is None
-        and "judged by 10 models" in plain["doubts"][0]
-    )
+    assert plain["n_instances"] == N and len(plain["pairs"]) == 3
+    assert plain["pairs"][0]["dataset"] == "made"
+    assert plain["datasets"]["made"]["n_clusters"] is None
+    assert "judged by 10 models" in plain["doubts"][0]
     authors = json.loads(mleval_(*args, "--cluster", "author").stdout)
-    assert authors["datasets"]["made"]["n_clusters"] == N // 8 and not any(
-        "judged by" in said for said in authors["doubts"]
-    )
+    assert authors["datasets"]["made"]["n_clusters"] == N // 8
+    assert not any("judged by" in said for said in authors["doubts"])
     assert (
         json.loads(mleval_(*args, "--cluster", "fold").stdout)["datasets"]["made"]["n_clusters"]
         == FOLDS
@@ -266,9 +255,8 @@ def test_data_that_are_not_known_to_be_the_same_are_told(store):
     for digests, unknown in ((["a" * 64] * 2, 0), (["a" * 64, "b-rows"], 2), (["a" * 64, ""], 1)):
         study.runs["dataset_digest"] = digests
         with instances_of(study, "older") as known:
-            assert len(known.notes) == bool(unknown) and (
-                not unknown or f"for {unknown} of 2" in known.notes[0]
-            )
+            assert len(known.notes) == bool(unknown)
+            assert not unknown or f"for {unknown} of 2" in known.notes[0]
 
 
 def test_runs_without_values_by_instance_say_how_to_log_them(store):

@@ -122,6 +122,5 @@ def test_awareness_ranks_runs_also_where_only_their_tag_knows(run):
         )
     assert study.minimize == ["binomial_area", "hamming_loss"]
     default = mleval.load_study(experiment_names=["x"], methods=["BR", "LP"])
-    assert default.measures == ["hamming_loss", "subset_accuracy"] and default.values.notna().all(
-        axis=None
-    )
+    assert default.measures == ["hamming_loss", "subset_accuracy"]
+    assert default.values.notna().all(axis=None)

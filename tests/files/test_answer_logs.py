@@ -27,10 +27,8 @@ def test_samples_of_the_harness(tmp_path):
         method, dataset, answers = read_answer_log(path)
         assert (method, dataset) == (name, "toy") and is_answer_log(path)
         assert answers.values["exact_match"].tolist() == [float(i % wrong != 0) for i in range(12)]
-        assert (
-            answers.about["asked"].iloc[3] == "question 3"
-            and answers.about["passage"].iloc[11] == 3
-        )
+        assert answers.about["asked"].iloc[3] == "question 3"
+        assert answers.about["passage"].iloc[11] == 3
         found[method] = answers
     assert aligned(found).passing == ["exact_match"] and not aligned(found).notes
 
@@ -43,9 +41,8 @@ def test_logs_of_inspect_with_two_epochs(suffix):
     assert answers.values["match"].mean() == 0.5 and answers.values["multi/len"].max() == 3
     other = read_answer_log(LOGS / "qa_p3.eval")[2]
     found = aligned({"p2": answers, "p3": other})
-    assert len(found.tables["p2"]) == 12 and found.tables["p3"]["match"].mean() == pytest.approx(
-        2 / 3
-    )
+    assert len(found.tables["p2"]) == 12
+    assert found.tables["p3"]["match"].mean() == pytest.approx(2 / 3)
 
 
 QUALITY = ["poor", "fair", "good"]
@@ -99,11 +96,8 @@ def test_older_logs_of_the_harness_do_not_name_their_metrics(tmp_path):
         )
     )
     found, named = read_answer_log(path)[2], read_answer_log(LOGS / "samples_graded_p2.jsonl")[2]
-    assert (
-        found.values.equals(named.values)
-        and found.words == named.words
-        and found.notes == named.notes
-    )
+    assert found.values.equals(named.values) and found.words == named.words
+    assert found.notes == named.notes
 
 
 def test_numbers_that_are_none_and_names_that_no_store_takes(tmp_path):

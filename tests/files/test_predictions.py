@@ -50,10 +50,8 @@ def save(table, path):
 
 def same(found, expected):
     assert found.label_names == expected.label_names and found.inputs == expected.inputs
-    assert (
-        found.measures == pytest.approx(expected.measures, rel=1e-13)
-        and found.statistics == expected.statistics
-    )
+    assert found.measures == pytest.approx(expected.measures, rel=1e-13)
+    assert found.statistics == expected.statistics
     assert found.truth_digest == expected.truth_digest
     pd.testing.assert_frame_equal(found.folds, expected.folds, rtol=1e-13)
     pd.testing.assert_frame_equal(found.labels, expected.labels)
@@ -202,9 +200,8 @@ def test_lines_of_classes_are_class_sets(tmp_path, small_blocks):
         (tmp_path / name).write_text("".join(" ".join(row) + "\r\n" for row in sets))
     expected = mleval.evaluate_hierarchical(true, pred, h, count_root=True)
     found = evaluate_file(tmp_path / "pred", truth=tmp_path / "true", hierarchy=h, count_root=True)
-    assert found.measures == pytest.approx(expected.measures, rel=1e-13) and found.inputs == (
-        "pred_sets",
-    )
+    assert found.measures == pytest.approx(expected.measures, rel=1e-13)
+    assert found.inputs == ("pred_sets",)
     assert found.hierarchy == expected.hierarchy and found.label_names == tuple(h.nodes)
 
 
@@ -518,9 +515,8 @@ def test_folds_may_be_numbers_or_names(tmp_path):
     for folds, kind in ((["a", "b", "a", "b", "a", "b"], str), ([10, 2, 10, 2, 10, 2], int)):
         for suffix in ("csv", "parquet"):
             found = evaluate_file(save(frame(y, s, folds=folds), tmp_path / f"p.{suffix}"))
-            assert list(found.sums) == sorted(set(folds)) and all(
-                isinstance(f, kind) for f in found.sums
-            )
+            assert list(found.sums) == sorted(set(folds))
+            assert all(isinstance(f, kind) for f in found.sums)
 
 
 def test_numbers_are_read_exactly(tmp_path):

@@ -118,14 +118,11 @@ def test_the_command_makes_a_run_of_a_folder(cluster, client, folder, table):
     assert found["measures"] == pytest.approx(wanted.fold_means(), rel=1e-12)
     assert found["warnings"][-1].endswith("neither truth nor predictions: passage")
     logged = client.get_run(found["run_id"])
-    assert (
-        logged.info.status == "FINISHED"
-        and logged.data.metrics["mleval/f1"] == found["measures"]["f1"]
-    )
+    assert logged.info.status == "FINISHED"
+    assert logged.data.metrics["mleval/f1"] == found["measures"]["f1"]
     nothing = CliRunner().invoke(main, ["evaluate", "nowhere", *command[2:]])
-    assert (
-        nothing.exit_code == 1 and "nowhere" in nothing.stderr and nothing.stderr.count("\n") == 1
-    )
+    assert nothing.exit_code == 1 and "nowhere" in nothing.stderr
+    assert nothing.stderr.count("\n") == 1
     wrong = CliRunner().invoke(
         main, ["evaluate", __file__, "--master", cluster.url, "--method", "BR", "--dataset", "d"]
     )

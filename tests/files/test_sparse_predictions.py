@@ -48,10 +48,8 @@ def test_every_form_gives_the_measures_of_the_arrays(tmp_path, truth, scores):
         (tmp_path / folder).mkdir()
     true, score = written(tmp_path / "true", truth, Y), written(tmp_path / "score", scores, S)
     ev = evaluate_file(score, truth=true, train_labels=true, measures=["ndcg_at_4"])
-    assert (
-        ev.measures == pytest.approx(WHOLE.measures, rel=1e-12)
-        and ev.truth_digest == WHOLE.truth_digest
-    )
+    assert ev.measures == pytest.approx(WHOLE.measures, rel=1e-12)
+    assert ev.truth_digest == WHOLE.truth_digest
 
 
 def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):

@@ -151,22 +151,15 @@ def test_extremes_give_numbers(conventions):
         return ev.measures
 
     one = both([[1], [0]], [[0.9], [0.2]])  # K = 1
-    assert (
-        one["ranking_loss"] == 0
-        and one["coverage"] == 0
-        and one["hamming_loss"] == 0
-        and one["one_error"] == 0.5
-    )
+    assert one["ranking_loss"] == 0 and one["coverage"] == 0 and one["hamming_loss"] == 0
+    assert one["one_error"] == 0.5
     assert one["binomial_area"] == 0 and one["soft_binomial_area"] == pytest.approx(0.15)
     empty = both(np.zeros((3, 4)), np.zeros((3, 4)))
     assert empty["f1"] == empty["micro_f1"] == empty["macro_f1"] == (conventions == "mulan")
     assert empty["subset_accuracy"] == 1 and empty["coverage"] == 0 and empty["one_error"] == 1
     full = both(np.ones((3, 4)), np.ones((3, 4)))
-    assert (
-        full["f1"] == full["average_precision"] == 1
-        and full["coverage"] == 3
-        and full["ranking_loss"] == 0
-    )
+    assert full["f1"] == full["average_precision"] == 1 and full["coverage"] == 3
+    assert full["ranking_loss"] == 0
     assert both(Y[:1], S[:1])["one_error"] == 0  # N = 1
 
 

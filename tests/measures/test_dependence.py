@@ -206,9 +206,8 @@ def test_label_sets_give_one_profile_whether_counted_or_sorted(pair, family):
     hard, soft = loss_profile(truth, pred, family), loss_profile(truth, pred.astype(float), family)
     assert (hard.kind, soft.kind) == ("hard", "soft")
     np.testing.assert_allclose(hard.losses, soft.losses, atol=1e-15)
-    assert hard.hamming == pytest.approx(soft.hamming, abs=1e-15) and hard.subset == pytest.approx(
-        soft.subset, abs=1e-15
-    )
+    assert hard.hamming == pytest.approx(soft.hamming, abs=1e-15)
+    assert hard.subset == pytest.approx(soft.subset, abs=1e-15)
 
 
 def test_a_profile_is_the_mean_of_the_losses_of_the_instances():
@@ -251,11 +250,8 @@ def test_more_rows_than_a_block_holds():
 def test_many_labels_stay_finite_and_monotone(n_labels):
     truth, score = random_pair(20, n_labels)
     for profile in (loss_profile(truth, score), loss_profile(truth, (score > 0.9).astype(int))):
-        assert (
-            len(profile.losses) == n_labels
-            and np.all(np.isfinite(profile.losses))
-            and np.all(np.diff(profile.losses) >= 0)
-        )
+        assert len(profile.losses) == n_labels and np.all(np.isfinite(profile.losses))
+        assert np.all(np.diff(profile.losses) >= 0)
         assert profile.losses[-1] == profile.subset
     exact = [
         1 - Fraction(comb(n_labels - 1, k), comb(n_labels, k)) for k in range(1, n_labels + 1)
@@ -283,13 +279,11 @@ def test_relative_gain_runs_from_evenly_spread_errors_to_errors_that_fall_togeth
         [0, 70, 30, 0, 0]
     )  # 130 errors over 100 instances, as evenly as can be
     together = profile_from_histogram([350, 0, 0, 0, 130])
-    assert even.relative_gain == pytest.approx(
-        0, abs=1e-12
-    ) and together.relative_gain == pytest.approx(1)
+    assert even.relative_gain == pytest.approx(0, abs=1e-12)
+    assert together.relative_gain == pytest.approx(1)
     assert 0.01 < profile_from_histogram([40, 20, 20, 10, 10]).relative_gain < 0.99
-    assert np.isnan(profile_from_histogram([5, 0, 0]).relative_gain) and np.isnan(
-        profile_from_histogram([1, 1]).relative_gain
-    )
+    assert np.isnan(profile_from_histogram([5, 0, 0]).relative_gain)
+    assert np.isnan(profile_from_histogram([1, 1]).relative_gain)
 
 
 def test_an_area_over_some_parameters_is_divided_by_their_width():
@@ -300,9 +294,8 @@ def test_an_area_over_some_parameters_is_divided_by_their_width():
         (0.2 * (low + middle) / 2 + 0.6 * (middle + high) / 2) / 0.8
     )
     polynomial = profile_from_histogram([3, 5, 2], "polynomial")
-    assert polynomial.positions[[0, -1]].tolist() == [0, 1] and len(polynomial.losses) == len(
-        ALPHAS
-    )
+    assert polynomial.positions[[0, -1]].tolist() == [0, 1]
+    assert len(polynomial.losses) == len(ALPHAS)
     np.testing.assert_allclose(np.diff(polynomial.positions), 1 / (len(ALPHAS) - 1))
     single = profile_from_histogram([3, 5, 2], "polynomial", [1])
     assert single.area == single.losses[0] and single.positions.tolist() == [0]

@@ -109,19 +109,13 @@ def test_parts_know_what_is_theirs():
 
 def test_digests_of_different_kinds_do_not_compare():
     rows, ordered = [f"{c * 59}{inputs.SETS}" for c in "ab"], [c * 64 for c in "ab"]
-    assert (
-        schema.differ([rows[0], rows[0], "", rows[0]]) is False and schema.differ(["", ""]) is False
-    )
-    assert (
-        schema.differ(rows) is True
-        and schema.differ(ordered) is True
-        and schema.differ([*rows, ordered[0]]) is True
-    )
-    assert (
-        schema.differ([rows[0], ordered[0]]) is None
-        and schema.differ([rows[0], f"{'a' * 59}-rows"]) is None
-        and schema.differ([rows[0], "1a2b3c4d"]) is None
-    )
+    assert schema.differ([rows[0], rows[0], "", rows[0]]) is False
+    assert schema.differ(["", ""]) is False
+    assert schema.differ(rows) is True and schema.differ(ordered) is True
+    assert schema.differ([*rows, ordered[0]]) is True
+    assert schema.differ([rows[0], ordered[0]]) is None
+    assert schema.differ([rows[0], f"{'a' * 59}-rows"]) is None
+    assert schema.differ([rows[0], "1a2b3c4d"]) is None
 
 
 @pytest.mark.parametrize("change", ["count", "order"])

@@ -97,10 +97,8 @@ def test_lists_of_labels_with_scores_are_matrices():
         scores = [{names[j]: float(row[j]) for j in np.flatnonzero(row)[::-1]} for row in s]
         lists = evaluate(sets, scores, label_names=names, measures="at_k")
         whole = evaluate(y, s.astype(float), label_names=names, measures="at_k")
-        assert (
-            lists.measures == pytest.approx(whole.measures, rel=1e-12)
-            and lists.truth_digest == whole.truth_digest
-        )
+        assert lists.measures == pytest.approx(whole.measures, rel=1e-12)
+        assert lists.truth_digest == whole.truth_digest
     assert mleval.evaluate([{"a"}, {"b", "c"}], y_pred=[["a"], ["b"]]).label_names == (
         "a",
         "b",

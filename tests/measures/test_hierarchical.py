@@ -296,12 +296,10 @@ def test_two_to_the_forty_paths_take_no_time():
             [["x"], ["x"], ["x", "y"]], [["y"], [0], [(20, 0), "x"]], h, lca=lca, max_distance=100
         )
         assert table["tree_induced_error"].tolist()[:2] == [2, 81]
-        assert table["h_true_size"].tolist() == [122, 122, 123] and table[
-            "h_intersection"
-        ].tolist() == [121, 1, 122]
-        assert table["lca_true_size"].tolist()[:2] == [2, nodes] and table[
-            "lca_intersection"
-        ].tolist()[:2] == [1, 1]
+        assert table["h_true_size"].tolist() == [122, 122, 123]
+        assert table["h_intersection"].tolist() == [121, 1, 122]
+        assert table["lca_true_size"].tolist()[:2] == [2, nodes]
+        assert table["lca_intersection"].tolist()[:2] == [1, 1]
 
 
 # ---- conventions, options and errors -------------------------------------------------------------

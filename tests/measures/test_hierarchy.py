@@ -24,17 +24,10 @@ def same(a, b):
 
 def test_every_source_gives_the_same_hierarchy(tmp_path):
     h = mleval.Hierarchy(EDGES)
-    assert (
-        h.nodes == ["01", "01/01", "01/01/03", "01/02", "02", "02/13"]
-        and len(h) == 6
-        and "02/13" in h
-        and "03" not in h
-    )
-    assert (
-        same(h, Hierarchy(nx.DiGraph(EDGES)))
-        and same(h, Hierarchy(np.array(EDGES)))
-        and same(h, Hierarchy(iter(EDGES)))
-    )
+    assert h.nodes == ["01", "01/01", "01/01/03", "01/02", "02", "02/13"] and len(h) == 6
+    assert "02/13" in h and "03" not in h
+    assert same(h, Hierarchy(nx.DiGraph(EDGES))) and same(h, Hierarchy(np.array(EDGES)))
+    assert same(h, Hierarchy(iter(EDGES)))
     assert same(h, Hierarchy.from_paths(["01/01/03", "01/02", "02/13", "01/01"]))
     pd.DataFrame(EDGES, columns=["parent", "child"]).to_csv(tmp_path / "h.csv", index=False)
     assert same(h, Hierarchy.from_csv(tmp_path / "h.csv"))
@@ -58,10 +51,8 @@ def test_lengths_come_with_edges_graphs_and_files(tmp_path):
 
 def test_classes_without_edges_and_the_order_of_classes():
     h = Hierarchy([("b", "a")], nodes=["z", "a"])
-    assert (
-        h.nodes == ["z", "a", "b"]
-        and h.ancestors("z") == h.descendants("z") == h.parents("z") == set()
-    )
+    assert h.nodes == ["z", "a", "b"]
+    assert h.ancestors("z") == h.descendants("z") == h.parents("z") == set()
     assert h.distance("z", "a") == 3
     assert Hierarchy([], nodes=["only"]).nodes == ["only"]
     graph = nx.DiGraph([("b", "a")])
@@ -226,11 +217,8 @@ def test_numbering_is_by_level_then_parents():
     up, number = Parents.arrange(
         np.array([2, 3, 3, 1]), np.array([1, 1, 2, 0]), np.ones(4, int), np.array([0, 1, 2, 3])
     )
-    assert (
-        up.start.tolist() == [0, 0, 1, 2, 4]
-        and up.parent.tolist() == [0, 1, 1, 2]
-        and number.tolist() == [0, 1, 2, 3]
-    )
+    assert up.start.tolist() == [0, 0, 1, 2, 4] and up.parent.tolist() == [0, 1, 1, 2]
+    assert number.tolist() == [0, 1, 2, 3]
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(0, 20))

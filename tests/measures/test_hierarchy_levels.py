@@ -11,10 +11,8 @@ def test_label_matrices_and_one_label_have_them_on_request():
     flat = mleval.evaluate(
         [[0, 1, 0]], [[0.1, 0.2, 0.9]], label_names=["a", "b", "c"], hierarchy=h, measures=asked
     )
-    assert (
-        flat.measures["violation_rate"] == flat.measures["level_1_f1"] == 1
-        and "h_f1" in flat.measures
-    )
+    assert flat.measures["violation_rate"] == flat.measures["level_1_f1"] == 1
+    assert "h_f1" in flat.measures
     one = mleval.evaluate(
         ["b", "c"],
         y_pred=["c", "c"],

@@ -179,10 +179,8 @@ def test_the_shortest_search_still_joins_every_class(monkeypatch, name, value):
         h, true, pred = dense_case(seed)
         row, whole = (measure(true, pred, h, lca=lca) for lca in ("minimal", "extended"))
         assert row["lca_intersection"] >= 1
-        assert (
-            1 <= row["lca_true_size"] <= whole["lca_true_size"]
-            and 1 <= row["lca_pred_size"] <= whole["lca_pred_size"]
-        )
+        assert 1 <= row["lca_true_size"] <= whole["lca_true_size"]
+        assert 1 <= row["lca_pred_size"] <= whole["lca_pred_size"]
         exact.append(row["lca_exact"])
     assert 0 in exact
 

@@ -286,9 +286,8 @@ def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, for
         pd.testing.assert_frame_equal(found.labels, whole.labels, rtol=1e-12)
         for table in (mleval.Evaluation.curves, mleval.Evaluation.reliability):
             pd.testing.assert_frame_equal(table(found), table(whole), rtol=1e-12)
-        assert percent_curves(found.total) == percent_curves(whole.total) and (
-            kind == CLASS_SETS or len(whole.curves()) > 50
-        )
+        assert percent_curves(found.total) == percent_curves(whole.total)
+        assert kind == CLASS_SETS or len(whole.curves()) > 50
 
 
 # ---- beyond the stated size ----------------------------------------------------------------------
@@ -364,9 +363,8 @@ def test_the_points_of_curves_are_those_of_scikit_learn():
             own = table[table["label"].isna() if label is None else table["label"] == label]
             assert set(own["scope"]) == {"micro" if label is None else "label"}
             assert len(own) <= 200 and (seed > 2 or len(own) > 150)
-            assert own["threshold"].is_monotonic_decreasing and own.iloc[-1][
-                ["threshold", "recall"]
-            ].tolist() == [p.min(), 1]
+            assert own["threshold"].is_monotonic_decreasing
+            assert own.iloc[-1][["threshold", "recall"]].tolist() == [p.min(), 1]
             for row in own.itertuples():
                 assert row.recall == pytest.approx((t & (p >= row.threshold)).sum() / t.sum())
                 assert row.precision == pytest.approx(t[p >= row.threshold].mean())
@@ -397,10 +395,8 @@ def test_bins_of_the_reliability_are_those_of_the_calibration_error():
     assert off == pytest.approx(ev.measures["ece_15"])
     assert table.groupby("label")["n"].sum().tolist() == [300] * 3
     assert ev.labels["average_precision"].mean() == pytest.approx(ev.measures["macro_ap"])
-    assert (
-        mleval.evaluate(y, 2 * s, measures="probabilistic").reliability().empty
-        and mleval.evaluate(y, s).curves().empty
-    )
+    assert mleval.evaluate(y, 2 * s, measures="probabilistic").reliability().empty
+    assert mleval.evaluate(y, s).curves().empty
 
 
 # ---- what is particular --------------------------------------------------------------------------

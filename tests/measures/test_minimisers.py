@@ -136,9 +136,8 @@ def test_many_labels_with_few_open_questions():
         == 0
     )
     best = bayes_optimal(label_sets, [0.3, 0.2, 0.2, 0.2, 0.1], "binomial", 200)
-    assert best.label_set.tolist() == label_sets[
-        0
-    ].tolist() and best.expected_loss == pytest.approx(0.7)
+    assert best.label_set.tolist() == label_sets[0].tolist()
+    assert best.expected_loss == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(

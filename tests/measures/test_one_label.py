@@ -92,9 +92,8 @@ def test_binary_in_each_form():
         [1, 1],
     ]
     # A batch may hold one class only.
-    assert mleval.evaluate([1], [0.8]).label_names == (0, 1) and mleval.evaluate(
-        [True], [0.8]
-    ).label_names == (False, True)
+    assert mleval.evaluate([1], [0.8]).label_names == (0, 1)
+    assert mleval.evaluate([True], [0.8]).label_names == (False, True)
     assert mleval.evaluate([-1], [0.8]).label_names == (-1, 1)
 
 
@@ -152,10 +151,8 @@ def test_batches_frames_and_folds():
     ev = mleval.evaluate(y, p, folds=np.repeat([0, 1, 2], 20), fit_time={0: 1, 1: 2, 2: 3})
     assert ev.label_names == ("a", "b", "c") and ev.instances.index.tolist() == y.index.tolist()
     assert list(ev.instances) == ["fold", "top1_accuracy", "log_loss", "brier_score"]
-    assert (
-        ev.fold(1).measures["top1_accuracy"] == ev.folds.loc[1, "top1_accuracy"]
-        and ev.measures["fit_time"] == 6
-    )
+    assert ev.fold(1).measures["top1_accuracy"] == ev.folds.loc[1, "top1_accuracy"]
+    assert ev.measures["fit_time"] == 6
     folds = np.repeat([0, 1, 2], 20)
     batches = (
         {"y_true": y[i : i + 7], "y_score": p[i : i + 7], "folds": folds[i : i + 7]}
@@ -163,9 +160,8 @@ def test_batches_frames_and_folds():
     )
     batched = mleval.evaluate_batches(batches)
     common = [m for m in batched.measures if m in ev.measures]
-    assert len(common) > 14 and {m: ev.measures[m] for m in common} == pytest.approx(
-        batched.measures
-    )
+    assert len(common) > 14
+    assert {m: ev.measures[m] for m in common} == pytest.approx(batched.measures)
     assert ev.statistics == {"n_instances": 60, "n_classes": 3, "n_true_classes": 3}
     assert re.search("3 classes, 3 folds, top1_accuracy", repr(ev))
 

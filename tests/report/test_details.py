@@ -69,9 +69,8 @@ def test_a_cell_has_its_runs_with_their_values_and_where_they_lie():
     c = repeated()
     runs = runs_of_cell(c, "e", "b")
     assert runs["status"].tolist() == ["complete", "dnf", "complete"]
-    assert np.isnan(runs["f1"][1]) and runs["f1"].mean() == pytest.approx(
-        c.study.values.loc[("e", "b"), "f1"]
-    )
+    assert np.isnan(runs["f1"][1])
+    assert runs["f1"].mean() == pytest.approx(c.study.values.loc[("e", "b"), "f1"])
     found = measures_of_cell(c, "e", "b")
     assert found["n"].tolist() == [2, 2] and found["sd"]["f1"] == pytest.approx(runs["f1"].std())
     html = fragment(section(c, "cell", method="b", dataset="e", base="../"))
@@ -130,13 +129,10 @@ def test_a_pair_has_its_differences_and_what_each_test_says():
     assert found.loc["hamming_loss", "difference"] == pytest.approx(
         (cells["ECC"] - cells["BR"]).mean()
     )
-    assert (
-        found["difference"].to_numpy() == pytest.approx(-back["difference"])
-        and (found["wins"] == back["losses"]).all()
-    )
-    assert (found["low"] < found["difference"]).all() and found["low"].to_numpy() == pytest.approx(
-        -back["high"]
-    )
+    assert found["difference"].to_numpy() == pytest.approx(-back["difference"])
+    assert (found["wins"] == back["losses"]).all()
+    assert (found["low"] < found["difference"]).all()
+    assert found["low"].to_numpy() == pytest.approx(-back["high"])
     text = told(c, method="RF-PCT", against="PCT")
     for said in (
         "The evidence separates them, RF-PCT the better",
@@ -170,10 +166,8 @@ def test_hostile_names_are_text_and_found_as_shown():
         {"dataset": first},
     ):
         page = Page(c.detail(**what).to_html())
-        assert (
-            not {"img", "a", "iframe"} & {t for t, _ in page.elements}
-            and terminal(first) in page.text
-        )
+        assert not {"img", "a", "iframe"} & {t for t, _ in page.elements}
+        assert terminal(first) in page.text
 
 
 @pytest.mark.parametrize(

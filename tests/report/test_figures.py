@@ -125,11 +125,8 @@ def test_many_ranks_share_the_cells_of_a_strip():
     ranks = pd.Series(np.arange(2000) % 5 + 1.0, [f"d{i}" for i in range(2000)])
     cells = list(parse(rank_strip(ranks, 5)).iter(f"{NS}rect"))
     shades = [float(cell.get("fill-opacity")) for cell in cells]
-    assert (
-        len(cells) == 44
-        and shades == sorted(shades, reverse=True)
-        and cells[0].findtext(f"{NS}title").endswith("rank 1")
-    )
+    assert len(cells) == 44 and shades == sorted(shades, reverse=True)
+    assert cells[0].findtext(f"{NS}title").endswith("rank 1")
     shares = pd.DataFrame(np.full((2, 300), 1 / 300), list("ab"), range(1, 301))
     tips = [
         node.text
@@ -236,9 +233,8 @@ def test_the_ruler_is_as_long_as_the_critical_difference():
     ticks = {content(t): float(t.get("x")) for t in texts(root) if content(t) in "1234"}
     assert max(xs) - min(xs) == pytest.approx(1.25 * (ticks["2"] - ticks["1"]), abs=0.05)
     far = parse(critical_difference(pd.Series([1.0, 1.5], list("ab")), [list("ab")], 9))
-    assert not classes(far, "path", "ruler") and any(
-        "more than this axis" in content(t) for t in texts(far)
-    )
+    assert not classes(far, "path", "ruler")
+    assert any("more than this axis" in content(t) for t in texts(far))
 
 
 def test_cliques_of_the_methods_that_are_drawn():

@@ -202,9 +202,8 @@ def test_what_tests_over_folds_rest_on_is_cited_where_there_are_folds():
 def test_bibtex_entries_are_whole():
     for reference in REFERENCES.values():
         assert reference.bibtex.count("{") == reference.bibtex.count("}")
-        assert re.search(r"year = \{\d{4}\}", reference.bibtex) and re.search(
-            r"title = \{", reference.bibtex
-        )
+        assert re.search(r"year = \{\d{4}\}", reference.bibtex)
+        assert re.search(r"title = \{", reference.bibtex)
         assert reference.cite[-4:] in reference.bibtex
 
 

@@ -34,9 +34,8 @@ def test_no_flags_of_the_command_line(what):
     text = "\n".join(
         line for line in render(published(), "latex", what).splitlines() if not line.startswith("%")
     )
-    assert (
-        not re.search(r"-(\{\})?-[a-z]", text.replace(r"\textendash", "")) and "command" not in text
-    )
+    assert not re.search(r"-(\{\})?-[a-z]", text.replace(r"\textendash", ""))
+    assert "command" not in text
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")

@@ -212,9 +212,8 @@ def test_a_loss_of_zero_breaks_nothing(ratio):
     ratios = ratios_of(["a", "b"], ["birds", "flags"])
     ratios.iloc[:3, ratios.columns.get_loc("ratio")] = ratio
     root = parse(ratio_panels(ratios, crossings_of(ratios), [("a", "b")], "binomial", ""))
-    assert not outside(root) and "nan" not in " ".join(
-        n.get("d", "") for n in root.iter(f"{NS}path")
-    )
+    assert not outside(root)
+    assert "nan" not in " ".join(n.get("d", "") for n in root.iter(f"{NS}path"))
 
 
 def test_many_datasets_are_drawn_and_the_farthest_named():

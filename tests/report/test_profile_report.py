@@ -77,11 +77,8 @@ def test_the_sentence_names_the_last_k_before_the_change():
     assert f"On yeast LP overtakes BR above k = {last} of 14" in said
     certain = certain_spans(found, "yeast")
     row = found.claims.query("dataset == 'yeast' and better == 'LP' and worse == 'BR'").iloc[0]
-    assert (
-        certain["LP", "BR"] == f"from k = {row['first']:g}"
-        and row["last"] == 14
-        and ("BR", "LP") not in certain
-    )
+    assert certain["LP", "BR"] == f"from k = {row['first']:g}" and row["last"] == 14
+    assert ("BR", "LP") not in certain
     assert said.endswith(f"; the folds are sure of LP {certain['LP', 'BR']}.")
 
 
@@ -89,17 +86,14 @@ def test_many_crossings_are_summarised_over_datasets():
     found = compared()
     frame = found.pair_patterns.set_index(["method", "against"])
     row = frame.loc[("BR", "LP")]
-    assert (
-        row["overtaken"] == row["datasets"] == 3
-        and row["ahead"] == row["behind"] == row["mixed"] == 0
-    )
+    assert row["overtaken"] == row["datasets"] == 3
+    assert row["ahead"] == row["behind"] == row["mixed"] == 0
     assert "BR is ahead at small k and LP at large k on all 3 datasets" in " ".join(
         sentences(found)
     )
     unsure = replace(found, crossings=found.crossings.assign(certain=False))
-    assert "no change of order is certain" in " ".join(
-        sentences(unsure)
-    ) and "is certain" not in " ".join(sentences(found))
+    assert "no change of order is certain" in " ".join(sentences(unsure))
+    assert "is certain" not in " ".join(sentences(found))
     shown = profile_pairs(found)
     assert cells(shown, "overtaken")[cells(shown, "method").index("BR")] == "3"
 
@@ -271,9 +265,8 @@ def test_json_holds_the_frames():
     assert [row["loss"] for row in record["profiles"]["curves"]] == pytest.approx(
         found.curves["loss"].tolist()
     )
-    assert record["profiles"]["options"]["alpha"] == 0.05 and len(
-        record["profiles"]["crossings"]
-    ) == len(found.crossings)
+    assert record["profiles"]["options"]["alpha"] == 0.05
+    assert len(record["profiles"]["crossings"]) == len(found.crossings)
 
 
 def test_the_files_have_the_columns_that_the_module_promises():
@@ -295,17 +288,15 @@ def test_the_whole_report_holds_the_profiles():
     places = [page.index(f'id="{key}"') for key in ("differences", "profiles", "measures")]
     assert places == sorted(places) and "BR is ahead at small k" in re.sub("<[^>]*>", "", page)
     for format, head in (("md", "## Loss profiles"), ("latex", r"\label{tab:mleval-profiles}")):
-        assert head in c.report().render(format) and head not in whole_document(
-            c, {}, "pairs"
-        ).render(format)
+        assert head in c.report().render(format)
+        assert head not in whole_document(c, {}, "pairs").render(format)
     assert {"Hüllermeier et al. 2022", "Hothorn et al. 2008"} <= {r.cite for r in bibliography(c)}
 
 
 def test_a_report_without_profiles_says_nothing_of_them():
     c = replace(whole(), profiles=None)
-    assert c.report().to_dict()["profiles"] is None and not [
-        name for name in c.report().files() if name.startswith("profile")
-    ]
+    assert c.report().to_dict()["profiles"] is None
+    assert not [name for name in c.report().files() if name.startswith("profile")]
     assert "Loss profiles" not in c.report().to_html()
     assert "Hothorn et al. 2008" not in {r.cite for r in bibliography(c)}
 

@@ -28,11 +28,8 @@ def test_all_that_is_cited_is_there():
 def test_citations_are_author_and_year_in_letters_that_readers_see():
     for cite, reference in REFERENCES.items():
         assert re.fullmatch(r"[^\W\d_]+(-[^\W\d_]+)?( & [^\W\d_]+| et al\.)? \d{4}", cite), cite
-        assert (
-            reference.cite == cite
-            and reference.bibtex.startswith("@")
-            and reference.bibtex.endswith("}")
-        )
+        assert reference.cite == cite and reference.bibtex.startswith("@")
+        assert reference.bibtex.endswith("}")
 
 
 def test_what_the_guides_cite_stands_among_the_sources():

@@ -76,10 +76,8 @@ def test_the_published_study_in_numbers():
             assert math.isclose(row[key], np.mean([r[key] for r in own]), rel_tol=1e-12)
         assert math.isclose(row["phi"], row["phi_plus"] - row["phi_minus"], abs_tol=1e-12)
     assert all(math.isclose(sum(weights.values()), 1) for weights in record["weights"].values())
-    assert (
-        record["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]]
-        and record["decides"] == "max-t"
-    )
+    assert record["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]]
+    assert record["decides"] == "max-t"
     assert record["separated"] == [[m, "PCT"] for m in ("RF-PCT", "RFML-C4.5", "HOMER", "BR")]
     assert record["max_t"]["significant_pairs"] == record["separated"]
     assert (first["low"], first["high"], record["ranking"][-1]["low"]) == (1, 11, 5)
@@ -163,15 +161,12 @@ def test_csv_is_unrounded_and_its_columns_are_those_documented():
         if not name.startswith(("fold_", "profile_", "next_dataset_", "instances", "repeat"))
     }
     assert all(text.count("\r\n") == text.count("\n") for text in files.values())
-    assert files["ranking.csv"] == render(found, "csv") and files["pairs.csv"] == render(
-        found, "csv", "pairs"
-    )
+    assert files["ranking.csv"] == render(found, "csv")
+    assert files["pairs.csv"] == render(found, "csv", "pairs")
     for row in read(files["ranking.csv"]):
         assert float(row["phi"]) == found.fusion.ranking.loc[row["method"], "phi"]
-    assert (
-        len(read(files["values.csv"])) == 12 * 11 * 16
-        and len(read(files["correlations.csv"])) == 16 * 15 / 2
-    )
+    assert len(read(files["values.csv"])) == 12 * 11 * 16
+    assert len(read(files["correlations.csv"])) == 16 * 15 / 2
     with pytest.raises(ValueError, match="`format` must be one of"):
         render(found, "pdf")
 
@@ -228,10 +223,8 @@ def test_pairs_point_from_the_better_method_and_keep_the_tests_figures():
         assert math.isclose(row.mean_difference, difference.mean(), abs_tol=1e-12)
         assert row.flow_low <= row.flow_difference <= row.flow_high
         assert row.separated == (row.flow_low >= 0 or row.flow_high <= 0)
-        assert (
-            row.wins + row.ties + row.losses == row.n == len(difference)
-            and row.wins == (difference > 1e-9).sum()
-        )
+        assert row.wins + row.ties + row.losses == row.n == len(difference)
+        assert row.wins == (difference > 1e-9).sum()
         same = (a, b) in original.index
         test = original.loc[(a, b) if same else (b, a)]
         assert (row.pvalue, row.pvalue_corrected) == (test.pvalue, test.pvalue_corrected)
@@ -271,10 +264,8 @@ def test_every_dataset_has_its_flows_by_measure():
     found = as_dict(compare(fuse(Study.from_frame(frame), weights="equal")))["promethee"]["d"]
     assert found["unicriterion"]["a"]["f1"] == pytest.approx((0.3 + 0.4) / 0.4 / 2)
     assert found["thresholds"]["f1"]["p"] == pytest.approx(0.4)
-    assert (
-        found["unicriterion"]["a"]["recall"] == pytest.approx(-0.625)
-        and found["incomparable"] == []
-    )
+    assert found["unicriterion"]["a"]["recall"] == pytest.approx(-0.625)
+    assert found["incomparable"] == []
 
 
 def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
@@ -292,9 +283,8 @@ def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
         )
         assert len(new) < len(old) or "reversals" in key or not old, key
     assert all({row["method_a"], row["method_b"]} <= best for row in short["pairwise"]["pairs"])
-    assert len(short["pairwise"]["pairs"]) == 6 and "hold the best 4 of 6 methods" in render(
-        found, "html"
-    )
+    assert len(short["pairwise"]["pairs"]) == 6
+    assert "hold the best 4 of 6 methods" in render(found, "html")
     assert len(found.report().files()["pairs.csv"].splitlines()) == 1 + 6
     assert len(render(found, "csv", "pairs").splitlines()) == 1 + 15
 

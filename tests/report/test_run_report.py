@@ -96,9 +96,8 @@ def test_the_summary_in_markdown():
     report = example()
     text = document(report).to_markdown()
     lines = text.splitlines()
-    assert lines[0] == "# BR on yeast" and lines.index(
-        "### In numbers, the lowest F1 first"
-    ) > lines.index("## Labels")
+    assert lines[0] == "# BR on yeast"
+    assert lines.index("### In numbers, the lowest F1 first") > lines.index("## Labels")
     rows = [line for line in lines if line.startswith("| ") and ("↑" in line or "↓" in line)]
     assert len(rows) == len(report.ev.measures)
     assert all(line.count("|") == 8 for line in rows)
@@ -158,31 +157,19 @@ def test_drawings_stand_alone():
         root = ET.fromstring(text)
         assert root.tag.endswith("svg") and root.find("{*}title").text and root.find("{*}desc").text
         style = root.find("{*}style").text
-        assert (
-            "--c0" in style
-            and ".faccent" in style
-            and "prefers-color-scheme:dark" in style
-            and "body" not in style
-        )
+        assert "--c0" in style and ".faccent" in style and "prefers-color-scheme:dark" in style
+        assert "body" not in style
 
 
 def test_an_evaluation_reports_itself():
     report = example()
     found = report.ev.report("BR", "yeast")
     whole = found.to_dict()
-    assert (
-        whole["measures"] == report.means
-        and whole["method"] == "BR"
-        and whole["folds"]["0"] == report.ev.fold(0).measures
-    )
-    assert found.to_markdown().startswith(
-        "# BR on yeast"
-    ) and "The mean F1 of an instance is" in str(found)
-    assert (
-        "evaluation.json" not in found.to_html()
-        and "# Evaluation" in report.ev.fold(0).report().to_markdown()
-    )
-    assert (
-        r"\begin{table}" in found.to_latex()
-        and len(found.render("csv").splitlines()) == len(report.means) + 1
-    )
+    assert whole["measures"] == report.means and whole["method"] == "BR"
+    assert whole["folds"]["0"] == report.ev.fold(0).measures
+    assert found.to_markdown().startswith("# BR on yeast")
+    assert "The mean F1 of an instance is" in str(found)
+    assert "evaluation.json" not in found.to_html()
+    assert "# Evaluation" in report.ev.fold(0).report().to_markdown()
+    assert r"\begin{table}" in found.to_latex()
+    assert len(found.render("csv").splitlines()) == len(report.means) + 1

@@ -62,23 +62,13 @@ def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
     }
     found = parsed(given)
     assert found.choices["weights"] == {"f1": 2.0, "a b": 1.0} and found.choices["paired"] is False
-    assert (
-        found.choices["maximize"] == ("x y", "é")
-        and found.choices["alpha"] == 0.05
-        and found.experiment_ids == ("3", "1")
-    )
+    assert found.choices["maximize"] == ("x y", "é") and found.choices["alpha"] == 0.05
+    assert found.experiment_ids == ("3", "1")
     again = parsed(parse_qs(found.query))
-    assert (
-        again == found
-        and again.query == found.query
-        and "alpha" not in found.query
-        and "unknown" not in found.query
-    )
-    assert (
-        "--method=-x" in found.command
-        and "--filter 'tags.a = '" in found.command
-        and "--protocol :unpaired" in found.command
-    )
+    assert again == found and again.query == found.query and "alpha" not in found.query
+    assert "unknown" not in found.query
+    assert "--method=-x" in found.command and "--filter 'tags.a = '" in found.command
+    assert "--protocol :unpaired" in found.command
     assert (
         parsed({**given, "alpha": ["0.1"]}).key("answer")
         != found.key("answer")
@@ -91,9 +81,8 @@ def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
         "z",
     )
     assert more.choices["method_by"] == ("tag:m",)
-    assert parsed({}).query == "" and {"experiment-name", "log", "output", "draws"}.isdisjoint(
-        options()
-    )
+    assert parsed({}).query == ""
+    assert {"experiment-name", "log", "output", "draws"}.isdisjoint(options())
 
 
 @pytest.mark.parametrize(
@@ -304,12 +293,10 @@ def test_a_request_to_write_is_believed_from_the_members_page_only():
         token_of(b"t" * 32, MEMBER),
     ):
         assert "Load it again" in met(token)
-    assert "another site" in met(fine, Origin="http://evil.example") and "another site" in met(
-        fine, Origin="null"
-    )
-    assert "another site" in met(fine, Sec_Fetch_Site="same-site") and "another site" in met(
-        fine, Sec_Fetch_Site="none"
-    )
+    assert "another site" in met(fine, Origin="http://evil.example")
+    assert "another site" in met(fine, Origin="null")
+    assert "another site" in met(fine, Sec_Fetch_Site="same-site")
+    assert "another site" in met(fine, Sec_Fetch_Site="none")
 
 
 def test_experiments_are_listed_but_for_ledgers():

@@ -86,10 +86,8 @@ def test_a_base_app_that_is_not_there_is_told_once(tmp_path, empty_store):
         timeout=PATIENCE,
         env={**os.environ, "MLEVAL_BASE_APP": "nothing"},
     )
-    assert (
-        done.returncode
-        and "MLEVAL_BASE_APP must be one of basic-auth, got 'nothing'" in done.stderr
-    )
+    assert done.returncode
+    assert "MLEVAL_BASE_APP must be one of basic-auth, got 'nothing'" in done.stderr
 
 
 def test_a_workspace_shows_its_own_experiments_only(empty_store, tmp_path, monkeypatch, unset):
@@ -104,10 +102,8 @@ def test_a_workspace_shows_its_own_experiments_only(empty_store, tmp_path, monke
         ).ok
         monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
         own = study(monkeypatch, server.url)
-        assert (
-            "mystudy" in server.ask("experiments?workspace=team-a").text
-            and "mystudy" not in server.ask("experiments").text
-        )
+        assert "mystudy" in server.ask("experiments?workspace=team-a").text
+        assert "mystudy" not in server.ask("experiments").text
         assert server.ask(f"answer?experiment-id={own}&workspace=team-a").json()["runs"] == 6
         assert server.ask(f"answer?experiment-id={own}").status_code == 403
 

@@ -108,9 +108,8 @@ def test_a_member_is_let_in_and_sees_their_own_experiments_only(team):
     )
     for auth, seen, unseen in cases:
         listed = team.ask("experiments", auth).text
-        assert all(f">{name}" in listed for name in seen) and not any(
-            name in listed for name in unseen
-        )
+        assert all(f">{name}" in listed for name in seen)
+        assert not any(name in listed for name in unseen)
     assert "<img" not in team.ask("experiments", ADMIN).text
     assert "ours" in (found := team.ask("experiments?search=OUR", ANN).text) and "mine" not in found
     assert team.ask("experiments?search=' OR name != '", ANN).ok
@@ -120,46 +119,30 @@ def test_a_member_is_let_in_and_sees_their_own_experiments_only(team):
 def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
     selection = f"experiment-id={team.ids['mine']}"
     survey = team.ask(f"survey?{selection}", ANN)
-    assert (
-        survey.ok
-        and "3 methods, 3 datasets, 2 measures" in survey.text
-        and "<img" not in survey.text
-    )
+    assert survey.ok and "3 methods, 3 datasets, 2 measures" in survey.text
+    assert "<img" not in survey.text
     answer = team.ask(f"answer?{selection}", ANN).json()
-    assert (
-        answer["state"] == "ready"
-        and answer["runs"] == 9
-        and answer["about"].startswith("3 methods compared on 3 datasets")
-    )
-    assert (
-        answer["experiments"] == [{"id": team.ids["mine"], "name": "mine"}]
-        and answer["selection"] == selection
-    )
+    assert answer["state"] == "ready" and answer["runs"] == 9
+    assert answer["about"].startswith("3 methods compared on 3 datasets")
+    assert answer["experiments"] == [{"id": team.ids["mine"], "name": "mine"}]
+    assert answer["selection"] == selection
     assert answer["command"] == f"mleval report -n {team.ids['mine']}"
     assert [s["key"] for s in answer["sections"][:3]] == ["decision", "doubts", "ranking"]
     assert "next_dataset" in [s["key"] for s in answer["sections"]]  # which is made when asked for
     for part in answer["sections"]:
         section = team.ask(f"section?part={part['key']}&{selection}", ANN)
         assert section.ok and section.headers["X-Mleval-Made"] == str(answer["made"])
-        assert (
-            "<img" not in section.text
-            and "\x1b" not in section.text
-            and " style=" not in section.text
-        )
+        assert "<img" not in section.text and "\x1b" not in section.text
+        assert " style=" not in section.text
     files = team.ask(f"files?{selection}", ANN).json()
     assert {"report.html", "report.json", "pairs.csv"} < {*files}
     for name in files:
         file = team.ask(f"download?file={name}&{selection}", ANN)
-        assert (
-            file.ok
-            and len(file.content) > 50
-            and f'filename="mleval-{name}"' in file.headers["Content-Disposition"]
-        )
+        assert file.ok and len(file.content) > 50
+        assert f'filename="mleval-{name}"' in file.headers["Content-Disposition"]
     data = team.ask(f"download?file=report.json&{selection}", ANN).json()
-    assert (
-        data["provenance"]["command"] == answer["command"]
-        and data["provenance"]["tracking_uri"] == team.url
-    )
+    assert data["provenance"]["command"] == answer["command"]
+    assert data["provenance"]["tracking_uri"] == team.url
     for detail in (
         "of=method&the-method=kNN",
         "of=dataset&the-dataset=a",
@@ -302,11 +285,8 @@ def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(te
     assert stored.ok and stored.json()["left_out"] == []
     run = api(team, "runs/get", auth=ADMIN, run_id=stored.json()["run_id"])["run"]
     tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
-    assert (
-        tags["mleval.kind"] == "report"
-        and tags["mlflow.user"] == "ann"
-        and run["info"]["status"] == "FINISHED"
-    )
+    assert tags["mleval.kind"] == "report" and tags["mlflow.user"] == "ann"
+    assert run["info"]["status"] == "FINISHED"
     assert run["info"]["experiment_id"] == team.ids["ours"]
     asked = {"run_id": run["info"]["run_id"], "path": "mleval_report.html"}
     page = requests.get(f"{team.url}/get-artifact", params=asked, auth=BOB, timeout=PATIENCE)

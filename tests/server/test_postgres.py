@@ -180,11 +180,8 @@ def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypa
     )
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong" * 4)
     result = CliRunner().invoke(main, ["runs", "-n", "madjarov2012"])
-    assert (
-        result.exit_code == 1
-        and result.stdout == ""
-        and len(result.stderr.strip().splitlines()) == 1
-    )
+    assert result.exit_code == 1 and result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
     assert "401" in result.stderr and "MLFLOW_TRACKING_TOKEN" in result.stderr
 
 
@@ -308,9 +305,8 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
     again, calls = beside("backup.sh", "backup")
     assert again.returncode == 2 and "Name a new folder." in again.stderr and calls == []
     for at in ("stop", "pg_dump", "tar"):  # what fails can be repeated
-        assert beside("backup.sh", "second", at=at)[0].returncode == 1 and not list(
-            Path().glob("second*")
-        )
+        assert beside("backup.sh", "second", at=at)[0].returncode == 1
+        assert not list(Path().glob("second*"))
     assert beside("backup.sh", "second")[0].returncode == 0
 
     client.log_text(run, "as it must not stay", "note.txt")
@@ -480,9 +476,8 @@ def test_the_page_answers_and_stores_in_a_browser(login, chrome):
         chrome.get("about:blank")
         chrome.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {}})
     stored = mlflow.MlflowClient().get_run(address.partition("/runs/")[2][:32])
-    assert (
-        stored.data.tags["mleval.kind"] == "report" and stored.data.tags["mlflow.user"] == "admin"
-    )
+    assert stored.data.tags["mleval.kind"] == "report"
+    assert stored.data.tags["mlflow.user"] == "admin"
 
 
 def test_the_server_writes_only_where_the_container_may(login):

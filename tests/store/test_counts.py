@@ -34,11 +34,8 @@ def test_counts_come_back_and_are_tested(client):
             counted.folds.loc["d"].loc[name, ["tp", "fp", "fn", "tn"]], expected
         )
     found = mleval.compare_folds(counted, "d", ["tpr", "fpr"])
-    assert (
-        found.protocol.kind == "k-fold"
-        and found.protocol.known
-        and found.protocol.ratio == pytest.approx(1 / 9)
-    )
+    assert found.protocol.kind == "k-fold" and found.protocol.known
+    assert found.protocol.ratio == pytest.approx(1 / 9)
     assert not any("split" in w or "sizes" in w for w in found.warnings)
     assert set(found.methods) == set(METHODS)
     counts = evs["tree"].fold(3).labels.sum()
@@ -78,10 +75,8 @@ def test_other_splits_and_repeated_ones_are_seen_in_the_runs(client):
     found = mleval.compare_folds(
         mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"]
     )
-    assert (
-        found.table["pvalue"].isna().sum() == 2
-        and "split digests differ" in found.refusals["pairs"]
-    )
+    assert found.table["pvalue"].isna().sum() == 2
+    assert "split digests differ" in found.refusals["pairs"]
     apart = mleval.compare_folds(
         mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"], paired=False
     )

@@ -137,11 +137,8 @@ def test_other_rules_are_refused(rule):
 
 def test_patterns_take_their_dots_and_brackets_literally():
     rule = FoldRule("key:val.{measure}[{fold}]")
-    assert (
-        rule.match("val.f1[12]") == ("f1", 12)
-        and rule.match("valxf1[1]") is None
-        and rule.match("val.f1[x]") is None
-    )
+    assert rule.match("val.f1[12]") == ("f1", 12) and rule.match("valxf1[1]") is None
+    assert rule.match("val.f1[x]") is None
 
 
 def test_on_the_command_line(run):

@@ -99,11 +99,8 @@ def test_logs_of_other_tools_are_imported_and_compared(db):
         )
         run("import", str(path), "-n", "harness")
     found = compared("-n logs -m match")["datasets"]["qa"]
-    assert (
-        found["methods"] == ["stub/p2", "stub/p3"]
-        and found["n_instances"] == 12
-        and len(found["sampling"]) == 2
-    )
+    assert found["methods"] == ["stub/p2", "stub/p3"] and found["n_instances"] == 12
+    assert len(found["sampling"]) == 2
     found = compared("-n harness")["datasets"]["toy"]
     assert found["table"][0]["difference"] == pytest.approx(1 / 2 - 2 / 3)
 
@@ -120,15 +117,10 @@ def test_grades_reach_the_metrics_of_imported_logs(db):
     rows = {row["measure"]: row for row in found["datasets"]["graded"]["table"]}
     assert rows["quality"]["difference"] == pytest.approx(7 / 6 - 8 / 6)
     doubts = " ".join(found["doubts"])
-    assert (
-        "pair is left out" in doubts
-        and "parts/grade is left out" in doubts
-        and "quality is" not in doubts
-    )
-    assert (
-        found["datasets"]["graded"]["n_clusters"] == 4
-        and "1 of 6 instances name no cluster" in doubts
-    )
+    assert "pair is left out" in doubts and "parts/grade is left out" in doubts
+    assert "quality is" not in doubts
+    assert found["datasets"]["graded"]["n_clusters"] == 4
+    assert "1 of 6 instances name no cluster" in doubts
 
 
 def test_columns_of_text_describe_the_instances_and_group_them(db):
@@ -145,11 +137,8 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
     args = "-n answers --max score --seed :draws=99"
     found = compared(args, "-m exact -m passes --cluster passage")["datasets"]["qa"]
     exact, passes = found["table"]
-    assert (
-        found["n_clusters"] == 10
-        and exact["wins"] == passes["wins"]
-        and exact["low"] == passes["low"]
-    )
+    assert found["n_clusters"] == 10 and exact["wins"] == passes["wins"]
+    assert exact["low"] == passes["low"]
     assert "5 of 30 instances name no cluster" in " ".join(found["doubts"])
     paged = compared(args, "--cluster page")
     assert paged["datasets"]["qa"]["n_clusters"] == 5 and paged["datasets"]["qa"]["measures"] == [

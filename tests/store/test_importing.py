@@ -96,11 +96,8 @@ def test_what_a_run_looks_like(client):
         "mleval.status": "complete",
     }
     unfinished = runs(client)["be"]
-    assert (
-        unfinished.info.status == "KILLED"
-        and unfinished.data.tags["mleval.status"] == "dnf"
-        and not unfinished.data.metrics
-    )
+    assert unfinished.info.status == "KILLED" and unfinished.data.tags["mleval.status"] == "dnf"
+    assert not unfinished.data.metrics
 
 
 def test_the_same_with_folds_twice_writes_nothing(client, db):
@@ -138,9 +135,8 @@ def test_a_changed_file_updates_in_place_and_says_what(client):
     assert (found["ae"].info.status, found["be"].info.status) == ("KILLED", "FINISHED")
     study = load_study(experiment_names=["x"], measures=["f1", "hamming_loss"])
     assert study.gaps() == [("d", "b"), ("e", "a")]
-    assert study.values.loc[("d", "b"), "f1"] == 0.6 and math.isnan(
-        study.values.loc[("d", "b"), "hamming_loss"]
-    )
+    assert study.values.loc[("d", "b"), "f1"] == 0.6
+    assert math.isnan(study.values.loc[("d", "b"), "hamming_loss"])
 
 
 def test_there_and_back_leaves_the_first_values(client):
@@ -202,10 +198,8 @@ def test_a_measure_with_an_empty_fold_did_not_finish(client):
         "f1 of a on d has no value in fold 2 of 3: its mean counts as not finished",
     )
     run = runs(client)["ad"]
-    assert (
-        run.data.metrics["mleval/hamming_loss"] == pytest.approx(0.2)
-        and "mleval/f1" not in run.data.metrics
-    )
+    assert run.data.metrics["mleval/hamming_loss"] == pytest.approx(0.2)
+    assert "mleval/f1" not in run.data.metrics
     assert load_study(experiment_names=["x"]).measures == ["hamming_loss"]
 
 
@@ -213,9 +207,8 @@ def test_more_folds_than_one_request_or_tag_can_carry(client):
     values = np.random.default_rng(0).random(1200)
     import_results(folds(values), experiment_name="x")
     run = runs(client)["ad"]
-    assert run.data.tags[schema.TAG_STATUS] == "complete" and run.data.metrics[
-        "mleval/f1"
-    ] == pytest.approx(values.mean())
+    assert run.data.tags[schema.TAG_STATUS] == "complete"
+    assert run.data.metrics["mleval/f1"] == pytest.approx(values.mean())
     assert len(run.data.tags[schema.TAG_FOLDS]) <= MAX_TAG
     history = sorted(
         client.get_metric_history(run.info.run_id, "mleval.fold/f1"),
@@ -356,11 +349,8 @@ def test_the_summary_is_lines(client):
         "experiment 'x' (id 1): 25 runs created, 0 updated, 0 unchanged; 0 did not finish"
     )
     lines = import_results(source.assign(f1=0.25), experiment_name="x").summary().splitlines()
-    assert (
-        len(lines) == 22
-        and lines[1] == "m 0 on d: f1 0.5 -> 0.25"
-        and lines[-1] == "and 5 more changes"
-    )
+    assert len(lines) == 22 and lines[1] == "m 0 on d: f1 0.5 -> 0.25"
+    assert lines[-1] == "and 5 more changes"
 
 
 def test_a_run_whose_end_was_not_written_is_ended(client):
@@ -467,9 +457,8 @@ def test_each_seed_is_a_run_and_importing_again_changes_nothing(client, db):
     )
     assert db.read_bytes() == before
     study = load_study(experiment_names=["x"], measures=["f1"])
-    assert (
-        study.values.loc[("d", "a"), "f1"] == pytest.approx(0.6) and study.n_repeats["d", "a"] == 3
-    )
+    assert study.values.loc[("d", "a"), "f1"] == pytest.approx(0.6)
+    assert study.n_repeats["d", "a"] == 3
     assert study.over("repeats", "d").tables["a"]["f1"].to_dict() == {"1": 0.5, "2": 0.7, "3": 0.6}
     changed = import_results(
         source.assign(f1=[0.5, 0.7, 0.9, 0.4, math.nan]).drop(index=0), experiment_name="x"
@@ -482,6 +471,5 @@ def test_seeds_with_folds(client):
     both = pd.concat([folds([0.5, 0.7], seed=1), folds([0.6, 0.8], seed=2)])
     import_results(both, experiment_name="x")
     study = load_study(experiment_names=["x"], measures=["f1"])
-    assert study.n_repeats["d", "a"] == 2 and study.folds["f1"].tolist() == pytest.approx(
-        [0.55, 0.75]
-    )
+    assert study.n_repeats["d", "a"] == 2
+    assert study.folds["f1"].tolist() == pytest.approx([0.55, 0.75])

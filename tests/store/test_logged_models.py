@@ -37,11 +37,8 @@ def test_metrics_are_linked_to_the_model_and_the_data(client):
     found = client.search_logged_models([experiment], order_by=order)
     assert [m.model_id for m in found] == [better, worse]
     metric = {m.key: m for m in found[0].metrics}["mleval/micro_f1"]
-    assert (
-        metric.value == ev.measures["micro_f1"]
-        and metric.dataset_name == "d"
-        and metric.dataset_digest
-    )
+    assert metric.value == ev.measures["micro_f1"] and metric.dataset_name == "d"
+    assert metric.dataset_digest
     assert {m.key for m in found[0].metrics} == {
         f"mleval/{name}" for name in ev.measures
     }  # and no points of curves
@@ -89,10 +86,8 @@ def test_methods_are_named_by_prompts_and_by_models_that_only_metrics_tell(clien
     study = mleval.load_study(experiment_names=["x"], method_by="prompt", maximize=["exact/mean"])
     assert sorted(study.methods) == ["qa/1", "qa/2, ask/7"]
     alone = mleval.load_study(experiment_names=["x"], method_by="model", maximize=["exact/mean"])
-    assert (
-        alone.methods == [f"agent {model.model_id[:14]}"]
-        and "no model, which was to name the method" in alone.excluded[0].reason
-    )
+    assert alone.methods == [f"agent {model.model_id[:14]}"]
+    assert "no model, which was to name the method" in alone.excluded[0].reason
     client.set_tag(run.info.run_id, "mlflow.linkedPrompts", "[3]")
     assert mleval.load_study(
         experiment_names=["x"], method_by="prompt", maximize=["exact/mean"]

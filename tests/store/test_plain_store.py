@@ -213,13 +213,11 @@ def test_repeats_by_names_what_may_differ(plain):
     with pytest.raises(CandidatesError) as stopped:
         load("churn", maximize=["test_auc"], repeats_by="param:lr")
     assert "xgb on churn: 24 runs that differ in max_depth" in stopped.value.text
-    assert [*stopped.value.ways[0][1].values()] == [
-        "best:val_auc"
-    ] and "`duplicates='mean'`" in str(stopped.value)
+    assert [*stopped.value.ways[0][1].values()] == ["best:val_auc"]
+    assert "`duplicates='mean'`" in str(stopped.value)
     study = load("churn", maximize=["test_auc"], repeats_by=["param:lr", "param:max_depth"])
-    assert study.n_repeats["churn", "xgb"] == 24 and not any(
-        "same seed" in note for note in study.notes
-    )
+    assert study.n_repeats["churn", "xgb"] == 24
+    assert not any("same seed" in note for note in study.notes)
     with pytest.raises(NoRunsError, match="no run has tag:rep, which was to tell repeats apart"):
         load("churn", maximize=["test_auc"], repeats_by="tag:rep")
     with pytest.raises(

@@ -119,14 +119,11 @@ def test_folds_come_from_one_tag(log):
     )
     pd.testing.assert_frame_equal(study.folds, expected)
     (broken,) = [e for e in study.excluded if e.kind == "tag"]
-    assert (
-        broken.name.startswith("mleval.folds of c on d (run ")
-        and "not in the form this package writes" in broken.reason
-    )
+    assert broken.name.startswith("mleval.folds of c on d (run ")
+    assert "not in the form this package writes" in broken.reason
     log("5", metrics, tags=ours("b", "d", folds=schema.encode_folds([1, 3], {"f1": [0.1, 0.2]})))
-    assert "Not all runs have the same folds on d." in load(
-        duplicates="latest"
-    ).notes and "Not all" not in str(study.notes)
+    assert "Not all runs have the same folds on d." in load(duplicates="latest").notes
+    assert "Not all" not in str(study.notes)
     assert any(
         "Values by fold of 1 run are too many for one tag" in n and "e on d" in n
         for n in study.notes
@@ -158,11 +155,8 @@ def test_reports_are_no_results(log, client):
     experiment_id = client.get_experiment_by_name("x").experiment_id
     run_id = log_report(files, experiment_id=experiment_id, run_name="r" * 300, **more)
     run = client.get_run(run_id)
-    assert (
-        run.info.status == "FINISHED"
-        and run.data.tags["mleval.kind"] == "report"
-        and run.data.tags["team"] == "we"
-    )
+    assert run.info.status == "FINISHED" and run.data.tags["mleval.kind"] == "report"
+    assert run.data.tags["team"] == "we"
     note = run.data.tags["mlflow.note.content"]
     assert note.startswith("# Verdict") and len(note) == 8000 and "mleval_summary.md" in note[-60:]
     assert sorted(f.path for f in client.list_artifacts(run_id)) == ["mleval", "mleval_report.html"]
@@ -290,12 +284,9 @@ def test_awareness_of_dependence_is_no_quality_unless_it_is_named(log):
         tags=ours("a", "d"),
     )
     study = load()
-    assert (
-        study.measures == ["f1"]
-        and {e.kind for e in study.excluded} == {"unasked"}
-        and left_out(study)[0][1].startswith(
-            "measures of how errors fall, not of how many there are, are used only where"
-        )
+    assert study.measures == ["f1"] and {e.kind for e in study.excluded} == {"unasked"}
+    assert left_out(study)[0][1].startswith(
+        "measures of how errors fall, not of how many there are, are used only where"
     )
     assert load(measures=["f1", "awareness"]).measures == ["f1", "binomial_slope", "binomial_gain"]
     assert load(minimize=["binomial_slope"]).measures == ["f1", "binomial_slope"]
@@ -345,10 +336,8 @@ def test_a_named_set_ranks_what_nobody_chose_measures_for(log, have, used, told)
         or "you declared" in study.source["measures_by"]
     )
     named = load(measures=have[-1:])
-    assert (
-        named.measures == have[-1:]
-        and named.source["measures_by"] == f"those that you named ({have[-1]})"
-    )
+    assert named.measures == have[-1:]
+    assert named.source["measures_by"] == f"those that you named ({have[-1]})"
     assert (
         study.select(exclude=["odd"]).source["measures_by"]
         == f"those that you kept of {len(used) + extra}"
@@ -405,9 +394,8 @@ def test_measures_by_name(log):
     )
     log("2", {"mleval/f1": 0.6, "mleval/fit_time": 8, "mleval/odd": 1}, tags=ours("b", "d"))
     assert load(measures=["recall", "f1"]).gaps() == [("d", "b")]
-    assert (
-        load(measures=["fit_time"]).minimize == ["fit_time"] and not load(measures=["f1"]).excluded
-    )
+    assert load(measures=["fit_time"]).minimize == ["fit_time"]
+    assert not load(measures=["f1"]).excluded
     study = load(measures=["example", "odd"], maximize=["odd"])
     assert study.measures == ["recall", "f1", "odd"]
     assert {name for name, _ in left_out(study)} == set(SETS["example"]) - {"recall", "f1"}
@@ -780,10 +768,8 @@ def test_the_environment_is_as_before(db, monkeypatch):
     before = dict(os.environ)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "7")
     with store.quick():
-        assert (
-            os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "7"
-            and os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
-        )
+        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "7"
+        assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
     assert dict(os.environ) == before | {"MLFLOW_HTTP_REQUEST_TIMEOUT": "7"}
 
 
@@ -947,11 +933,8 @@ def test_where_only_experiments_tell_datasets_apart_no_test_decides_until_somebo
         log(model, {"f1": 0.5 + (model == "rf") / 10 + ord(data) / 1e4}, experiment=data)
     study = load(experiment_names=[*"abcdefgh"])
     unsure = compare(study)
-    assert (
-        unsure.deciding is None
-        and not unsure.separated
-        and unsure.doubts[0] == study.unsure("dataset")
-    )
+    assert unsure.deciding is None and not unsure.separated
+    assert unsure.doubts[0] == study.unsure("dataset")
     assert "These may be 8 datasets" in unsure.decision and "dataset_by=" in unsure.decision
     sure = compare(load(experiment_names=[*"abcdefgh"], dataset_by="experiment"))
     assert sure.separated == [("rf", "svc")] and unsure.order == sure.order

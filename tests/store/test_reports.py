@@ -63,10 +63,8 @@ def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_facto
         log({"mleval/a.csv": "A", "mleval/b.csv": full}, "new")
     (failed,) = client.search_runs(["0"], "tags.`mleval.report` = 'new'")
     assert failed.info.status == "FAILED"
-    assert (
-        log(SECOND, "new") == failed.info.run_id
-        and client.get_run(failed.info.run_id).info.status == "FINISHED"
-    )
+    assert log(SECOND, "new") == failed.info.run_id
+    assert client.get_run(failed.info.run_id).info.status == "FINISHED"
 
 
 def at_once(count):

@@ -87,9 +87,8 @@ def test_a_study_reads_what_was_logged(client):
             evs[dataset, method] = ev
             mleval.log_evaluation(ev, method=method, dataset=dataset, experiment_name="x")
     study = mleval.load_study(experiment_names=["x"])
-    assert {e.kind for e in study.excluded} == {"unasked"} and "fit_time" in {
-        e.name for e in study.excluded
-    }
+    assert {e.kind for e in study.excluded} == {"unasked"}
+    assert "fit_time" in {e.name for e in study.excluded}
     assert sorted(study.values.index) == sorted(evs)
     for pair, ev in evs.items():
         means = ev.fold_means()
@@ -97,10 +96,8 @@ def test_a_study_reads_what_was_logged(client):
         pd.testing.assert_frame_equal(
             study.folds.sort_index().loc[pair], ev.folds[study.measures], check_index_type=False
         )
-    assert (
-        set(study.runs["conventions"]) == {"sklearn"}
-        and study.runs["dataset_digest"].str.len().eq(64).all()
-    )
+    assert set(study.runs["conventions"]) == {"sklearn"}
+    assert study.runs["dataset_digest"].str.len().eq(64).all()
 
 
 def test_what_a_run_holds(client):
@@ -121,16 +118,10 @@ def test_what_a_run_holds(client):
     run = client.get_run(run_id)
     assert run.info.status == "FINISHED" and run.info.run_name == "BR · yeast"
     tags, metrics = run.data.tags, run.data.metrics
-    assert (
-        tags["mleval.status"] == "complete"
-        and tags["mleval.schema"] == "1"
-        and tags["mleval.kind"] == "evaluation"
-    )
-    assert (
-        tags["mleval.conventions"] == "sklearn"
-        and tags["note"] == "mine"
-        and len(tags["mleval.split_digest"]) == 64
-    )
+    assert tags["mleval.status"] == "complete" and tags["mleval.schema"] == "1"
+    assert tags["mleval.kind"] == "evaluation"
+    assert tags["mleval.conventions"] == "sklearn" and tags["note"] == "mine"
+    assert len(tags["mleval.split_digest"]) == 64
     assert {k: v for k, v in metrics.items() if k.startswith("mleval/")} == {
         f"mleval/{m}": v for m, v in ev.fold_means().items()
     }
@@ -145,9 +136,8 @@ def test_what_a_run_holds(client):
         np.testing.assert_allclose([m.value for m in steps], profile, rtol=1e-15)
         steps = client.get_metric_history(run_id, f"{name}/polynomial")
         cubes = [ev.fold(f).profile("polynomial", alphas=[3], kind=kind).losses for f in range(5)]
-        assert [m.step for m in steps] == [1, 2, 3, 5, 7, 10, 15, 20, 30] and steps[
-            2
-        ].value == pytest.approx(np.mean(cubes))
+        assert [m.step for m in steps] == [1, 2, 3, 5, 7, 10, 15, 20, 30]
+        assert steps[2].value == pytest.approx(np.mean(cubes))
     found = schema.decode_profile(tags["mleval.profile"])
     assert (found.n_labels, found.folds, found.n, found.pooled) == (
         6,
@@ -163,16 +153,13 @@ def test_what_a_run_holds(client):
         ev.sums[2].mean_errors("soft").tolist(),
     )
     (known,) = mleval.load_study(experiment_names=["x"]).runs.to_dict("records")
-    assert (known["n_train"], known["n_test"]) == ((160,) * 5, (40,) * 5) and known[
-        "split_digest"
-    ] == tags["mleval.split_digest"]
-    assert metrics["mleval.data/n_instances"] == 200 and metrics[
-        "mleval.data/cardinality_true"
-    ] == pytest.approx(y.mean() * 6)
+    assert (known["n_train"], known["n_test"]) == ((160,) * 5, (40,) * 5)
+    assert known["split_digest"] == tags["mleval.split_digest"]
+    assert metrics["mleval.data/n_instances"] == 200
+    assert metrics["mleval.data/cardinality_true"] == pytest.approx(y.mean() * 6)
     (source,) = run.inputs.dataset_inputs
-    assert source.dataset.name == "yeast" and tags["mleval.dataset_digest"].startswith(
-        source.dataset.digest
-    )
+    assert source.dataset.name == "yeast"
+    assert tags["mleval.dataset_digest"].startswith(source.dataset.digest)
 
     folds = pd.read_parquet(data(run_id, "folds.parquet")).set_index("fold")
     pd.testing.assert_frame_equal(folds[ev.folds.columns], ev.folds, check_index_type=False)
@@ -185,11 +172,8 @@ def test_what_a_run_holds(client):
     instances = parquet(run_id, "mleval/instances.parquet")
     pd.testing.assert_frame_equal(instances.drop(columns="instance"), ev.instances)
     back = Evaluation.from_dict(json.load(data(run_id, "evaluation.json")))
-    assert (
-        back.measures == ev.measures
-        and back.folds.equals(ev.folds)
-        and back.labels.equals(ev.labels)
-    )
+    assert back.measures == ev.measures and back.folds.equals(ev.folds)
+    assert back.labels.equals(ev.labels)
     table = pd.read_csv(data(run_id, "profile.csv"))
     soft = table.query("family == 'binomial' and kind == 'soft'")
     np.testing.assert_allclose(soft["loss"], ev.profile("binomial").losses)

@@ -306,14 +306,11 @@ def test_empty_failed_and_absent(client, log):
         log("other", {"f1": 0.5}, name="a"),
     )
     text = said("-n", "broken")
-    assert (
-        "No run has finished: 1 FAILED, 1 RUNNING." in text and "`mlflow server` shows why" in text
-    )
+    assert "No run has finished: 1 FAILED, 1 RUNNING." in text
+    assert "`mlflow server` shows why" in text
     text = mleval("runs", "-n", "brokn", code=1).stderr
-    assert (
-        "there is no experiment 'brokn'. Did you mean 'broken'?" in text
-        and "`mleval runs` says what they hold" in text
-    )
+    assert "there is no experiment 'brokn'. Did you mean 'broken'?" in text
+    assert "`mleval runs` says what they hold" in text
     assert "There is one method only, a, and nothing to compare it with." in said("-n", "other")
     assert "No run fits the filter" in said("-n", "other", "--filter", "params.x = '1'")
     assert "No run started since 2999-01-01" in said("-n", "other", "--since", "2999-01-01")
@@ -355,12 +352,8 @@ def test_hostile_names_stay_text(log):
 
 def test_the_survey_needs_rows_only():
     nothing = survey(RunsTable.of([], {"1": "x"}))
-    assert (
-        nothing.n_runs == 0
-        and nothing.experiments["runs"].tolist() == [0]
-        and not nothing.candidates
-        and not nothing.foreign
-    )
+    assert nothing.n_runs == 0 and nothing.experiments["runs"].tolist() == [0]
+    assert not nothing.candidates and not nothing.foreign
     assert "Put results into the store" in nothing.report().to_text()
 
 

@@ -108,10 +108,8 @@ def test_runs_of_earlier_versions_read_and_write_the_same(client):
     before, values = read(), metrics_of(client, run_id)
     aged(client, run_id)
     apart = stored(run_id)
-    assert (
-        schema.TAG_RUN not in apart
-        and {schema.TAG_PROFILE, schema.TAG_DIGEST, schema.TAG_OWN_RUN} <= apart.keys()
-    )
+    assert schema.TAG_RUN not in apart
+    assert {schema.TAG_PROFILE, schema.TAG_DIGEST, schema.TAG_OWN_RUN} <= apart.keys()
     same(read(), before)
     assert (
         logged(run_id=run_id) == run_id and stored(run_id) == apart
@@ -133,10 +131,8 @@ def test_an_interrupted_run_is_completed_in_place(client):
     client.set_tag(run_id, schema.TAG_RUN, packed(marks)[schema.TAG_RUN])  # as far as it came
     logged(run_id=run_id)
     same(read(), before)
-    assert (
-        metrics_of(client, run_id) == values
-        and unpacked(stored(run_id)).keys() == unpacked(tags).keys()
-    )
+    assert metrics_of(client, run_id) == values
+    assert unpacked(stored(run_id)).keys() == unpacked(tags).keys()
     assert decode(stored(run_id)[schema.TAG_RUN]) == decode(tags[schema.TAG_RUN])
 
 
@@ -180,9 +176,8 @@ def test_what_finds_no_room_stands_apart_and_is_found(client):
     ev = mleval.evaluate(truth, np.random.default_rng(3).random(truth.shape), folds=folds)
     run_id = mleval.log_evaluation(ev, method="BR", dataset="made", experiment_name="x")
     tags = stored(run_id)
-    assert all(len(value) <= MAX_TAG for value in tags.values()) and schema.TAG_DIGEST in decode(
-        tags[schema.TAG_RUN]
-    )
+    assert all(len(value) <= MAX_TAG for value in tags.values())
+    assert schema.TAG_DIGEST in decode(tags[schema.TAG_RUN])
     assert tags.keys() & {schema.TAG_PROFILE, schema.TAG_SOFT_PROFILE}
     assert mleval.load_profiles(experiment_names=["x"], kind="soft").errors["made", "BR"].size
 
@@ -229,9 +224,8 @@ def test_each_tag_is_what_was_written_last_and_in_one_place(writings, by_hand):
     raw, expected = dict(by_hand), dict(by_hand)
     for changes in writings:
         seen = unpacked(raw)
-        assert {k: v for k, v in seen.items() if k != schema.TAG_RUN} == expected and unpacked(
-            seen
-        ) == seen
+        assert {k: v for k, v in seen.items() if k != schema.TAG_RUN} == expected
+        assert unpacked(seen) == seen
         raw |= packed(changes, seen)
         expected = {k: v for k, v in (expected | changes).items() if v or k in raw}
         assert all(len(value) <= MAX_TAG for value in raw.values())

@@ -168,9 +168,8 @@ def test_failed_scorers_and_undeclared_grades_are_said(read):
 def test_declared_grades_count_from_worst_to_best(store):
     client, runs = store
     found = read_traces(client, runs["prompt2"], grades={"graded": ["poor", "good"]})
-    assert (
-        found.values["graded"].sum() == N / 2 and "graded" not in found.passing and not found.notes
-    )
+    assert found.values["graded"].sum() == N / 2 and "graded" not in found.passing
+    assert not found.notes
 
 
 def test_an_input_can_be_the_key_and_then_counts_once(store):
@@ -396,11 +395,8 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
     assert data["ranking"]["table"][0]["method"] == "prompt3"
     assert any("Passing is taken for better on exact" in said for said in found["doubts"])
     asked = compare(*args)
-    assert (
-        "they answered here" in " ".join(asked.split())
-        and "\x1b" not in asked
-        and "\u202e" not in asked
-    )
+    assert "they answered here" in " ".join(asked.split()) and "\x1b" not in asked
+    assert "\u202e" not in asked
     page = compare(*args, "--output html")
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page
     lost = ["-n", "qa", "--method", "prompt2", "--method", "lost"]
@@ -422,17 +418,12 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
     _, runs = store
     ids = ["--run-id", runs["prompt2"].info.run_id, "--run-id", runs["prompt3"].info.run_id]
     found = json.loads(printed("report", *ids, "--output", "json"))
-    assert (
-        set(found["study"]["measures"]) == {"exact/mean", "polite/mean"}
-        and found["instances"] == {}
-    )
+    assert set(found["study"]["measures"]) == {"exact/mean", "polite/mean"}
+    assert found["instances"] == {}
     answers = found["answers"]["qa"]
     assert answers["measures"] == ["exact", "polite"] or answers["measures"] == ["polite", "exact"]
-    assert (
-        answers["compared"] == ["prompt3", "prompt2"]
-        and answers["n_instances"] == N
-        and len(answers["needed"]) == 2
-    )
+    assert answers["compared"] == ["prompt3", "prompt2"] and answers["n_instances"] == N
+    assert len(answers["needed"]) == 2
     assert any(
         "no direction is known: " in said and "Declare it: --min or --max, or take what" in said
         for said in answers["doubts"]
@@ -446,11 +437,8 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
             "report", *ids, "--output", format, "--max", "length/mean", "--cluster", "passage"
         )
         assert "Who answers better" in text and "in 6 clusters" in text and "length" in text
-        assert (
-            "\x1b" not in text
-            and "\u202e" not in text
-            and "<script>alert" not in text.replace("\\<script", "")
-        )
+        assert "\x1b" not in text and "\u202e" not in text
+        assert "<script>alert" not in text.replace("\\<script", "")
     monkeypatch.setattr("mlflow_mleval.assembling.MOST_ANSWERS", N)
     few = printed("report", *ids, "--max", "exact/mean", "--output", "table")
     assert (
@@ -496,22 +484,18 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
         expected = mleval.evaluate(
             truth, y_pred=[{answered(i, w)} for i in range(N)], label_names=labels
         )
-        assert (
-            one["status"] == "created" and one["method"] == f"prompt{w}" and one["dataset"] == "qa"
-        )
+        assert one["status"] == "created" and one["method"] == f"prompt{w}"
+        assert one["dataset"] == "qa"
         assert one["measures"] == pytest.approx(expected.measures)
         run = client.get_run(one["run_id"])
-        assert (
-            run.data.tags["mlflow.parentRunId"] == run_id
-            and run.info.experiment_id == runs["prompt2"].info.experiment_id
-        )
+        assert run.data.tags["mlflow.parentRunId"] == run_id
+        assert run.info.experiment_id == runs["prompt2"].info.experiment_id
         assert run.data.metrics["mleval/hamming_loss"] == expected.measures["hamming_loss"]
     study = mleval.load_study(experiment_names=["qa"])
     assert sorted(study.methods) == ["prompt2", "prompt3"] and len(study.values) == 2
     same = instance_tests_of(found)
-    assert same["n_instances"] == N and {
-        row["wins"] + row["losses"] for row in same["datasets"]["qa"]["table"]
-    } == {12}
+    assert same["n_instances"] == N
+    assert {row["wins"] + row["losses"] for row in same["datasets"]["qa"]["table"]} == {12}
     again = json.loads(printed("evaluate", *args, "--output", "json"))["evaluations"]
     assert [(e["run_id"], e["status"]) for e in again] == [
         (e["run_id"], "unchanged") for e in found

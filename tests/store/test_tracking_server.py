@@ -52,11 +52,8 @@ def test_import_twice_and_read_two_published_datasets(server, requested, capsys)
     published = source.pivot(index=["dataset", "method"], columns="measure", values="value")
     expected = published.loc[study.values.index, study.measures]
     pd.testing.assert_frame_equal(study.values, expected, check_names=False, check_exact=True)
-    assert (
-        len(study.measures) == 16
-        and len(study.gaps()) == 7
-        and study.source["tracking_uri"] == server
-    )
+    assert len(study.measures) == 16 and len(study.gaps()) == 7
+    assert study.source["tracking_uri"] == server
 
 
 def test_one_result_takes_six_requests(server, requested):

@@ -66,9 +66,8 @@ def test_equal_results_for_one_run_are_that_run_and_others(client, tmp_path, mon
     assert send_unsent(tmp_path / "kept") == Sent(3, 0)
     client.set_terminated(run.info.run_id)
     assert send_unsent(tmp_path / "copy") == Sent(0, 3)
-    assert len(whole(client)) == 3 and run.info.run_id in {
-        each.info.run_id for each in whole(client)
-    }
+    assert len(whole(client)) == 3
+    assert run.info.run_id in {each.info.run_id for each in whole(client)}
 
 
 @pytest.mark.thorough
@@ -139,11 +138,8 @@ def test_a_folder_without_kept_results_is_an_error_that_touches_nothing(
         send_unsent(folder)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     done = CliRunner().invoke(main, ["import", str(folder)])
-    assert (
-        done.exit_code == 1
-        and "holds no kept results" in done.stderr
-        and "Remove" not in done.stderr
-    )
+    assert done.exit_code == 1 and "holds no kept results" in done.stderr
+    assert "Remove" not in done.stderr
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -170,9 +166,8 @@ def test_the_folder_stays_where_it_was_first(client, tmp_path, monkeypatch):
             match=f"kept in {tmp_path}/first/mleval_unsent.*mleval import {tmp_path}/first/",
         ):
             delivery.deliver(payload(), None, "kept")
-    assert len(list((tmp_path / "first" / "mleval_unsent").iterdir())) == 2 and not list(
-        (tmp_path / "second").iterdir()
-    )
+    assert len(list((tmp_path / "first" / "mleval_unsent").iterdir())) == 2
+    assert not list((tmp_path / "second").iterdir())
 
 
 class Lossy(BaseHTTPRequestHandler):

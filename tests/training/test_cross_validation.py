@@ -311,9 +311,8 @@ def test_a_search_logs_its_winner(client):
     table = pd.read_csv(
         mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=schema.ARTIFACT_CANDIDATES)
     )
-    assert (
-        table["param_n_neighbors"].tolist() == [1, 3, 9] and "mean_test_neg_hamming_loss" in table
-    )
+    assert table["param_n_neighbors"].tolist() == [1, 3, 9]
+    assert "mean_test_neg_hamming_loss" in table
 
 
 def test_searches_that_cannot_be_logged():

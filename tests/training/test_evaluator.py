@@ -164,11 +164,8 @@ def test_options_are_those_of_evaluate_and_log_evaluation(client):
     wanted = ("f1", *mleval.measures.registry.SETS["ranking"], "micro_ap")
     assert result.metrics == {f"mleval/{m}": ev.measures[m] for m in wanted}
     tags = client.get_run(result.run_id).data.tags
-    assert (
-        tags["mleval.method"] == "logistic"
-        and tags["mleval.dataset"] == "mine"
-        and tags["mleval.conventions"] == "mulan"
-    )
+    assert tags["mleval.method"] == "logistic" and tags["mleval.dataset"] == "mine"
+    assert tags["mleval.conventions"] == "mulan"
     assert "mleval/instances.parquet" in result.artifacts
     study = mleval.load_study(experiment_ids=["0"])
     assert study.values.loc[("mine", "logistic"), "f1"] == ev.measures["f1"]
@@ -413,9 +410,8 @@ def test_other_evaluations_stay_as_they_are(client, evaluators):
         evaluators=evaluators,
         evaluator_config={"log_model_explainability": False},
     )
-    assert result.metrics["accuracy_score"] == 1 and not [
-        m for m in result.metrics if m.startswith("mleval")
-    ]
+    assert result.metrics["accuracy_score"] == 1
+    assert not [m for m in result.metrics if m.startswith("mleval")]
     assert not [t for t in client.search_runs(["0"])[0].data.tags if t.startswith("mleval")]
 
 

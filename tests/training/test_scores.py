@@ -149,13 +149,11 @@ def test_without_scores_there_are_still_predictions():
 def test_scores_of_classes():
     kinds = np.array(["a", "b", "c"])[Y[:, 0] + Y[:, 1]]
     found = predict(LOGISTIC.fit(X, kinds), X, ["a", "b", "c", "d"])
-    assert (
-        found.y_score.shape == (80, 4) and (found.y_score[:, 3] == 0).all() and found.is_probability
-    )
+    assert found.y_score.shape == (80, 4) and (found.y_score[:, 3] == 0).all()
+    assert found.is_probability
     found = predict(LinearSVC().fit(X, kinds), X, ["a", "b", "c"])
-    assert (
-        np.array(["a", "b", "c"])[found.y_score.argmax(axis=1)] == found.y_pred
-    ).all() and not found.is_probability
+    assert (np.array(["a", "b", "c"])[found.y_score.argmax(axis=1)] == found.y_pred).all()
+    assert not found.is_probability
     found = predict(LinearSVC().fit(X, Y[:, 0]), X, [0, 1])
     assert found.y_score.shape == (80,) and ((found.y_score > 0) == found.y_pred).all()
     pairs = SVC(decision_function_shape="ovo").fit(X, kinds)

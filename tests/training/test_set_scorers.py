@@ -33,11 +33,8 @@ def test_the_scorers_give_what_evaluate_gives_for_each_answer():
 def test_hierarchical_measures_know_what_is_near():
     flat, tree = mleval.genai.scorers(hierarchy=H)
     near, far = values(tree, ["dog"], ["cat"]), values(tree, ["plant"], ["cat"])
-    assert (
-        near["h_f1"] > far["h_f1"]
-        and near["exact_match"] == 0
-        and values(flat, ["dog"], ["cat"])["f1"] == 0
-    )
+    assert near["h_f1"] > far["h_f1"] and near["exact_match"] == 0
+    assert values(flat, ["dog"], ["cat"])["f1"] == 0
     assert near == {
         m: v
         for m, v in mleval.evaluate_hierarchical([["cat"]], [["dog"]], H).instances.iloc[0].items()
@@ -53,11 +50,8 @@ def test_rankings_are_scored_at_k():
     ).instances
     for answer in (["b", "a", "d", "x"], "b, a, d, x", scores):
         found = values(ranked, answer, ["a", "c"])
-        assert (
-            found == {m: rows.loc[0, m] for m in found}
-            and found["precision_at_2"] == 0.5
-            and found["recall_at_3"] == 0.5
-        )
+        assert found == {m: rows.loc[0, m] for m in found} and found["precision_at_2"] == 0.5
+        assert found["recall_at_3"] == 0.5
     assert values(ranked, [], ["a"])["ndcg_at_3"] == 0
     with pytest.raises(ValueError, match="best first, .* got a set"):
         ranked(outputs={"a", "b"}, expectations={"labels": ["a"]})

@@ -161,9 +161,8 @@ def test_scripts_are_sound_and_the_readme_shows_them(name, tmp_path):
     lines = script.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "#!/bin/sh" and "set -eu" in lines
     bare = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True)
-    assert (
-        bare.returncode and f"usage: {name} FOLDER" in bare.stderr and not list(tmp_path.iterdir())
-    )
+    assert bare.returncode and f"usage: {name} FOLDER" in bare.stderr
+    assert not list(tmp_path.iterdir())
     assert f"\n./{name} /" in (DOCKER / "README.md").read_text(encoding="utf-8")
     # Each service that it speaks to exists, and the server comes back however it ends.
     words = {word for line in lines if "docker compose" in line for word in line.split()}
@@ -219,10 +218,8 @@ def test_addresses_and_names_agree_between_services():
     assert uri in (DOCKER / "basic_auth.ini").read_text(encoding="utf-8")
     (bucket,) = [part.split("=")[1] for part in storage["command"] if part.startswith("-bucket=")]
     assert f"--artifacts-destination=s3://{bucket}" in command
-    assert (
-        environment["MLFLOW_S3_ENDPOINT_URL"] == "http://storage:8333"
-        and "-ip=storage" in storage["command"]
-    )
+    assert environment["MLFLOW_S3_ENDPOINT_URL"] == "http://storage:8333"
+    assert "-ip=storage" in storage["command"]
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         assert environment[name] == storage["environment"][name]
     assert (

@@ -247,10 +247,8 @@ def test_the_trials_of_a_search_are_children(db):
     pytest.importorskip("optuna")
     run(SCRIPTS / "callbacks_optuna.py", cwd=db.parent)
     study = mleval.load_study(experiment_names=["optuna"])
-    assert (
-        len(study.values) == 1
-        and sum("trials of a search" in left.reason for left in study.excluded) == 8
-    )
+    assert len(study.values) == 1
+    assert sum("trials of a search" in left.reason for left in study.excluded) == 8
 
 
 @pytest.mark.slow
@@ -359,11 +357,8 @@ def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(
     for command in ("rank", "compare", "compare", "profile", "report"):
         shown = shown[shown.index(f"$ mleval {command} -n 'real_data_study (made)'") :]
     profiles = mleval.load_profiles(experiment_names=["real_data_study (made)"])
-    assert (
-        len(profiles.errors) == 27
-        and profiles.methods == list(real_data.METHODS)
-        and not profiles.absent
-    )
+    assert len(profiles.errors) == 27 and profiles.methods == list(real_data.METHODS)
+    assert not profiles.absent
     found, committed = (
         (where / "real_data_study.md").read_text(encoding="utf-8") for where in (db.parent, STUDIES)
     )

@@ -436,9 +436,8 @@ def test_a_rule_without_an_experiment_takes_the_one_that_can_be_compared(client,
     text, failed = answer(main.commands, "rank", {"method_by": ["param:net"], **rules})
     assert not failed and json.loads(text)["answer"]["order"] == ["x", "y"]
     of_page, survey = take_stock(Selection(**rules))
-    assert of_page.values.equals(study.values) and {"tried", "good"} < {
-        *survey.experiments.experiment
-    }
+    assert of_page.values.equals(study.values)
+    assert {"tried", "good"} < {*survey.experiments.experiment}
     assert (
         mleval("compare", "--over", "repeats", *asked, code=None).output.count("no experiment") == 0
     )

@@ -171,9 +171,8 @@ def test_the_python_examples_run(db):
             exec(compile(block, "README.md", "exec"), names)
     finally:
         mleval.autolog(disable=True)
-    assert len(names["study"].datasets) == 11 and "<html" in (db.parent / "report.html").read_text(
-        encoding="utf-8"
-    )
+    assert len(names["study"].datasets) == 11
+    assert "<html" in (db.parent / "report.html").read_text(encoding="utf-8")
     # guides log methods of the same names, each on data of its own
     logged = mleval.load_study(experiment_names=["Default"], duplicates="latest-data")
     assert set(logged.datasets) == {"yeast", "birds", "iris"} and "BR" in logged.methods

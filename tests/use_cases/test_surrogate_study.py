@@ -84,9 +84,8 @@ def test_equal_surrogates_and_constant_differences(example):
     losses = np.full((3, 4, 2), 0.25)
     losses[2] += 0.1
     best = example.best_surrogates(frame(losses), ratio=1 / 3)
-    assert (
-        best["equal"].tolist() == [(1, 2)] * 2 and best["not_separated"].tolist() == [(1, 2, 3)] * 2
-    )
+    assert best["equal"].tolist() == [(1, 2)] * 2
+    assert best["not_separated"].tolist() == [(1, 2, 3)] * 2
     table = pd.DataFrame(losses.mean(axis=1), index=[1, 2, 3], columns=[1, 2])
     found = example.SurrogateStudy(table, best, 4)
     assert found.sentences[0].endswith("is k = 1, 2 alike for targets 1, 2.")

@@ -289,9 +289,8 @@ class TestCompareFolds:
         found = compare_folds(
             study_of(values, methods=list("abc"), **known), "birds", ["precision", "recall"]
         )
-        assert (found.tests.df == n_folds - 1).all() and found.table["doubt"].eq(
-            ""
-        ).all() == trusted
+        assert (found.tests.df == n_folds - 1).all()
+        assert found.table["doubt"].eq("").all() == trusted
         said = any(
             f"leave too few degrees of freedom ({n_folds - 2})" in text
             for text in found.table["doubt"]

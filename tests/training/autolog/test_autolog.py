@@ -205,9 +205,8 @@ def test_scorers_of_the_script_do_not_log_their_folds(runs, backend, n_jobs):
         GridSearchCV(
             KNeighborsClassifier(), {"n_neighbors": [1, 2]}, cv=3, scoring=scorer, n_jobs=n_jobs
         ).fit(X, Y)
-    assert len(runs()) == 2 and folds_of(runs()[0]).values["micro_f1"] == pytest.approx(
-        found["test_score"].tolist()
-    )
+    assert len(runs()) == 2
+    assert folds_of(runs()[0]).values["micro_f1"] == pytest.approx(found["test_score"].tolist())
 
 
 def test_containers(runs):

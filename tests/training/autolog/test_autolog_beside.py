@@ -62,10 +62,8 @@ def test_fit_and_score_beside_mlflow(runs, client, order, turn):
         assert run.info.run_id == opened[-1].info.run_id
     assert len(client.search_runs(["0"])) == max(1, len(opened))
     if is_on:
-        assert (
-            run.data.params["standardscaler__copy"] == "True"
-            and "training_score" in run.data.metrics
-        )
+        assert run.data.params["standardscaler__copy"] == "True"
+        assert "training_score" in run.data.metrics
 
 
 @pytest.mark.parametrize("order", EACH_ORDER)

@@ -286,9 +286,8 @@ def test_a_failure_of_ours_is_one_warning(monkeypatch, client):
     """Whatever goes wrong while evaluating: here label names that do not fit."""
     mleval.autolog(label_names=["a", "b"])
     texts = warned()
-    assert len(texts) == 3 and all(
-        "not logged. ValueError: `label_names` must" in text for text in texts
-    )
+    assert len(texts) == 3
+    assert all("not logged. ValueError: `label_names` must" in text for text in texts)
 
 
 @pytest.mark.thorough

@@ -106,9 +106,8 @@ def test_a_search_and_its_hold_out_are_one_method_and_the_hold_out_counts(runs):
         == held.data.tags[schema.TAG_METHOD]
         == "KNeighborsClassifier(n_neighbors=tuned)"
     )
-    assert (
-        searched.data.params == held.data.params and searched.data.tags[schema.TAG_SELECTED] == "2"
-    )
+    assert searched.data.params == held.data.params
+    assert searched.data.tags[schema.TAG_SELECTED] == "2"
     study = mleval.load_study(experiment_names=["Default"])
     assert (
         study.methods
@@ -172,11 +171,8 @@ def test_hyperparameters_are_not_logged_twice_beside_mlflow(runs):
     with mlflow.start_run(description="mine"):
         LogisticRegression(C=10, max_iter=500).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     (run,) = runs()
-    assert (
-        run.data.params["C"] == "10"
-        and "estimator" not in run.data.params
-        and run.data.tags["mlflow.note.content"] == "mine"
-    )
+    assert run.data.params["C"] == "10" and "estimator" not in run.data.params
+    assert run.data.tags["mlflow.note.content"] == "mine"
 
 
 @pytest.mark.parametrize("way", ["score", "positional", "metric", "pipeline"])

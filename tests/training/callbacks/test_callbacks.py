@@ -28,9 +28,8 @@ def test_each_framework_has_its_callback(framework):
 
 
 def test_names_are_listed_and_others_are_refused():
-    assert {"keras", "lightning", "xgboost"} <= set(
-        dir(mleval.callbacks)
-    ) and "callbacks" in mleval.__all__
+    assert {"keras", "lightning", "xgboost"} <= set(dir(mleval.callbacks))
+    assert "callbacks" in mleval.__all__
     with pytest.raises(
         AttributeError, match="no attribute 'chainer'; it has .*keras, lightgbm, lightning"
     ):

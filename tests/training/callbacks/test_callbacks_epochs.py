@@ -238,10 +238,8 @@ def test_a_store_that_goes_away_is_one_warning_and_all_is_kept(db, client, since
             log.end(lambda: (y, scores[2]))
     folder = db.parent / "mleval_unsent"
     assert len(said) == 1 and f"mleval import {folder}" in str(said[0].message)
-    assert (
-        len(list(folder.glob("*.json"))) == 1
-        and "mleval.epoch/f1" not in client.get_run(run.info.run_id).data.metrics
-    )
+    assert len(list(folder.glob("*.json"))) == 1
+    assert "mleval.epoch/f1" not in client.get_run(run.info.run_id).data.metrics
     (kept,) = folder.glob("*.json")
     content = kept.read_bytes()
     for _ in range(2):  # the second time nothing is left to do

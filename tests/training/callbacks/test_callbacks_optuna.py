@@ -48,14 +48,10 @@ def test_trials_are_children_and_the_best_is_the_parents(client, measure, direct
     assert {c.data.tags[schema.TAG_TRIAL] for c in children} == ended.keys() and len(ended) == 4
     for child in children:
         trial = ended[child.data.tags[schema.TAG_TRIAL]]
-        assert (
-            child.data.params == {"share": str(trial.params["share"])}
-            and child.info.status == "FINISHED"
-        )
-        assert (
-            child.data.metrics[schema.metric_key(measure)] == trial.value
-            and child.data.tags[schema.TAG_STATUS] == "complete"
-        )
+        assert child.data.params == {"share": str(trial.params["share"])}
+        assert child.info.status == "FINISHED"
+        assert child.data.metrics[schema.metric_key(measure)] == trial.value
+        assert child.data.tags[schema.TAG_STATUS] == "complete"
     parent = client.get_run(run.info.run_id).data
     assert (
         parent.metrics[schema.metric_key(measure)]
