@@ -21,7 +21,7 @@ import networkx as nx
 import pandas as pd
 
 from mlflow_mleval import Hierarchy, evaluate_hierarchical
-from mlflow_mleval.report.svg import Svg
+from mlflow_mleval.report.figures import Svg
 
 HERE = Path(__file__).resolve().parent
 D_MAX = 5  # "this threshold is set to 5" (section 3)

@@ -18,7 +18,7 @@ import pandas as pd
 
 from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.report.svg import Svg
+from mlflow_mleval.report.figures import Svg
 from mlflow_mleval.report.text import (
     ARROWS,
     CLOSE,
@@ -522,6 +522,48 @@ def within_range(means: pd.DataFrame, measure: str) -> pd.DataFrame:
     """
     low, high = range_of(measure, means["mean"].dropna())
     return means.assign(low=means["low"].clip(low, high), high=means["high"].clip(low, high))
+
+
+# --------------------------------------------------------------------------------------------------
+# What reproduces a document.
+
+
+def made_from(provenance: Provenance) -> Section:
+    """What reproduces a document, in a line."""
+    runs, experiments, uri = (
+        provenance.get(key) for key in ("run_ids", "experiments", "tracking_uri")
+    )
+    selected = (
+        f"{count(len(runs), 'run')}{f' of {listed(experiments)}' if experiments else ''}"
+        if runs
+        else ""
+    )
+    version = (provenance.get("versions") or {}).get("mlflow-mleval")
+    parts = [
+        " ".join(filter(None, [selected, f"in {uri}" if uri else ""])),
+        str(provenance.get("results") or ""),
+        *(
+            f"{key} {provenance[key]}"
+            for key in ("filter", "policy", "seed")
+            if provenance.get(key) not in (None, "")
+        ),
+        f"mlflow-mleval {version}" if version else "",
+        str(provenance.get("time") or ""),
+        f"command: {provenance['command']}" if provenance.get("command") else "",
+    ]
+    line = "; ".join(filter(None, parts))
+    return Section("provenance", "Made from", [note(line, ALWAYS)] if line else [])
+
+
+def when(provenance: Provenance) -> str:
+    """When it was made, to the second; nothing if unknown."""
+    return str(provenance.get("time") or "").replace("T", " ", 1).replace("+00:00", " UTC")
+
+
+def conventions(runs: pd.DataFrame) -> str:
+    """Under which conventions so many runs were computed."""
+    found = runs.get("conventions", pd.Series(dtype=str)).value_counts()
+    return ", ".join(f"{each} ({n})" for each, n in found.items()) or "none"
 
 
 # --------------------------------------------------------------------------------------------------

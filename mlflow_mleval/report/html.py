@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from mlflow_mleval.package import __version__
 from mlflow_mleval.report.blocks import PAGE, Column, Link, Section, Sliders, plain
-from mlflow_mleval.report.svg import Svg
+from mlflow_mleval.report.figures import Svg
 from mlflow_mleval.report.text import CLOSE, OPEN, shortened, terminal
 from mlflow_mleval.validation import present
 

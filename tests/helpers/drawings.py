@@ -6,7 +6,7 @@ from itertools import combinations
 from markupsafe import escape
 from report_cases import NASTY
 
-from mlflow_mleval.report.svg import SIZE, SMALL, Svg, text_width
+from mlflow_mleval.report.figures import SIZE, SMALL, Svg, text_width
 
 NS = "{http://www.w3.org/2000/svg}"
 

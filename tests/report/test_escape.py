@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mlflow_mleval.report import text as escape
 from mlflow_mleval.report import text as numerals
-from mlflow_mleval.report.svg import spans
+from mlflow_mleval.report.figures import spans
 
 NASTY = [
     "<img src=x onerror=alert(1)>",

@@ -12,23 +12,21 @@ from hypothesis import strategies as st
 from markupsafe import escape
 
 from mlflow_mleval.analysis.pairs import cliques
-from mlflow_mleval.report.figures.pair_diagrams import (
+from mlflow_mleval.report.figures import TOP, WIDTH, Scale, Svg, fit, text_width
+from mlflow_mleval.report.figures.comparisons import (
     MOST_BARS,
-    critical_difference,
-    pairwise_matrix,
-    shown_cliques,
-)
-from mlflow_mleval.report.figures.weighting import (
     bump,
     correlation_graph,
+    critical_difference,
     gaia,
     likely,
+    pairwise_matrix,
     rank_acceptability,
     rank_strip,
     rungs,
+    shown_cliques,
     weight_intervals,
 )
-from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, fit, text_width
 from mlflow_mleval.report.text import terminal
 
 

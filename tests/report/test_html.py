@@ -18,7 +18,7 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import verdict
-from mlflow_mleval.report.content.provenance import REFERENCES, bibliography
+from mlflow_mleval.report.content.study_report import REFERENCES, bibliography
 from mlflow_mleval.report.text import terminal
 
 

@@ -23,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_mleval.measures.owa import ALPHAS
+from mlflow_mleval.report.figures import TOP, spread
 from mlflow_mleval.report.figures.lines import (
     NAMED,
     profile_lines,
     ratio_panels,
 )
-from mlflow_mleval.report.svg import TOP, spread
 from mlflow_mleval.report.text import terminal
 
 KS = np.arange(1, 15)

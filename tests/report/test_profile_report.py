@@ -29,7 +29,7 @@ from mlflow_mleval.report.content.profiles import (
     document,
     profile_pairs,
 )
-from mlflow_mleval.report.content.provenance import bibliography
+from mlflow_mleval.report.content.study_report import bibliography
 from mlflow_mleval.report.content.study_report import document as whole_document
 from mlflow_mleval.report.text import columns, terminal
 

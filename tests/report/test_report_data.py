@@ -19,7 +19,7 @@ from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report import text as escape
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content import measures as sensitivity
-from mlflow_mleval.report.content import provenance as best_methods
+from mlflow_mleval.report.content import ranking as best_methods
 from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.data import plain, to_json

@@ -30,7 +30,7 @@ from mlflow_mleval.report.blocks import (
     names,
     pvalues,
 )
-from mlflow_mleval.report.figures.pair_diagrams import (
+from mlflow_mleval.report.figures.comparisons import (
     leaders_over_time,
     power_lines,
 )

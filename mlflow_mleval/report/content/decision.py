@@ -29,8 +29,8 @@ from mlflow_mleval.report.blocks import (
     name,
 )
 from mlflow_mleval.report.content import pair_question
-from mlflow_mleval.report.figures.weighting import cost_figure
-from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.report.figures import TOP
+from mlflow_mleval.report.figures.comparisons import cost_figure
 from mlflow_mleval.report.text import (
     aligned,
     confidence,

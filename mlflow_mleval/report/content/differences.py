@@ -33,15 +33,15 @@ from mlflow_mleval.report.content.decision import (
     needed_in_words,
     verdict,
 )
-from mlflow_mleval.report.content.provenance import best, rows_among
-from mlflow_mleval.report.figures.pair_diagrams import (
+from mlflow_mleval.report.content.ranking import best, rows_among
+from mlflow_mleval.report.figures import TOP
+from mlflow_mleval.report.figures.comparisons import (
     MOST_BARS,
     critical_difference,
     in_tikz,
     pairwise_matrix,
     shown_cliques,
 )
-from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import confidence, number, pvalue
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import present

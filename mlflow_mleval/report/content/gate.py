@@ -22,16 +22,17 @@ from mlflow_mleval.report.blocks import (
     Terms,
     Text,
     listed,
+    made_from,
     name,
     names,
     note,
     numbers,
     points,
+    when,
 )
-from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.units import depends
 from mlflow_mleval.report.document import Document
-from mlflow_mleval.report.figures.pair_diagrams import differences_and_margins, ledger_steps
+from mlflow_mleval.report.figures.comparisons import differences_and_margins, ledger_steps
 from mlflow_mleval.report.text import number, with_intervals
 from mlflow_mleval.sentences import agree, count
 

@@ -22,11 +22,13 @@ from mlflow_mleval.report.blocks import (
     Table,
     Terms,
     Text,
+    conventions,
     listed,
+    made_from,
     name,
+    when,
 )
 from mlflow_mleval.report.content import run
-from mlflow_mleval.report.content.provenance import conventions, made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
 from mlflow_mleval.sentences import agree, count, grouped, plural, some, span
@@ -373,7 +375,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     return [
         *((what, f"{len(names)}: {_some(names, _NAMES_SHOWN)}") for what, names in named.items()),
         ("folds", _folds(study)),
-        ("conventions", conventions(study)),
+        ("conventions", conventions(study.runs)),
         ("results", f"{total - len(gaps)} of {total} cells{why}"),
     ]
 

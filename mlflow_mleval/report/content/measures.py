@@ -30,16 +30,15 @@ from mlflow_mleval.report.blocks import (
 )
 from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
 from mlflow_mleval.report.content.differences import PAIRS, only_best
-from mlflow_mleval.report.content.provenance import MOST, best, rows_among
-from mlflow_mleval.report.content.ranking import grid
-from mlflow_mleval.report.figures.weighting import (
+from mlflow_mleval.report.content.ranking import MOST, best, grid, rows_among
+from mlflow_mleval.report.figures import TOP
+from mlflow_mleval.report.figures.comparisons import (
     bump,
     correlation_graph,
     gaia,
     rank_acceptability,
     weight_intervals,
 )
-from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import ARROWS, fixed, number, percent
 from mlflow_mleval.sentences import agree, count
 from mlflow_mleval.validation import present

@@ -27,18 +27,19 @@ from mlflow_mleval.report.blocks import (
     Text,
     joined,
     listed,
+    made_from,
     name,
+    when,
 )
 from mlflow_mleval.report.content import units
-from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.lines import (
     DETAILED,
     NAMED,
     profile_lines,
     ratio_panels,
 )
-from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import aligned, confidence, fixed, level, number
 from mlflow_mleval.sentences import count, grouped
 

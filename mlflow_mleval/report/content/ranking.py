@@ -34,8 +34,7 @@ from mlflow_mleval.report.blocks import (
     starred,
 )
 from mlflow_mleval.report.content.decision import choices
-from mlflow_mleval.report.content.provenance import best
-from mlflow_mleval.report.figures.weighting import (
+from mlflow_mleval.report.figures.comparisons import (
     CELLS,
     rank_strip,
     rungs,
@@ -52,6 +51,28 @@ from mlflow_mleval.report.text import (
 from mlflow_mleval.selection import DIGEST
 from mlflow_mleval.sentences import count, span
 from mlflow_mleval.study import Study
+
+# --------------------------------------------------------------------------------------------------
+# Of very many methods, tables of pairs in JSON hold the best only; and the page says so.
+
+#: Methods whose pairs and flows by dataset the data hold; two thousand have four million pairs.
+MOST = 100
+
+
+def best(c: Comparison) -> pd.Index:
+    """The methods whose pairs JSON holds, by the fused ranking."""
+    return c.fusion.ranking.index[:MOST]
+
+
+def rows_among(
+    table: pd.DataFrame,
+    methods: pd.Index,
+    a: str = "method_a",
+    b: str = "method_b",
+) -> pd.DataFrame:
+    """The rows of a table of pairs of which both are among the methods."""
+    return table[table[a].isin(methods) & table[b].isin(methods)]
+
 
 # --------------------------------------------------------------------------------------------------
 # Repeats: how many runs each value is the mean of, and how they scatter.

@@ -35,6 +35,7 @@ from mlflow_mleval.report.blocks import (
     name,
 )
 from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.figures import TOP, Svg
 from mlflow_mleval.report.figures.lines import (
     SCORE_CURVES_NAMED,
     profile_lines,
@@ -43,7 +44,6 @@ from mlflow_mleval.report.figures.lines import (
     run_labels,
     score_curves,
 )
-from mlflow_mleval.report.svg import TOP, Svg
 from mlflow_mleval.report.text import NONE, aligned, number, terminal
 from mlflow_mleval.sentences import agree, count, grouped, plural
 from mlflow_mleval.validation import present

@@ -3,9 +3,11 @@
 A topic joins by its line in `_TOPICS`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
@@ -13,29 +15,263 @@ from mlflow_mleval.analysis.pairs import most_certain
 from mlflow_mleval.analysis.question import Question
 from mlflow_mleval.analysis.question import question as ask
 from mlflow_mleval.analysis.recommendation import decision as decide
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
+    PAGE,
+    PAPER,
+    Column,
     Data,
     Frames,
+    Late,
     Provenance,
     Section,
+    Table,
     Text,
-    capitalised,
-    doubts,
+    glossary,
     listed,
+    name,
 )
-from mlflow_mleval.report.content import (
-    beyond,
-    decision,
-    differences,
-    measures,
-    provenance,
-    ranking,
-)
+from mlflow_mleval.report.content import beyond, decision, differences, measures, ranking
+from mlflow_mleval.report.content.decision import PREFERENCES
 from mlflow_mleval.report.content.pair_question import title
+from mlflow_mleval.report.content.ranking import best, rows_among
 from mlflow_mleval.report.document import Brief, Document
-from mlflow_mleval.report.text import level
+from mlflow_mleval.report.text import level, number
 from mlflow_mleval.sentences import count
+from mlflow_mleval.validation import present
+
+# --------------------------------------------------------------------------------------------------
+# What each method of a comparison is, in a line, and where it comes from; only those that a
+# comparison used.
+#
+# The lines stand in ``methods.txt``, the publications in ``references.bib``; they are cited there
+# by author and year.
+
+#: Letters of surnames that BibTeX writes in its own way.
+_LETTERS = {r"{\v{s}}": "š", r"{\i}": "ı", r"{\"u}": "ü", r"{\"a}": "ä"}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A publication: how it is cited in running text, and its BibTeX entry."""
+
+    cite: str
+    bibtex: str
+
+
+def _cite(bibtex: str) -> str:
+    """Author and year.
+
+    >>> _cite(r"@book{k, author = {Dem{\\v{s}}ar, Janez and Holm, Sture}, year = {1979}, }")
+    'Demšar & Holm 1979'
+    """
+    authors, year = (
+        present(re.search(rf"\b{field} = {{(.*?)}},", bibtex))[1] for field in ("author", "year")
+    )
+    for written, letter in _LETTERS.items():
+        authors = authors.replace(written, letter)
+    surnames = [author.partition(",")[0] for author in authors.split(" and ")]
+    return f"{' & '.join(surnames) if len(surnames) < 3 else f'{surnames[0]} et al.'} {year}"
+
+
+def _entries_of_file(file: str) -> list[str]:
+    """What stands between empty lines of a file beside this one."""
+    return (files("mlflow_mleval.report") / file).read_text("utf-8").strip().split("\n\n")
+
+
+#: The publications by how they are cited.
+REFERENCES = {
+    (cite := _cite(entry)): Reference(cite, entry) for entry in _entries_of_file("references.bib")
+}
+#: Method -> its line, and the sources as they are cited.
+_METHODS = {
+    name: (line, sources.split("; "))
+    for name, line, sources in map(str.splitlines, _entries_of_file("methods.txt"))
+}
+
+
+#: Whether a comparison used a method, in the order of the report; between the two stand the
+#: post-hoc tests.
+_FIRST: dict[str, Callable[[Comparison], object]] = {
+    "PROMETHEE II": lambda c: True,
+    "PROMETHEE I": lambda c: True,
+    "entropy weights": lambda c: len(c.study.measures) > 1 and c.options["weights"] == "entropy",
+    "GAIA plane": lambda c: c.plane,
+    "Friedman": lambda c: c.friedman,
+    "Iman–Davenport": lambda c: c.friedman,
+}
+_THEN: dict[str, Callable[[Comparison], object]] = {
+    "Holm": lambda c: c.pairwise,
+    "Skillings–Mack": lambda c: c.skillings_mack,
+    "groups and letters": lambda c: c.friedman,
+    "pairwise matrix": lambda c: c.pairwise,
+    "Kendall's τ": lambda c: len(c.study.measures) > 1,
+    "redundancy filter": lambda c: c.redundancy,
+    "rank acceptability": lambda c: len(c.study.measures) > 1 and c.stability,
+    "Hotelling's T²": lambda c: any(not f.is_five_by_two for f in c.folds.values()),
+    "combined 5x2 cv test": lambda c: any(f.is_five_by_two for f in c.folds.values()),
+    "correction for shared training data": lambda c: any(
+        f.protocol.ratio is not None for f in c.folds.values()
+    ),
+    "hierarchical correlated t": lambda c: c.next_dataset,
+    "MANOVA": lambda c: any(f.manova for f in c.folds.values()),
+    "Mardia": lambda c: any(f.mardia for f in c.folds.values()),
+    "tests over instances": lambda c: c.instances,
+    "loss profiles": lambda c: c.profiles,
+    "tests along profiles": lambda c: c.profiles and c.profiles.ratios["pvalue"].notna().any(),
+    "Bayesian tests": lambda c: c.beyond and c.beyond.bayes,
+    "equivalence": lambda c: c.beyond and c.beyond.equivalence,
+    "possible ranks": lambda c: c.letters_apply,
+}
+
+
+def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
+    """Name, line and sources of every method that the comparison used."""
+    first, then = (
+        [(name, *_METHODS[name]) for name, used in part.items() if used(c)]
+        for part in (_FIRST, _THEN)
+    )
+    tests = [(test.title, test.summary, test.sources) for test, _ in reversed(c.posthoc)]
+    yield from (
+        (name, line, [REFERENCES[cite] for cite in sources])
+        for name, line, sources in (*first, *tests, *then)
+    )
+
+
+def bibliography(c: Comparison) -> list[Reference]:
+    """The sources of the methods and measures that were used, each once, by year."""
+    found = {r for _, _, sources in methods_used(c) for r in sources}
+    cited = (MEASURES[m].source.partition(",")[0] for m in c.study.measures if m in MEASURES)
+    return sorted(
+        found.union(REFERENCES[cite] for cite in cited if cite in REFERENCES),
+        key=lambda r: (r.cite[-4:], r.cite),
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Methods and provenance: every choice, what was computed and after whom, and what reproduces it.
+
+_TABLES = (
+    "promethee.DATASET.unicriterion",
+    "promethee.DATASET.incomparable",
+    "stability.acceptability.shares",
+    "stability.leave_one_out.ranks",
+    "stability.leave_one_out.reversals",
+    "pairwise.pairs",
+)
+
+
+def best_methods_data(c: Comparison) -> Data:
+    """Which keys of JSON hold the best methods only."""
+    total = len(c.order)
+    return {
+        "shortened": dict.fromkeys(_TABLES, f"the best {ranking.MOST} of {total:,} methods")
+        if total > ranking.MOST
+        else {}
+    }
+
+
+def told(c: Comparison) -> list[Text]:
+    """What data are left out, where they are many, and where they are."""
+    if len(c.order) <= ranking.MOST:
+        return []
+    held = f"hold the best {ranking.MOST} of {len(c.order):,} methods"
+    where = "`mleval compare -o pairs.csv` has them all" if len(c.ranks) > 1 else "Python has all"
+    return [doc.note(f"The tables of pairs in the data {held}; {where}.")]
+
+
+def provenance_section(c: Comparison, provenance: Provenance, depth: int = PAPER) -> Section:
+    """What reproduces the report, choices, definitions and sources."""
+
+    def blocks() -> list[Any]:
+        return [
+            *(replace(block, depth=depth) for block in doc.made_from(provenance).blocks),
+            *told(c),
+            doc.note("report.json holds the ids of the runs and the sources as BibTeX."),
+            _choices(c),
+            _used(c),
+            doc.definitions({m: c.study.directions[m] for m in c.study.measures}),
+        ]
+
+    hint = "every choice, its source, and what reproduces it"
+    return Section("provenance", "Methods and provenance", Late(blocks), hint=hint)
+
+
+def study_data(c: Comparison) -> Data:
+    """What JSON holds, but for the provenance."""
+    filled = [{"dataset": dataset, "method": method} for dataset, method in c.study.filled]
+    values = c.study.values.rename_axis(["dataset", "method"]).reset_index()
+    known = doc.named(c.study, "methods", "datasets", "measures", "missing", "runs")
+    return {
+        "study": {**known, "filled": filled, "values": values},
+        "options": c.options,
+        "references": [reference.bibtex for reference in bibliography(c)],
+    }
+
+
+def _choices(c: Comparison) -> Table:
+    """What was chosen or follows from the study."""
+    o = c.options
+    chosen = c.study.source.get("measures_by")
+    rows = [
+        *([("measures", f"{len(c.study.measures)}: {chosen}")] if chosen else []),
+        ("compared", "net flows φ and their ranks" if c.on == FUSED else name(c.on)),
+        ("preference function", _given(o["preference"], PREFERENCES)),
+        (
+            "thresholds",
+            "; ".join(f"{key} = {_given(o[key], {})}" for key in "pqs" if o[key] is not None)
+            or "from the largest difference of each measure on each dataset",
+        ),
+        (
+            "weights",
+            _given(o["weights"], {})
+            + (" (measures that do not differ weigh nothing)" if o["drop_constant"] else ""),
+        ),
+        ("conventions for empty sets and ties", doc.conventions(c.study.runs)),
+        ("missing results", f"{glossary('policies')[o['missing']]} (policy {o['missing']})"),
+        ("significance level", f"α = {level(o['alpha'])}"),
+        ("ties of ranks", glossary("ties")[o["ties"]]),
+        ("control", name(o["control"]) if o["control"] is not None else "none: all pairs"),
+        ("redundant above", f"{o['threshold']:g} (absolute correlation)"),
+        (
+            "random weights",
+            f"{o['n_draws']:,} draws, seed {o['seed']}"
+            if c.stability is not None
+            else "not examined",
+        ),
+    ]
+    what, which = zip(*rows, strict=True)
+    columns = [Column("choice", what, "<"), Column("", which, "wrap")]
+    return Table(columns, title="Choices", depth=PAGE)
+
+
+def _given(choice: Any, words: Mapping[str, str]) -> str:
+    """A choice by name, or per measure."""
+    if isinstance(choice, Mapping):
+        return listed(
+            [
+                f"{m} {words.get(x, x) if isinstance(x, str) else number(x)}"
+                for m, x in choice.items()
+            ],
+            40,
+        )
+    return words.get(choice, str(choice)) if isinstance(choice, str) else str(choice)
+
+
+def _used(c: Comparison) -> Table:
+    methods, lines, sources = zip(*methods_used(c), strict=True)
+    columns = [
+        Column("method", methods, "<"),
+        Column("what it does", [f"{line}." for line in lines], "wrap"),
+        Column("after", ["; ".join(source.cite for source in cited) for cited in sources], "wrap"),
+    ]
+    return Table(columns, title="What was computed", depth=PAGE)
+
+
+# --------------------------------------------------------------------------------------------------
+# The topics of a report, and its documents.
 
 
 class Topic(NamedTuple):
@@ -83,7 +319,7 @@ def doubts_section(c: Comparison, most: int = 1) -> Section | None:
     if not c.doubts:
         return None
     names = {*c.study.methods, *c.study.datasets, *c.study.measures}
-    return doubts([capitalised(text, names) for text in c.doubts], most)[0]
+    return doc.doubts([doc.capitalised(text, names) for text in c.doubts], most)[0]
 
 
 def doubts_data(c: Comparison) -> Data:
@@ -116,7 +352,7 @@ _TOPICS = (
 #: Sections that answer; what else there is is evidence, which a page folds as one.
 _ANSWERS = ("decision", "doubts", "ranking", "datasets", "units", "cost", "what-if", "answers")
 #: What JSON holds beside the topics.
-_BESIDE = (provenance.data, provenance.best_methods_data)
+_BESIDE = (study_data, best_methods_data)
 PARTS = ("report", "ranking", "pairs")
 #: Doubts of pairs that stand on a terminal.
 DOUBTS = 6
@@ -139,7 +375,7 @@ def document(
     else:
         chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
         made: list[Section | None] = [decision.section(c, asked, str(made_by.get("command", "")))]
-        made += [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
+        made += [*(topic.section(c) for topic in chosen), provenance_section(c, made_by)]
         sections = [
             section
             and replace(section, open=bool(section.open), evidence=section.key not in _ANSWERS)
@@ -176,7 +412,7 @@ def _sections_of_pairs(c: Comparison, made_by: Provenance) -> list[Section | Non
         differences.section(c, ALWAYS),
         beyond.next_dataset_section(c, ALWAYS),
         beyond.section(c, ALWAYS),
-        provenance.section(c, made_by, ALWAYS),
+        provenance_section(c, made_by, ALWAYS),
     ]
 
 
@@ -205,11 +441,11 @@ def _pairs(c: Comparison) -> Data:
     tests = c.tests_over("datasets").get("")
     if tests is None:
         return {"over": "datasets", "pairs": []}
-    shortened = provenance.best_methods_data(c)["shortened"]
+    shortened = best_methods_data(c)["shortened"]
     return {
         "over": "datasets",
         "verdict": tests.headline(),
-        "pairs": provenance.rows_among(tests.pairs.reset_index(drop=True), provenance.best(c)),
+        "pairs": rows_among(tests.pairs.reset_index(drop=True), best(c)),
         "shortened": shortened and {**shortened, "pairs": next(iter(shortened.values()))},
     }
 

@@ -41,14 +41,15 @@ from mlflow_mleval.report.blocks import (
     Text,
     doubts,
     listed,
+    made_from,
     name,
+    when,
     within_range,
 )
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
-from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Brief, Document
+from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
-from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import (
     ARROWS,
     aligned,

@@ -1,1 +1,385 @@
-"""Figures: plain tables in, SVG out."""
+"""Figures: plain tables in, SVG out.
+
+The builder that they share: text stays text, everything is escaped, every figure says in words what
+it shows.
+"""
+
+import math
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from mlflow_mleval.report.text import number, shorten, terminal
+
+WIDTH = 600
+#: Sizes of type; drawn 600 wide, they stay between 11 and 13 pixels on a page of 600.
+SIZE = 13
+SMALL = 12
+#: How much wider bold type is.
+BOLD = 1.09
+#: Figures show this many methods, the others are summarised in words; so many colours there are.
+TOP = 30
+COLOURS = 6
+
+#: Pixels across and down.
+Point = tuple[float, float]
+
+# Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower
+# fonts too.
+_WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: 'rt-"*{}', 0.98: "mwMW%@&", 0.84: "<>=+~−_"}
+_EM = {char: width for width, chars in _WIDE.items() for char in chars}
+
+
+def text_width(text: str, size: float = SIZE) -> float:
+    """An upper estimate of the width of a text in pixels."""
+    return size * sum(_em(char) for char in text)
+
+
+def _em(char: str) -> float:
+    if unicodedata.combining(char):
+        return 0.0
+    if unicodedata.east_asian_width(char) in "WF":
+        return 1.05
+    return _EM.get(char, 0.76 if char.isupper() else 0.64)
+
+
+def fit(text: str, width: float, size: float = SIZE) -> str:
+    """The text, cut in the middle until it is no wider than so many pixels."""
+    text = terminal(text)
+    shown = text
+    room = len(text)
+    while text_width(shown, size) > width and room > 3:
+        room = min(room - 1, int(room * 0.9))
+        shown = shorten(text, room)
+    return shown
+
+
+def room_for(names: Iterable[object], most: float) -> float:
+    """How many pixels a column of names takes, any of them bold, but no more than `most`.
+
+    >>> room_for(["a", "abc"], 100) < room_for(["abcd"], 100) < room_for(["abcd" * 99], 100) == 100
+    True
+    """
+    return min(most, BOLD * max(text_width(terminal(name)) for name in names) + 1)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear map of values from `low`..`high` to pixels from `start` to `stop`.
+
+    >>> Scale(0, 10, 100, 200)(5)
+    150.0
+    >>> Scale(0, 1, 0, 100).ticks(5)
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.low) / ((self.high - self.low) or 1.0)
+        return self.start + share * (self.stop - self.start)
+
+    @property
+    def unit(self) -> float:
+        """How many pixels a difference of 1 takes."""
+        return (self.stop - self.start) / (self.high - self.low)
+
+    def ticks(self, about: int = 6) -> list[float]:
+        """Round values inside the domain, about as many as asked."""
+        span = self.high - self.low
+        if span <= 0:
+            return [self.low]
+        raw = span / max(about, 1)
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
+
+
+class Svg:
+    """An SVG under construction.
+
+    Coordinates are pixels of a drawing `width` wide that scales down with the page.
+
+    `title` and `desc` say what it shows, in short and in full; an `inline` one is a small mark in a
+    table, at its own size; one without a width fills its cell, and what is drawn across it is in
+    percent.
+    """
+
+    def __init__(
+        self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False
+    ) -> None:
+        self.title = title
+        self.desc = desc
+        self.height = height
+        self.width = width
+        self.inline = inline
+        self.parts: list[Markup] = []
+
+    def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
+        """An element; underscores at the end of attribute names are dropped, others become hyphens;
+        None is left out.
+        """
+        inner = content if isinstance(content, Markup) else escape(terminal(str(content)))
+        if tip:
+            inner += Markup(f"<title>{escape(terminal(tip))}</title>")
+        self.parts.append(Markup(f"<{tag}{_attributes(attributes)}>{inner}</{tag}>"))
+
+    def line(
+        self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any
+    ) -> None:
+        """A straight line."""
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
+
+    def upright(
+        self, x: float, top: float, bottom: float, class_: str = "grid", **attributes: Any
+    ) -> None:
+        """A line from top to bottom."""
+        self.line(x, top, x, bottom, class_, **attributes)
+
+    def level(
+        self, y: float, left: float, right: float, class_: str = "grid", **attributes: Any
+    ) -> None:
+        """A line from left to right."""
+        self.line(left, y, right, y, class_, **attributes)
+
+    def rect(
+        self, x: float, y: float, width: float, height: float, class_: str | None, **attributes: Any
+    ) -> None:
+        """A rectangle."""
+        self.add(
+            "rect",
+            x=x,
+            y=y,
+            width=max(width, 0),
+            height=max(height, 0),
+            class_=class_,
+            **attributes,
+        )
+
+    def bar(
+        self,
+        scale: Scale,
+        ends: tuple[float, float],
+        y: float,
+        height: float,
+        class_: str,
+        **attributes: Any,
+    ) -> None:
+        """A rectangle from one value of a scale to another."""
+        start, stop = map(scale, ends)
+        self.rect(start, y, stop - start, height, class_, **attributes)
+
+    def band(
+        self, across: Sequence[float], low: Iterable[float], high: Iterable[float], class_: str
+    ) -> None:
+        """A pale area between two lines."""
+        edge = [*zip(across, high, strict=True), *list(zip(across, low, strict=True))[::-1]]
+        self.path(edge, class_, fill_opacity=0.13)
+
+    def dot(self, x: float, y: float, r: float, class_: str, **attributes: Any) -> None:
+        """A circle around a point."""
+        self.add("circle", cx=x, cy=y, r=r, class_=class_, **attributes)
+
+    def path(self, points: list[Point], class_: str, **attributes: Any) -> None:
+        """A line through points."""
+        self.add(
+            "path",
+            d="M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points),
+            class_=class_,
+            **attributes,
+        )
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        content: Any,
+        class_: str | None = None,
+        anchor: str = "start",
+        **attributes: Any,
+    ) -> None:
+        """A text whose baseline starts, centres or ends at a point."""
+        self.add(
+            "text",
+            content,
+            x=x,
+            y=y,
+            class_=class_,
+            text_anchor=None if anchor == "start" else anchor,
+            **attributes,
+        )
+
+    def name(
+        self,
+        x: float,
+        y: float,
+        name: str,
+        room: float,
+        class_: str | None = None,
+        anchor: str = "start",
+    ) -> None:
+        """A name cut in the middle to `room` pixels, the whole of it in a tooltip."""
+        shown = fit(name, room, SIZE * (BOLD if class_ == "strong" else 1))
+        self.text(x, y, shown, class_, anchor, tip=name if shown != name else "")
+
+    def axis(
+        self,
+        scale: Scale,
+        y: float,
+        top: float | None = None,
+        about: int = 6,
+        label: Callable[[float], str] = str,
+    ) -> None:
+        """Ticks with numbers under a line at `y`, and faint grid lines up to `top`."""
+        for tick in scale.ticks(about):
+            x = scale(tick)
+            self.upright(x, y if top is None else top, y + 4)
+            self.text(x, y + 17, label(tick), "muted", "middle")
+        self.level(y, scale.start, scale.stop, "axis")
+
+    def side_axis(
+        self, scale: Scale, ticks: Iterable[tuple[float, str]], left: float, right: float
+    ) -> None:
+        """Numbers at the left of a plot, each with a faint line through it."""
+        for tick, text in ticks:
+            y = scale(tick)
+            self.level(y, left, right)
+            self.text(left - 6, y + 4, text, "muted small", "end")
+
+    def grid(self, scale: Scale, top: float, bottom: float, about: int) -> None:
+        """Faint lines from top to bottom."""
+        for tick in scale.ticks(about):
+            self.upright(scale(tick), top, bottom)
+
+    def __html__(self) -> Markup:
+        own: dict[str, Any] = {
+            "viewBox": f"0 0 {_number(self.width)} {_number(self.height)}",
+            "width": self.width,
+            "role": "img",
+        }
+        if not self.width:
+            own |= {"viewBox": None, "width": "100%"}
+        if self.inline:
+            own |= {"class_": "mark", "height": self.height}
+        if not self.title:
+            own |= {"role": None, "aria_hidden": "true"}
+        words = [
+            Markup("<{0}>{1}</{0}>").format(Markup(tag), terminal(text))
+            for tag, text in (("title", self.title), ("desc", self.desc))
+            if text
+        ]
+        head = Markup('<svg xmlns="http://www.w3.org/2000/svg"{}>').format(_attributes(own))
+        return Markup("").join([head, *words, *self.parts, Markup("</svg>")])
+
+
+def spans(*pieces: tuple[str, str]) -> Markup:
+    """Several (text, class) pieces of one line of text."""
+    return Markup("").join(
+        Markup('<tspan class="{}">{}</tspan>').format(class_, terminal(text))
+        for text, class_ in pieces
+    )
+
+
+def _attributes(attributes: dict[str, Any]) -> Markup:
+    texts = {
+        name.rstrip("_").replace("_", "-"): _number(value)
+        if isinstance(value, int | float)
+        else escape(terminal(value))
+        for name, value in attributes.items()
+        if value is not None
+    }
+    return Markup("".join(f' {name}="{text}"' for name, text in texts.items()))
+
+
+def _number(value: float) -> str:
+    """At most two decimals, none where they say nothing."""
+    return f"{round(float(value), 2) + 0.0:.2f}".rstrip("0").rstrip(".")
+
+
+# --------------------------------------------------------------------------------------------------
+# Names beside points, where there is room for them.
+
+LINE = 14
+#: Left, top, right and bottom of what is drawn already.
+Box = tuple[float, float, float, float]
+
+
+def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str) -> bool:
+    """Write the name at the nearest free place around its point, with a thin line if that is not
+    beside it; if there is one.
+    """
+    size = (SMALL if "small" in class_ else SIZE) * (BOLD if "strong" in class_ else 1)
+    shown = fit(name, 150, size)
+    width = text_width(shown, size)
+    for far, (x, y) in _around(point, width):
+        box = (x - 1, y - LINE + 3, x + width + 1, y + 3)
+        inside = box[0] >= 2 and box[2] <= WIDTH - 2 and box[1] >= 2 and box[3] <= svg.height - 2
+        if inside and not any(
+            box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken
+        ):
+            taken.append(box)
+            if far > 20:
+                near = min(max(point[0], x), x + width), min(max(point[1], box[1]), box[3])
+                svg.line(*point, *near, "rule")
+            svg.text(x, y, shown, f"{class_} halo", tip=name if shown != name else "")
+            return True
+    return False
+
+
+def left_ticks(scale: Scale, about: int = 6) -> tuple[list[tuple[float, str]], float]:
+    """Values of an axis at the left with their texts, and how wide these are."""
+    ticks = [(tick, number(tick)) for tick in scale.ticks(about)]
+    return ticks, max(text_width(text, SMALL) for _, text in ticks)
+
+
+def missed(svg: Svg, count: int, x: float) -> None:
+    """A line below the drawing about names that found no room, if there are any."""
+    if count:
+        svg.height += 16
+        svg.text(x, svg.height - 4, f"no room for {count} names: see the table", "small muted halo")
+
+
+def _around(point: Point, width: float) -> Iterator[tuple[float, Point]]:
+    """Places for a text of this width, the nearest first: distance, and where it starts."""
+    for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200):
+        for degrees in (0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90):
+            dx = math.cos(math.radians(degrees))
+            dy = math.sin(math.radians(degrees))
+            x = point[0] + far * dx + (0 if dx > 0.3 else -width if dx < -0.3 else -width / 2)
+            yield far, (x, point[1] + far * dy + 4)
+
+
+def spread(places: Sequence[float], room: float, low: float, high: float) -> list[float]:
+    """Where labels that want these places go, so that they lie `room` apart, between `low` and
+    `high`, moved as little as can be.
+
+    In order of the places: isotonic regression of the places less the room of the labels before
+    them. What finds no room leaves at the low end.
+
+    >>> spread([50.0, 10.0, 52.0], 10, 0, 100)
+    [46.0, 10.0, 56.0]
+    """
+    order = sorted(range(len(places)), key=places.__getitem__)
+    pools: list[tuple[float, int]] = []
+    for i, at in enumerate(order):
+        mean = places[at] - i * room
+        size = 1
+        while pools and pools[-1][0] >= mean:
+            before, n = pools.pop()
+            mean = (mean * size + before * n) / (size + n)
+            size = size + n
+        pools.append((mean, size))
+    wanted = [mean for mean, size in pools for _ in range(size)]
+    last = high - (len(places) - 1) * room
+    out = [0.0] * len(places)
+    for i, (at, want) in enumerate(zip(order, wanted, strict=True)):
+        out[at] = min(max(want, low), last) + i * room
+    return out

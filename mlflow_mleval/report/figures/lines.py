@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.report.svg import (
+from mlflow_mleval.report.figures import (
     BOLD,
     COLOURS,
     SIZE,
@@ -29,7 +29,7 @@ from mlflow_mleval.report.svg import (
     spread,
     text_width,
 )
-from mlflow_mleval.report.svg import TOP as svg_TOP
+from mlflow_mleval.report.figures import TOP as svg_TOP
 from mlflow_mleval.report.text import aligned, fixed, number
 
 # --------------------------------------------------------------------------------------------------
