@@ -4,10 +4,11 @@ evaluated; what is broken is named by its line.
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 import re
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,6 +53,7 @@ _LISTS = ("true", "pred", "scored", "score")
 _BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
+_IN_MEMORY = 1 << 24  # bytes of an array that is read at once
 _LONGEST = 1 << 26  # bytes of one line; more is no table
 _PLENTY = 1 << 28  # bytes that a file may declare however small it is
 _MOST_LABELS = 10_000_000  # numbers of labels in text; the largest public sets have three million
@@ -108,64 +110,24 @@ _NPZ_NEEDS = (
 )
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """An array of an npz file that is not read yet."""
-
-    path: Path
-    name: str
-    shape: tuple[int, ...]
-    by_column: bool
-    dtype: np.dtype[Any]
-
-    def whole(self) -> AnyArray:
-        """All of it, bytes as text."""
-        with _damage_named(self.path), np.load(self.path, allow_pickle=False) as file:
-            array = file[self.name]
-            return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-
-    def blocks(self, size: int) -> Iterator[AnyArray]:
-        """All rows of a matrix, so many at a time."""
-        starts = range(0, self.shape[0], size)
-        if (
-            self.by_column or len(self.shape) == 1
-        ):  # a row lies scattered over the file, or is a cell
-            whole = self.whole()
-            yield from (whole[start : start + size] for start in starts)
-            return
-        with (
-            _damage_named(self.path),
-            zipfile.ZipFile(self.path) as archive,
-            archive.open(self.name + ".npy") as stream,
-        ):
-            _head(stream)
-            for start in starts:
-                shape = (min(size, self.shape[0] - start), *self.shape[1:])
-                data = stream.read(math.prod(shape) * self.dtype.itemsize)
-                yield np.frombuffer(data, self.dtype).reshape(shape)
-
-
-def _head(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether it lies by columns, and type of an array, read up to its first value."""
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(stream)
-    return np.lib.format.read_array_header_2_0(stream)
-
-
-def _npz_arrays(path: Path) -> dict[str, _Stored]:
-    """The arrays of a file by name."""
+def _npz_arrays(path: Path) -> dict[str, AnyArray]:
+    """The arrays of a file by name, unpacked on disk: in memory is what is looked at."""
     arrays = {}
-    with _damage_named(path), zipfile.ZipFile(path) as archive:
+    with (
+        _damage_named(path),
+        zipfile.ZipFile(path) as archive,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+    ):
         refuse_bomb(path, sum(member.file_size for member in archive.infolist()))
-        for member in archive.namelist():
-            if member.endswith(".npy"):
-                with archive.open(member) as stream:
-                    shape, by_column, dtype = _head(stream)
-                if min(shape, default=0) < 0:
-                    raise zipfile.BadZipFile(f"{member} has the shape {shape}")
-                name = member.removesuffix(".npy")
-                arrays[name] = _Stored(path, name, shape, by_column, dtype)
+        for i, name in enumerate(archive.namelist()):
+            if name.endswith(".npy"):
+                unpacked = Path(folder, f"{i}.npy")
+                with archive.open(name) as packed, unpacked.open("wb") as file:
+                    shutil.copyfileobj(packed, file)
+                # files that are open stay until the last array is let go
+                is_large = unpacked.stat().st_size > _IN_MEMORY
+                array = np.load(unpacked, "r" if is_large else None, allow_pickle=False)
+                arrays[name.removesuffix(".npy")] = array
     return arrays
 
 
@@ -183,50 +145,43 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
-    sides = ("y_true", "y_score", "y_pred")
-    given = {key: arrays[key] for key in sides if key in arrays}
+    given = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
     if len(given) < 2 or "y_true" not in given:
         listed = ", ".join(map(quoted, arrays)) or "none"
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
-    shape = given["y_true"].shape
+    n, *width = given["y_true"].shape if given["y_true"].ndim else (0,)
     named = {key: arrays[key] for key in ("label_names", "folds") if key in arrays}
     for key, array in (given | named).items():
-        if not _fits(array, key, shape):
+        shape = (n, *width)
+        if key in named:
+            shape = (n,) if key == "folds" else tuple(width) or array.shape[:1]
+        elif not width:
+            shape = (n, *array.shape[1:])
+        kinds = "biuf" if width and key in given else "biufUS"
+        if array.shape != shape or 0 in shape or len(width) > 1 or array.dtype.kind not in kinds:
             raise ImportFileError(
                 f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
             )
-    texts = {key: array.whole().tolist() for key, array in named.items()}
-    names = texts.get("label_names") or (range(shape[1]) if len(shape) > 1 else ())
-    batches = _npz_batches(given, texts.get("folds"), progress)
+    texts = {key: _as_text(array).tolist() for key, array in named.items()}
+    names = texts.get("label_names") or (range(width[0]) if width else ())
+
+    def batches() -> Batches:
+        step = max(1, _CELLS // (width[0] * len(given))) if width else n
+        for start in range(0, n, step):
+            part = slice(start, start + step)
+            batch: Batch = {key: _as_text(array[part]) for key, array in given.items()}
+            if "folds" in texts:
+                batch["folds"] = texts["folds"][part]
+            yield batch
+            progress(min(start + step, n), n)
+
     ignored = tuple(sorted(arrays.keys() - {*given, *named}))
-    return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches)
+    return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches())
 
 
-def _fits(array: _Stored, key: str, truth: tuple[int, ...]) -> bool:
-    """Whether an array has a type and a shape that go with the shape of the truth."""
-    n, *width = truth
-    if len(width) > 1 or 0 in truth:
-        return False
-    if key in ("label_names", "folds"):
-        wanted = (n,) if key == "folds" else tuple(width) or array.shape[:1]
-        return array.shape == wanted and array.dtype.kind in "biufUSO"
-    if width:
-        return array.shape == truth and array.dtype.kind in "biuf"
-    return array.shape[:1] == truth and array.dtype.kind in "biufUS"
-
-
-def _npz_batches(
-    given: Mapping[str, _Stored], folds: list[Any] | None, progress: Progress
-) -> Batches:
-    n, *width = given["y_true"].shape
-    step = max(1, _CELLS // (width[0] * len(given))) if width else n
-    sides = (array.blocks(step) for array in given.values())
-    for start, parts in zip(range(0, n, step), zip(*sides, strict=True), strict=True):
-        batch: Batch = dict(zip(given, parts, strict=True))
-        if folds is not None:
-            batch["folds"] = folds[start : start + step]
-        yield batch
-        progress(min(start + step, n), n)
+def _as_text(array: AnyArray) -> AnyArray:
+    """The array in memory, bytes as text."""
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else np.array(array)
 
 
 # ---- sparse matrices -----------------------------------------------------------------------------
@@ -546,7 +501,7 @@ def _column(path: str | Path, name: str, argument: str) -> pd.Series:
     path = Path(path)
     try:
         if path.suffix == ".npz":
-            return pd.Series(_npz_arrays(path)[name].whole())
+            return pd.Series(_as_text(_npz_arrays(path)[name]))
         if path.suffix == ".parquet":
             file = _parquet_file(path)
             refuse_bomb(path, 8 * _elements(file, [name]))
@@ -590,6 +545,8 @@ def _last_place(numbers: Array) -> float:
 # ---- tables of columns ---------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+#: How Python reads bytes that are no UTF-8.
+_NO_TEXT = re.compile("[\udc80-\udcff]")
 _COLUMN = re.compile(rf"(?:y_)?(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
 #: The columns at some places, some rows at a time; and how errors call a row, counted from 0.
 _Parts = Callable[[list[int]], Iterator[pa.RecordBatch]]
@@ -843,7 +800,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Line and stripped cells of each row that has any."""
 
     def lines() -> Iterator[str]:
-        with path.open("rb") as file:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             for at in itertools.count(1):
                 line = file.readline(_LONGEST + 1)
                 if len(line) > _LONGEST:
@@ -851,16 +808,14 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
                         f"{path.name}, line {at}: the line is no row of a table (more than "
                         f"{_LONGEST:,} characters)."
                     )
+                if byte := _NO_TEXT.search(line):
+                    shown = f"byte 0x{ord(byte[0]) - 0xDC00:02x}"
+                    raise ImportFileError(
+                        f"{path.name}, line {at}: {shown} is not UTF-8. Save the file as UTF-8."
+                    )
                 if not line:
                     return
-                try:
-                    text = line.decode("utf-8-sig" if at == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    byte = f"byte 0x{line[error.start]:02x}"
-                    raise ImportFileError(
-                        f"{path.name}, line {at}: {byte} is not UTF-8. Save the file as UTF-8."
-                    ) from error
-                yield from io.StringIO(text, newline="")
+                yield line
 
     return ((at, cells) for at, cells in csv_rows(lines(), 1, path.name) if cells)
 
