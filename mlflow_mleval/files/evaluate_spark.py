@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
-from mlflow_mleval.files.predictions import Columns, read_hierarchy, sets_in, table_columns
+from mlflow_mleval.files.predictions import read_hierarchy, sets_in, table_columns
+from mlflow_mleval.files.results import columns_shown
 from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -29,57 +30,53 @@ from mlflow_mleval.validation import present, refuse_keywords
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_PART = pa.schema([("number", pa.int32()), ("part", pa.binary()), ("error", pa.string())])
-_PART_OF_SPARK = "number int, part binary, error string"
-_ARGUMENTS = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
+_SIDES = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
 _FOLDS = ("byte", "short", "integer", "long", "string", "boolean")
+_PART = "part binary, error string"
+#: Options that partitions can be evaluated with.
+_FURTHER = (
+    *("label_names", "threshold", "conventions", "train_labels", "probabilities"),
+    *OPTIONS,
+)
 _TOGETHER = 1 << 22  # bytes of rows that are evaluated together
+_SPARK_TYPES = {"int64": "bigint", "bool": "boolean"}
 _NO_ROWS = "`df` must have at least one row, got none. There is nothing to evaluate."
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """What stands in which column, and how it is evaluated; each task gets it."""
+    """How rows are evaluated; each task gets it. They have a column for each of `sides`: one class,
+    an array of numbers or classes, or one of pairs of class and score; and maybe folds and cluster.
+    """
 
-    #: Of y_true, y_score, y_pred: label columns, or one column of classes, lists or pairs.
-    columns: Mapping[str, str | tuple[str, ...]]
+    sides: Mapping[str, str]  # y_true, y_score, y_pred: what errors call them
     fold: str | None
+    cluster: str | None
     names: tuple[Hashable, ...] | None
     options: Mapping[str, Any]
-    hierarchy: Any  # a Hierarchy, or Spark's broadcast of one
+    hierarchy: Hierarchy | None
     lists: bool  # of classes: without names of labels, those of the hierarchy
-    cluster: str | None  # a further column, for the table of instances
 
     def evaluate(self, batch: pa.RecordBatch, instances: bool = False) -> Evaluation:
         """The Evaluation of some rows."""
-        h = getattr(self.hierarchy, "value", self.hierarchy)
         class_sets = self.lists and self.names is None
-        names = h.nodes if class_sets else self.names
-        given: dict[str, Any] = {}
-        for name, columns in self.columns.items():
-            if isinstance(columns, str):
-                given[name] = self._column(batch, name, columns, names)
-            else:
-                parts = [_filled(batch, column) for column in columns]
-                given[name] = np.column_stack([p.to_numpy(zero_copy_only=False) for p in parts])
-        if self.fold is not None:
-            given["folds"] = _filled(batch, self.fold).to_pylist()
+        names = present(self.hierarchy).nodes if class_sets else self.names
+        given = {name: self._values(batch[name], name, names) for name in self.sides}
         given |= {**self.options, "instances": instances}
+        if self.fold is not None:
+            given["folds"] = _filled(batch["folds"], self.fold).to_pylist()
         if class_sets:
             sets = (given.pop("y_true"), given.pop("y_pred"))
-            return evaluate_hierarchical(*sets, h, **given)
-        return evaluate(**given, label_names=self.names, hierarchy=h)
+            return evaluate_hierarchical(*sets, self.hierarchy, **given)
+        return evaluate(**given, label_names=self.names, hierarchy=self.hierarchy)
 
-    def _column(
-        self, batch: pa.RecordBatch, name: str, column: str, names: Sequence[Hashable] | None
-    ) -> Any:
-        """A column of classes, of lists of them, of pairs with scores, or of arrays of numbers."""
-        cells = batch[column]
+    def _values(self, cells: pa.Array, name: str, names: Sequence[Hashable] | None) -> Any:
+        """A side of some rows, as `evaluate` takes it."""
+        shown = self.sides[name]
         if not pa.types.is_nested(cells.type):
-            return np.array(_filled(batch, column).to_pylist())
+            return np.array(_filled(cells, shown).to_pylist())
         lengths = cells.value_lengths().to_numpy(zero_copy_only=False)
-        values = cells.flatten()
-        scores = None
+        values, scores = cells.flatten(), None
         if pa.types.is_struct(values.type):
             ends = np.append(0, np.cumsum(lengths)).astype(np.int32)
             cells, scores = (pa.ListArray.from_arrays(ends, part) for part in values.flatten())
@@ -87,19 +84,31 @@ class _Layout:
             width = int(lengths[0]) if names is None else len(names)
             if (odd := lengths[lengths != width]).size:
                 text = f"{odd[0]} elements instead of {width}"
-                raise ValueError(f"column {quoted(column)}: {text}")
-            return values.to_numpy(zero_copy_only=False).reshape(len(cells), width)
+                raise ValueError(f"column {quoted(shown)}: {text}")
+            numbers = _filled(values, shown).to_numpy(zero_copy_only=False)
+            return numbers.reshape(len(cells), width)
         try:
             return sets_in(cells, present(names), scores, repeats=scores is None)
         except ValueError as error:
-            raise ValueError(f"column {quoted(column)}: {error}") from error
+            raise ValueError(f"column {quoted(shown)}: {error}") from error
+
+    def instances(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        """The table of instances of some rows, with soft losses where these have none."""
+        table = present(self.evaluate(batch, instances=True).instances)
+        arrays = {} if self.fold is None else {self.fold: batch["folds"]}
+        for name in table.columns.drop("fold", errors="ignore"):
+            arrays[name] = pa.array(table[name], from_pandas=True)
+        if "true_labels" in table and "y_score" in self.sides:
+            for name in ("soft_hamming_loss", "soft_subset_loss"):
+                arrays.setdefault(name, pa.nulls(len(batch), pa.float64()))
+        return arrays if self.cluster is None else arrays | {self.cluster: batch["cluster"]}
 
 
-def _filled(batch: pa.RecordBatch, column: str) -> pa.Array:
+def _filled(cells: pa.Array, column: str) -> pa.Array:
     """A column that lacks no value."""
-    if batch[column].null_count:
+    if cells.null_count:
         raise ValueError(f"column {quoted(column)}: the value is missing")
-    return batch[column]
+    return cells
 
 
 def evaluate_spark(
@@ -171,19 +180,10 @@ def evaluate_spark(
         options["conventions"] = conventions
     if not np.array_equal(threshold, 0.5):
         options["threshold"] = threshold
-    _refuse_other_options(evaluate_spark, options)
+    refuse_keywords(evaluate_spark, options, _FURTHER)
     selected, layout = _prepared(df, truth, scores, predictions, folds, None, hierarchy, options)
-    parts = selected.mapInArrow(partial(_evaluate_partition, layout=layout), _PART_OF_SPARK)
-    # Where a part goes depends on the number of its partition alone: of parts placed by their
-    # content or in turn, Spark could lose one and count another twice when it repeats a task whose
-    # rows come in another order. The number of tasks is Spark's choice, by the size of the parts.
-    merged = (
-        parts.repartition("number")
-        .mapInArrow(_merge_parts, _PART_OF_SPARK)
-        .repartition(1)
-        .mapInArrow(_merge_parts, _PART_OF_SPARK)
-    )
-    rows = merged.collect()
+    parts = selected.mapInArrow(partial(_evaluate_partition, layout=layout), _PART)
+    rows = parts.repartition(1).mapInArrow(_merge_parts, _PART).collect()
     if not rows:
         raise ValueError(_NO_ROWS)
     if rows[0].error is not None:
@@ -210,31 +210,20 @@ def spark_instances(
 
     >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
     """  # noqa: E501
-    _refuse_other_options(spark_instances, options)
+    refuse_keywords(spark_instances, options, _FURTHER)
     selected, layout = _prepared(df, truth, scores, predictions, folds, cluster, hierarchy, options)
-    first = selected.limit(1)
-    kinds = first.mapInArrow(partial(_instance_kinds, layout=layout), "name string, kind string")
-    if not (rows := kinds.collect()):
-        raise ValueError(_NO_ROWS)
-    types = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}
+    kinds = selected.limit(1).mapInArrow(partial(_kinds, layout=layout), "name string, kind string")
+    own = {layout.fold: "folds", layout.cluster: "cluster"}
     fields = {
-        row.name: types.get(row.kind) or selected.schema[row.name].dataType.simpleString()
-        for row in rows
+        row.name: selected.schema[own[row.name]].dataType.simpleString()
+        if row.name in own
+        else row.kind
+        for row in kinds.collect()
     }
+    if not fields:
+        raise ValueError(_NO_ROWS)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
-    table = partial(_instance_table, layout=layout, columns=tuple(fields))
-    return selected.mapInArrow(table, schema)
-
-
-def _refuse_other_options(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Raise TypeError for options that partitions cannot be evaluated with."""
-    if "sample_weight" in options:
-        raise TypeError(
-            f"{function.__name__}() has no `sample_weight`: of Spark DataFrames each row counts "
-            "once. Evaluate a file or arrays: mleval.evaluate(..., sample_weight=...)."
-        )
-    further = ("label_names", "threshold", "conventions", "train_labels", "probabilities")
-    refuse_keywords(function, options, (*further, *OPTIONS))
+    return selected.mapInArrow(partial(_instance_table, layout=layout, columns=[*fields]), schema)
 
 
 # ---- on the driver -------------------------------------------------------------------------------
@@ -250,55 +239,52 @@ def _prepared(
     hierarchy: Hierarchy | None,
     options: dict[str, Any],
 ) -> tuple[DataFrame, _Layout]:
-    """The columns that are used, in types that Arrow knows, and what stands where."""
-    given = _columns_given(truth, scores, predictions)
-    used = {column: _ARGUMENTS[name] for name, listed in given.items() for column in listed}
-    used |= {name: of for name, of in ((folds, "folds"), (cluster, "cluster")) if name}
-    selected = df.select(
-        *(_arrow_column(df, column, argument) for column, argument in used.items())
-    )
-    single = {n for n, value in (("y_true", truth), ("y_pred", predictions)) if value in df.columns}
-    elements: dict[str, str] = {}  # what arrays hold
-    for name, listed in given.items():
-        element = getattr(selected.schema[listed[0]].dataType, "elementType", None)
-        if len(listed) == 1 and element is not None:
-            elements[name] = element.typeName()
-    single |= elements.keys()
-    columns = {name: listed[0] if name in single else listed for name, listed in given.items()}
-    # beside scores that are pairs with classes, arrays of numbers are classes
-    pairs = elements.get("y_score") == "struct"
-    lists = "y_true" in elements if pairs else elements.get("y_true") == "string"
-    own = options.pop("label_names", None)
-    names = _label_names(own, columns, lists, "y_true" in elements, hierarchy)
-    return selected, _Layout(
-        columns, folds, names, options, _shared_hierarchy(df, hierarchy), lists, cluster
-    )
+    """Rows with one column a side, in types that Arrow knows, and how they are evaluated."""
+    from pyspark.sql import functions as f
 
-
-def _shared_hierarchy(df: DataFrame, hierarchy: Hierarchy | None) -> Any:
-    """The hierarchy as each executor gets it once; with each task on Spark Connect."""
-    if hierarchy is None or type(df).__module__.startswith("pyspark.sql.connect"):
-        return hierarchy
-    return df.sparkSession.sparkContext.broadcast(hierarchy)
-
-
-def _columns_given(
-    truth: str | Sequence[str],
-    scores: str | Sequence[str] | None,
-    predictions: str | Sequence[str] | None,
-) -> dict[str, tuple[str, ...]]:
-    """The columns that are given, by the argument of `evaluate`."""
-    sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
     given = {
-        name: (value,) if isinstance(value, str) else tuple(value)
-        for name, value in sides.items()
+        name: value
+        for name, value in zip(_SIDES, (truth, scores, predictions), strict=True)
         if value is not None
     }
     if len(given) < 2 or not all(given.values()):
         raise ValueError(
             "`scores` or `predictions` must be given with `truth`. Name the columns that hold them."
         )
-    return given
+    columns: list[Any] = []
+    labels: dict[str, tuple[str, ...]] = {}  # label columns, by side
+    for name, value in given.items():
+        listed = (value,) if isinstance(value, str) else tuple(value)
+        parts = [_arrow_column(df, column, _SIDES[name]) for column in listed]
+        is_array = len(parts) == 1 and hasattr(df.select(*parts).schema[0].dataType, "elementType")
+        if is_array or (isinstance(value, str) and name != "y_score"):
+            columns.append(parts[0].alias(name))
+        else:
+            columns.append(f.array(*(part.cast("double") for part in parts)).alias(name))
+            labels[name] = listed
+    for name, own in (("folds", folds), ("cluster", cluster)):
+        if own is not None:
+            columns.append(_arrow_column(df, own, name).alias(name))
+    selected = df.select(*columns)
+    elements = {
+        field.name: field.dataType.elementType.typeName()
+        for field in selected.schema[: len(given)]
+        if hasattr(field.dataType, "elementType") and field.name not in labels
+    }
+    # beside scores that are pairs with classes, arrays of numbers are classes
+    pairs = elements.get("y_score") == "struct"
+    lists = "y_true" in elements if pairs else elements.get("y_true") == "string"
+    names = options.pop("label_names", None)
+    if names is None and lists and hierarchy is not None:
+        names = hierarchy.nodes if "y_score" in given else None
+    elif names is None and (lists or "y_true" not in elements):
+        names = _label_names(labels, lists)
+    sides = {
+        name: columns_shown(labels[name]) if name in labels else "".join(value)
+        for name, value in given.items()
+    }
+    names = None if names is None else tuple(names)
+    return selected, _Layout(sides, folds, cluster, names, options, hierarchy, lists)
 
 
 def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
@@ -306,8 +292,9 @@ def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
     from pyspark.sql import functions as f
 
     if name not in df.columns:
-        shown = ", ".join(map(repr, df.columns[:8])) + (" …" if len(df.columns) > 8 else "")
-        raise ValueError(f"`{argument}` must name columns of `df` ({shown}), got {name!r}.")
+        raise ValueError(
+            f"`{argument}` must name columns of `df` ({columns_shown(df.columns)}), got {name!r}."
+        )
     kind = df.schema[name].dataType.typeName()
     if argument == "folds" and kind not in _FOLDS:
         raise TypeError(
@@ -317,51 +304,32 @@ def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
     if kind == "vectorudt":
         from pyspark.ml.functions import vector_to_array
 
-        return vector_to_array(column).alias(name)
+        return vector_to_array(column)
     if kind == "map":
-        return f.map_entries(column).alias(name)
-    return column.cast("double").alias(name) if kind == "decimal" else column
+        return f.map_entries(column)
+    return column.cast("double") if kind == "decimal" else column
 
 
-def _label_names(
-    given: Sequence[Hashable] | None,
-    columns: Mapping[str, str | tuple[str, ...]],
-    lists: bool,
-    arrays: bool,
-    hierarchy: Hierarchy | None,
-) -> tuple[Hashable, ...] | None:
-    """The labels as they are named, else as the columns or the hierarchy name them; None where
-    arrays tell how many there are, or sets of a hierarchy are evaluated.
-    """
-    if given is not None:
-        return tuple(given)
-    if lists:
-        if hierarchy is None:
-            raise ValueError(
-                "`label_names` must be given for lists of classes, or a `hierarchy` that has them. "
-                "Name all classes."
-            )
-        return tuple(hierarchy.nodes) if "y_score" in columns else None
-    by_columns: dict[str, tuple[str, ...]] = {}
-    for name, listed in columns.items():
+def _label_names(labels: Mapping[str, tuple[str, ...]], lists: bool) -> tuple[str, ...]:
+    """The labels as the columns name them."""
+    named: dict[str, tuple[str, ...]] = {}
+    for name, columns in labels.items():
         prefix = re.compile(f"(?:y_)?{name.removeprefix('y_')}_(.+)", re.DOTALL)
-        labels = tuple(match[1] for match in map(prefix.fullmatch, listed) if match)
-        if len(labels) == len(listed):  # a single column is text, which has no such parts
-            by_columns[name] = labels
-    truth = columns["y_true"]
-    if not isinstance(truth, str):
-        if len(orders := set(by_columns.values())) > 1:
-            raise ValueError(
-                "`truth`, `scores` and `predictions` must name the labels in one order, got "
-                f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
-            )
-        return by_columns.get("y_true", truth)
-    if not arrays and "y_score" not in by_columns:
+        matches = [prefix.fullmatch(column) for column in columns]
+        if all(matches):
+            named[name] = tuple(present(match)[1] for match in matches)
+    if len(orders := set(named.values())) > 1:
         raise ValueError(
-            "`label_names` must be given for one class of several. Name the classes in the order "
-            "of the scores."
+            "`truth`, `scores` and `predictions` must name the labels in one order, got "
+            f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
         )
-    return None if arrays else by_columns["y_score"]
+    if lists or not ("y_true" in labels or "y_score" in named):
+        what = "lists of classes" if lists else "one class of several"
+        raise ValueError(
+            f"`label_names` must be given for {what}, or a `hierarchy` for lists. Name all "
+            "classes, in the order of scores."
+        )
+    return named.get("y_true") or labels.get("y_true") or named["y_score"]
 
 
 # ---- on the executors ----------------------------------------------------------------------------
@@ -383,29 +351,30 @@ def _evaluate_partition(
     """One part, or one error; nothing of an empty partition."""
     from pyspark import TaskContext
 
-    number = present(TaskContext.get()).partitionId()
     parts = map(layout.evaluate, _joined_batches(batches))
-    return _merged(number, parts, f"partition {number}: ")
+    return _merged(parts, f"partition {present(TaskContext.get()).partitionId()}: ")
 
 
 def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = (row for batch in batches for row in batch.to_pylist())
-    return _merged(0, (_unpacked(row["part"], row["error"]) for row in rows))
+    return _merged(_unpacked(**row) for row in rows)
 
 
-def _merged(number: int, parts: Iterable[Evaluation], where: str = "") -> Iterator[pa.RecordBatch]:
+def _merged(parts: Iterable[Evaluation], where: str = "") -> Iterator[pa.RecordBatch]:
     """One part of several, held one at a time, or the first error."""
     whole: Evaluation | None = None
+    row: dict[str, Any] = {"part": None, "error": None}
     try:
         for part in parts:
             whole = part if whole is None else merge([whole, part])
     except (ValueError, TypeError) as error:
-        text = f"{where}{str(error).rstrip('.')}."
-        yield pa.RecordBatch.from_pylist([{"number": number, "error": text}], _PART)
+        row["error"] = f"{where}{str(error).rstrip('.')}."
+    if whole is None and row["error"] is None:
         return
-    if whole is not None:
-        packed = zlib.compress(json.dumps(whole.to_dict()).encode(), 1)
-        yield pa.RecordBatch.from_pylist([{"number": number, "part": packed}], _PART)
+    if row["error"] is None:
+        row["part"] = zlib.compress(json.dumps(present(whole).to_dict()).encode(), 1)
+    schema = pa.schema([("part", pa.binary()), ("error", pa.string())])
+    yield pa.RecordBatch.from_pylist([row], schema)
 
 
 def _unpacked(part: bytes, error: str | None = None) -> Evaluation:
@@ -414,19 +383,12 @@ def _unpacked(part: bytes, error: str | None = None) -> Evaluation:
     return Evaluation.from_dict(json.loads(zlib.decompress(part)))
 
 
-def _instance_kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
-    """The columns of the table of instances, and the kind of each as NumPy tells it; those of the
-    DataFrame have "O".
-    """
-    for batch in _joined_batches(batches):
-        table = present(layout.evaluate(batch, instances=True).instances)
-        own = [name for name in (layout.fold, layout.cluster) if name is not None]
-        kinds = dict.fromkeys(own[: layout.fold is not None], "O")
-        kinds |= {name: dtype.kind for name, dtype in table.dtypes.items() if name != "fold"}
-        if "true_labels" in table and "y_score" in layout.columns:
-            kinds |= {"soft_hamming_loss": "f", "soft_subset_loss": "f"}
-        kinds |= dict.fromkeys(own, "O")
-        yield pa.RecordBatch.from_pydict({"name": list(kinds), "kind": list(kinds.values())})
+def _kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
+    """The columns of the table of instances, and what Spark calls their types."""
+    for batch in batches:
+        arrays = layout.instances(batch)
+        kinds = [_SPARK_TYPES.get(str(array.type), str(array.type)) for array in arrays.values()]
+        yield pa.RecordBatch.from_pydict({"name": [*arrays], "kind": kinds})
 
 
 def _instance_table(
@@ -434,16 +396,8 @@ def _instance_table(
 ) -> Iterator[pa.RecordBatch]:
     """The table of instances, some rows at a time."""
     for batch in _joined_batches(batches):
-        table = present(layout.evaluate(batch, instances=True).instances)
-        arrays = {}
-        for name in columns:
-            if name in (layout.fold, layout.cluster):
-                arrays[name] = batch[name]
-            elif name in table:
-                arrays[name] = pa.array(table[name], from_pandas=True)
-            else:
-                arrays[name] = pa.nulls(len(batch), pa.float64())
-        yield pa.RecordBatch.from_pydict(arrays)
+        arrays = layout.instances(batch)
+        yield pa.RecordBatch.from_pydict({name: arrays[name] for name in columns})
 
 
 # ---- parquet, for the command line ---------------------------------------------------------------
@@ -471,10 +425,18 @@ def evaluate_with_spark(
         hierarchy = read_hierarchy(hierarchy)
     if master is None or master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    connects = "SPARK_REMOTE" in os.environ if master is None else master.startswith("sc://")
     running = SparkSession.getActiveSession()
     session = running
     try:
-        session = running or _builder(SparkSession.builder, master, progress).getOrCreate()
+        if session is None:
+            builder: Any = SparkSession.builder.appName("mleval evaluate")
+            if not connects:  # a server decides on these itself
+                shown = {"spark.ui.showConsoleProgress": str(progress).lower()}
+                builder = builder.config(map={**shown, "spark.log.level": "OFF"})
+            if master is not None:
+                builder = builder.remote(master) if connects else builder.master(master)
+            session = builder.getOrCreate()
         df = session.read.parquet(path)
         df, arguments, ignored = _by_names(df, path)
         if running is None and "label_names" not in arguments and len(df.columns) < 500:
@@ -497,55 +459,31 @@ def evaluate_with_spark(
             session.stop()
 
 
-def _builder(builder: Any, master: str | None, progress: bool) -> Any:
-    """What makes a session of Spark there."""
-    builder = builder.appName("mleval evaluate")
-    connects = "SPARK_REMOTE" in os.environ if master is None else master.startswith("sc://")
-    if not connects:  # a server decides on these itself
-        shown = str(progress).lower()
-        builder = builder.config(
-            map={"spark.ui.showConsoleProgress": shown, "spark.log.level": "OFF"}
-        )
-    if master is None:
-        return builder
-    return builder.remote(master) if connects else builder.master(master)
-
-
 def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tuple[str, ...]]:
     """A table whose columns are named as in files: with the arguments of `evaluate_spark`, and the
     columns that are not used. Classes are text, those of the scores or all that occur, sorted.
     """
+    from pyspark.sql import functions as f
+
     columns = table_columns(df.columns, path)
     at = {name: [df.columns[i] for i in places] for name, places in columns.places.items()}
     fold = None if columns.fold is None else df.columns[columns.fold]
-    arguments: dict[str, Any] = {_ARGUMENTS[name]: listed for name, listed in at.items()}
+    arguments: dict[str, Any] = {_SIDES[name]: listed for name, listed in at.items()}
     used = {fold, *(column for listed in at.values() for column in listed)}
+    header = df.columns
     if columns.one_label:
-        df, of_classes, lists = _one_label_arguments(df, columns, at)
-        arguments |= of_classes
-        used.update(lists)
-    ignored = tuple(column for column in df.columns if column not in used)
+        classes = [at[name][0] for name in ("y_true", "y_pred") if name in at]
+        arguments |= zip(("truth", "predictions"), classes, strict=False)
+        if df.schema[classes[0]].dataType.typeName() == "array":
+            if "y_score" in at:
+                classes.append("scored")
+                df = df.withColumn("score", f.arrays_zip("scored", "score"))
+            used.update(classes)
+            occur = [df.select(f.explode(name)) for name in classes]
+        else:
+            df = df.withColumns({name: df[name].cast("string") for name in classes})
+            occur = [] if columns.names else [df.select(name) for name in classes]
+        found = {row[0] for one in occur for row in one.distinct().collect()}
+        arguments["label_names"] = columns.names or tuple(sorted(found - {None}))
+    ignored = tuple(column for column in header if column not in used)
     return df, arguments | {"folds": fold}, ignored
-
-
-def _one_label_arguments(
-    df: DataFrame, columns: Columns, at: Mapping[str, list[str]]
-) -> tuple[DataFrame, dict[str, Any], list[str]]:
-    """Of classes, or lists of them: the table, the arguments that name them, and the lists."""
-    from pyspark.sql import functions as f
-
-    given = [at[name][0] for name in ("y_true", "y_pred") if name in at]
-    arguments: dict[str, Any] = dict(zip(("truth", "predictions"), given, strict=False))
-    lists: list[str] = []
-    if df.schema[given[0]].dataType.typeName() == "array":
-        lists = [*given, *(("scored",) if "y_score" in at else ())]
-        occur = [df.select(f.explode(name)) for name in lists]
-        if "y_score" in at:
-            df = df.withColumn("score", f.arrays_zip("scored", "score"))
-            arguments["scores"] = "score"
-    else:
-        df = df.withColumns({name: df[name].cast("string") for name in given})
-        occur = [] if columns.names else [df.select(name) for name in given]
-    found = {row[0] for one in occur for row in one.distinct().collect()}
-    arguments["label_names"] = columns.names or tuple(sorted(found - {None}))
-    return df, arguments, lists

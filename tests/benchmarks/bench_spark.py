@@ -133,7 +133,7 @@ def of_parts() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     for n_labels, count in ((10, 10_000), (1_000, 200)):
         true, score = rng.random((500, n_labels)) < 0.2, rng.random((500, n_labels))
-        packed = next(_merged(0, [mleval.evaluate(true, score, instances=False)]))
+        packed = next(_merged([mleval.evaluate(true, score, instances=False)]))
         start = time.process_time()
         merged = next(_merge_parts(iter([packed] * count)))
         seconds = time.process_time() - start

@@ -366,7 +366,7 @@ def test_a_training_weighs_its_epochs_and_its_end(client):
 
 
 def test_spark_has_none_and_says_so():
-    with pytest.raises(TypeError, match="evaluate_spark.. has no `sample_weight`: of Spark"):
+    with pytest.raises(TypeError, match="evaluate_spark.. has no argument 'sample_weight'"):
         mleval.evaluate_spark(None, "truth", "scores", sample_weight="w")
 
 
