@@ -23,7 +23,7 @@ import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_problem
+from mlflow_mleval.sentences import count, measure_name_problem, quoted, some, text_problem
 from mlflow_mleval.validation import in_pandas
 
 # --------------------------------------------------------------------------------------------------
@@ -144,19 +144,30 @@ class SourceTable:
     name: str
     header: list[str]
     rows: list[tuple[str, Sequence[object]]]
-    problems: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)  #: and in which row
     notes: dict[str, list[str]] = field(default_factory=dict)  #: what was read how, and where
 
     def problem(self, row: str, column: str, text: str) -> None:
-        self.problems.append(f"{self.name}, {row}, column {quoted(column)}: {text}")
+        self.problems.append((row, f"{self.name}, {row}, column {quoted(column)}: {text}"))
+
+    def note(self, what: str, where: str) -> None:
+        """That this was read so there."""
+        places = self.notes.setdefault(what, [])
+        if where not in places:
+            places.append(where)
 
     def stop_if_problems(self) -> None:
+        """ImportFileError with the problem of the first row that has one."""
         if self.problems:
-            more = len(self.problems) - 1
-            tail = (
-                f" (and {more} more problem{'s' if more > 1 else ''} in this file)" if more else ""
-            )
-            raise ImportFileError(self.problems[0] + tail)
+            n = len(self.problems)
+            _, text = min(self.problems, key=lambda each: _row_number(each[0]))
+            more = f" (and {count(n - 1, 'more problem')} in this file)" if n > 1 else ""
+            raise ImportFileError(text + more)
+
+
+def _row_number(row: str) -> int:
+    number = row.rpartition(" ")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _from_tool(content: bytes, name: str) -> SourceTable:
@@ -269,24 +280,18 @@ def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
 def tidy(table: SourceTable) -> pd.DataFrame:
     """The results of a table, as `read_results` gives them."""
     table = _of_benchmark(table)
-    header = table.header
     _check_header(table)
     table.stop_if_problems()
     if is_leaderboard(table):
         table = with_datasets_alone(table)
-        header = table.header
     if not table.rows:
         raise ImportFileError(f"{table.name} has a header but no rows.")
-    repeated = next((c for c in SEEDS if c in header), None)
+    repeated = next((c for c in SEEDS if c in table.header), None)
     columns = ["dataset", "method", "seed", "fold", "measure", "value"]
-    cells = [one.cells for one in _values_of_table(table, repeated)]
-    frame = pd.DataFrame([] if table.problems else cells, columns=columns)
-    folded = frame["fold"].notna()
-    twice = frame.duplicated(columns[:-1]).any() or 0 < folded.sum() < len(frame)
-    if table.problems or twice:
-        table.problems.clear()  # in the order of the rows, with those of single values
-        _note_given_twice(table, _values_of_table(table, repeated), repeated)
+    values = [*_values_of_table(table, repeated)]
+    _note_given_twice(table, values, repeated)
     table.stop_if_problems()
+    frame = pd.DataFrame([one.cells for one in values], columns=columns)
     frame["fold"] = frame["fold"].astype("Int64")
     frame = frame if repeated else frame.drop(columns="seed")
     frame = frame if frame["fold"].notna().any() else frame.drop(columns="fold")
@@ -354,22 +359,22 @@ def with_datasets_alone(table: SourceTable) -> SourceTable:
     what a model is, or the raw values of others; `notes` names them.
     """
     at = _methods_at(table)
-    notes: dict[str, list[str]] = {}
+    left = replace(table, notes={})
     kept = [at]
     for i, column in enumerate(table.header):
         if i != at and (why := _no_dataset(table, i)):
-            notes.setdefault(f"Left out of the leaderboard, for {why}", []).append(column)
+            left.note(f"Left out of the leaderboard, for {why}", column)
         elif i != at:
             kept.append(i)
     if len(kept) == 1:
         return table
-    rows: list[tuple[str, Sequence[object]]] = []
+    left.header, left.rows = [table.header[i] for i in kept], []
     for row, cells in table.rows:
         if _MEANS.fullmatch(name := str(cells[at]).strip()) and len(table.rows) > 2:
-            notes.setdefault(f"Left out of the leaderboard, for {_A_MEAN}", []).append(name)
+            left.note(f"Left out of the leaderboard, for {_A_MEAN}", name)
         else:
-            rows.append((row, [cells[i] for i in kept]))
-    return SourceTable(table.name, [table.header[i] for i in kept], rows, table.problems, notes)
+            left.rows.append((row, [cells[i] for i in kept]))
+    return left
 
 
 _A_MEAN = "it is called the mean of the others"
@@ -403,13 +408,12 @@ def _of_leaderboard(table: SourceTable) -> Iterator[_Value]:
                 cell = cells[i]
                 if out_of_100 and isinstance(cell, str) and "%" in cell:
                     cell = cell.replace("%", "")
-                    told = table.notes.setdefault(_OUT_OF_100, [])
-                    told += [dataset] if dataset not in told else []
+                    table.note(_OUT_OF_100, dataset)
                 value = _number(table, row, dataset, cell)
                 yield _Value(row, dataset, (dataset, method, "", None, "value", value))
 
 
-def _note_given_twice(table: SourceTable, values: Iterator[_Value], repeated: str | None) -> None:
+def _note_given_twice(table: SourceTable, values: Iterable[_Value], repeated: str | None) -> None:
     """Note what is given twice, or both with and without folds."""
     seen: dict[tuple[str, str, str, int | None, str], str] = {}
     with_folds: dict[tuple[str, str, str, str], bool] = {}
@@ -426,54 +430,44 @@ def _note_given_twice(table: SourceTable, values: Iterator[_Value], repeated: st
             table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
 
 
-def _check_names(table: SourceTable, nameless: int | None) -> None:
-    """Each column has a name of its own, but for the one that may be `nameless`."""
-    header = table.header
-    for i, column in enumerate(header):
-        if not column and i != nameless:
-            raise ImportFileError(
-                f"{table.name}: column {i + 1} has no name. If it is the index of a pandas "
-                "table, write it with index=False."
-            )
-    if twice := sorted({c for c in header if header.count(c) > 1}):
-        raise ImportFileError(
-            f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header."
-        )
-    if {*SEEDS} <= {*header}:
-        raise ImportFileError(
-            f"{table.name}: both a column 'seed' and a column 'repeat' tell repeats apart. "
-            "Remove one of them."
-        )
-
-
 def _check_header(table: SourceTable) -> None:
-    header = table.header
-    leaderboard = is_leaderboard(table)
-    _check_names(table, _methods_at(table) if leaderboard else None)
-    if leaderboard:
-        return
+    """Each column has a name of its own, and says what a value is of, or is a measure."""
+    header, board = table.header, is_leaderboard(table)
+    may_lack_one = _methods_at(table) if board else None
+    nameless = [i for i, c in enumerate(header) if not c and i != may_lack_one]
+    twice = sorted({c for c in header if header.count(c) > 1})
     is_long = "measure" in header or "value" in header
     needed = LONG_COLUMNS if is_long else IDENTITY
-    if missing := [c for c in needed if c not in header]:
-        raise ImportFileError(
-            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has "
+    missing = [c for c in needed if c not in header and not board]
+    others = [c for c in header if c not in (*needed, *SEEDS, "fold") and not board]
+    problem = ""
+    if nameless:
+        problem = (
+            f"column {nameless[0] + 1} has no name. If it is the index of a pandas table, write "
+            "it with index=False"
+        )
+    elif twice:
+        problem = f"the column {', '.join(map(quoted, twice))} occurs twice in the header"
+    elif {*SEEDS} <= {*header}:
+        problem = (
+            "both a column 'seed' and a column 'repeat' tell repeats apart. Remove one of them"
+        )
+    elif missing:
+        problem = (
+            f"no column {' and no column '.join(map(repr, missing))} (it has "
             f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)} and maybe "
             "fold and seed; the wide form dataset, method, maybe fold and seed, and one column a "
-            "measure; a leaderboard has methods as rows and datasets as columns."
+            "measure; a leaderboard has methods as rows and datasets as columns"
         )
-    _check_measures(table, [c for c in header if c not in (*needed, *SEEDS, "fold")], is_long)
-
-
-def _check_measures(table: SourceTable, others: list[str], is_long: bool) -> None:
-    """The columns beside those that say what a value is of: measures, and in a long table none."""
-    if is_long and others:
-        beside = f"beside {', '.join(LONG_COLUMNS)}, fold and seed. Remove it."
-        raise ImportFileError(
-            f"{table.name}: unknown column {', '.join(map(quoted, others))} {beside}"
+    elif is_long and others:
+        problem = (
+            f"unknown column {', '.join(map(quoted, others))} beside {', '.join(LONG_COLUMNS)}, "
+            "fold and seed. Remove it"
         )
-    if not is_long and not others:
-        listed = ", ".join(table.header)
-        raise ImportFileError(f"{table.name}: no column of a measure beside {listed}.")
+    elif not (board or is_long or others):
+        problem = f"no column of a measure beside {', '.join(header)}"
+    if problem:
+        raise ImportFileError(f"{table.name}: {problem}.")
     for column in others:
         if why := measure_name_problem(column):
             table.problem("header", column, f"cannot name a metric: {why}.")
@@ -564,12 +558,7 @@ def _is_number(cell: object) -> bool:
 
 
 def _number(table: SourceTable, row: str, column: str, cell: Any) -> float:
-    def said(what: str) -> None:
-        columns = table.notes.setdefault(what, [])
-        if column not in columns:
-            columns.append(column)
-
-    cell = _plain_cell(cell, said)
+    cell = _plain_cell(cell, lambda what: table.note(what, column))
     if _is_empty(cell):
         return math.nan
     value = math.nan
