@@ -134,12 +134,7 @@ def test_a_report_loads_only_what_it_has_to_tell():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     own = [name for name in output.stdout.split() if name.startswith("mlflow_mleval")]
-    idle = (
-        "content.units",
-        "content.profiles",
-        "fold_comparison",
-        "figures.lines",
-    )
+    idle = ("content.units", "content.profiles", "fold_comparison", "figures.lines")
     assert len(own) <= 65 and not [name for name in own if name.endswith(idle)]
 
 

@@ -12,12 +12,7 @@ from scipy import linalg
 from mlflow_mleval import evaluate, instance_tests
 from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.measure_intervals import measure_intervals
-from mlflow_mleval.analysis.pairs import (
-    cluster_doubts,
-    cluster_numbers,
-    one_table,
-    satterthwaite,
-)
+from mlflow_mleval.analysis.pairs import cluster_doubts, cluster_numbers, one_table, satterthwaite
 from mlflow_mleval.errors import IncomparableRunsError
 
 

@@ -334,12 +334,7 @@ def test_float_noise_is_no_difference():
     row = instance_tests(
         {"a": {"f1": noisy}, "b": {"f1": values}}, ["f1"], n_resamples=99
     ).table.iloc[0]
-    assert (row.ties, row.difference, row.pvalue, row.wilcoxon_pvalue) == (
-        50,
-        0,
-        1,
-        1,
-    )
+    assert (row.ties, row.difference, row.pvalue, row.wilcoxon_pvalue) == (50, 0, 1, 1)
 
 
 def test_wrong_input_is_named():

@@ -508,10 +508,7 @@ def test_claims_crossings_and_ratios_agree_with_the_curves():
 def test_turning_a_pair_round_turns_everything_round(n_labels, n_folds, seed, family):
     counts = {m: histograms(n_labels, n_folds, 15, 0.3, seed + i) for i, m in enumerate("ab")}
     one, other = (
-        compare_profiles(
-            Profiles.from_counts({("d", m): counts[m] for m in order}),
-            family=family,
-        )
+        compare_profiles(Profiles.from_counts({("d", m): counts[m] for m in order}), family=family)
         for order in ("ab", "ba")
     )
     with np.errstate(divide="ignore"):
@@ -553,11 +550,7 @@ def test_crossings_are_found_by_hand():
     # a .2667 .4667 .6, b .3 .3667 .4: b - a is 1/30, then -1/10, so they are equal a quarter of the
     # way
     assert row["parameter"] == pytest.approx(1.25)
-    assert (
-        row["below"],
-        row["above"],
-        row["certain"],
-    ) == ("a", "b", False)
+    assert (row["below"], row["above"], row["certain"]) == ("a", "b", False)
     (row,) = compare_profiles(Profiles.from_errors(errors), family="polynomial").crossings.to_dict(
         "records"
     )
@@ -632,10 +625,7 @@ def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all():
     profiles = methods_of(
         methods=[f"{m}{i}" for i in range(4) for m in ("BR", "LP", "CC")], n_folds=5
     )
-    found, some = (
-        compare_profiles(profiles),
-        compare_profiles(profiles, top=3),
-    )
+    found, some = (compare_profiles(profiles), compare_profiles(profiles, top=3))
     kept = (
         some.ratios.index.get_level_values("method_a")
         .union(some.ratios.index.get_level_values("method_b"))
@@ -657,14 +647,7 @@ def test_one_method_has_curves_and_no_pairs():
     assert found.claims.empty
     assert found.crossings.empty
     assert found.crossings["certain"].dtype == bool
-    assert list(found.ratios) == [
-        "position",
-        "ratio",
-        "low",
-        "high",
-        "pvalue",
-        "significant",
-    ]
+    assert list(found.ratios) == ["position", "ratio", "low", "high", "pvalue", "significant"]
 
 
 @pytest.mark.parametrize("bad", [{"alpha": 0}, {"family": "x"}, {"parameters": [0]}])

@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from mlflow_mleval.analysis.promethee import (
-    PREFERENCES,
-    flows_by_measure,
-    left_open,
-    promethee,
-)
+from mlflow_mleval.analysis.promethee import PREFERENCES, flows_by_measure, left_open, promethee
 
 
 @pytest.fixture

@@ -8,13 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlflow_mleval.analysis import resampling
-from mlflow_mleval.analysis.resampling import (
-    Moments,
-    Signs,
-    cluster_sums,
-    critical,
-    sign_tests,
-)
+from mlflow_mleval.analysis.resampling import Moments, Signs, cluster_sums, critical, sign_tests
 
 
 def statistics(x):

@@ -368,11 +368,7 @@ def test_an_option_of_another_command_is_refused_with_the_commands_that_heed_it(
         "--missing does nothing in `main runs`, only in compare, rank, report. Leave it out."
         in said
     )
-    for command, option in (
-        ("rank", "--seed"),
-        ("rank", "--rope"),
-        ("profile", "--missing"),
-    ):
+    for command, option in (("rank", "--seed"), ("rank", "--rope"), ("profile", "--missing")):
         assert f"{option} does nothing" in mleval(command, *ALL, option, "1", code=2).stderr
     assert "No such option" in mleval("runs", *ALL, "--nonsense", code=2).stderr
 

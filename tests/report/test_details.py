@@ -57,7 +57,7 @@ def repeated():
         pd.MultiIndex.from_product([[*"de"], [*"abc"]], names=["dataset", "method"])
     )
     return compare(
-        Study(values, {"f1": "max", "hamming_loss": "min"}, "worst", runs=runs, repeats=repeats),
+        Study(values, {"f1": "max", "hamming_loss": "min"}, "worst", runs=runs, repeats=repeats)
     )
 
 

@@ -273,11 +273,7 @@ def test_every_policy_has_its_page(missing):
         (study_of(2, 3), {}, "2 methods compared on 3 datasets"),
         (study_of(30, 5), {"stability": 20}, "30 methods compared"),
         (study_of(5, 12, gap=0.02), {"control": "m2"}, "Every method against the control"),
-        (
-            study_of(5, 12, gap=0.02),
-            {"on": "hamming_loss", "stability": 20},
-            "by hamming_loss",
-        ),
+        (study_of(5, 12, gap=0.02), {"on": "hamming_loss", "stability": 20}, "by hamming_loss"),
         (study_of(3, 6, decimals=1), {"stability": 20}, "3 methods"),
         (fuse(study_of(4, 6), weights={"f1": 2, "hamming_loss": 1}), {}, "hamming_loss 1"),
         (fuse(study_of(4, 6), "linear", q=0.01, p=0.2), {}, "p = 0.2; q = 0.01"),

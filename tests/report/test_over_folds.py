@@ -27,12 +27,7 @@ from mlflow_mleval.report.content.units import (
     means_table,
     pairs_table,
 )
-from mlflow_mleval.report.figures.lines import (
-    DETAILED,
-    INSIDE,
-    _ellipse,
-    fold_scatter,
-)
+from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, _ellipse, fold_scatter
 from mlflow_mleval.report.text import terminal
 
 

@@ -219,11 +219,7 @@ def test_hostile_names_are_cut_and_hold_no_control_characters():
     test=st.sampled_from(["max-t", "wilcoxon", "nemenyi"]),
 )
 def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, gap, on, test):
-    found = compare(
-        study_of(n_methods, n_datasets, gap, seed, decimals),
-        on=on,
-        test=test,
-    )
+    found = compare(study_of(n_methods, n_datasets, gap, seed, decimals), on=on, test=test)
     sentences = verdict(found)
     said = " ".join(plain(s.text) for s in sentences)
     assert 1 <= len(sentences) <= 3

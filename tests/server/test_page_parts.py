@@ -438,10 +438,7 @@ def test_a_doubt_comes_with_what_removes_it():
     assert (at, ways) == ("decision", [("“tone_loss”: smaller is better ✓", added)])
     ((at, _, ways),) = remedies(replace(study, excluded=(), filled=(("d", "a"),)), choices)
     offered = [more for _, more in ways]
-    assert (at, offered) == (
-        "ranking",
-        [{"missing": "drop-datasets"}, {"missing": "drop-methods"}],
-    )
+    assert (at, offered) == ("ranking", [{"missing": "drop-datasets"}, {"missing": "drop-methods"}])
 
 
 def test_a_direction_that_was_taken_may_be_confirmed_or_turned():

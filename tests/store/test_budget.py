@@ -84,10 +84,7 @@ SEARCHES = {
         b"HTTP/1.1 500 No\r\n\r\n" if part.startswith(b"HTTP") else part for part in endless()
     ),
 }
-REASONS = {
-    "endless pages": "comes to no end",
-    "a token again": "comes to no end",
-}
+REASONS = {"endless pages": "comes to no end", "a token again": "comes to no end"}
 
 
 class Server:

@@ -51,10 +51,7 @@ def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, 
     assert not (tmp_path / "~").exists()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o750)
-    with (
-        pytest.raises(PermissionError, match="not a folder of this user alone"),
-        store.alone("x"),
-    ):
+    with pytest.raises(PermissionError, match="not a folder of this user alone"), store.alone("x"):
         pass
 
 

@@ -433,8 +433,7 @@ def test_no_measure_in_common_names_what_there_is(log):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
     log("2", {"mleval/recall": 0.5}, tags=ours("b", "d"))
     with pytest.raises(
-        MeasureError,
-        match=r"in common to 2 finished .*recall, f1: lacking in 1 of 2",
+        MeasureError, match=r"in common to 2 finished .*recall, f1: lacking in 1 of 2"
     ):
         load()
 

@@ -450,10 +450,7 @@ def test_fold_statistics_against_scipy():
     assert not found.warnings and fold_statistics(folds.iloc[:3]).warnings
     text = json.dumps(found.to_dict(), allow_nan=False)
     assert json.loads(text)["mean"] == found.table["mean"].tolist()
-    for bad, options in (
-        (folds.iloc[:1], {}),
-        (folds, {"test_to_train": -1}),
-    ):
+    for bad, options in ((folds.iloc[:1], {}), (folds, {"test_to_train": -1})):
         with pytest.raises(ValueError, match="must"):
             fold_statistics(bad, **options)
 
@@ -516,9 +513,7 @@ def test_killed_at_any_time(client, db, delay):
         "for p in made: t.runs.write(p, experiment_name='x')"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", script, *sys.path],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", script, *sys.path], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "go\n"
     deadline = time.monotonic() + PATIENCE

@@ -159,12 +159,7 @@ def test_statements_of_the_hierarchical_paper_hold_but_for_three(challenges):
 def test_two_lines_make_a_script_into_a_comparison(db):
     shown = run(SCRIPTS / "autolog_sklearn.py", "2", cwd=db.parent)
     assert [line.split()[0] for line in shown.splitlines()[:10]] == ["digits"] * 5 + ["4"] * 5
-    for said in (
-        "$ mleval rank",
-        "trained again, ",
-        "$ mleval compare",
-        "$ mleval report",
-    ):
+    for said in ("$ mleval rank", "trained again, ", "$ mleval compare", "$ mleval report"):
         assert said in " ".join(shown.split())
     study = mleval.load_study(experiment_names=["autolog_sklearn"])
     assert len(study.datasets) == 2 and len(study.methods) == 5 and study.folds.shape[0] == 100

@@ -231,8 +231,7 @@ def test_eval_data_is_evaluated_after_every_fit(runs):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(
-    "call",
-    ["cross_validate", "cross_val_score", "cross_val_predict", *SCORE_METHODS],
+    "call", ["cross_validate", "cross_val_score", "cross_val_predict", *SCORE_METHODS]
 )
 def test_cross_validation_logs_every_fold(runs, call, n_jobs):
     estimator = OneVsRestClassifier(LogisticRegression())
