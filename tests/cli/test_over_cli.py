@@ -52,16 +52,19 @@ def mleval_(*args, code=0):
     return command_line.mleval("compare", *args, code=code)
 
 
+def made(*args):
+    """What is told of the dataset `made`, as JSON."""
+    return json.loads(mleval_("-n made", *args, "--output json").stdout)["datasets"]["made"]
+
+
 def test_folds_are_tested_on_measures_that_are_named(store):
     found = json.loads(mleval_("-n made --over folds -m f1 -m hamming_loss --output json").stdout)
     study = mleval.load_study(experiment_names=["made"], measures=["f1", "hamming_loss"])
     expected = mleval.compare_folds(study, "made", ["f1", "hamming_loss"])
     rows = found["pairs"]
     assert [row["pvalue"] for row in rows] == pytest.approx(expected.pairs["pvalue"].tolist())
-    assert found["over"] == "folds" and found["datasets"]["made"]["measures"] == [
-        "f1",
-        "hamming_loss",
-    ]
+    assert found["over"] == "folds"
+    assert found["datasets"]["made"]["measures"] == ["f1", "hamming_loss"]
 
 
 def test_rates_come_from_the_counts_of_runs(store):
@@ -98,43 +101,29 @@ def test_measures_that_depend_are_left_out_by_name_on_request(store):
 
 
 def test_options_say_how_folds_came_about(store):
-    args = ["-n made --over folds -m f1 --output json"]
-    found = json.loads(mleval_(*args, "--protocol", "resampled:ratio=0.5").stdout)["datasets"][
-        "made"
-    ]
+    found = made("--over folds -m f1", "--protocol", "resampled:ratio=0.5")
     assert found["protocol"]["kind"] == "resampled" and found["protocol"]["ratio"] == 0.5
     assert "naive" in found["refusals"]
-    assert (
-        json.loads(mleval_(*args, "--protocol", ":unpaired").stdout)["datasets"]["made"]["paired"]
-        is False
-    )
+    assert made("--over folds -m f1", "--protocol", ":unpaired")["paired"] is False
 
 
 def test_options_that_do_not_fit_are_wrong_usage(store):
-    for args in (
-        ["--on", "f1"],
-        ["--control", "good"],
-        ["--seed :draws", "--seed=:draws=99"],
-        ["--weights", "equal"],
-        ["--missing", "worst"],
-        ["--seed", "1"],
-        ["--rope", "0.1"],
+    for over, named, *typed in (
+        ("folds", "--on", "--on=f1"),
+        ("folds", "--control", "--control=good"),
+        ("folds", "--seed :draws", "--seed=:draws=99"),
+        ("folds", "--weights", "--weights=equal"),
+        ("folds", "--missing", "--missing=worst"),
+        ("folds", "--seed", "--seed=1"),
+        ("folds", "--rope", "--rope=0.1"),
+        ("instances", "--protocol :unpaired", "--protocol=:unpaired"),
+        ("instances", "--protocol :ratio", "--protocol=:ratio=1"),
+        ("instances", "--protocol :dependent", "--protocol=:dependent=drop"),
+        ("instances", "--missing", "--missing=drop-methods"),
+        ("instances", "--as-in-papers", "--as-in-papers"),
     ):
-        assert (
-            f"{args[0]}: only for tests over "
-            in mleval_("-n made --over folds", *args[" " in args[0] :], code=2).output
-        )
-    for args in (
-        ["--protocol :unpaired", "--protocol=:unpaired"],
-        ["--protocol :ratio", "--protocol=:ratio=1"],
-        ["--protocol :dependent", "--protocol=:dependent=drop"],
-        ["--missing", "drop-methods"],
-        ["--as-in-papers"],
-    ):
-        assert (
-            f"{args[0]}: only for tests over "
-            in mleval_("-n made --over instances", *args[" " in args[0] :], code=2).output
-        )
+        told = mleval_("-n made", "--over", over, *typed, code=2).output
+        assert f"{named}: only for tests over " in told
     assert "'--seed :draws'" in mleval_("-n made --over instances --seed :draws=0", code=2).output
     assert (
         "--protocol :dependent: only for tests over folds"
@@ -149,18 +138,14 @@ def test_options_that_do_not_fit_are_wrong_usage(store):
 
 @pytest.mark.parametrize("over", ["folds", "instances"])
 def test_measures_that_are_excluded_are_not_tested(store, over):
-    args = ["-n", "made", "--over", over, "-m f1 -m accuracy --output json"]
-    found = json.loads(mleval_(*args, "--exclude", "measure=accuracy").stdout)["datasets"]["made"]
-    assert found["measures"] == ["f1"]
-    assert (
-        "no measure is left"
-        in mleval_(*args, "--exclude measure=accuracy --exclude measure=f1", code=1).output
-    )
+    args = ["--over", over, "-m f1 -m accuracy --exclude measure=accuracy"]
+    assert made(*args)["measures"] == ["f1"]
+    left = mleval_("-n made", *args, "--exclude measure=f1", code=1).output
+    assert "no measure is left" in left
 
 
 def test_instances_are_tested_from_the_artifacts_of_runs(store):
-    args = ["-n made --over instances -m hamming_loss -m f1"]
-    found = json.loads(mleval_(*args, "--output", "json").stdout)["datasets"]["made"]
+    found = made("--over instances -m hamming_loss -m f1")
     apart = {frozenset((r["method_a"], r["method_b"])) for r in found["table"] if r["separated"]}
     assert apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))}
     assert found["n_instances"] == N
@@ -176,21 +161,14 @@ def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_colu
     authors = json.loads(mleval_(*args, "--cluster", "author").stdout)
     assert authors["datasets"]["made"]["n_clusters"] == N // 8
     assert not any("judged by" in said for said in authors["doubts"])
-    assert (
-        json.loads(mleval_(*args, "--cluster", "fold").stdout)["datasets"]["made"]["n_clusters"]
-        == FOLDS
-    )
-    said = " ".join(mleval_(*args, "--cluster", "ward", code=1).output.split())
-    assert (
-        "'ward' must put each instance into one cluster, and puts 1 into several: 16 ('w2good' "
-        "by good and 'w2also'" in said
-    )
-    assert "have no column 'passage'" in " ".join(
-        mleval_(*args, "--cluster", "passage", code=1).output.split()
-    )
-    assert "--cluster: only for tests over instances" in " ".join(
-        mleval_("-n made --cluster x", code=2).output.split()
-    )
+    assert made("--over instances -m f1 --cluster fold")["n_clusters"] == FOLDS
+    several = "puts 1 into several: 16 ('w2good' by good and 'w2also'"
+    for asked, code, said in (
+        ([*args, "--cluster", "ward"], 1, several),
+        ([*args, "--cluster", "passage"], 1, "have no column 'passage'"),
+        (["-n made --cluster x"], 2, "--cluster: only for tests over instances"),
+    ):
+        assert said in " ".join(mleval_(*asked, code=code).output.split())
 
 
 def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
@@ -203,9 +181,8 @@ def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
     assert [(t["n_draws"], t["seed"]) for t in tests] == [(99, 1), (99, 1), (99, 2)]
     assert found[0]["provenance"]["seed"] == 1
     assert tests[0]["table"] == tests[1]["table"] != tests[2]["table"]
-    assert "(99 draws, seed 1)" in " ".join(
-        mleval_(*args, "--seed :draws=99 --seed 1").stdout.split()
-    )
+    told = mleval_(*args, "--seed :draws=99 --seed 1").stdout
+    assert "(99 draws, seed 1)" in " ".join(told.split())
     assert "(9,999 draws, seed 0)" in " ".join(mleval_(*args, "--output", "latex").stdout.split())
 
 
@@ -279,11 +256,9 @@ def test_that_each_is_better_on_another_dataset_is_told_first(db):
             ]
     (db.parent / "cross.csv").write_text("\n".join(rows))
     command_line.mleval("import", "cross.csv")
-    asked = ("compare", "-n cross --over repeats")
+    asked = "-n cross --over repeats"
     first = "It depends: A is better on web, B on phone (by f1)."
-    assert command_line.mleval(*asked).stdout.startswith(first)
-    assert json.loads(command_line.mleval(*asked, "--output", "json").stdout)["verdict"].startswith(
-        first
-    )
-    brief = json.loads(command_line.mleval(*asked, "--output", "brief").stdout)["decision"]
+    assert mleval_(asked).stdout.startswith(first)
+    assert json.loads(mleval_(asked, "--output json").stdout)["verdict"].startswith(first)
+    brief = json.loads(mleval_(asked, "--output brief").stdout)["decision"]
     assert brief.startswith("It depends: “A” is better on “web”, “B” on “phone” (by “f1”).")

@@ -8,12 +8,10 @@ import pandas as pd
 import pytest
 from hierarchy_reference import ROOT, Reference, hierarchies
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 
 import mlflow_mleval as mleval
-from mlflow_mleval.measures import hierarchy as module
-from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, lookup, stretches
+from mlflow_mleval.measures.hierarchy import Hierarchy, closure
 
 EDGES = [("01", "01/01"), ("01/01", "01/01/03"), ("01", "01/02"), ("02", "02/13")]
 
@@ -157,33 +155,6 @@ def test_distances_and_relatives_are_those_of_networkx(drawn):
             assert h.distance(a, b) == pytest.approx(reference.distance(a, b), abs=1e-12)
 
 
-@given(hierarchies(), st.data())
-def test_closure_of_a_part_has_the_distances_of_the_whole(drawn, data):
-    edges, lengths, nodes = drawn
-    h, reference = Hierarchy(edges, lengths, nodes), Reference(edges, lengths, nodes)
-    chosen = data.draw(st.lists(st.sampled_from(nodes), min_size=1))
-    up, number = h._up.part(
-        h._up.above(np.append(h._number[[h.nodes.index(c) for c in chosen]], 0))
-    )
-    above = closure(up)
-    assert above.has_sorted_indices and above.has_canonical_format and above.dtype == np.int16
-    name = {number[0]: ROOT} | {number[h._number[i]]: c for i, c in enumerate(h.nodes)}
-    rows, columns = above.nonzero()
-    found = {(name[r], name[c]): d - 1 for r, c, d in zip(rows, columns, above.data, strict=True)}
-    kept = {ROOT, *chosen}.union(*(h.ancestors(c) for c in chosen))
-    assert found == {(c, a): d for c in kept for a, d in reference.up[c].items()}
-    every = np.indices(above.shape).reshape(2, -1)
-    assert (lookup(above, *every) == above.toarray().ravel()).all()
-
-
-def test_descendants_are_the_closure_of_chosen_columns():
-    h = Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("c", "d")])
-    columns = np.zeros(6, bool)
-    columns[h._number[h.nodes.index("a")]] = True
-    found = closure(h._up, columns)
-    assert {h.nodes[i] for i in range(5) if found[[h._number[i]]].nnz} == {"a", "c", "d"}
-
-
 def test_long_edges_need_wider_numbers():
     edges = [(i, i + 1) for i in range(30)]
     for length, kind in ((1, np.int16), (1000, np.int32), (0.5, np.float64), (1e12, np.float64)):
@@ -195,40 +166,3 @@ def test_long_edges_need_wider_numbers():
 def test_deep_chains_build_at_once():
     h = Hierarchy([(i, i + 1) for i in range(20000)])
     assert h.distance(0, 50) == 50 and h.ancestors(3) == {0, 1, 2}
-
-
-def test_two_to_the_forty_paths():
-    edges = [
-        e for i in range(40) for e in ((i, (i, 0)), (i, (i, 1)), ((i, 0), i + 1), ((i, 1), i + 1))
-    ]
-    h = Hierarchy(edges)
-    assert h.distance(0, 40) == 80 and len(h.ancestors(40)) == 120
-
-
-def test_many_parents_at_many_levels():
-    edges = [(i, j) for j in range(40) for i in range(j)]
-    h, reference = Hierarchy(edges, nodes=range(40)), Reference(edges, nodes=range(40))
-    above = closure(h._up)
-    assert above.nnz == 41 * 42 / 2 and above.data.max() == 3
-    assert h.distance(39, 38) == reference.distance(39, 38) == 1
-
-
-def test_numbering_is_by_level_then_parents():
-    up, number = Parents.arrange(
-        np.array([2, 3, 3, 1]), np.array([1, 1, 2, 0]), np.ones(4, int), np.array([0, 1, 2, 3])
-    )
-    assert up.start.tolist() == [0, 0, 1, 2, 4] and up.parent.tolist() == [0, 1, 1, 2]
-    assert number.tolist() == [0, 1, 2, 3]
-
-
-@given(st.lists(st.integers(0, 9)), st.integers(0, 20))
-def test_blocks_cut_without_gaps(costs, limit):
-    found = list(stretches(np.array(costs, int), limit))
-    assert [i for lo, hi in found for i in range(lo, hi)] == list(range(len(costs)))
-    assert all(hi - lo == 1 or sum(costs[lo:hi]) <= limit for lo, hi in found)
-
-
-def test_module_has_one_rule_for_equal_distances():
-    assert Hierarchy([("a", "b")])._up.tolerance == 0
-    assert Hierarchy([("a", "b")], [0.1])._up.tolerance == pytest.approx(1e-9)
-    assert module.spans(np.array([], int), np.array([], int)).tolist() == []

@@ -53,6 +53,18 @@ def same(values, source):
     )
 
 
+def history(client, run):
+    """Steps and values by fold, in the order in which they were logged."""
+    entries = client.get_metric_history(run.info.run_id, "mleval.fold/f1")
+    return [(m.step, m.value) for m in sorted(entries, key=lambda m: (m.step, m.timestamp))]
+
+
+def tags(kind, status):
+    """Of a run of method a on d that we did not write whole."""
+    known = {"method": "a", "dataset": "d", "kind": kind, "status": status}
+    return {f"mleval.{name}": value for name, value in known.items()}
+
+
 def runs(client, name="x"):
     experiment = client.get_experiment_by_name(name)
     found = client.search_runs([experiment.experiment_id])
@@ -174,20 +186,12 @@ def test_folds_are_stored_three_ways(client):
     import_results(folds([0.5, 0.75]), experiment_name="x")
     run = runs(client)["ad"]
     assert run.data.metrics == {"mleval/f1": 0.625, "mleval.fold/f1": 0.75}
-    history = sorted(
-        client.get_metric_history(run.info.run_id, "mleval.fold/f1"),
-        key=lambda m: (m.step, m.timestamp),
-    )
-    assert [(m.step, m.value) for m in history] == [(1, 0.5), (2, 0.75)]
+    assert history(client, run) == [(1, 0.5), (2, 0.75)]
     assert schema.decode_folds(run.data.tags[schema.TAG_FOLDS]).values == {"f1": [0.5, 0.75]}
     report = import_results(folds([0.5, 0.25]), experiment_name="x")
     assert report.changes == ("a on d: f1 0.625 -> 0.375", "a on d: values by fold changed")
     assert load_study(experiment_names=["x"]).folds["f1"].tolist() == [0.5, 0.25]
-    history = sorted(
-        client.get_metric_history(run.info.run_id, "mleval.fold/f1"),
-        key=lambda m: (m.step, m.timestamp),
-    )
-    assert [(m.step, m.value) for m in history] == [(1, 0.5), (2, 0.75), (2, 0.25)]
+    assert history(client, run) == [(1, 0.5), (2, 0.75), (2, 0.25)]
 
 
 def test_a_measure_with_an_empty_fold_did_not_finish(client):
@@ -210,11 +214,7 @@ def test_more_folds_than_one_request_or_tag_can_carry(client):
     assert run.data.tags[schema.TAG_STATUS] == "complete"
     assert run.data.metrics["mleval/f1"] == pytest.approx(values.mean())
     assert len(run.data.tags[schema.TAG_FOLDS]) <= MAX_TAG
-    history = sorted(
-        client.get_metric_history(run.info.run_id, "mleval.fold/f1"),
-        key=lambda m: (m.step, m.timestamp),
-    )
-    assert [m.value for m in history] == values.tolist()
+    assert [value for _, value in history(client, run)] == values.tolist()
 
 
 @given(st.integers(1, 3000), st.integers(1, 30))
@@ -239,14 +239,9 @@ def test_the_tag_of_folds_is_exact_or_says_so(n_folds, n_measures):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "[]",
-        "{}",
-        "null",
+        *("", "[]", "{}", "null", '{"schema":2}', '{"schema":"1"}'),
         '{"schema":1,"folds":[1],"values":{"f1":[]}}',
-        '{"schema":2}',
         '{"schema":1,"folds":[1,1],"values":{"f1":[1,2]}}',
-        '{"schema":"1"}',
     ],
 )
 def test_a_broken_tag_of_folds_is_an_error(text):
@@ -275,15 +270,9 @@ def test_an_interrupted_import_is_completed_by_importing_again(client):
         import_results(table(), experiment_name="x", progress=stop)
     assert len(runs(client)) == 2
     steps = []
-    report = import_results(
-        table(), experiment_name="x", progress=lambda done, total: steps.append((done, total))
-    )
-    assert (report.created, report.unchanged) == (2, 2) and steps == [
-        (1, 4),
-        (2, 4),
-        (3, 4),
-        (4, 4),
-    ]
+    report = import_results(table(), experiment_name="x", progress=lambda *step: steps.append(step))
+    assert (report.created, report.unchanged) == (2, 2)
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.parametrize("written", [[], ["f1"], ["f1", "hamming_loss"]])
@@ -293,13 +282,7 @@ def test_a_half_written_run_is_skipped_and_then_completed(client, written):
     """
     import_results(table().query("method == 'b'"), experiment_name="x")
     experiment_id = client.get_experiment_by_name("x").experiment_id
-    tags = {
-        "mleval.method": "a",
-        "mleval.dataset": "d",
-        "mleval.kind": "import",
-        "mleval.status": "incomplete",
-    }
-    run = client.create_run(experiment_id, run_name="a · d", tags=tags)
+    run = client.create_run(experiment_id, run_name="a · d", tags=tags("import", "incomplete"))
     values = dict(zip(("f1", "hamming_loss"), (0.5, 0.1), strict=True))
     client.log_batch(
         run.info.run_id, [Metric(f"mleval/{m}", values[m], run.info.start_time, 0) for m in written]
@@ -321,13 +304,7 @@ def test_of_two_runs_the_whole_one_is_kept_up_to_date(client):
     """A request that was sent twice may leave an empty second run."""
     import_results(table(), experiment_name="x")
     whole = runs(client)["ad"]
-    tags = {
-        "mleval.method": "a",
-        "mleval.dataset": "d",
-        "mleval.kind": "import",
-        "mleval.status": "incomplete",
-    }
-    client.create_run(whole.info.experiment_id, tags=tags)
+    client.create_run(whole.info.experiment_id, tags=tags("import", "incomplete"))
     assert import_results(table(), experiment_name="x").unchanged == 4
     import_results(table(d_a=(0.9, 0.9)), experiment_name="x")
     assert client.get_run(whole.info.run_id).data.metrics["mleval/f1"] == 0.9
@@ -365,13 +342,8 @@ def test_a_run_whose_end_was_not_written_is_ended(client):
 def test_runs_that_were_measured_here_are_not_overwritten(client):
     import_results(table(), experiment_name="x")
     experiment_id = client.get_experiment_by_name("x").experiment_id
-    tags = {
-        "mleval.method": "a",
-        "mleval.dataset": "d",
-        "mleval.kind": "evaluation",
-        "mleval.status": "complete",
-    }
-    measured = client.create_run(experiment_id, tags=tags).info.run_id
+    complete = tags("evaluation", "complete")
+    measured = client.create_run(experiment_id, tags=complete).info.run_id
     import_results(table(d_a=(0.9, 0.9)), experiment_name="x")
     assert client.get_run(measured).data.metrics == {}
 
@@ -451,10 +423,8 @@ def test_each_seed_is_a_run_and_importing_again_changes_nothing(client, db):
     assert sorted(r.data.params["seed"] for r in found) == ["1", "1", "2", "2", "3"]
     assert "a · d · 3" in {r.info.run_name for r in found}
     before = db.read_bytes()
-    assert (
-        import_results(source.rename(columns={"seed": "repeat"}), experiment_name="x").unchanged
-        == 5
-    )
+    again = import_results(source.rename(columns={"seed": "repeat"}), experiment_name="x")
+    assert again.unchanged == 5
     assert db.read_bytes() == before
     study = load_study(experiment_names=["x"], measures=["f1"])
     assert study.values.loc[("d", "a"), "f1"] == pytest.approx(0.6)

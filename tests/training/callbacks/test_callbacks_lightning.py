@@ -195,12 +195,6 @@ def test_what_cannot_be_found_is_one_warning_and_the_model_is_the_same(
     assert callback.epochs.evaluation is None
 
 
-def test_without_a_run_there_is_one_warning_and_no_run(client, data):
-    with one_warning("No run is active", active=False):
-        fit(data, [LightningCallback(**NAMES)])
-    assert not client.search_runs(["0"])
-
-
 def logged(client, run_id):
     data = client.get_run(run_id).data
     epochs = {
