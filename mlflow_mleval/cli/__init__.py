@@ -263,7 +263,7 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
     to = opt.target(output)
     results = opt.file_among(runs)
     choices["run_ids"] = (*choices["run_ids"], *(() if results else runs))
-    choices["bounds"] = by_measure(choices["bounds"], "--bound")
+    choices["bounds"] = by_measure(choices["bounds"], "bounds")
     choices = {**heeded(over, choices), "results": results}
     if over == "datasets":
         comparison = _compare(choices)

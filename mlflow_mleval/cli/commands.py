@@ -676,14 +676,14 @@ _EXITS = {"ship": 0, "block": 3, "run more": 4}
 
 
 def by_measure(
-    stated: Sequence[float | dict[str, float]], flag: str
+    stated: Sequence[float | dict[str, float]], argument: str
 ) -> float | dict[str, float] | None:
-    """One number for all measures, or numbers by name."""
+    """What was stated for an argument: one number for all measures, or numbers by name."""
     by_name: dict[str, float] = {}
     for each in stated:
         if not isinstance(each, dict):
             if len(stated) > 1:
-                raise click.UsageError(f"{flag}: give one number for all, or NAME=NUMBER for each.")
+                raise ValueError(f"`{argument}` must be one number for all, or one for each name.")
             return each
         by_name |= each
     return by_name or None
@@ -766,8 +766,8 @@ def gate(
         candidate,
         champion,
         measures=measures,
-        margins=by_measure(margins, "--margin"),
-        bounds=by_measure(bounds, "--bound"),
+        margins=by_measure(margins, "margins"),
+        bounds=by_measure(bounds, "bounds"),
         **options,
         **asked,
     )

@@ -1,31 +1,44 @@
-"""What a process of the pool makes: the answer to a selection and its parts, what a selection
-holds, the verdict of a gate, a stored report.
+"""What the process of a job makes: the answer to a selection and its parts, what a selection holds,
+the verdict of a gate, a stored report.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import sys
 import time
 import traceback
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
+
+from mlflow_mleval.assembling import comparison_of, provenance, read
+from mlflow_mleval.cli.commands import by_measure
 from mlflow_mleval.errors import (
-    CandidatesError,
+    ChoiceError,
     MissingResultsError,
     MlevalError,
     StoreError,
     UnclearError,
-    UndirectedError,
 )
+from mlflow_mleval.gates import gate
 from mlflow_mleval.measures.metric_names import direction_of, is_cost, proposed_direction
-from mlflow_mleval.report import FILES
+from mlflow_mleval.report import FILES, blocks
+from mlflow_mleval.report.blocks import Late, Text
+from mlflow_mleval.report.content import beyond, details, study_report
+from mlflow_mleval.report.content import gate as gate_report
+from mlflow_mleval.report.html import fragment
+from mlflow_mleval.report.text import terminal
 from mlflow_mleval.secrets import redacted
 from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.sentences import Argument, argument_of, count, worded
@@ -47,6 +60,9 @@ from mlflow_mleval.server.page_selection import (
     rendered,
     without_flags,
 )
+from mlflow_mleval.store import artifacts, schema, store
+from mlflow_mleval.store.runs import about_report, log_report
+from mlflow_mleval.store.survey import take_stock, taken_for_units
 
 Tell = Callable[..., None]
 Job = Mapping[str, Any]
@@ -59,23 +75,30 @@ DOUBTED = 4
 
 
 def make(job: Job, tell: Tell) -> dict[str, Any]:
-    """Do the job: what it says of itself, with its texts; a failure is told, not raised."""
-    from mlflow_mleval.store import artifacts
-
+    """Do the job: what it says of itself, with its texts, packed; a failure is told, not raised."""
     os.environ["MLFLOW_TRACKING_URI"] = job["server"]
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
     artifacts.go_by_routes()
     kinds = {"answer": _answer, "survey": _survey, "gate": _gate, "part": _part, "store": _store}
     try:
-        return {"made": int(time.time() * 1000)} | kinds[job["what"]](job, tell)
+        made: dict[str, Any] = {"made": int(time.time() * 1000), "held": b""}
+        made |= kinds[job["what"]](job, tell)
     except Exception as error:
         return {"state": "failed", **failure(error, job)}
-    finally:
-        del os.environ["MLFLOW_TRACKING_TOKEN"]
+    texts = {name: text.encode("utf-8", "replace") for name, text in made.get("texts", {}).items()}
+    return made | {"texts": {name: zlib.compress(text, 1) for name, text in texts.items()}}
+
+
+# --------------------------------------------------------------------------------------------------
+# What goes wrong, and what may be done about it.
 
 
 class TooManyError(StoreError):
     """More runs are selected than the page reads."""
+
+
+class NoPartError(MlevalError):
+    """An answer has no such part."""
 
 
 _Ways = Sequence[tuple[str, Mapping[str, Any]]]
@@ -86,75 +109,67 @@ _GAPS = (
     ("leave out the datasets that have gaps", {"missing": "drop-datasets"}),
     ("leave out the methods that have gaps", {"missing": "drop-methods"}),
 )
-
-
-def _kind_of(error: Exception, what: str) -> tuple[int, str, str | None, _Ways]:
-    """The status of HTTP for an error, its text, the field that it is about, and ways on."""
-    text = str(error)
-    if isinstance(error, CandidatesError | UndirectedError):
-        return 409, error.text, None, error.ways
-    if isinstance(error, UnclearError):
-        return 409, error.text, None, _ways_to_rank(error)
-    if isinstance(error, MissingResultsError):
-        return 409, error.text, None, error.ways or _GAPS
-    if isinstance(error, TooManyError):
-        return 413, text, None, ()
-    if what == "store" and "permission denied" in text.lower():
-        return 403, READ_ONLY, None, ()
-    if isinstance(error, StoreError):
-        of_filter = "does not accept the filter" in text
-        return (400, text, "filter", ()) if of_filter else (503, text, None, ())
-    if isinstance(error, ValueError):
-        return 400, text, field_of(argument_of(error)), ()
-    if isinstance(error, KeyError) and what == "part":
-        return 404, "The answer has no such part.", None, ()
-    if isinstance(error, MlevalError):
-        return 409, text, None, ()
-    traceback.print_exc(file=sys.stderr)
-    return 500, "Something went wrong that nobody foresaw. The server's log says what.", None, ()
+#: The status of HTTP by the kind of an error, the first that fits.
+_STATUS = (
+    (TooManyError, 413),
+    (StoreError, 503),
+    (NoPartError, 404),
+    (MlevalError, 409),
+    (ValueError, 400),
+    (Exception, 500),
+)
 
 
 def failure(error: Exception, job: Job) -> dict[str, Any]:
     """What the reader is told of an error, and what may be done about it."""
-    status, text, field, ways = _kind_of(error, job["what"])
-    named: list[tuple[str, PageSelection]] = []
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    text: object = error.text if isinstance(error, ChoiceError | UnclearError) else str(error)
+    field = field_of(argument_of(error)) if status == 400 else None
+    ways: list[tuple[str, PageSelection]] = []
     taken = None
-    if status == 409:
+    if status == 500:
+        traceback.print_exception(error, file=sys.stderr)
+        text = "Something went wrong that nobody foresaw. The server's log says what."
+    elif status == 503 and "does not accept the filter" in str(text):
+        status, field = 400, "filter"
+    elif status == 503 and job["what"] == "store" and "permission denied" in str(text).lower():
+        status, text = 403, READ_ONLY
+    elif status == 409:
         chosen = parsed(job["given"])
-        ways, taken = _with_directions(error, ways, chosen)
-        named = [(what, chosen.adding(more)) for what, more in ways] + _without(text, chosen)
-    text = _on_page(worded(text, as_field), job)
+        found, unasked = _ways_on(error, chosen)
+        ways = [(what, chosen.adding(more)) for what, more in found] + _without(str(text), chosen)
+        taken = chosen.adding(unasked).query if unasked else None
+    said = _on_page(worded(text, as_field), job)
     if job["what"] == "gate":
-        text = re.sub("`([a-z_]+)`", lambda name: f"“{FIELDS.get(name[1], name[1])}”", text)
-        field = next((name for name in (*SIDES, *gate_options()) if f"“{name}”" in text), None)
+        said = re.sub("`([a-z_]+)`", lambda name: f"“{FIELDS.get(name[1], name[1])}”", said)
+        field = next((name for name in (*SIDES, *gate_options()) if f"“{name}”" in said), None)
     return {
         "status": status,
-        "error": " ".join(redacted(text).split()),
+        "error": " ".join(redacted(said).split()),
         "field": field,
-        "ways": [{"what": what, "query": way.query} for what, way in named],
+        "ways": [{"what": what, "query": way.query} for what, way in ways],
         "taken": taken,
     }
 
 
-def _with_directions(
-    error: Exception, ways: _Ways, chosen: PageSelection
-) -> tuple[_Ways, str | None]:
+def _ways_on(error: Exception, chosen: PageSelection) -> tuple[_Ways, Mapping[str, Any]]:
     """The ways on, and of them the one that the page takes unasked, and says so: where all that
     lacks is a direction, the proposed ones.
     """
-    if chosen.choices["directions"] == "proposed":
-        return ways, None
+    ways: _Ways = ()
+    if isinstance(error, UnclearError):
+        ways = _ways_to_rank(error)
+    elif isinstance(error, ChoiceError):
+        ways = error.ways or (_GAPS if isinstance(error, MissingResultsError) else ())
     proposed = Argument("directions", "proposed")
     own = {proposed.name: proposed.plain}
-    if isinstance(error, UndirectedError):
-        is_way = own in [way for _, way in ways]
-    elif proposed in getattr(str(error), "parts", ()):
-        ways, is_way = [("take the directions that their names suggest", own)], True
-    elif getattr(error, "undirected", False):
-        own, is_way = dict(ways[0][1]), True
-    else:
-        is_way = False
-    return ways, chosen.adding(own).query if is_way else None
+    if chosen.choices["directions"] == "proposed":
+        return ways, {}
+    if not ways and proposed in getattr(str(error), "parts", ()):
+        ways = [("take the directions that their names suggest", own)]
+    if ways and getattr(error, "undirected", False):
+        return ways, ways[0][1]
+    return ways, own if own in [way for _, way in ways] else {}
 
 
 def _on_page(text: str, job: Job) -> str:
@@ -173,12 +188,8 @@ def _ways_to_rank(stop: UnclearError) -> list[tuple[str, Mapping[str, Any]]]:
     if len(ways) != 1 or proposed is None:
         return ways
     arguments = ways[0][1]
-    ways = [(proposed[1], arguments)]
-    if "missing" in arguments:
-        ways += [
-            (what, {**arguments, **more}) for what, more in _GAPS if more["missing"] == "worst"
-        ]
-    return ways
+    others = _GAPS[:1] if "missing" in arguments else ()
+    return [(proposed[1], arguments), *((what, {**arguments, **more}) for what, more in others)]
 
 
 def _without(text: str, chosen: PageSelection) -> list[tuple[str, PageSelection]]:
@@ -220,76 +231,50 @@ def _stages(tell: Tell) -> Callable[[str, str], Any]:
 
 
 # --------------------------------------------------------------------------------------------------
-# A comparison, which the process holds until it reads others, and its parts.
+# A comparison and its parts. An answer holds, packed, what it was made of; each part is made of
+# that, and so are answers by other weights or fewer measures of the same runs.
 
 
-@dataclass
-class _Held:
-    """What this process has read and compared: further jobs are about the same runs."""
+@dataclass(frozen=True)
+class Held:
+    """Runs that were read, by which selection and when, and how they compare."""
 
-    reads: str
-    chosen: PageSelection
+    read_by: PageSelection
     material: Any
-    made: int  #: when it was read, in milliseconds
+    made: int  #: when they were read, in milliseconds
     ahead: int  #: runs that ended later, by clocks that are ahead: they are no news
-    compared: tuple[PageSelection, Any]
-    report: tuple[Any, list[Any]] | None = None
-
-    def sections(self) -> tuple[Any, list[Any]]:
-        """The report, and its sections with those that are made when they are asked for."""
-        if self.report is None:
-            self.report = _sections(self.compared[1], self.compared[0])
-        return self.report
+    chosen: PageSelection
+    comparison: Any
 
 
-#: What this process holds, if anything.
-_held: list[_Held] = []
-
-
-def _compared(job: Job, tell: Tell) -> _Held:
-    """What the process holds, compared as the job says; read now where it was not. By other weights
-    than before, what these change is made anew.
-    """
-    from mlflow_mleval.assembling import comparison_of, read
-
+def compared(job: Job, tell: Tell) -> Held:
+    """The comparison that the job chooses, of runs that were read before where that is the same."""
     chosen, stage = parsed(job["given"]), _stages(tell)
-    held = _held[0] if _held and _held[0].reads == job["reads"] else None
-    if held is not None and held.made > job["newer"]:
-        off = [{*one.choices["exclude_measures"]} for one in (held.chosen, chosen)]
-        more = off[1] - off[0]
-        if held.compared[0] == chosen:
-            return held
-        if held.compared[0].without("pair") == chosen.without("pair"):
-            held.compared, held.report = (chosen, held.compared[1]), None
-            return held
-        if not off[0] - off[1] and held.material.can_lose(more):
-            alike = held.compared[0].without("weights") == chosen.without("weights")
-            before = held.compared[1] if alike else None
-            material = held.material.without(more) if more else held.material
-            choices = chosen.choices
-            made = comparison_of(material, choices, whole=True, stage=stage, before=before)
-            held.compared, held.report = (chosen, made), None
-            return held
-    made_at = int(time.time() * 1000)
-    _held.clear()
-    ahead = _ending_after(made_at, chosen)
-    material = read(chosen.choices, whole=True, stage=stage, word=as_option)
-    source = {**material.study.source, "tracking_uri": job["address"]}
-    material = replace(material, study=replace(material.study, source=source))
-    comparison = comparison_of(material, chosen.choices, whole=True, stage=stage)
-    _held.append(_Held(job["reads"], chosen, material, made_at, ahead, (chosen, comparison)))
-    return _held[0]
+    held = pickle.loads(zlib.decompress(job["held"])) if job["held"] else None
+    if held is not None and held.chosen.without("pair") == chosen.without("pair"):
+        return replace(held, chosen=chosen)
+    made, ahead = int(time.time() * 1000), 0
+    before, read_by, material = None, chosen, None
+    if held is not None:
+        off = [{*one.choices["exclude_measures"]} for one in (held.read_by, chosen)]
+        if off[0] <= off[1] and held.material.can_lose(off[1] - off[0]):
+            made, ahead, read_by, material = held.made, held.ahead, held.read_by, held.material
+            if held.chosen.without("pair", "weights") == chosen.without("pair", "weights"):
+                before = held.comparison
+    if material is None:
+        ahead = _ending_after(made, chosen)
+        material = read(chosen.choices, whole=True, stage=stage, word=as_option)
+        source = {**material.study.source, "tracking_uri": job["address"]}
+        material = replace(material, study=replace(material.study, source=source))
+    more = {*chosen.choices["exclude_measures"]} - {*read_by.choices["exclude_measures"]}
+    used = material.without(more) if more else material
+    comparison = comparison_of(used, chosen.choices, whole=True, stage=stage, before=before)
+    return Held(read_by, material, made, ahead, chosen, comparison)
 
 
 def _ending_after(moment: int, chosen: PageSelection) -> int:
     """How many runs of the selection, up to `NEW`, say that they ended after a moment."""
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    from mlflow_mleval.store import schema
-
-    rule, own = f"attributes.end_time > {moment}", chosen.choices["filter_string"]
-    asked = f"{rule} and {own}" if own.strip() else rule
+    asked = chosen.runs_after(moment)
     try:
         runs = MlflowClient().search_runs([*chosen.experiment_ids], asked, max_results=NEW)
     except MlflowException:  # reading says what is the matter
@@ -299,12 +284,10 @@ def _ending_after(moment: int, chosen: PageSelection) -> int:
 
 def _answer(job: Job, tell: Tell) -> dict[str, Any]:
     """What a reader sees first; the rest is made when somebody asks for it."""
-    from mlflow_mleval.report.html import fragment
-
-    held = _compared(job, tell)
+    held = compared(job, tell)
     tell(step="writing", done=0, total=0)
-    chosen, comparison = held.compared
-    document, sections = held.sections()
+    chosen, comparison = held.chosen, held.comparison
+    document, sections = report_of(held)
     first = [s for s in sections if s.key in (*document.opened, "doubts")]
     about = [
         {
@@ -317,6 +300,7 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
         for s in sections
     ]
     return {
+        "reads": job["reads"],
         "made": held.made,
         "ahead": held.ahead,
         "title": plain(document.title),
@@ -338,6 +322,7 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
             for at, why, ways in remedies(comparison.study, chosen.choices)
         ],
         "texts": {f"section/{s.key}": _in_words(s.key, fragment(s)) for s in first},
+        "held": zlib.compress(pickle.dumps(held, pickle.HIGHEST_PROTOCOL), 1),
     }
 
 
@@ -346,40 +331,37 @@ def _in_words(key: str, text: str) -> str:
     return without_flags(text) if key == "doubts" else text
 
 
-def _undirected(study: Any) -> dict[str, str]:
-    """Measures that were left out for want of a direction, with what their names suggest."""
-    ways = {one.name: proposed_direction(one.name) for one in study.excluded if one.undirected}
-    return {name: way for name, way in ways.items() if way and not is_cost(name)}
-
-
 def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str, _Ways]]:
     """What removes a doubt: the section of the number that it concerns, why, and the ways."""
     declared = {*choices["minimize"], *choices["maximize"]}
     unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
+    taken = {measure: study.directions[measure] for measure in unsure}
 
-    def confirmed(measure: str = "", way: str = "") -> Mapping[str, Any]:
-        """With the directions that were taken so far, and this one."""
-        ways = {m: study.directions[m] for m in unsure} | ({measure: way} if measure else {})
+    def confirmed(ways: Mapping[str, str]) -> Mapping[str, Any]:
+        """With the directions that were taken so far, and these."""
         used = dict.fromkeys([*study.measures, *ways])
         return {
             "measures": [m for m in used if m not in (choices["measures"] or ())],
             **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
         }
 
+    names = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
+    proposed = {name: way for name in names if (way := proposed_direction(name))}
     left = [
-        (f"“{name}”: {_BETTER[way]} is better ✓", confirmed(name, way))
-        for name, way in _undirected(study).items()
+        (f"“{name}”: {_BETTER[way]} is better ✓", confirmed({**taken, name: way}))
+        for name, way in proposed.items()
     ]
     if left:
         yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]
     if unsure:
-        told = [f"“{m}”: {_BETTER[study.directions[m]]}" for m in unsure[:DOUBTED]]
+        told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
         more = [f"{len(unsure) - DOUBTED} more"] if len(unsure) > DOUBTED else []
-        ways = [(f"{', '.join(told + more)} is better ✓", confirmed())]
+        ways = [(f"{', '.join(told + more)} is better ✓", confirmed(taken))]
         for m in unsure[:DOUBTED]:
-            way = "min" if study.directions[m] == "max" else "max"
+            way = "min" if taken[m] == "max" else "max"
             which = f"“{m}”: " if len(unsure) > 1 else ""
-            ways.append((f"{which}no, {_BETTER[way]} is better", confirmed(m, way)))
+            turned = confirmed({**taken, m: way})
+            ways.append((f"{which}no, {_BETTER[way]} is better", turned))
         yield "decision", "Nobody has said which way is better; this was taken", ways
     if study.filled:
         why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"
@@ -401,87 +383,64 @@ def chips(study: Any) -> list[dict[str, Any]]:
     return found + ([{"text": f"{count(out, 'run')} left out", "out": True}] if out else [])
 
 
-def _sections(comparison: Any, chosen: PageSelection) -> tuple[Any, list[Any]]:
-    """The report about a comparison, and its sections with the late ones."""
-    from mlflow_mleval.assembling import provenance
-    from mlflow_mleval.report.blocks import Late
-    from mlflow_mleval.report.content.beyond import (
-        next_dataset_heading,
-        over_time_blocks,
-        over_time_heading,
-    )
-    from mlflow_mleval.report.content.study_report import document
-
-    study = comparison.study
-    runs = list(study.runs["run_id"])
-    made_by = provenance(chosen.command, study.source, runs, comparison.options)
-    address = f"{study.source['tracking_uri']}/mleval/?{chosen.query}"
-    asked = chosen.choices["pair"]
+def report_of(held: Held) -> tuple[Any, list[Any]]:
+    """The report about a comparison, and its sections with those that are made when they are asked
+    for.
+    """
+    comparison, study = held.comparison, held.comparison.study
+    command = held.chosen.command
+    made_by = provenance(command, study.source, list(study.runs["run_id"]), comparison.options)
+    address = f"{study.source['tracking_uri']}/mleval/?{held.chosen.query}"
+    asked = held.chosen.choices["pair"]
     pair = asked if {*asked} <= {*comparison.order} else ()  # who was asked about may be left out
-    report = document(comparison, {**made_by, "address": address}, pair=pair)
+    report = study_report.document(comparison, {**made_by, "address": address}, pair=pair)
     sections = [*report.sections]
+
+    def next_dataset() -> Sequence[Any]:
+        asked = replace(comparison, options={**comparison.options, "next_dataset": True})
+        section = beyond.next_dataset_section(asked)
+        empty = "Fewer than two datasets have folds or repeats that can be compared."
+        return [Text([empty])] if section is None else section.blocks
+
     if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
-        late = Late(lambda: _next_dataset(comparison))
-        sections.insert(-1, replace(next_dataset_heading(comparison, late), evidence=True))
-    if over_time := over_time_heading(comparison, Late(lambda: over_time_blocks(comparison, 0))):
-        sections.insert(-1, replace(over_time, evidence=True))
+        late = beyond.next_dataset_heading(comparison, Late(next_dataset))
+        sections.insert(-1, replace(late, evidence=True))
+    over_time = Late(lambda: beyond.over_time_blocks(comparison, 0))
+    if heading := beyond.over_time_heading(comparison, over_time):
+        sections.insert(-1, replace(heading, evidence=True))
     return report, sections
-
-
-def _next_dataset(comparison: Any) -> Sequence[Any]:
-    """What is said of the next dataset."""
-    from mlflow_mleval.report.blocks import Text
-    from mlflow_mleval.report.content.beyond import next_dataset_section
-
-    asked = replace(comparison, options={**comparison.options, "next_dataset": True})
-    section = next_dataset_section(asked)
-    empty = "Fewer than two datasets have folds or repeats that can be compared."
-    return [Text([empty])] if section is None else section.blocks
-
-
-def _again(job: Job, tell: Tell) -> _Held | None:
-    """What an answer was made of; None where this process holds its runs no more."""
-    if not (_held and _held[0].reads == job["reads"] and _held[0].made == job["of"]):
-        return None
-    return _compared({**job, "newer": 0}, tell)
 
 
 def _part(job: Job, tell: Tell) -> dict[str, Any]:
     """A part of an answer: a section, that over time also by each so many runs, the answer as a
-    paragraph, the list of its files, each of these, details. A KeyError where there is no such
-    part.
+    paragraph, the list of its files, each of these, details.
     """
-    from mlflow_mleval.report.content.beyond import over_time_blocks
-    from mlflow_mleval.report.content.details import section as details
-    from mlflow_mleval.report.html import fragment
-
-    held = _again(job, tell)
-    if held is None:
-        return {"gone": True}
-    comparison = held.compared[1]
+    held = compared(job, tell)
     kind, _, name = job["part"].partition("/")
-    if kind == "detail":
-        return {"texts": {"text": fragment(details(comparison, **job["question"], base="../"))}}
-    report, sections = held.sections()
-    if kind == "section":
-        key, _, each = name.partition("/")
-        section = {s.key: s for s in sections}[key]
-        if each:
-            section = replace(section, blocks=over_time_blocks(comparison, int(each)))
-        text = fragment(section)
-    elif kind == "text":
-        text = plain(report.text)
-    else:
-        files = files_of(report)
-        text = json.dumps([*files]) if kind == "files" else files[name]()
+    try:
+        if kind == "detail":
+            about = details.section(held.comparison, **job["question"], base="../")
+            return {"texts": {"text": fragment(about)}}
+        report, sections = report_of(held)
+        if kind == "section":
+            key, _, each = name.partition("/")
+            section = {s.key: s for s in sections}[key]
+            if each:
+                so_far = beyond.over_time_blocks(held.comparison, int(each))
+                section = replace(section, blocks=so_far)
+            text = fragment(section)
+        elif kind == "text":
+            text = plain(report.text)
+        else:
+            files = files_of(report)
+            text = json.dumps([*files]) if kind == "files" else files[name]()
+    except KeyError:
+        raise NoPartError("The answer has no such part.") from None
     return {"texts": {"text": text}}
 
 
 def plain(text: str) -> str:
     """A text of a report without its markup, safe to be shown."""
-    from mlflow_mleval.report import blocks
-    from mlflow_mleval.report.text import terminal
-
     return terminal(blocks.plain(text))
 
 
@@ -493,27 +452,18 @@ def files_of(document: Any) -> dict[str, Callable[[], str]]:
     for i, (title, svg) in enumerate(document.figures().items(), 1):
         words = re.findall("[a-z0-9]+", title.lower())
         made[f"{i:02}-{'-'.join(words)[:60]}.svg"] = partial(str, svg)
-    return {name: partial(_whole, make) for name, make in made.items()}
 
+    def whole(make: Callable[[], Any]) -> str:  # a text may be made in pieces
+        return "".join(make())
 
-def _whole(make: Callable[[], Any]) -> str:
-    """A text that may be made in pieces."""
-    made = make()
-    return made if isinstance(made, str) else "".join(made)
+    return {name: partial(whole, make) for name, make in made.items()}
 
 
 def _store(job: Job, tell: Tell) -> dict[str, Any]:
     """Store the report of an answer as the member whose token the job has."""
-    from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
-
-    from mlflow_mleval.store import artifacts, schema
-    from mlflow_mleval.store.runs import about_report, log_report
-
     tell(step="storing", done=0, total=0)
-    held = _again(job, tell)
-    if held is None:
-        return {"gone": True}
-    files = files_of(held.sections()[0])
+    held = compared(job, tell)
+    files = files_of(report_of(held)[0])
     page, summary = (files[FILES[format]]() for format in ("html", "md"))
     paths = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
     for name in files:
@@ -525,7 +475,7 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
         raise StoreError(
             f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it."
         )
-    about = about_report(held.compared[1], asked=held.compared[0].choices)
+    about = about_report(held.comparison, asked=held.chosen.choices)
     about["tags"] |= {
         MLFLOW_USER: job["user"],
         MLFLOW_SOURCE_NAME: job["address"] + "/mleval/",
@@ -541,9 +491,6 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
 
 
 def _survey(job: Job, tell: Tell) -> dict[str, Any]:
-    from mlflow_mleval.store import store
-    from mlflow_mleval.store.survey import take_stock
-
     chosen = parsed(job["given"])
     with store.remembered(), _stages(tell)("reading", "runs") as step:
         study, survey = take_stock(Selection.of(chosen.choices), progress=step)
@@ -601,17 +548,10 @@ def repeats_of(study: Any) -> str:
 
 def _gate(job: Job, tell: Tell) -> dict[str, Any]:
     """The verdict on the runs `job["sides"]`, or on two methods; it is stored nowhere."""
-    from mlflow_mleval.assembling import provenance
-    from mlflow_mleval.gates import gate
-    from mlflow_mleval.report.content.gate import document
-    from mlflow_mleval.report.html import fragment
-    from mlflow_mleval.store.survey import taken_for_units
-
     tell(step="judging", done=0, total=0)
     how = parsed_gate(job["how"])
     options = {name: value for name, value in how.choices.items() if value not in ((), None)}
-    if "margins" in options:
-        options["margins"] = _margins(options["margins"])
+    options |= {n: by_measure(options[n], n) for n in ("margins", "bounds") if n in options}
     read = Selection()
     if job["given"]:  # read as for the answer, so that its methods are there
         asked = replace(Selection.of(parsed(job["given"]).choices), methods=None)
@@ -625,17 +565,7 @@ def _gate(job: Job, tell: Tell) -> dict[str, Any]:
     run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
     flags = [*how.flags(gate_options()), *read.options()]
     command = command_line(["mleval", "gate", candidate, "--champion", champion], flags)
-    report = document(verdict, provenance(command, source, run_ids, {}))
+    report = gate_report.document(verdict, provenance(command, source, run_ids, {}))
     parts = [{"title": plain(s.title), "html": fragment(s)} for s in report.sections]
     about = {"title": plain(report.title), "decision": verdict.decision}
     return {"texts": {"text": rendered("verdict.html.j2", parts=parts, **about)}}
-
-
-def _margins(stated: Sequence[float | dict[str, float]]) -> float | dict[str, float]:
-    """One number for all measures, or numbers by name."""
-    by_name: dict[str, float] = {}
-    for each in stated:
-        if not isinstance(each, dict):
-            return each
-        by_name |= each
-    return by_name

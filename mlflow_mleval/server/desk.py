@@ -1,152 +1,40 @@
-"""Who computes for the page: one process of the server keeps the answers and gives the work to
-processes of a pool, which know no member.
+"""Who computes for the page: a job goes to a process of its own, and its answer is kept.
 
-A job comes with an address of the `Door` and a token, and asks MLflow there. All other processes of
-the server send what they are asked to the one that keeps the answers, by its door.
+One process of the server has the desk; the others send what they are asked to its door. A job's
+process knows no member: it comes with an address of the `Door` and a token, and asks MLflow there.
 """
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import json
 import multiprocessing
 import os
-import re
 import resource
-import secrets
 import shutil
 import signal
 import tempfile
 import threading
 import time
 import traceback
-import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import urllib3
-from werkzeug.serving import WSGIRequestHandler, make_server
-from werkzeug.test import EnvironBuilder, run_wsgi_app
-from werkzeug.wrappers import Request, Response
+from werkzeug.wrappers import Response
 
-from mlflow_mleval.server.members import Caller, Inside
+from mlflow_mleval.server.members import Caller, Door, Inside
 from mlflow_mleval.store.store import private
 
 # --------------------------------------------------------------------------------------------------
-# The door: a listener on the loopback that takes a job's requests to MLflow and makes them in the
-# member's name. A job reaches what it needs: reading, and for one that stores a report, the few
-# requests that write one. Its token dies with it.
-
-#: Requests of jobs that are made at a time: MLflow's own have the rest.
-AT_ONCE = 4
-#: Bytes of a request's content: artifacts that MLflow takes in one piece have 10 MB at most.
-MOST_BYTES = 16_000_000
-_API = r"/(?:ajax-)?api/\d\.\d/mlflow"
-_READ = {
-    "GET": re.compile(
-        rf"/get-artifact|{_API}/(?:artifacts|experiments|logged-models|metrics|runs|server-info|"
-        r"traces)(?:/[\w.-]+)*"
-    ),
-    "POST": re.compile(rf"{_API}/(?:experiments|logged-models|runs|traces)/search"),
-}
-_WRITE = re.compile(
-    rf"{_API}/(?:runs/(?:create|update|log-batch|log-parameter|set-tag)|upload-artifact)"
-)
-
-
-def allowed(method: str, path: str, writes: bool) -> bool:
-    """Whether a job may make such a request.
-
-    >>> allowed("GET", "/api/2.0/mlflow/runs/get", False), allowed("POST", "/api/2.0/mlflow/runs/search", False)
-    (True, True)
-    >>> allowed("POST", "/api/2.0/mlflow/runs/create", False), allowed("GET", "/ajax-api/2.0/mlflow/gateway-proxy", False)
-    (False, False)
-    """  # noqa: E501
-    rule = _READ.get(method)
-    reads = rule is not None and rule.fullmatch(path)
-    stores = writes and method == "POST" and _WRITE.fullmatch(path)
-    return ".." not in path and bool(reads or stores)
-
-
-class _Silent(WSGIRequestHandler):
-    """Requests of jobs are logged nowhere: their paths hold names of strangers."""
-
-    def log(self, type: str, message: str, *args: Any) -> None:
-        pass
-
-
-class Door:
-    """The listener of a server process: what comes with a job's token goes to MLflow in the name
-    of the member, what comes with its own is a request for the page from another process.
-    """
-
-    def __init__(self, app: Callable[..., Any], inside: Inside) -> None:
-        self.app, self.inside, self.token = app, inside, secrets.token_urlsafe(32)
-        self._jobs: dict[str, tuple[Caller, bool]] = {}
-        self._room = threading.BoundedSemaphore(AT_ONCE)
-        server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=_Silent)
-        self.address = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, name="mleval-door", daemon=True).start()
-
-    def open_for(self, caller: Caller, writes: bool = False) -> str:
-        """A token by which a job asks in the name of the caller, until `shut`."""
-        token = secrets.token_urlsafe(32)
-        self._jobs[_digest(token)] = caller, writes
-        return token
-
-    def shut(self, token: str) -> None:
-        self._jobs.pop(_digest(token), None)
-
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        request = Request(environ)
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        known = _digest(token) if scheme == "Bearer" else ""
-        size = request.headers.get("Content-Length", "0")
-        if known == _digest(self.token):
-            return self._of_another(request)(environ, start_response)
-        if known not in self._jobs:
-            answer = _refused(401, "no job has this token")
-        elif not size.isdecimal() or int(size) > MOST_BYTES or "HTTP_TRANSFER_ENCODING" in environ:
-            answer = _refused(413, "the content is too large, or of unknown size")
-        elif not allowed(request.method, request.path, self._jobs[known][1]):
-            answer = _refused(403, "jobs may not ask this")
-        else:
-            with self._room:
-                asked: dict[str, Any] = {"query": environ.get("QUERY_STRING", "")}
-                asked |= {"body": request.get_data(), "kind": request.content_type or ""}
-                caller = self._jobs[known][0]
-                told = self.inside.ask(caller, request.method, request.path, **asked)
-            answer = Response(told.get_data(), told.status_code, content_type=told.content_type)
-        return answer(environ, start_response)
-
-    def _of_another(self, request: Request) -> Response:
-        """The page's answer to a request that came to another process of the server."""
-        environ = EnvironBuilder().get_environ() | request.get_json()
-        content, status, headers = run_wsgi_app(self.app, environ, buffered=True)
-        return Response(b"".join(content), status, headers)
-
-
-def _refused(status: int, text: str) -> Response:
-    told = {"error_code": "PERMISSION_DENIED", "message": text}
-    answer = Response(json.dumps(told), status, content_type="application/json")
-    answer.headers["Connection"] = "close"
-    return answer
-
-
-def _digest(token: str) -> str:
-    return sha256(token.encode()).hexdigest()
-
-
-# --------------------------------------------------------------------------------------------------
-# The process of the pool: it has everything imported, and holds what it has read last.
+# The process of a job: a fork of one that has everything imported.
 
 #: What its environment has of the server's: nothing that may hold a secret.
 _ENVIRONMENT = (
@@ -162,21 +50,25 @@ _QUIET = {
     "OMP_NUM_THREADS": "1",
     "MPLBACKEND": "agg",
 }
-#: Where a job tells how far it is.
-_progress: Any = None
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["mlflow_mleval.server.warm"])
 
 
-def _begin(progress: Any, scratch: str) -> None:
-    """Make the process one that knows no secret, gives way to MLflow, and ends with its server."""
-    global _progress
-    _progress, tempfile.tempdir = progress, scratch
+def work(told: Connection, scratch: str, job: Mapping[str, Any]) -> None:
+    """Do the job in this process, which knows no secret, gives way to MLflow, and ends with its
+    server: send how far it is, and at last what it made.
+    """
     kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     os.environ.clear()
     os.environ.update(kept | _QUIET)
+    tempfile.tempdir = scratch
     os.nice(5)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_server, daemon=True).start()
+    from mlflow_mleval.server import answers
+
+    told.send({"made": answers.make(job, lambda **far: told.send({"told": far}))})
 
 
 def _end_with_server() -> None:
@@ -186,70 +78,38 @@ def _end_with_server() -> None:
         os._exit(0)
 
 
-def _work(job: dict[str, Any]) -> dict[str, Any]:
-    """Do the job: what it says of itself, and its texts by name, or how it failed."""
-    from mlflow_mleval.server import answers
-
-    def tell(**content: Any) -> None:
-        _progress.send((job["key"], content))
-
-    made = answers.make(job, tell)
-    texts = made.pop("texts", {})
-    packed = {
-        name: zlib.compress(text.encode("utf-8", "replace"), 1) for name, text in texts.items()
-    }
-    return made | {"texts": packed}
-
-
-class _Process:
-    """A pool of one process, so that who holds the runs of an answer can be asked for its parts."""
-
-    def __init__(self, folder: Path) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["mlflow_mleval.server.warm"])
-        self.scratch = tempfile.mkdtemp(dir=folder)
-        self.heard, told = context.Pipe(duplex=False)
-        initargs = told, self.scratch
-        self.pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=initargs)
-        self.pid = self.pool.submit(os.getpid).result(60)
-        self.reads, self.used = "", time.monotonic()
-        self.task: Task | None = None
-
-    def end(self) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        shutil.rmtree(self.scratch, ignore_errors=True)
-
-
 # --------------------------------------------------------------------------------------------------
 # The desk: answers that are there, and jobs in the order in which members take turns.
 
-#: Processes at most; of these, how many may compute comparisons, and how many what is short.
-PROCESSES, LANES = 5, {"answer": 2, "survey": 1, "part": 5}
-#: Seconds: how long a job is kept that nobody asks for, a process that nobody needs, a failure for
-#: whoever asks again; and a computation, unless MLEVAL_PAGE_SECONDS says otherwise.
-ABSENT, HOLD, REMEMBER, LIMIT = 3.0, 300.0, 5.0, 300.0
+#: How many processes may compute comparisons at a time, and how many what is short.
+LANES = {"answer": 2, "survey": 1, "part": 3}
+#: Seconds: how long a job is kept that nobody asks for, and a failure for whoever asks again; and a
+#: computation, unless MLEVAL_PAGE_SECONDS says otherwise.
+ABSENT, REMEMBER, LIMIT = 3.0, 5.0, 300.0
 #: Megabytes of answers, packed, unless MLEVAL_PAGE_CACHE_MB says otherwise.
 ROOM = 100.0
-_STARTING = {"step": "starting", "done": 0, "total": 0}
+#: Seconds between two looks at a job.
+OFTEN = 0.2
 
 
 @dataclass
 class Task:
-    """A job in the queue, at work, or just failed."""
+    """A job that waits, is at work, or has just failed."""
 
+    key: str
     job: Mapping[str, Any]
     lane: str
     caller: Caller
     asked: float  #: when somebody asked for it last
     patience: float = ABSENT
-    began: float = 0.0
-    told: dict[str, Any] = field(default_factory=lambda: {**_STARTING})
-    process: _Process | None = None
-    token: str = ""
-    future: Future[dict[str, Any]] | None = None
+    working: bool = False
+    told: dict[str, Any] = field(default_factory=lambda: {"step": "starting"})
     failure: dict[str, Any] | None = None
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return time.monotonic() - self.asked > self.patience
 
 
 class Desk:
@@ -261,10 +121,8 @@ class Desk:
         self.room = 1e6 * float(os.environ.get("MLEVAL_PAGE_CACHE_MB") or ROOM)
         self.answers: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self.tasks: dict[str, Task] = {}
-        self.processes: list[_Process] = []
-        self.lock, self.woken = threading.Lock(), threading.Event()
-        threading.Thread(target=self._run, name="mleval-desk", daemon=True).start()
-        atexit.register(self._close)
+        self.changed = threading.Condition()
+        forkserver.ensure_running()  # it imports, which takes seconds
 
     def ask(
         self,
@@ -284,164 +142,132 @@ class Desk:
         rarely; `wait` those to wait for it here.
         """
         end = time.monotonic() + wait
-        while True:
-            with self.lock:
+        with self.changed:
+            while True:
                 made = self.answers.get(key)
                 if made is not None and made["made"] > newer:
                     self.answers.move_to_end(key)
                     return made
-                now, task = time.monotonic(), self.tasks.get(key)
+                task, now = self.tasks.get(key), time.monotonic()
                 if task is not None and task.failure and task.caller.identity == caller.identity:
                     return task.failure
                 if task is None or task.failure:
-                    task = self.tasks[key] = Task({**job, "key": key}, lane, caller, now)
+                    task = self.tasks[key] = Task(key, job, lane, caller, now)
+                    threading.Thread(target=self._see_to, args=(task,), daemon=True).start()
                 task.asked, task.patience = now, max(task.patience, ABSENT + 3 * patience)
-            self.woken.set()
-            if now >= end:
-                return {"state": "working", **task.told}
-            time.sleep(0.02)
+                if now >= end:
+                    return {"state": "working", **task.told}
+                self.changed.wait(min(OFTEN, end - now))
+
+    def held(self, reads: str, newer: float) -> bytes:
+        """What was read last by this name after that time, and how it compares, as a job packed it;
+        empty where nothing was.
+        """
+        with self.changed:
+            for made in reversed(self.answers.values()):
+                if made.get("reads") == reads and made["made"] > newer:
+                    return made["held"]
+        return b""
 
     def forget(self, key: str) -> None:
         """Let an answer go, so that it is made anew."""
-        with self.lock:
+        with self.changed:
             self.answers.pop(key, None)
 
-    def _run(self) -> None:
-        """Look after jobs and processes; all of it in one thread."""
-        while True:
-            self.woken.wait(0.05 if self.tasks else 2.0)
-            self.woken.clear()
-            try:
-                if not self.processes and (self.tasks or not self.answers):
-                    self.processes.append(_Process(self.folder))  # it imports, which takes seconds
-                for process in [*self.processes]:
-                    self._look_at(process)
-                with self.lock:
-                    self._forget_absent()
-                while (task := self._next()) is not None:
-                    self._start(task)
-            except Exception:
-                traceback.print_exc()
+    def _see_to(self, task: Task) -> None:
+        """Have a job done when its turn comes, and keep what came out."""
+        made = self._done(task) if self._turn_comes(task) else None
+        with self.changed:
+            task.working = False
+            if made is not None and made.get("state") == "failed":
+                task.failure = made
+            elif made is not None:
+                self._keep(task.key, made)
+            self.changed.notify_all()
+            if task.failure:
+                self.changed.wait_for(lambda: self.tasks.get(task.key) is not task, REMEMBER)
+            if self.tasks.get(task.key) is task:
+                del self.tasks[task.key]
 
-    def _look_at(self, process: _Process) -> None:
-        """Hear a process; end what takes too long, what nobody waits for, and what is idle."""
-        task, now = process.task, time.monotonic()
-        with suppress(EOFError, OSError):
-            while process.heard.poll():
-                key, told = process.heard.recv()
-                if task is not None and task.job["key"] == key:
-                    task.told |= told
-        if task is None:
-            if now - process.used > HOLD and self.answers:
-                self._end(process)
-            return
-        future = task.future
-        if future is not None and future.done():
-            try:
-                self._finish(task, future.result())
-            except BrokenProcessPool:
-                text = "The computation ended before its time; the server's log may say why (too "
-                self._finish(task, _failed(500, text + "little memory?). Try again."))
-                self._end(process)
-            except Exception as error:
-                traceback.print_exception(error)
-                self._finish(
-                    task, _failed(500, "Something went wrong. The server's log says what.")
-                )
-        elif now - task.began > self.limit:
-            text = (
-                f"The comparison took longer than {self.limit:g} seconds and was stopped. "
-                "Choose fewer runs or measures, or let the administrator raise "
-                "MLEVAL_PAGE_SECONDS."
-            )
-            self._finish(task, _failed(504, text))
-            self._end(process)
-        elif now - task.asked > task.patience:
-            self._finish(task, _failed(503, "Nobody waited for this. Ask again."))
-            self.tasks.pop(task.job["key"], None)
-            self._end(process)
+    def _keep(self, key: str, made: dict[str, Any]) -> None:
+        """Keep an answer; those that were asked for longest ago make room."""
+        self.answers[key] = made
+        self.answers.move_to_end(key)
+        size = sum(map(_size, self.answers.values()))
+        while size > self.room and len(self.answers) > 1:
+            size -= _size(self.answers.popitem(last=False)[1])
 
-    def _finish(self, task: Task, made: dict[str, Any]) -> None:
-        self.door.shut(task.token)
-        key = task.job["key"]
-        with self.lock:
-            if made.get("state") == "failed":
-                task.failure, task.asked = made, time.monotonic()
-            else:
-                self.tasks.pop(key, None)
-                self.answers[key] = made
-                self.answers.move_to_end(key)
-            size = sum(map(_size, self.answers.values()))
-            while size > self.room and len(self.answers) > 1:
-                size -= _size(self.answers.popitem(last=False)[1])
-        if task.process is not None:
-            task.process.task, task.process.used = None, time.monotonic()
-        task.process = None
-
-    def _forget_absent(self) -> None:
-        now = time.monotonic()
-        for key, task in [*self.tasks.items()]:
-            waited = REMEMBER if task.failure else task.patience
-            if task.process is None and now - task.asked > waited:
-                del self.tasks[key]
-
-    def _next(self) -> Task | None:
-        """The job that may start: of the member who has the fewest at work, the first that came."""
-        with self.lock:
-            waiting = [t for t in self.tasks.values() if not t.process and not t.failure]
-        working = [p.task for p in self.processes if p.task is not None]
-        lanes = Counter(task.lane for task in working)
-        of_members = Counter(task.caller.identity for task in working)
-        for task in sorted(waiting, key=lambda task: of_members[task.caller.identity]):
-            if lanes[task.lane] < LANES[task.lane] and self._place(task):
-                return task
-            task.told["step"] = "waiting for other computations"
-        return None
-
-    def _place(self, task: Task) -> bool:
-        """Give the job a process: the one that holds its runs, one that holds none, a new one, or
-        the one that was idle for longest. What is asked of a comparison waits for who holds it.
+    def _turn_comes(self, task: Task) -> bool:
+        """Wait until the job may start: of the member who has the fewest at work, the first that
+        came. False where nobody waits for it any more.
         """
-        reads = task.job.get("reads", "")
-        holders = [p for p in self.processes if reads and p.reads == reads]
-        held = [p for p in holders if p.task is None]
-        if task.lane == "part" and holders and not held:
-            return False
-        idle = [p for p in self.processes if p.task is None]
-        idle.sort(key=lambda p: (bool(p.reads), p.used))  # those that hold nothing come first
-        if not held and all(p.reads for p in idle) and len(self.processes) < PROCESSES:
-            self.processes.append(_Process(self.folder))
-            idle = self.processes[-1:]
-        task.process = next(iter([*held, *idle]), None)
-        return task.process is not None
+        with self.changed:
+            while not task.is_left:
+                others = [t for t in self.tasks.values() if not t.failure]
+                working = [t for t in others if t.working]
+                of_members = Counter(t.caller.identity for t in working)
+                waiting = [t for t in others if t.lane == task.lane and not t.working]
+                first = min(waiting, key=lambda t: of_members[t.caller.identity])
+                if first is task and sum(t.lane == task.lane for t in working) < LANES[task.lane]:
+                    task.working = True
+                    self.changed.notify_all()
+                    return True
+                task.told = {"step": "waiting for other computations"}
+                self.changed.wait(OFTEN)
+        return False
 
-    def _start(self, task: Task) -> None:
-        process, job = task.process, dict(task.job)
-        assert process is not None
-        task.token = self.door.open_for(task.caller, job["what"] == "store")
-        task.began, process.task = time.monotonic(), task
-        task.told |= _STARTING
-        if task.lane == "answer":
-            process.reads = job["reads"]
-        told = {"server": self.door.address, "token": task.token}
-        task.future = process.pool.submit(_work, {**job, **told})
+    def _done(self, task: Task) -> dict[str, Any] | None:
+        """What a process makes of the job, which ends with it, or why there is nothing; None where
+        nobody waits for it any more.
+        """
+        task.told, began = {"step": "starting"}, time.monotonic()
+        token = self.door.open_for(task.caller, task.job["what"] == "store")
+        heard, told = PROCESSES.Pipe(duplex=False)
+        scratch = tempfile.mkdtemp(dir=self.folder)
+        job = {**task.job, "server": self.door.address, "token": token}
+        process = PROCESSES.Process(target=work, args=(told, scratch, job), daemon=True)
+        try:
+            process.start()
+            told.close()
+            while True:
+                if heard.poll(OFTEN):
+                    said = heard.recv()
+                    if "made" in said:
+                        return dict(said["made"])
+                    task.told = said["told"]
+                if time.monotonic() - began > self.limit:
+                    return failed(504, _LONG.format(self.limit))
+                if task.is_left:
+                    return None
+        except EOFError:
+            return failed(500, _ENDED)
+        except Exception:
+            traceback.print_exc()
+            return failed(500, "Something went wrong. The server's log says what.")
+        finally:
+            self.door.shut(token)
+            with suppress(AttributeError):  # it never began
+                process.kill()
+                process.join(1)
+            shutil.rmtree(scratch, ignore_errors=True)
 
-    def _close(self) -> None:
-        for process in self.processes:
-            process.end()
 
-    def _end(self, process: _Process) -> None:
-        if process in self.processes:
-            self.processes.remove(process)
-        process.end()
+_ENDED = (
+    "The computation ended before its time; the server's log may say why (too little memory?). "
+    "Try again."
+)
+_LONG = (
+    "The comparison took longer than {:g} seconds and was stopped. Choose fewer runs or measures, "
+    "or let the administrator raise MLEVAL_PAGE_SECONDS."
+)
 
 
-def _failed(status: int, text: str) -> dict[str, Any]:
+def failed(status: int, text: str) -> dict[str, Any]:
     return {"state": "failed", "status": status, "error": text}
 
 
 def _size(made: Mapping[str, Any]) -> int:
-    return sum(map(len, made["texts"].values())) + 1000
+    return sum(map(len, [made["held"], *made["texts"].values()])) + 1000
 
 
 # --------------------------------------------------------------------------------------------------
@@ -520,4 +346,4 @@ class Desks:
             except (ValueError, urllib3.exceptions.HTTPError):  # it begins, or has just ended
                 time.sleep(0.1)
         text = "The page is not ready. Try again in a moment."
-        return Response(json.dumps(_failed(503, text)), 503, content_type="application/json")
+        return Response(json.dumps(failed(503, text)), 503, content_type="application/json")

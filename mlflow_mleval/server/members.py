@@ -1,5 +1,5 @@
-"""Requests to MLflow in a member's name: what each may read, the experiments that they see, and
-whether a request to write is really theirs.
+"""Requests to MLflow in a member's name: what each may read, the experiments that they see, whether
+a request to write is really theirs, and the door by which a job asks for them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import hmac
 import json
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,10 +20,10 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from flask import Request
 from werkzeug.datastructures import Authorization
-from werkzeug.test import Client
-from werkzeug.wrappers import Response
+from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.test import Client, EnvironBuilder, run_wsgi_app
+from werkzeug.wrappers import Request, Response
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import schema
@@ -276,3 +277,103 @@ def listed(experiments: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         last = datetime.fromtimestamp(changed / 1000, timezone.utc) if changed else None
         rows.append({"id": each["experiment_id"], "name": each["name"], "last": last})
     return rows
+
+
+# --------------------------------------------------------------------------------------------------
+# The door: a listener on the loopback that takes a job's requests to MLflow and makes them in the
+# member's name. A job reaches what it needs: reading, and for one that stores a report, the few
+# requests that write one. Its token dies with it.
+
+#: Requests of jobs that are made at a time: MLflow's own have the rest.
+AT_ONCE = 4
+#: Bytes of a request's content: artifacts that MLflow takes in one piece have 10 MB at most.
+MOST_BYTES = 16_000_000
+_API = r"/(?:ajax-)?api/\d\.\d/mlflow"
+_READ = {
+    "GET": re.compile(
+        rf"/get-artifact|{_API}/(?:artifacts|experiments|logged-models|metrics|runs|server-info|"
+        r"traces)(?:/[\w.-]+)*"
+    ),
+    "POST": re.compile(rf"{_API}/(?:experiments|logged-models|runs|traces)/search"),
+}
+_WRITE = re.compile(
+    rf"{_API}/(?:runs/(?:create|update|log-batch|log-parameter|set-tag)|upload-artifact)"
+)
+
+
+def allowed(method: str, path: str, writes: bool) -> bool:
+    """Whether a job may make such a request.
+
+    >>> allowed("GET", "/api/2.0/mlflow/runs/get", False), allowed("POST", "/api/2.0/mlflow/runs/search", False)
+    (True, True)
+    >>> allowed("POST", "/api/2.0/mlflow/runs/create", False), allowed("GET", "/ajax-api/2.0/mlflow/gateway-proxy", False)
+    (False, False)
+    """  # noqa: E501
+    rule = _READ.get(method)
+    reads = rule is not None and rule.fullmatch(path)
+    stores = writes and method == "POST" and _WRITE.fullmatch(path)
+    return ".." not in path and bool(reads or stores)
+
+
+class _Silent(WSGIRequestHandler):
+    """Requests of jobs are logged nowhere: their paths hold names of strangers."""
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        pass
+
+
+class Door:
+    """The listener of a server process: what comes with a job's token goes to MLflow in the name
+    of the member, what comes with its own is a request for the page from another process.
+    """
+
+    def __init__(self, app: Callable[..., Any], inside: Inside) -> None:
+        self.app, self.inside, self.token = app, inside, secrets.token_urlsafe(32)
+        self._jobs: dict[str, tuple[Caller, bool]] = {}
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+        server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=_Silent)
+        self.address = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, name="mleval-door", daemon=True).start()
+
+    def open_for(self, caller: Caller, writes: bool = False) -> str:
+        """A token by which a job asks in the name of the caller, until `shut`."""
+        token = secrets.token_urlsafe(32)
+        self._jobs[_digest(token)] = caller, writes
+        return token
+
+    def shut(self, token: str) -> None:
+        self._jobs.pop(_digest(token), None)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        request = Request(environ)
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        known = _digest(token) if scheme == "Bearer" else ""
+        size = request.headers.get("Content-Length", "0")
+        if known == _digest(self.token):
+            asked = EnvironBuilder().get_environ() | request.get_json()
+            content, status, headers = run_wsgi_app(self.app, asked, buffered=True)
+            answer = Response(b"".join(content), status, headers)
+        elif known not in self._jobs:
+            answer = _refused(401, "no job has this token")
+        elif not size.isdecimal() or int(size) > MOST_BYTES or "HTTP_TRANSFER_ENCODING" in environ:
+            answer = _refused(413, "the content is too large, or of unknown size")
+        elif not allowed(request.method, request.path, self._jobs[known][1]):
+            answer = _refused(403, "jobs may not ask this")
+        else:
+            with self._room:
+                how: dict[str, Any] = {"query": environ.get("QUERY_STRING", "")}
+                how |= {"body": request.get_data(), "kind": request.content_type or ""}
+                caller = self._jobs[known][0]
+                answer = self.inside.ask(caller, request.method, request.path, **how)
+        return answer(environ, start_response)
+
+
+def _refused(status: int, text: str) -> Response:
+    told = {"error_code": "PERMISSION_DENIED", "message": text}
+    answer = Response(json.dumps(told), status, content_type="application/json")
+    answer.headers["Connection"] = "close"
+    return answer
+
+
+def _digest(token: str) -> str:
+    return sha256(token.encode()).hexdigest()

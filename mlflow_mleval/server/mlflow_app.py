@@ -314,7 +314,8 @@ class Page:
     def answer(self) -> Response:
         selection = self._readable()
         made = self._compared(selection, _number("newer-than", "0", "a time in milliseconds"))
-        about = {key: value for key, value in made.items() if key not in ("texts", "text")}
+        own = ("texts", "text", "held", "reads")
+        about = {key: value for key, value in made.items() if key not in own}
         told = {"command": selection.command, "selection": selection.query}
         # nothing is written; MLflow says whether the member might
         tried = self.inside.post(self._caller, "runs/log-batch", {"run_id": made["run_id"]})
@@ -352,11 +353,9 @@ class Page:
 
     def news(self) -> Response:
         selection = self._readable()
-        rule = f"attributes.end_time > {_number('since', '', 'a time in milliseconds')}"
-        own = selection.choices["filter_string"]
         asked = {
             "experiment_ids": list(selection.experiment_ids),
-            "filter": f"{rule} and {own}" if own.strip() else rule,
+            "filter": selection.runs_after(_number("since", "", "a time in milliseconds")),
             "max_results": NEW,
         }
         answer = self.inside.post(self._caller, "runs/search", asked)
@@ -436,13 +435,14 @@ class Page:
 
     def _compared(self, selection: PageSelection, newer: int = 0) -> dict[str, Any]:
         """The answer to a selection; while there is none that is new enough, 202."""
-        job = {**self._of(selection, {}), "what": "answer", "newer": newer}
+        reads = self._key(selection.runs_only, "answer")
+        before = {"held": self.desk.held(reads, newer)}
+        job = {"what": "answer", "reads": reads, **self._of(selection, before)}
         return self._made(self._key(selection, "answer"), job, "answer", newer)
 
     def _of(self, selection: PageSelection, about: dict[str, Any]) -> dict[str, Any]:
-        """Of which runs a job is, and of which answer."""
-        reads = self._key(selection.runs_only, "answer")
-        return {"given": dict(selection.given), "reads": reads, "of": about.get("made")}
+        """Of what a job is: the selection, and what was read for an answer."""
+        return {"given": dict(selection.given), "held": about["held"]}
 
     def _part(
         self,
@@ -467,11 +467,6 @@ class Page:
         if "state" in told:
             told = dict(told)
             raise Failure(told.pop("status", 202), told.pop("error", ""), **told)
-        if told.get("gone"):  # the process that held the comparison has ended: it is made anew
-            self.desk.forget(key)
-            selection = self._selection()
-            self.desk.forget(self._key(selection, "answer"))
-            self._compared(selection)
         texts = {name: zlib.decompress(text).decode() for name, text in told["texts"].items()}
         return {**told, "texts": texts, "text": texts.get("text", "")}
 

@@ -118,6 +118,11 @@ class PageSelection:
                 typed += [taken[name].typed(None if taken[name].is_flag else v) for v in values]
         return typed
 
+    def runs_after(self, moment: int) -> str:
+        """A filter of MLflow: the runs of the selection that say that they ended after a moment."""
+        rule, own = f"attributes.end_time > {moment}", self.choices["filter_string"]
+        return f"{rule} and {own}" if own.strip() else rule
+
     @property
     def runs_only(self) -> PageSelection:
         """The selection without what only the comparison heeds: the same for all that read the same

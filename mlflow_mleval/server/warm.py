@@ -7,17 +7,12 @@ import os
 
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
-import mlflow  # noqa: F401
 import pandas as pd
-from mlflow import MlflowClient  # noqa: F401
 from mlflow.store.tracking.rest_store import RestStore  # noqa: F401
 
-from mlflow_mleval import assembling, gates  # noqa: F401
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report.content.study_report import document
-from mlflow_mleval.report.html import fragment
-from mlflow_mleval.server import answers  # noqa: F401
-from mlflow_mleval.store import query, study_artifacts, survey  # noqa: F401
+from mlflow_mleval.server.answers import fragment
 from mlflow_mleval.study import Study
 
 frame = pd.DataFrame(

@@ -4,9 +4,12 @@ forged requests meet.
 
 import json
 import os
+import pickle
 import re
 import tempfile
-from concurrent.futures import Future
+import threading
+import time
+import zlib
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from urllib.parse import parse_qs
@@ -24,11 +27,13 @@ from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
 from mlflow_mleval.sentences import PROPOSED, Message
-from mlflow_mleval.server import desk
+from mlflow_mleval.server import answers, desk
 from mlflow_mleval.server.answers import chips, failure, files_of, form_of, remedies, repeats_of
-from mlflow_mleval.server.desk import MOST_BYTES, Desk, Desks, Door, locked, server_folder
+from mlflow_mleval.server.desk import PROCESSES, Desk, Desks, locked, server_folder, work
 from mlflow_mleval.server.members import (
+    MOST_BYTES,
     Caller,
+    Door,
     Inside,
     forged,
     listed,
@@ -254,7 +259,6 @@ def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
 
 def test_one_process_of_a_server_has_the_desk(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(Desk, "_run", lambda desk: None)
 
     def application(environ, start_response):
         start_response("200 OK", [("Content-Type", "text/plain")])
@@ -538,103 +542,167 @@ def test_measures_are_left_out_of_what_was_read_where_the_rest_is_as_without_the
     ]
 
 
+def environment_of(told, scratch, job):
+    """Do a job that fails at once, and tell what the process knew of the server's then."""
+    heard, others = PROCESSES.Pipe(duplex=False)
+    work(others, scratch, job)
+    names = ("MLFLOW_FLASK_SERVER_SECRET_KEY", "OMP_NUM_THREADS")
+    told.send((heard.recv()["made"]["status"], [os.getenv(name) for name in names]))
+
+
 def test_what_computes_has_none_of_the_servers_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_FLASK_SERVER_SECRET_KEY", "key-of-the-server")
-    process = desk._Process(tmp_path)
-    try:
-        asked = (
-            process.pool.submit(os.getenv, name)
-            for name in ("MLFLOW_FLASK_SERVER_SECRET_KEY", "OMP_NUM_THREADS")
-        )
-        assert [one.result(60) for one in asked] == [None, "1"]
-    finally:
-        process.end()
+    heard, told = PROCESSES.Pipe(duplex=False)
+    job = {"what": "nothing", "server": "http://127.0.0.1:9", "token": "x", "address": "http://a"}
+    process = PROCESSES.Process(target=environment_of, args=(told, str(tmp_path), job))
+    process.start()
+    assert heard.recv() == (500, [None, "1"])
+    process.join(60)
 
 
 @pytest.fixture
 def quiet_desk(door, tmp_path, monkeypatch):
-    """A desk whose processes only say what they were given."""
+    """A desk whose jobs are at work until they are given what they make."""
 
-    class Process:
-        def __init__(self, folder):
-            self.reads, self.used, self.task, self.ended = "", 0.0, None, False
-            self.pool, self.heard = self, self
+    def done(at, task):
+        at.made[task.key] = made = threading.Event()
+        while not made.wait(0.01):
+            if task.is_left:
+                return None
+        return made.answer
 
-        def submit(self, work, job):
-            self.job, self.future = job, Future()
-            return self.future
-
-        def poll(self):
-            return False
-
-        def end(self):
-            self.ended = True
-
-    monkeypatch.setattr(Desk, "_run", lambda desk: None)
-    monkeypatch.setattr(desk, "_Process", Process)
-    return Desk(door, tmp_path)
+    monkeypatch.setattr(Desk, "_done", done)
+    at = Desk(door, tmp_path)
+    at.made = {}
+    yield at
+    for key in [*at.made]:
+        finish(at, key)
 
 
-def started(at: Desk) -> list[str]:
-    """Whose jobs are given to a process now."""
-    keys = []
-    while (task := at._next()) is not None:
-        at._start(task)
-        keys.append(task.job["key"])
-    return keys
+def finish(at, key, **answer):
+    at.made[key].answer = {"made": 1, "held": b"", "texts": {}, **answer}
+    at.made[key].set()
+
+
+def until(holds):
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_members_take_turns_and_surveys_wait_for_no_comparison(quiet_desk):
     def asks(who, key, lane="answer"):
         caller = Caller.of({"REMOTE_USER": who})
-        return quiet_desk.ask(key, caller, {"what": lane, "reads": key}, lane=lane)
+        return quiet_desk.ask(key, caller, {"what": lane}, lane=lane)
 
-    assert asks("ann", "ann 1")["state"] == "working" and started(quiet_desk) == ["ann 1"]
-    asks("ann", "ann 2"), asks("ann", "ann 3"), asks("bob", "bob 1")
-    assert started(quiet_desk) == ["bob 1"]  # who has nothing at work goes first
-    assert "waiting" in asks("ann", "ann 2")["step"]
+    def at_work(*keys):
+        until(lambda: {*quiet_desk.made} == {*keys})
+
+    assert asks("ann", "ann 1")["state"] == "working"
+    at_work("ann 1")
+    with quiet_desk.changed:  # nothing begins before all have asked
+        asks("ann", "ann 2"), asks("ann", "ann 3"), asks("bob", "bob 1")
+    at_work("ann 1", "bob 1")  # who has nothing at work goes first
+    until(lambda: "waiting" in asks("ann", "ann 2")["step"])
     asks("eve", "eve 1"), asks("eve", "survey", "survey")
-    assert started(quiet_desk) == ["survey"]
-    first = quiet_desk.processes[0]
-    first.future.set_result({"made": 5, "texts": {"text": b"x"}})
-    quiet_desk._look_at(first)
-    assert asks("bob", "ann 1")["made"] == 5  # whoever may read it; rights are asked before
-    assert started(quiet_desk) == ["ann 2"]
+    at_work("ann 1", "bob 1", "survey")
+    finish(quiet_desk, "ann 1", made=5)
+    until(lambda: asks("bob", "ann 1").get("made") == 5)  # whoever may read it; rights come before
+    until(lambda: len(quiet_desk.made) == 4)
+    assert "bob 1" in quiet_desk.made and "eve 1" not in quiet_desk.made
+    for key in ("ann 2", "ann 3", "eve 1"):
+        quiet_desk.tasks[key].asked -= 60  # nobody waits for the rest
 
 
-def test_what_nobody_waits_for_stops_and_what_takes_too_long_is_told(quiet_desk):
+def test_what_nobody_waits_for_stops(quiet_desk):
     ann = Caller.of({"REMOTE_USER": "ann"})
-    job = {"what": "answer", "reads": "r"}
-    for told in ("absent", "long"):
-        quiet_desk.ask(told, ann, job, lane="answer")
-        assert started(quiet_desk) == [told]
-        process, task = quiet_desk.processes[-1], quiet_desk.tasks[told]
-        token = task.token
-        quiet_desk._look_at(process)
-        assert not process.ended
-        if told == "absent":
-            task.asked -= desk.ABSENT + 1
-        else:
-            task.began -= desk.LIMIT + 1
-        quiet_desk._look_at(process)
-        assert process.ended and desk._digest(token) not in quiet_desk.door._jobs
-    assert "absent" not in quiet_desk.tasks
-    assert quiet_desk.ask("long", ann, job, lane="answer")["status"] == 504
-    slow = quiet_desk.ask("slow", ann, job, lane="answer", patience=4.0)
-    assert slow["state"] == "working" and quiet_desk.tasks["slow"].patience > 12
+    quiet_desk.ask("left", ann, {"what": "answer"}, lane="answer")
+    until(lambda: "left" in quiet_desk.made)
+    assert not quiet_desk.tasks["left"].is_left
+    quiet_desk.tasks["left"].asked -= desk.ABSENT + 1
+    until(lambda: "left" not in quiet_desk.tasks)
+    quiet_desk.ask("slow", ann, {"what": "answer"}, lane="answer", patience=4.0)
+    assert quiet_desk.tasks["slow"].patience > 12
     quiet_desk.tasks["slow"].asked -= 20
-    quiet_desk._forget_absent()
-    assert "slow" not in quiet_desk.tasks
+    until(lambda: "slow" not in quiet_desk.tasks)
+
+
+def test_a_failure_is_told_to_whoever_asked_and_made_anew_for_others(quiet_desk):
+    ann, bob = (Caller.of({"REMOTE_USER": who}) for who in ("ann", "bob"))
+    quiet_desk.ask("key", ann, {"what": "answer"}, lane="answer")
+    until(lambda: "key" in quiet_desk.made)
+    finish(quiet_desk, "key", state="failed", status=409)
+    until(lambda: quiet_desk.ask("key", ann, {}, lane="answer")["state"] == "failed")
+    assert quiet_desk.ask("key", bob, {}, lane="answer")["state"] == "working"
+    quiet_desk.tasks["key"].asked -= 60
+
+
+@pytest.mark.parametrize(("ends", "status"), [("late", 504), ("left", None), ("killed", 500)])
+def test_a_process_ends_with_its_job(door, tmp_path, monkeypatch, ends, status):
+    monkeypatch.setattr(desk, "work", dawdle if ends != "killed" else die)
+    at = Desk(door, tmp_path)
+    at.limit = 0.0 if ends == "late" else 300.0
+    tokens = []
+    monkeypatch.setattr(door, "open_for", lambda *who, of=door.open_for: keep(tokens, of(*who)))
+    asked = time.monotonic() - (60 if ends == "left" else 0)
+    task = desk.Task("key", {"what": "answer"}, "answer", MEMBER, asked)
+    found = at._done(task)
+    assert found is None if status is None else found["status"] == status
+    headers = {"Authorization": f"Bearer {tokens[0]}"}
+    assert (
+        requests.get(f"{door.address}/get-artifact", headers=headers, timeout=60).status_code == 401
+    )
+    assert not [*tmp_path.iterdir()]
+
+
+def dawdle(told, scratch, job):
+    time.sleep(600)
+
+
+def die(told, scratch, job):
+    os._exit(1)
+
+
+def keep(tokens, token):
+    tokens.append(token)
+    return token
 
 
 def test_answers_are_let_go_where_there_is_no_room(quiet_desk):
     quiet_desk.room = 5000
-    ann = Caller.of({"REMOTE_USER": "ann"})
     for key in "abc":
-        quiet_desk.ask(key, ann, {"what": "survey"}, lane="survey")
-        assert started(quiet_desk) == [key]
-        (process,) = [p for p in quiet_desk.processes if p.task]
-        process.future.set_result({"made": 1, "texts": {"text": b"x" * 1200}})
-        quiet_desk._look_at(process)
-        quiet_desk.ask("a", ann, {}, lane="survey")
+        quiet_desk._keep(key, {"made": 1, "held": b"x" * 600, "texts": {"text": b"x" * 600}})
+        quiet_desk.ask("a", MEMBER, {}, lane="survey")
     assert [*quiet_desk.answers] == ["c", "a"]  # what was read last stays
+
+
+def test_runs_that_were_read_serve_other_weights_and_fewer_measures(monkeypatch):
+    reads = []
+
+    def read(choices, **how):
+        reads.append(choices)
+        names = ("f1", "recall", "hamming_loss")
+        values = {name: [0.1 * i + 0.2 * (i == 1) for i in range(4)] for name in names}
+        frame = pd.DataFrame({"dataset": list("ddee"), "method": ["a", "b"] * 2} | values)
+        return Material(Study.from_frame(frame), {})
+
+    monkeypatch.setattr(answers, "read", read)
+    monkeypatch.setattr(answers, "_ending_after", lambda moment, chosen: 0)
+
+    def made(held, **given):
+        packed = b"" if held is None else zlib.compress(pickle.dumps(held))
+        given = {name.replace("_", "-"): [value] for name, value in given.items()}
+        job = {"given": given, "held": packed, "address": "http://a"}
+        return answers.compared(job, lambda **far: None)
+
+    whole = made(None)
+    heavier = made(whole, weights="f1=3")
+    fewer = made(heavier, exclude_measure="recall")
+    assert len(reads) == 1 and whole.made == heavier.made == fewer.made
+    assert heavier.comparison.study.measures == whole.comparison.study.measures
+    assert fewer.comparison.study.measures == ["f1", "hamming_loss"]
+    assert made(fewer).comparison.study.measures == whole.comparison.study.measures
+    assert len(reads) == 1
+    made(made(None, exclude_measure="recall"))  # which was never read
+    assert len(reads) == 3

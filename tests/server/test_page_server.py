@@ -127,7 +127,7 @@ def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
     assert answer["experiments"] == [{"id": team.ids["mine"], "name": "mine"}]
     assert answer["selection"] == selection
     assert answer["command"] == f"mleval report -n {team.ids['mine']}"
-    assert [s["key"] for s in answer["sections"][:3]] == ["decision", "doubts", "ranking"]
+    assert [s["key"] for s in answer["sections"][:3]] == ["decision", "ranking", "datasets"]
     assert "next_dataset" in [s["key"] for s in answer["sections"]]  # which is made when asked for
     for part in answer["sections"]:
         section = team.ask(f"section?part={part['key']}&{selection}", ANN)

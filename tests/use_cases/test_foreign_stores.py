@@ -301,10 +301,8 @@ def _check_page(ids, reported):
     set_to, of_page, _ = form_of(chosen, study, survey)
     if of_page is None:  # it leaves it to its reader to choose candidates
         return
-    job = {"given": dict(set_to.given), "reads": "", "newer": 0, "address": ""}
-    answers._held.clear()
-    page, _ = answers._compared(job, lambda **told: None).sections()
-    answers._held.clear()
+    job = {"given": dict(set_to.given), "held": b"", "address": ""}
+    page, _ = answers.report_of(answers.compared(job, lambda **told: None))
     assert json.loads(page.render("json", 100)) == _like(reported)
 
 
