@@ -401,12 +401,16 @@ def in_options(text: object) -> str:
 def as_option(argument: Argument) -> str:
     """An argument of Python as it is typed."""
     context = click.get_current_context()
-    commands = [*getattr(context.find_root().command, "commands", {}).values(), context.command]
-    options = {o.name: o for command in commands for o in leaves(command.params)}
-    option = options.get({"experiment_ids": "experiment_names"}.get(argument.name, argument.name))
-    if option is None:
-        return str(argument)
-    return " ".join(filter(None, option.typed(argument.plain or None)))
+    commands = [context.command, *getattr(context.find_root().command, "commands", {}).values()]
+    return said(argument, [o for command in commands for o in leaves(command.params)])
+
+
+def said(argument: Argument, options: Iterable[Option]) -> str:
+    """An argument of Python as one of these options is typed."""
+    ids = "experiment_names" if argument.name == "experiment_ids" else ""
+    option = next((option for option in options if option.name in (argument.name, ids)), None)
+    typed = () if option is None else option.typed(argument.plain or None)
+    return " ".join(filter(None, typed)) or str(argument)
 
 
 def _with_commands(error: ChoiceError, context: click.Context) -> str:

@@ -42,6 +42,7 @@ from mlflow_mleval.server.members import (
     verified_once,
 )
 from mlflow_mleval.server.page_selection import (
+    COMPARING,
     NEW,
     READ_ONLY,
     SIDES,
@@ -435,7 +436,7 @@ class Page:
 
     def _compared(self, selection: PageSelection, newer: int = 0) -> dict[str, Any]:
         """The answer to a selection; while there is none that is new enough, 202."""
-        reads = self._key(selection.runs_only, "answer")
+        reads = self._key(selection.without(*COMPARING), "answer")
         before = {"held": self.desk.held(reads, newer)}
         job = {"what": "answer", "reads": reads, **self._of(selection, before)}
         return self._made(self._key(selection, "answer"), job, "answer", newer)

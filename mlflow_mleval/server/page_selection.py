@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import click
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from mlflow_mleval.cli import main
-from mlflow_mleval.cli.command import Option, leaves
+from mlflow_mleval.cli.command import Option, leaves, said
 from mlflow_mleval.cli.options import experiment_ids
 from mlflow_mleval.package import __version__
 from mlflow_mleval.selection import (
@@ -24,8 +24,6 @@ from mlflow_mleval.selection import (
     DIGEST,
     FLAGS,
     METHOD_RULES,
-    MISSING,
-    POLICIES,
     Selection,
     command_line,
 )
@@ -75,8 +73,8 @@ def options() -> dict[str, Option]:
     return {o.field: o for o in declared if o.name not in _ELSEWHERE}
 
 
-#: Options, by their names in the address, by which runs are compared and not read; measures can be
-#: left out of what was read.
+#: Options, by their names in the address, by which runs are compared and not read: without them a
+#: selection is the same for all that read the same runs. Measures can be left out of what was read.
 COMPARING = {
     *("as-in-papers", "control", "drop-constant", "exclude-measure", "missing-is-failure", "next"),
     *("on", "p", "pair", "preference", "q", "rope", "s", "test", "weights"),
@@ -122,13 +120,6 @@ class PageSelection:
         """A filter of MLflow: the runs of the selection that say that they ended after a moment."""
         rule, own = f"attributes.end_time > {moment}", self.choices["filter_string"]
         return f"{rule} and {own}" if own.strip() else rule
-
-    @property
-    def runs_only(self) -> PageSelection:
-        """The selection without what only the comparison heeds: the same for all that read the same
-        runs.
-        """
-        return self.without(*COMPARING)
 
     def without(self, *names: str) -> PageSelection:
         """The selection as the address says it, without these names."""
@@ -180,43 +171,39 @@ def _parsed(values: Mapping[str, Iterable[str]], taken: Mapping[str, Option]) ->
     """What these values make of these options."""
     given: list[tuple[str, tuple[str, ...]]] = []
     choices: dict[str, Any] = {}
-    context = click.Context(main)
     for name, option in taken.items():
         texts = [text for text in values.get(name, ()) if text or option.is_flag]
-        _check_texts(name, texts)
-        if option.multiple:
-            texts = list(dict.fromkeys(texts))
-            choices[option.name] = tuple(_converted(option, name, text) for text in texts)
-        elif option.nargs == PAIR:
-            texts = texts[-PAIR:] if len(texts) >= PAIR else []
-            choices[option.name] = tuple(texts)
-        elif option.is_flag:
-            on = bool(texts) and texts[-1].lower() in _YES
-            texts = ["1"] if on else []
-            choices[option.name] = option.callback(context, option, on) if option.callback else on
-        else:
-            default = option.default if isinstance(option.default, str | int | float) else None
-            value = _converted(option, name, texts[-1]) if texts else default
-            texts = texts[-1:] if value != default else []
-            choices[option.name] = value
+        if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
+            text = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+            raise SelectionError(name, text)
+        if any(not text.isprintable() for text in texts):
+            raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
+        try:
+            texts, choices[str(option.name)] = _chosen(option, texts)
+        except click.BadParameter as error:
+            raise SelectionError(name, error.message) from error
         if texts:
             given.append((name, tuple(texts)))
     return PageSelection(tuple(given), choices)
 
 
-def _check_texts(name: str, texts: Sequence[str]) -> None:
-    if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
-        text = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
-        raise SelectionError(name, text)
-    if any(not text.isprintable() for text in texts):
-        raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
-
-
-def _converted(option: click.Option, name: str, text: str) -> Any:
-    try:
-        return option.type.convert(text, option, None)
-    except click.BadParameter as error:
-        raise SelectionError(name, error.message) from error
+def _chosen(option: Option, texts: list[str]) -> tuple[list[str], Any]:
+    """Of the texts that were given for an option those that count, none where they say what is so
+    by default, and its value.
+    """
+    if option.is_flag:
+        on = bool(texts) and texts[-1].lower() in _YES
+        turned = option.callback and option.callback(click.Context(main), option, on)
+        return ["1"] if on else [], on if turned is None else turned
+    if option.multiple:
+        texts = list(dict.fromkeys(texts))
+        return texts, tuple(option.type.convert(text, option, None) for text in texts)
+    if option.nargs == PAIR:
+        texts = texts[-PAIR:] if len(texts) >= PAIR else []
+        return texts, tuple(texts)
+    default = option.default if isinstance(option.default, str | int | float) else None
+    value = option.type.convert(texts[-1], option, None) if texts else default
+    return [] if value == default else texts[-1:], value
 
 
 def field_of(argument: str) -> str | None:
@@ -226,12 +213,7 @@ def field_of(argument: str) -> str | None:
 
 def as_option(argument: Argument) -> str:
     """An argument of Python as an option of `mleval report`, as the stored report has it."""
-    option = options().get(field_of(argument.name) or "")
-    return (
-        str(argument)
-        if option is None
-        else " ".join(filter(None, option.typed(argument.plain or None)))
-    )
+    return said(argument, options().values())
 
 
 #: What the page calls its fields, by the argument of Python of which sentences speak.
@@ -275,19 +257,19 @@ def as_field(argument: Argument) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _template(name: str) -> Template:
     from mlflow_mleval.report.text import terminal
 
     how: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     loader = PackageLoader("mlflow_mleval.server", "templates")
     made = Environment(loader=loader, undefined=StrictUndefined, **how)
     made.filters["shown"] = terminal  # names of strangers, without what turns the text around
-    return made
+    return made.get_template(name)
 
 
 def rendered(template: str, **values: Any) -> str:
     """A page or a fragment of the templates beside this module."""
-    return _environment().get_template(template).render(version=__version__, **values)
+    return _template(template).render(version=__version__, **values)
 
 
 @cache
@@ -349,11 +331,8 @@ def offered() -> dict[str, list[tuple[str, str]]]:
 
     against = {True: ", against one method", False: ""}
     titles = {t.asked: t.title + against[bool(t.control)] for t in tests()}
-    words = {"test": titles, "preference": PREFERENCES}
-    words["duplicates"] = {"error": _STOP} | {name: _POLICY_WORDS[name] for name in POLICIES}
-    words["missing"] = {name: _MISSING_WORDS[name] for name in MISSING}
     values = {}
-    for name, texts in words.items():
+    for name, texts in {"test": titles, "preference": PREFERENCES, **_POLICIES}.items():
         default = str(options()[name].default or "error")
         others = [(value, text) for value, text in texts.items() if value != default]
         values[name] = [("", texts[default]), *others]
@@ -362,20 +341,20 @@ def offered() -> dict[str, list[tuple[str, str]]]:
     return values
 
 
-_STOP = "stop and ask"
-#: What the page says for the policies about runs that differ.
-_POLICY_WORDS = {
-    "mean": "their mean",
-    "latest": "the latest",
-    "latest-data": "those on the latest data",
-    "error": _STOP,
-}
-#: And for those about missing results.
-_MISSING_WORDS = {
-    "error": _STOP,
-    "worst": "count as the dataset’s worst value",
-    "drop-datasets": "leave those datasets out",
-    "drop-methods": "leave those methods out",
+#: What the page says for the policies about runs that differ, and about missing results.
+_POLICIES = {
+    "duplicates": {
+        "error": "stop and ask",
+        "mean": "their mean",
+        "latest": "the latest",
+        "latest-data": "those on the latest data",
+    },
+    "missing": {
+        "error": "stop and ask",
+        "worst": "count as the dataset’s worst value",
+        "drop-datasets": "leave those datasets out",
+        "drop-methods": "leave those methods out",
+    },
 }
 
 
