@@ -8,6 +8,7 @@ import re
 import sys
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -52,7 +53,7 @@ class _Layout:
     sides: Mapping[str, str]  # y_true, y_score, y_pred: what errors call them
     fold: str | None
     cluster: str | None
-    names: tuple[Hashable, ...] | None
+    names: Sequence[Hashable] | None
     options: Mapping[str, Any]
     hierarchy: Hierarchy | None
     lists: bool  # of classes: without names of labels, those of the hierarchy
@@ -240,8 +241,6 @@ def _prepared(
     options: dict[str, Any],
 ) -> tuple[DataFrame, _Layout]:
     """Rows with one column a side, in types that Arrow knows, and how they are evaluated."""
-    from pyspark.sql import functions as f
-
     given = {
         name: value
         for name, value in zip(_SIDES, (truth, scores, predictions), strict=True)
@@ -253,38 +252,43 @@ def _prepared(
         )
     columns: list[Any] = []
     labels: dict[str, tuple[str, ...]] = {}  # label columns, by side
+    sides: dict[str, str] = {}
     for name, value in given.items():
-        listed = (value,) if isinstance(value, str) else tuple(value)
-        parts = [_arrow_column(df, column, _SIDES[name]) for column in listed]
-        is_array = len(parts) == 1 and hasattr(df.select(*parts).schema[0].dataType, "elementType")
-        if is_array or (isinstance(value, str) and name != "y_score"):
-            columns.append(parts[0].alias(name))
-        else:
-            columns.append(f.array(*(part.cast("double") for part in parts)).alias(name))
-            labels[name] = listed
-    for name, own in (("folds", folds), ("cluster", cluster)):
-        if own is not None:
-            columns.append(_arrow_column(df, own, name).alias(name))
+        column, listed = _side(df, name, value)
+        columns.append(column.alias(name))
+        labels |= {name: listed} if listed else {}
+        sides[name] = value if isinstance(value, str) else columns_shown([*value])
+    own = {"folds": folds, "cluster": cluster}
+    columns += [_arrow_column(df, of, name).alias(name) for name, of in own.items() if of]
     selected = df.select(*columns)
-    elements = {
-        field.name: field.dataType.elementType.typeName()
-        for field in selected.schema[: len(given)]
-        if hasattr(field.dataType, "elementType") and field.name not in labels
-    }
+    held = {name: None if name in labels else _element(selected.select(name)) for name in given}
     # beside scores that are pairs with classes, arrays of numbers are classes
-    pairs = elements.get("y_score") == "struct"
-    lists = "y_true" in elements if pairs else elements.get("y_true") == "string"
+    lists = held["y_true"] == "string"
+    if held.get("y_score") == "struct":
+        lists = held["y_true"] is not None
     names = options.pop("label_names", None)
-    if names is None and lists and hierarchy is not None:
-        names = hierarchy.nodes if "y_score" in given else None
-    elif names is None and (lists or "y_true" not in elements):
-        names = _label_names(labels, lists)
-    sides = {
-        name: columns_shown(labels[name]) if name in labels else "".join(value)
-        for name, value in given.items()
-    }
-    names = None if names is None else tuple(names)
+    if names is None:
+        is_array = held["y_true"] is not None
+        names = _label_names(labels, lists, is_array, "y_score" in given, hierarchy)
     return selected, _Layout(sides, folds, cluster, names, options, hierarchy, lists)
+
+
+def _side(df: DataFrame, name: str, value: str | Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """The one column of a side; and the label columns of which it is an array, if it is of such."""
+    from pyspark.sql import functions as f
+
+    listed = (value,) if isinstance(value, str) else tuple(value)
+    parts = [_arrow_column(df, column, _SIDES[name]) for column in listed]
+    is_array = len(parts) == 1 and _element(df.select(*parts)) is not None
+    if is_array or (isinstance(value, str) and name != "y_score"):
+        return parts[0], ()
+    return f.array(*(part.cast("double") for part in parts)), listed
+
+
+def _element(df: DataFrame) -> str | None:
+    """What the arrays in its first column hold; None where it holds none."""
+    element = getattr(df.schema[0].dataType, "elementType", None)
+    return None if element is None else str(element.typeName())
 
 
 def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
@@ -310,26 +314,37 @@ def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
     return column.cast("double") if kind == "decimal" else column
 
 
-def _label_names(labels: Mapping[str, tuple[str, ...]], lists: bool) -> tuple[str, ...]:
-    """The labels as the columns name them."""
+def _label_names(
+    labels: Mapping[str, tuple[str, ...]],
+    lists: bool,
+    arrays: bool,
+    scored: bool,
+    hierarchy: Hierarchy | None,
+) -> Sequence[Hashable] | None:
+    """The labels as the hierarchy or the label columns name them; None where arrays tell how many
+    there are, or sets of a hierarchy are evaluated.
+    """
+    if lists and hierarchy is not None:
+        return hierarchy.nodes if scored else None
+    if arrays and not lists:
+        return None
     named: dict[str, tuple[str, ...]] = {}
     for name, columns in labels.items():
         prefix = re.compile(f"(?:y_)?{name.removeprefix('y_')}_(.+)", re.DOTALL)
-        matches = [prefix.fullmatch(column) for column in columns]
-        if all(matches):
-            named[name] = tuple(present(match)[1] for match in matches)
+        if all(map(prefix.fullmatch, columns)):
+            named[name] = tuple(prefix.sub(r"\1", column) for column in columns)
     if len(orders := set(named.values())) > 1:
         raise ValueError(
             "`truth`, `scores` and `predictions` must name the labels in one order, got "
             f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
         )
-    if lists or not ("y_true" in labels or "y_score" in named):
-        what = "lists of classes" if lists else "one class of several"
+    own = named.get("y_true") or labels.get("y_true") or named.get("y_score")
+    if lists or own is None:
+        what = "lists of classes without `hierarchy`" if lists else "one class of several"
         raise ValueError(
-            f"`label_names` must be given for {what}, or a `hierarchy` for lists. Name all "
-            "classes, in the order of scores."
+            f"`label_names` must be given for {what}. Name all classes, in the order of scores."
         )
-    return named.get("y_true") or labels.get("y_true") or named["y_score"]
+    return own
 
 
 # ---- on the executors ----------------------------------------------------------------------------
@@ -416,34 +431,20 @@ def evaluate_with_spark(
     """
     try:
         from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
     except ImportError as error:
         raise MlevalError(
             "pyspark is not installed. Run: pip install 'mlflow-mleval[spark]'"
         ) from error
     if isinstance(hierarchy, str):
         hierarchy = read_hierarchy(hierarchy)
-    if master is None or master.startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    connects = "SPARK_REMOTE" in os.environ if master is None else master.startswith("sc://")
-    running = SparkSession.getActiveSession()
-    session = running
     try:
-        if session is None:
-            builder: Any = SparkSession.builder.appName("mleval evaluate")
-            if not connects:  # a server decides on these itself
-                shown = {"spark.ui.showConsoleProgress": str(progress).lower()}
-                builder = builder.config(map={**shown, "spark.log.level": "OFF"})
-            if master is not None:
-                builder = builder.remote(master) if connects else builder.master(master)
-            session = builder.getOrCreate()
-        df = session.read.parquet(path)
-        df, arguments, ignored = _by_names(df, path)
-        if running is None and "label_names" not in arguments and len(df.columns) < 500:
-            # Spark 4 weighs its batch after each row, a quarter of its work; of rows so narrow the
-            # number is bound enough.
-            session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
-        return evaluate_spark(df, **arguments, hierarchy=hierarchy, **options), ignored
+        with _session(master, progress) as session:
+            df, arguments, ignored = _by_names(session.read.parquet(path), path)
+            if "label_names" not in arguments and len(df.columns) < 500:
+                # Spark 4 weighs its batch after each row, a quarter of its work; of rows so narrow
+                # the number is bound enough.
+                session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
+            return evaluate_spark(df, **arguments, hierarchy=hierarchy, **options), ignored
     except ImportError as error:
         lacking = str(error).removeprefix("[PACKAGE_NOT_INSTALLED] ").rstrip(".")
         raise MlevalError(
@@ -454,9 +455,30 @@ def evaluate_with_spark(
         lines = [line for line in text.splitlines() if line.strip()]
         cause = " ".join(dict.fromkeys((lines[0], lines[-1])))  # Spark's, and a worker's
         raise MlevalError(f"Spark failed on {path!r}: {cause}") from error
+
+
+@contextmanager
+def _session(master: str | None, progress: bool) -> Iterator[Any]:
+    """The session that is there, or one of our own, which ends with the block."""
+    from pyspark.sql import SparkSession
+
+    if running := SparkSession.getActiveSession():
+        yield running
+        return
+    if master is None or master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder.appName("mleval evaluate")
+    connects = "SPARK_REMOTE" in os.environ if master is None else master.startswith("sc://")
+    if not connects:  # a server decides on these itself
+        shown = {"spark.ui.showConsoleProgress": str(progress).lower()}
+        builder = builder.config(map={**shown, "spark.log.level": "OFF"})
+    if master is not None:
+        builder = builder.remote(master) if connects else builder.master(master)
+    session = builder.getOrCreate()
+    try:
+        yield session
     finally:
-        if session is not None and running is None:
-            session.stop()
+        session.stop()
 
 
 def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tuple[str, ...]]:
@@ -465,25 +487,33 @@ def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tupl
     """
     from pyspark.sql import functions as f
 
-    columns = table_columns(df.columns, path)
-    at = {name: [df.columns[i] for i in places] for name, places in columns.places.items()}
-    fold = None if columns.fold is None else df.columns[columns.fold]
+    columns, header = table_columns(df.columns, path), df.columns
+    at = {name: [header[i] for i in places] for name, places in columns.places.items()}
     arguments: dict[str, Any] = {_SIDES[name]: listed for name, listed in at.items()}
-    used = {fold, *(column for listed in at.values() for column in listed)}
-    header = df.columns
+    used = {*chain.from_iterable(at.values())}
+    if columns.fold is not None:
+        arguments["folds"] = header[columns.fold]
+        used.add(header[columns.fold])
     if columns.one_label:
-        classes = [at[name][0] for name in ("y_true", "y_pred") if name in at]
-        arguments |= zip(("truth", "predictions"), classes, strict=False)
-        if df.schema[classes[0]].dataType.typeName() == "array":
-            if "y_score" in at:
-                classes.append("scored")
-                df = df.withColumn("score", f.arrays_zip("scored", "score"))
-            used.update(classes)
-            occur = [df.select(f.explode(name)) for name in classes]
+        classes = {_SIDES[name]: at[name][0] for name in ("y_true", "y_pred") if name in at}
+        arguments |= classes
+        held = [*classes.values()]
+        if is_list := _element(df.select(held[0])) is not None:
+            held += ["scored"] * ("y_score" in at)
         else:
-            df = df.withColumns({name: df[name].cast("string") for name in classes})
-            occur = [] if columns.names else [df.select(name) for name in classes]
-        found = {row[0] for one in occur for row in one.distinct().collect()}
-        arguments["label_names"] = columns.names or tuple(sorted(found - {None}))
-    ignored = tuple(column for column in header if column not in used)
-    return df, arguments | {"folds": fold}, ignored
+            df = df.withColumns({name: df[name].cast("string") for name in held})
+        names = columns.names or _occurring(df, held, is_list)
+        if "scored" in held:
+            df = df.withColumn("score", f.arrays_zip("scored", "score"))
+        arguments["label_names"] = names
+        used.update(held)
+    return df, arguments, tuple(column for column in header if column not in used)
+
+
+def _occurring(df: DataFrame, columns: Sequence[str], are_lists: bool) -> tuple[Any, ...]:
+    """All that occurs in some columns, sorted."""
+    from pyspark.sql import functions as f
+
+    parts = [df.select(f.explode(name) if are_lists else name) for name in columns]
+    found = {row[0] for part in parts for row in part.distinct().collect()}
+    return tuple(sorted(found - {None}))

@@ -147,36 +147,45 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
     given = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
     if len(given) < 2 or "y_true" not in given:
-        listed = ", ".join(map(quoted, arrays)) or "none"
+        listed = some(map(quoted, arrays))
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
-    n, *width = given["y_true"].shape if given["y_true"].ndim else (0,)
-    named = {key: arrays[key] for key in ("label_names", "folds") if key in arrays}
+    shape = given["y_true"].shape
+    named = {key: arrays[key] for key in arrays.keys() & {"label_names", "folds"}}
     for key, array in (given | named).items():
-        shape = (n, *width)
-        if key in named:
-            shape = (n,) if key == "folds" else tuple(width) or array.shape[:1]
-        elif not width:
-            shape = (n, *array.shape[1:])
-        kinds = "biuf" if width and key in given else "biufUS"
-        if array.shape != shape or 0 in shape or len(width) > 1 or array.dtype.kind not in kinds:
+        if not _fits(array, key, shape):
             raise ImportFileError(
                 f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
             )
-    texts = {key: _as_text(array).tolist() for key, array in named.items()}
-    names = texts.get("label_names") or (range(width[0]) if width else ())
+    n, *width = shape
+    folds = _as_text(arrays["folds"]).tolist() if "folds" in named else None
+    names = range(*width or [0])
+    if "label_names" in named:
+        names = _as_text(arrays["label_names"]).tolist()
 
     def batches() -> Batches:
         step = max(1, _CELLS // (width[0] * len(given))) if width else n
         for start in range(0, n, step):
             part = slice(start, start + step)
             batch: Batch = {key: _as_text(array[part]) for key, array in given.items()}
-            if "folds" in texts:
-                batch["folds"] = texts["folds"][part]
+            if folds is not None:
+                batch["folds"] = folds[part]
             yield batch
             progress(min(start + step, n), n)
 
     ignored = tuple(sorted(arrays.keys() - {*given, *named}))
     return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches())
+
+
+def _fits(array: AnyArray, key: str, truth: tuple[int, ...]) -> bool:
+    """Whether an array has a type and a shape that go with the shape of the truth."""
+    if len(truth) not in (1, 2) or 0 in truth:
+        return False
+    wanted = truth if len(truth) > 1 else (truth[0], *array.shape[1:])
+    kinds = "biuf" if len(truth) > 1 else "biufUS"
+    if key in ("label_names", "folds"):
+        wanted = truth[:1] if key == "folds" else truth[1:] or array.shape[:1]
+        kinds = "biufUS"
+    return array.shape == wanted and array.dtype.kind in kinds
 
 
 def _as_text(array: AnyArray) -> AnyArray:

@@ -435,39 +435,47 @@ def _check_header(table: SourceTable) -> None:
     header, board = table.header, is_leaderboard(table)
     may_lack_one = _methods_at(table) if board else None
     nameless = [i for i, c in enumerate(header) if not c and i != may_lack_one]
-    twice = sorted({c for c in header if header.count(c) > 1})
+    if nameless:
+        raise ImportFileError(
+            f"{table.name}: column {nameless[0] + 1} has no name. If it is the index of a pandas "
+            "table, write it with index=False."
+        )
+    if twice := sorted({c for c in header if header.count(c) > 1}):
+        raise ImportFileError(
+            f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header."
+        )
+    if {*SEEDS} <= {*header}:
+        raise ImportFileError(
+            f"{table.name}: both a column 'seed' and a column 'repeat' tell repeats apart. "
+            "Remove one of them."
+        )
+    if not board:
+        _check_columns(table)
+
+
+def _check_columns(table: SourceTable) -> None:
+    """The columns that say what a value is of are there; others are measures, and in a long table
+    none.
+    """
+    header = table.header
     is_long = "measure" in header or "value" in header
     needed = LONG_COLUMNS if is_long else IDENTITY
-    missing = [c for c in needed if c not in header and not board]
-    others = [c for c in header if c not in (*needed, *SEEDS, "fold") and not board]
-    problem = ""
-    if nameless:
-        problem = (
-            f"column {nameless[0] + 1} has no name. If it is the index of a pandas table, write "
-            "it with index=False"
-        )
-    elif twice:
-        problem = f"the column {', '.join(map(quoted, twice))} occurs twice in the header"
-    elif {*SEEDS} <= {*header}:
-        problem = (
-            "both a column 'seed' and a column 'repeat' tell repeats apart. Remove one of them"
-        )
-    elif missing:
-        problem = (
-            f"no column {' and no column '.join(map(repr, missing))} (it has "
+    if missing := [c for c in needed if c not in header]:
+        raise ImportFileError(
+            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has "
             f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)} and maybe "
             "fold and seed; the wide form dataset, method, maybe fold and seed, and one column a "
-            "measure; a leaderboard has methods as rows and datasets as columns"
+            "measure; a leaderboard has methods as rows and datasets as columns."
         )
-    elif is_long and others:
-        problem = (
-            f"unknown column {', '.join(map(quoted, others))} beside {', '.join(LONG_COLUMNS)}, "
-            "fold and seed. Remove it"
+    others = [c for c in header if c not in (*needed, *SEEDS, "fold")]
+    if is_long and others:
+        raise ImportFileError(
+            f"{table.name}: unknown column {', '.join(map(quoted, others))} beside "
+            f"{', '.join(LONG_COLUMNS)}, fold and seed. Remove it."
         )
-    elif not (board or is_long or others):
-        problem = f"no column of a measure beside {', '.join(header)}"
-    if problem:
-        raise ImportFileError(f"{table.name}: {problem}.")
+    if not is_long and not others:
+        listed = ", ".join(header)
+        raise ImportFileError(f"{table.name}: no column of a measure beside {listed}.")
     for column in others:
         if why := measure_name_problem(column):
             table.problem("header", column, f"cannot name a metric: {why}.")
