@@ -39,22 +39,13 @@ from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_pro
 #: Bytes of one file within a log, or of one line, once it is unpacked.
 LARGEST = 200_000_000
 #: Characters of a question that a table shows.
-_ASKED = 200
+SHOWN = 200
 #: What Inspect's scorers say in place of numbers: correct, incorrect, partial, no answer.
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 #: What a line of lm-evaluation-harness holds beside its metrics.
 _LINE = {
-    "doc_id",
-    "doc",
-    "target",
-    "arguments",
-    "resps",
-    "filtered_resps",
-    "filter",
-    "metrics",
-    "doc_hash",
-    "prompt_hash",
-    "target_hash",
+    *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+    *("doc_hash", "prompt_hash", "target_hash"),
 }
 #: How a zip file says that a member is packed with zstandard, and the fixed part of what precedes
 #: it.
@@ -107,12 +98,8 @@ def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
             if not line.strip():
                 continue
             sample = json.loads(line)
-            names = (
-                sample["metrics"]
-                if "metrics" in sample
-                else [name for name in sample if name not in _LINE]
-            )
-            scores = _flat({m: sample[m] for m in names})
+            names = sample.get("metrics", [name for name in sample if name not in _LINE])
+            scores = flat({m: sample[m] for m in names})
             key = str(sample.get("doc_hash") or sample["doc_id"])[:16]
             plain = {k: v for k, v in sample["doc"].items() if isinstance(v, str | int | float)}
             filtered = sample.get("filter", "none")
@@ -131,19 +118,13 @@ def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
         raise ValueError(f"its status is {head.get('status')!r}, not 'success'")
     rows = []
     for sample in samples:
-        scores = _flat(
-            {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
-        )
-        about = {
-            k: v
-            for k, v in (sample.get("metadata") or {}).items()
-            if isinstance(v, str | int | float)
-        }
+        scores = sample.get("scores") or {}
+        about = sample.get("metadata") or {}
         rows.append(
             {
                 "key": str(sample["id"]),
-                "scores": scores,
-                "about": about,
+                "scores": flat({name: score.get("value") for name, score in scores.items()}),
+                "about": {k: v for k, v in about.items() if isinstance(v, str | int | float)},
                 "asked": _asked(sample["input"]),
             }
         )
@@ -184,16 +165,13 @@ def _member(path: Path, name: str) -> dict[str, Any]:
     )
 
 
-def _flat(scores: Mapping[str, Any]) -> dict[str, Any]:
+def flat(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Values by measure; the parts of a mapping are measures of their own."""
-    parts = {
-        name: value if isinstance(value, dict) else {"": value} for name, value in scores.items()
-    }
-    return {
-        f"{name}/{part}" if part else name: value
-        for name, of in parts.items()
-        for part, value in of.items()
-    }
+    found = {}
+    for name, value in scores.items():
+        for part, of in value.items() if isinstance(value, dict) else [("", value)]:
+            found[f"{name}/{part}" if part else name] = of
+    return found
 
 
 def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
@@ -273,8 +251,13 @@ def _asked(asked: Any) -> str:
     if isinstance(asked, dict) and asked:
         first = next(iter(asked.values()))
         asked = first.get("arg_0", "") if isinstance(first, dict) else first
+    return shortened(asked)
+
+
+def shortened(asked: Any) -> str:
+    """What was asked or answered as a table shows it."""
     text = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False, default=str)
-    return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 # --------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from mlflow_mleval.errors import (
     NoRunsError,
     StoreError,
 )
+from mlflow_mleval.files.harness_logs import SHOWN, flat, shortened
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import schema, store
@@ -57,8 +58,6 @@ PAGE = 500
 INPUTS, OUTPUTS = "inputs", "outputs"
 #: MLflow cuts the inputs in a trace's metadata here.
 CUT = 250
-#: Characters of a question that a table shows.
-_ASKED = 200
 
 
 def is_evaluated(run: Run) -> bool:
@@ -76,22 +75,21 @@ def read_traces(
 ) -> Answers:
     """The answers of one run, from its traces, in the order in which they were given."""
     rows, scores = [], _Scores(run, grades or {})
-    asked = asked_of(run)
+    asked, server = asked_of(run), store.server_address()
+    where = f"{server}/#/experiments/{quote(run.info.experiment_id, safe='')}/traces"
     for trace, (inputs,) in traces_of(client, run, (INPUTS,), most):
-        inputs = asked(inputs)
-        key = question_key(trace, inputs, instance_by)
-        if key is None:
-            raise ValueError(
-                f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name "
-                "another."
-            )
+        inputs, trace_id = asked(inputs), trace.info.trace_id
+        output = trace.info.response_preview or ""
+        with suppress(ValueError):  # MLflow has cut it, or it is plain text
+            output = bounded_json(output)
         about = {
-            "link": trace.info.trace_id,
+            "link": trace_id,
             "asked": question_shown(inputs),
-            "output": _output_shown(trace),
-            "address": _trace_address(trace, run),
+            "output": question_shown(output),
+            "address": f"{where}?selectedEvaluationId={quote(trace_id, safe='')}" if server else "",
         }
-        when = trace.info.request_time, trace.info.trace_id
+        key = question_key(trace, inputs, instance_by)
+        when = trace.info.request_time, trace_id
         rows.append((when, key, scores.means(trace), _plain_inputs(inputs) | about))
     rows.sort(key=lambda row: row[0])
     index = pd.Index([key for _, key, _, _ in rows], name="instance", dtype=object)
@@ -108,24 +106,6 @@ def read_traces(
         tuple(m for m in values if scores.passing.get(m, False)),
         tuple(unclear(measure, [*texts]) for measure, texts in scores.words.items()),
     )
-
-
-def _output_shown(trace: Trace) -> str:
-    """The beginning of what a trace put out, as it is shown."""
-    text = trace.info.response_preview or ""
-    try:
-        return question_shown(bounded_json(text))
-    except ValueError:  # MLflow has cut it, or it is plain text
-        return question_shown(text)
-
-
-def _trace_address(trace: Trace, run: Run) -> str:
-    """Where MLflow's UI shows the trace; empty where no server is known."""
-    server = store.server_address()
-    if server is None:
-        return ""
-    where = f"experiments/{quote(run.info.experiment_id, safe='')}/traces"
-    return f"{server}/#/{where}?selectedEvaluationId={quote(trace.info.trace_id, safe='')}"
 
 
 class _Scores:
@@ -155,7 +135,7 @@ class _Scores:
             if feedback.error is not None or feedback.value is None:
                 values[name].append(np.nan)
                 continue
-            for measure, value in _measures_said(name, feedback.value).items():
+            for measure, value in flat({name: feedback.value}).items():
                 size, passes = number_assessed(value, self.grades.get(measure))
                 if size is None:
                     self.words[measure][str(value)] += 1
@@ -171,30 +151,21 @@ def _mean(sizes: Sequence[float]) -> float:
     return sum(numbers) / len(numbers) if numbers else np.nan
 
 
-def _measures_said(name: str, value: Any) -> dict[str, Any]:
-    """What a scorer said, by measure: several values where it said a mapping."""
-    if not isinstance(value, dict):
-        return {name: value}
-    return {f"{name}/{part}" if part else name: single for part, single in value.items()}
-
-
 def _plain_inputs(inputs: Any) -> dict[str, str]:
-    """The inputs that are no structures, as text of bounded length."""
-    items = inputs.items() if isinstance(inputs, dict) else ()
-    return {k: _bounded_text(str(v)) for k, v in items if isinstance(v, str | int | float | bool)}
+    """The inputs that are no structures, as text of bounded length; what is cut ends with a digest,
+    so that passages that begin alike stay different.
+    """
+    found = {}
+    for key, value in inputs.items() if isinstance(inputs, dict) else ():
+        if isinstance(value, str | int | float | bool):
+            text = str(value)
+            cut = f"{text[:SHOWN]}…{_hashed(text)[:8]}"
+            found[key] = text if len(text) <= SHOWN else cut
+    return found
 
 
-def _bounded_text(text: str) -> str:
-    """Text of bounded length; what is cut ends with a digest, so that passages that begin alike
-    stay different.
-
-    >>> _bounded_text("short"), len(_bounded_text("long" * 100)), _bounded_text("a" * 300 + "b") == _bounded_text("a" * 300 + "c")
-    ('short', 209, False)
-    """  # noqa: E501
-    if len(text) <= _ASKED:
-        return text
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{text[:_ASKED]}…{digest}"
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def traces_of(
@@ -261,10 +232,16 @@ def _part_in_full(trace: Trace, part: str) -> Any:
 
 
 def asked_of(run: Run) -> Callable[[Any], Any]:
-    """What takes from the inputs of a trace those that the data hold: defaults of the function
-    belong to the method.
+    """What takes from the inputs of a trace those that the data hold: a trace also records the
+    defaults of the function, which belong to the method.
     """
-    names = _inputs_of_data(run)
+    names: set[str] = set()
+    for given in run.inputs.dataset_inputs if run.inputs else ():
+        with suppress(ValueError, AttributeError, TypeError, KeyError):
+            columns = bounded_json(given.dataset.schema or "{}", 1_000_000)["mlflow_colspec"]
+            inputs = (column for column in columns if column["name"] == "inputs")
+            names = {name for column in inputs for name in column["properties"]}
+            break
 
     def asked(inputs: Any) -> Any:
         holds = names and isinstance(inputs, dict) and names <= inputs.keys()
@@ -273,23 +250,23 @@ def asked_of(run: Run) -> Callable[[Any], Any]:
     return asked
 
 
-def question_key(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
+def question_key(trace: Trace, inputs: Any, instance_by: str | None) -> str:
     """Which question a trace answers."""
-    if instance_by is not None:
-        own = inputs.get(instance_by) if isinstance(inputs, dict) else None
-        own = trace.info.tags.get(instance_by) if own is None else own
-        return None if own is None else str(own)
-    text = json.dumps(inputs, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    if instance_by is None:
+        return _hashed(_json_text(inputs))[:16]
+    own = inputs.get(instance_by) if isinstance(inputs, dict) else None
+    own = trace.info.tags.get(instance_by) if own is None else own
+    if own is None:
+        raise ValueError(
+            f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name another"
+        )
+    return str(own)
 
 
 def question_shown(inputs: Any) -> str:
     if isinstance(inputs, dict) and len(inputs) == 1:
         (inputs,) = inputs.values()
-    text = (
-        inputs if isinstance(inputs, str) else json.dumps(inputs, ensure_ascii=False, default=str)
-    )
-    return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
+    return shortened(inputs)
 
 
 def belongs(assessment: Assessment, run: Run) -> bool:
@@ -316,22 +293,6 @@ def number_assessed(value: Any, grades: Sequence[str] | None) -> tuple[float | N
 
 def digest(run: Run) -> str:
     return "+".join(d.dataset.digest for d in run.inputs.dataset_inputs) if run.inputs else ""
-
-
-def _inputs_of_data(run: Run) -> set[str]:
-    """The inputs that the data hold; a trace also records the defaults of the function, which
-    belong to the method.
-    """
-    for given in run.inputs.dataset_inputs if run.inputs else ():
-        with suppress(ValueError, AttributeError, TypeError, KeyError):
-            columns = bounded_json(given.dataset.schema or "{}", 1_000_000)["mlflow_colspec"]
-            return {
-                name
-                for column in columns
-                if column["name"] == "inputs"
-                for name in column["properties"]
-            }
-    return set()
 
 
 def counted(run: Run) -> int | None:
@@ -366,10 +327,16 @@ def read_answer_tables(
     path, grades = table or EVALUATED, grades or {}
     read: dict[str, Answers | str] = {}
     tables: dict[str, _Table] = {}
+
+    def table_of(run: Run) -> _Table:
+        frame = _frame_of(client, run, path, [instance_by] if instance_by else [])
+        if not (columns := _measure_columns(frame, measures, grades, instance_by)):
+            advice = "Name measures, or declare their grades"
+            raise ValueError(f"its table {path} has no column of numbers. {advice}")
+        return frame, columns
+
     for method, run in runs.items():
-        found = store.of_one_run(
-            partial(_table_of_run, client, run, path, measures, grades, instance_by)
-        )
+        found = store.of_one_run(partial(table_of, run))
         if isinstance(found, str):
             read[method] = found
         else:
@@ -382,9 +349,12 @@ def read_answer_tables(
         for found in (columns, _measure_columns(frame, None, grades, instance_by))
         for name in found.values()
     }
-    keys = _key_columns(
-        {method: frame for method, (frame, _) in tables.items()}, scores, instance_by, path
-    )
+    keys = [instance_by] if instance_by else _key_columns([f for f, _ in tables.values()], scores)
+    if not keys:
+        raise ValueError(
+            f"no column of the tables {path} holds the same values in all runs. Say which one "
+            "names the instance."
+        )
     for method, (frame, columns) in tables.items():
         read[method] = store.of_one_run(
             partial(_answers_of_table, runs[method], frame, columns, keys, grades)
@@ -392,25 +362,16 @@ def read_answer_tables(
     return read
 
 
-def _table_of_run(
-    client: MlflowClient,
-    run: Run,
-    path: str,
-    measures: Sequence[str] | None,
-    grades: Mapping[str, Sequence[str]],
-    instance_by: str | None,
-) -> _Table:
-    """The table of a run, and by measure the column that holds it."""
+def _frame_of(client: MlflowClient, run: Run, path: str, needed: Sequence[str]) -> pd.DataFrame:
+    """The table of a run, which has the columns that are needed."""
     found = artifact(client, run.info.run_id, path, read_frame)
     if not isinstance(found, pd.DataFrame):
         raise ValueError(f"its table {path} cannot be read: {found or 'it is not there'}")
-    columns = _measure_columns(found, measures, grades, instance_by)
-    if not columns:
-        advice = "Name measures, or declare their grades"
-        raise ValueError(f"its table {path} has no column of numbers. {advice}")
-    if instance_by is not None and instance_by not in found:
-        raise ValueError(f"its table {path} has no column {instance_by!r}. Name another")
-    return found, columns
+    if lacking := [column for column in needed if column not in found]:
+        raise ValueError(
+            f"its table {path} has no column {some(map(repr, lacking))}; it has {some(found, 8)}"
+        )
+    return found
 
 
 def read_frame(path: Path) -> pd.DataFrame:
@@ -461,25 +422,15 @@ def _is_measure(column: pd.Series) -> bool:
     )
 
 
-def _key_columns(
-    frames: Mapping[str, pd.DataFrame], scores: set[str], instance_by: str | None, path: str
-) -> list[str]:
-    """The columns that together say what was asked."""
-    if instance_by is not None:
-        return [instance_by]
-    first, *others = frames.values()
+def _key_columns(frames: Sequence[pd.DataFrame], scores: set[str]) -> list[str]:
+    """The columns that together say what was asked: they hold the same in all tables."""
+    first, *others = frames
     texts = {c: set(map(_json_text, first[c])) for c in first if c not in scores}
-    same = [
+    return [
         c
         for c, known in texts.items()
         if all(c in f and set(map(_json_text, f[c])) == known for f in others)
     ]
-    if not same:
-        raise ValueError(
-            f"no column of the tables {path} holds the same values in all runs. Say which one "
-            "names the instance."
-        )
-    return same
 
 
 def _json_text(value: object) -> str:
@@ -488,13 +439,12 @@ def _json_text(value: object) -> str:
 
 def keys_of(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """By row a short name of its own, else a hash of all that was asked."""
+    rows = frame[[*columns]].itertuples(index=False, name=None)
     return [
-        own
-        if len(row) == 1 and len(own := str(row[0])) <= _SHORT
-        else hashlib.sha256(
-            "\0".join(map(_json_text, row)).encode("utf-8", "surrogatepass")
-        ).hexdigest()[:16]
-        for row in frame[[*columns]].itertuples(index=False, name=None)
+        str(row[0])
+        if len(row) == 1 and len(str(row[0])) <= _SHORT
+        else _hashed("\0".join(map(_json_text, row)))[:16]
+        for row in rows
     ]
 
 
@@ -684,22 +634,20 @@ def _lineage(told: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
         (_SCORERS, "Other scorers: {}. A difference may be theirs."),
         (_AGENT, "Other agent, by the code of its function: {}."),
     ):
-        by_digest = grouped((_short(tags[tag]), method) for method, tags in told if tag in tags)
+        digests = [(tags[tag], method) for method, tags in told if tag in tags]
+        for i, (digest, method) in enumerate(digests):
+            with suppress(ValueError, AttributeError):  # which may stand in JSON
+                digest = str(bounded_json(digest, 10_000).get("digest", ""))
+            digests[i] = digest.removeprefix("sha256:")[:8] or "no digest", method
+        by_digest = grouped(digests)
         if len(by_digest) > 1:
             each = (f"{digest} of {some(dict.fromkeys(of), 5)}" for digest, of in by_digest.items())
             yield other.format("; ".join(each))
-        elif tag == _AGENT and len(told) > 1 and sum(map(len, by_digest.values())) == len(told):
+        elif tag == _AGENT and len(told) > 1 and len(digests) == len(told):
             yield (
                 "The same function gave all answers, by MLflow's digest of its code: what differs "
                 "is what it reads or calls, or chance."
             )
-
-
-def _short(digest: str) -> str:
-    """The beginning of a digest, which may stand in JSON."""
-    with suppress(ValueError, AttributeError):
-        digest = str(bounded_json(digest, 10_000).get("digest", ""))
-    return digest.removeprefix("sha256:")[:8] or "no digest"
 
 
 def _grouped(
@@ -976,10 +924,6 @@ def _from_traces(
         }
         recorded = {OUTPUTS: outputs, EXPECTATIONS: expected_here}
         key = question_key(trace, asked(inputs), instance_by)
-        if key is None:
-            raise ValueError(
-                f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}"
-            )
         rows.append(
             (
                 (key, trace.info.request_time),
@@ -1017,14 +961,8 @@ def _from_table(
     path: str,
     instance_by: str | None,
 ) -> list[tuple[Any, Any, Any]]:
-    table = artifact(client, run.info.run_id, path, read_frame)
-    if not isinstance(table, pd.DataFrame):
-        raise ValueError(f"its table {path} cannot be read: {table or 'it is not there'}")
-    columns = [predicted, expected, *([instance_by] if instance_by else [])]
-    if lacking := [c for c in columns if c not in table]:
-        raise ValueError(
-            f"its table {path} has no column {some(map(repr, lacking))}; it has {some(table, 8)}"
-        )
+    needed = [predicted, expected, *([instance_by] if instance_by else [])]
+    table = _frame_of(client, run, path, needed)
     keys: Sequence[Any] = (
         range(len(table)) if instance_by is None else keys_of(table, [instance_by])
     )
