@@ -436,28 +436,34 @@ def _render(
         what,
         pair,
     )
-    filename = to.filename
+    filename, tells = to.filename, TAKEN not in click.get_current_context().meta
     if what == "report" and to.format == "html" and filename and not is_stream(filename):
-        folder = Path(filename).with_name(Path(filename).stem + "_data")
-        if folder.is_symlink():
-            raise click.ClickException(
-                f"the data of a report lie in {folder} beside it, and that is a link. Delete it, "
-                "or choose another name."
-            )
-        data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
-        page = (made.render(to.format, width()) for _ in range(1))  # made when data are written
-        write_all(chain(data, [(filename, page)]))
-        tell(f"wrote {filename}, and its data to {folder}/")
+        _write_with_data(made, filename)
     else:
         give(made.in_full if verbose else made, to)
-    to_file = filename not in (None, "-")
-    if TAKEN not in click.get_current_context().meta and (to_file or not sys.stdout.isatty()):
-        verdict = terminal(plain(made.brief.decision))
-        tell(verdict if to_file else f"wrote {to.format}: {verdict}")
+    verdict = terminal(plain(made.brief.decision))
+    if tells and filename not in (None, "-"):
+        tell(verdict)
+    elif tells and not sys.stdout.isatty():
+        tell(f"wrote {to.format}: {verdict}")
     experiments = study.source.get("experiments", ())
     if experiments and (live := live_address(one["id"] for one in experiments)):
         say(f"compare live: {live}")
     return made
+
+
+def _write_with_data(made: Any, filename: str) -> None:
+    """Write a report as a page, with its data as CSV and JSON in a folder beside it."""
+    folder = Path(filename).with_name(Path(filename).stem + "_data")
+    if folder.is_symlink():
+        raise click.ClickException(
+            f"the data of a report lie in {folder} beside it, and that is a link. Delete it, "
+            "or choose another name."
+        )
+    data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
+    page = (made.render("html", width()) for _ in range(1))  # made when data are written
+    write_all(chain(data, [(filename, page)]))
+    tell(f"wrote {filename}, and its data to {folder}/")
 
 
 def _log_the_report(

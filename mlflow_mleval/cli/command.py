@@ -31,7 +31,7 @@ from mlflow_mleval import assembling
 from mlflow_mleval.errors import ChoiceError, MlevalError, UnclearError
 from mlflow_mleval.secrets import raise_alone, redacted, tells_a_secret, without_passwords
 from mlflow_mleval.selection import Choices, Selection, command_line
-from mlflow_mleval.sentences import Argument, argument_of, worded
+from mlflow_mleval.sentences import Argument, argument_of, grouped, worded
 
 if TYPE_CHECKING:
     from mlflow_mleval.study import Way
@@ -89,6 +89,10 @@ class Option(click.Option):
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         return f"'{self.words}'"
+
+    def rows(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
+        """Its rows in the help: flags, and what they do."""
+        yield self.get_help_record(ctx) or ("", "")
 
     @property
     def shown(self) -> str:
@@ -155,16 +159,12 @@ class Joined(Option):
         starts = [key if part.is_flag else f"{key}=" for key, part in self.parts.items()]
         return [CompletionItem(start) for start in starts if start.startswith(incomplete)]
 
-    def records(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
-        """Its rows in the help."""
+    def rows(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         if not self.leads:
-            yield self.get_help_record(ctx) or ("", "")
+            yield from super().rows(ctx)
         for key, part in self.parts.items():
-            flag, text = part.get_help_record(ctx) or ("", "")
-            if key:
-                yield f"  {':' * self.leads}{part.shown}", text
-            else:
-                yield flag, text
+            for flag, text in part.rows(ctx):
+                yield f"  {':' * self.leads}{part.shown}" if key else flag, text
 
 
 _NONE = click.Command(None)
@@ -257,37 +257,33 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All options by their headings; of the short help those that most people use."""
-        short = ctx.meta.get(_BRIEF)
-        sections: dict[str, list[Any]] = {}
-        for option in self.params:
-            if not isinstance(option, Option) or option.hidden:
-                continue
-            if short:
-                known = next((name for name in option.opts if name in _COMMON), "")
-                if not known and option.flag not in self.common:
-                    continue
-                leading = option.parts.get("", option) if isinstance(option, Joined) else option
-                text = (
-                    _COMMON.get(known if option.heading in _READ else "")
-                    or re.split(r"(?<=\.) |; ", leading.help or "")[0]
-                )
-                taken = option.metavar if option.flag not in ("--missing", "--over") else ""
-                row = " ".join(filter(None, [known or option.flag, taken])), text
-                sections.setdefault("Options", []).append(row)
-            elif isinstance(option, Joined):
-                sections.setdefault(option.heading, []).extend(option.records(ctx))
-            else:
-                sections.setdefault(option.heading, []).append(option.get_help_record(ctx))
-        if help := self.get_help_option(ctx):
-            heading = [*sections][-1] if sections else "Options"
-            last = ("--help", "All options, by topic.") if short else help.get_help_record(ctx)
-            sections.setdefault(heading, []).append(last)
+        options = [option for option in self.params if isinstance(option, Option)]
+        sections: dict[str, list[tuple[str, str]]]
+        if ctx.meta.get(_BRIEF):
+            rows = [row for option in options for row in self._in_short(option)]
+            sections = {"Options": [*rows, ("--help", "All options, by topic.")]}
+        else:
+            pairs = [(option.heading, row) for option in options for row in option.rows(ctx)]
+            last = pairs[-1][0] if pairs else "Options"
+            help = self.get_help_option(ctx)
+            pairs += [] if help is None else [(last, help.get_help_record(ctx) or ("", ""))]
+            sections = grouped(pairs)
         longest = max(len(flags) for rows in sections.values() for flags, _ in rows)
         for heading, ((flags, text), *rest) in sections.items():
             with formatter.section(heading):
                 # the first row is padded, so that all sections have the same columns
                 first = flags.ljust(min(longest, _FLAGS)), text
                 formatter.write_dl([first, *rest], col_max=_FLAGS)
+
+    def _in_short(self, option: Option) -> Iterator[tuple[str, str]]:
+        """Its row in the short help, if it is one that most people use."""
+        known = next((name for name in option.opts if name in _COMMON), "")
+        if known or option.flag in self.common:
+            leading = option.parts.get("", option) if isinstance(option, Joined) else option
+            first = re.split(r"(?<=\.) |; ", leading.help or "")[0]
+            text = _COMMON.get(known if option.heading in _READ else "") or first
+            taken = option.metavar if option.flag not in ("--missing", "--over") else ""
+            yield " ".join(filter(None, [known or option.flag, taken])), text
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not ctx.meta.get(_BRIEF):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -294,26 +294,24 @@ _EVALUATION = (
 def _check_usage(file: str | None, runs: tuple[str, ...], choices: Choices) -> None:
     """A usage error for options that do not go together."""
     typed = flags(click.get_current_context(), typed=True)
-    further = [typed[str(o.name)] for o in _HIERARCHICAL if o.name in typed]
-    spark = choices["engine"] == "spark"
+
+    def refuse(names: Iterable[str], text: str, when: bool) -> None:
+        if when and (wrong := ", ".join(typed[name] for name in names if name in typed)):
+            raise click.UsageError(text.format(wrong))
+
+    if bool(file) == bool(runs):
+        both = "give either FILE or --run, not both."
+        raise click.UsageError(both if file else "FILE is missing, or --run in its place.")
+    no_hierarchy, spark = choices["hierarchy"] is None, choices["engine"] == "spark"
+    of_hierarchies = [str(option.name) for option in _HIERARCHICAL]
+    refuse(of_hierarchies, "--hierarchy must be given with {}.", no_hierarchy)
+    refuse(_FOR_FILES, "{} must be left out with --run.", bool(runs))
+    refuse(_FOR_RUNS, "{} must be left out without --run.", not runs)
+    refuse(["master"], "{} must go with --engine spark.", not spark)
+    refuse(_NOT_ON_SPARK, "{} must be left out with --engine spark, which lacks it.", spark)
     lacking = [f"--{name}" for name in ("method", "dataset") if choices[name] is None]
-    unfit = [flag for name, flag in typed.items() if name in (_FOR_FILES if runs else _FOR_RUNS)]
-    apart = [typed[name] for name in _NOT_ON_SPARK if name in typed]
-    problems = {
-        f"--hierarchy must be given with {', '.join(further)}.": (
-            further and choices["hierarchy"] is None
-        ),
-        f"{', '.join(unfit)} must be left out with{'' if runs else 'out'} --run.": unfit,
-        "give either FILE or --run, not both.": file and runs,
-        "FILE is missing, or --run in its place.": not file and not runs,
-        f"Missing option '{', '.join(lacking)}'.": file and lacking,
-        "--master must go with --engine spark.": choices["master"] is not None and not spark,
-        f"{', '.join(apart)} must be left out with --engine spark, which lacks it.": (
-            spark and apart
-        ),
-    }
-    if wrong := [text for text, holds in problems.items() if holds]:
-        raise click.UsageError(wrong[0])
+    if file and lacking:
+        raise click.UsageError(f"Missing option '{', '.join(lacking)}'.")
 
 
 def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:

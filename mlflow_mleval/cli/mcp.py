@@ -366,34 +366,51 @@ def _run(
 
     document, whole, page = _document(commands, name, given)
     if name == "survey":
-        held = _survey(whole)
-        doubts = whole.get("notes", [])
-        calls = [*_calls(commands, "\n".join(held.pop("commands")))]
-        asked = [_question(_ASKED[tool], tool, taken) for tool, taken in calls]
-        first = [one["name"] for one in held["experiments"]][:1]
-        if first and not (asked or held.get("methods") or given.get("experiment_name")):
-            asked = [_question(_ASKED["survey"], "survey", {"experiment_name": first})]
-        names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
+        held, names, asked = _of_survey(commands, given, whole)
     elif name == "gate":
-        held = {key: whole[key] for key in _GATED if key in whole}
-        held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in whole["rows"]]
-        rows = [row[key] for row in held["rows"] for key in ("measure", "slice") if key in row]
-        names = [held["candidate"], held["champion"], *rows]
-        held["text"], doubts = in_quotes(held["text"], names), whole.get("notes", [])
-        asked = _next(commands, name, given, held)
+        held, names, asked = _of_gate(given, whole)
     else:
-        held = {key: value for key, value in whole.items() if key not in _KNOWN}
-        doubts, names = document.brief.doubts, document.brief.names
-        told = document.data() if name == "compare" else {}
-        each = told.get("measures")
-        measures = [] if each is None else [str(name) for name in each["measure"]]
+        held, names = {k: whole[k] for k in whole if k not in _KNOWN}, document.brief.names
+        rows = document.data().get("measures") if name == "compare" else None
+        measures = [] if rows is None else [str(measure) for measure in rows["measure"]]
         asked = _next(commands, name, given, held, measures)
+    doubts = whole.get("notes", []) if name in ("survey", "gate") else document.brief.doubts
     start = _number(given.get(_FROM, 1))
     doubts = [in_quotes(plain(text), names) for text in doubts]
     if _FROM in given:
         held, asked = {}, []
     held |= {"doubts": doubts[start - 1 :], "n_doubts": len(doubts)}
     return {"answer": held, **({"page": page} if page else {}), "next": asked}
+
+
+#: What a tool tells, the names in it, and the next questions.
+_Told = tuple[dict[str, Any], Sequence[str], list[dict[str, Any]]]
+
+
+def _of_survey(
+    commands: Mapping[str, click.Command], given: Mapping[str, Any], whole: Mapping[str, Any]
+) -> _Told:
+    held = _survey(whole)
+    calls = [*_calls(commands, "\n".join(held.pop("commands")))]
+    asked = [_question(_ASKED[tool], tool, taken) for tool, taken in calls]
+    first = [one["name"] for one in held["experiments"]][:1]
+    if first and not (asked or held.get("methods") or given.get("experiment_name")):
+        asked = [_question(_ASKED["survey"], "survey", {"experiment_name": first})]
+    return held, [*held.get("methods", ()), *held["datasets"]], asked
+
+
+def _of_gate(given: Mapping[str, Any], whole: Mapping[str, Any]) -> _Told:
+    from mlflow_mleval.measures.registry import MEASURES
+
+    held = {key: whole[key] for key in _GATED if key in whole}
+    held["rows"] = [{key: row[key] for key in _ROW if row.get(key)} for row in whole["rows"]]
+    rows = [row[key] for row in held["rows"] for key in ("measure", "slice") if key in row]
+    names = [held["candidate"], held["champion"], *rows]
+    held["text"] = in_quotes(held["text"], names)
+    runs = {"experiment_name": given["experiment_name"]} if "experiment_name" in given else {}
+    decides = [row["measure"] for row in held["rows"] if row["measure"] in MEASURES][:1]
+    text = "What does the measure mean that decides?"
+    return held, names, [_question(text, "explain", {"name": m, **runs}) for m in decides]
 
 
 def _number(text: Any) -> int:
@@ -456,31 +473,31 @@ def _next(
     name: str,
     given: Mapping[str, Any],
     held: Mapping[str, Any],
-    measures: Collection[str] = (),
+    measures: Collection[str],
 ) -> list[dict[str, Any]]:
-    """The next questions that a tool can answer, with the arguments for it."""
+    """What may be asked after a ranking, or a comparison by these measures, with the arguments for
+    it.
+    """
     from mlflow_mleval.measures.registry import MEASURES
 
     runs = {key: value for key, value in given.items() if key not in ("method", "on", "over")}
-    if name == "gate":
-        known = {"experiment_name": given["experiment_name"]} if "experiment_name" in given else {}
-        rows = [row for row in held.get("rows", ()) if row["measure"] in MEASURES]
-        measure = [{"name": row["measure"], **known} for row in rows][:1]
-        text = "What does the measure mean that decides?"
-        return [_question(text, "explain", each) for each in measure]
-    order = [*held.get("best_set", ()), *held.get("order", ())]
-    order = [m for m in order if "…" not in m and m == cleaned(m) and len(m) <= _NAME]  # as it is
-    best = list(dict.fromkeys(order))[:2]
+    order = dict.fromkeys([*held.get("best_set", ()), *held.get("order", ())])
+    best = [*filter(_is_whole, order)][:2]
     if len(best) < 2 or (name == "compare" and given.get("run_id")):
         return []
     if name == "rank":
         return [_question("Do the first two really differ?", "compare", {**runs, "method": best})]
-    if not measures or any(m not in MEASURES or MEASURES[m].range != (0, 1) for m in measures):
+    if not measures or {*measures} - {m for m in MEASURES if MEASURES[m].range == (0, 1)}:
         return []  # somebody has to say first which loss does not matter
     sides = dict(zip(("candidate", "champion"), best, strict=True))
     taken = {*_options_of_tool(commands["gate"]), "candidate"}
     kept = {key: value for key, value in runs.items() if key in taken}
     return [_question("May the first replace the second?", "gate", {**kept, **sides})]
+
+
+def _is_whole(name: str) -> bool:
+    """Whether an answer shows a name as it is."""
+    return "…" not in name and name == cleaned(name) and len(name) <= _NAME
 
 
 def _question(text: str, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -499,13 +516,9 @@ def _explained(commands: Mapping[str, click.Command], given: Mapping[str, Any]) 
     _check_size("name", [name])
     told: dict[str, Any] = {}
     if experiment := given.get("experiment_name"):
-        _, whole, _ = _document(commands, "survey", {"experiment_name": experiment})
-        for one in (*whole.get("metrics", ()), *whole.get("measures", ())):
-            if name in (one.get("metric", "").removesuffix("/mean"), one.get("name")):
-                told |= one
-        about = [text for text in whole.get("notes", ()) if name in text]
-        about += [one["reason"] for one in whole.get("excluded", ()) if one["name"] == name]
-        told |= {"doubts": about} if about else {}
+        told = _in_the_store(
+            _document(commands, "survey", {"experiment_name": experiment})[1], name
+        )
     if name in options and not told:
         return {"argument": name, "meaning": options[name].help}
     try:
@@ -514,6 +527,17 @@ def _explained(commands: Mapping[str, click.Command], given: Mapping[str, Any]) 
         if not told:
             raise
         return {"metric": name, "in_the_store": told}
+
+
+def _in_the_store(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What the survey of an experiment says of a metric."""
+    told: dict[str, Any] = {}
+    for one in (*whole.get("metrics", ()), *whole.get("measures", ())):
+        if name in (one.get("metric", "").removesuffix("/mean"), one.get("name")):
+            told |= one
+    about = [text for text in whole.get("notes", ()) if name in text]
+    about += [one["reason"] for one in whole.get("excluded", ()) if one["name"] == name]
+    return told | ({"doubts": about} if about else {})
 
 
 def explained(name: str) -> dict[str, Any]:

@@ -122,22 +122,13 @@ _STATUS = (
 
 def failure(error: Exception, job: Job) -> dict[str, Any]:
     """What the reader is told of an error, and what may be done about it."""
-    status = next(status for kind, status in _STATUS if isinstance(error, kind))
-    text: object = error.text if isinstance(error, ChoiceError | UnclearError) else str(error)
-    field = field_of(argument_of(error)) if status == 400 else None
+    status, text, field = _told(error, job["what"])
     ways: list[tuple[str, PageSelection]] = []
     taken = None
-    if status == 500:
-        traceback.print_exception(error, file=sys.stderr)
-        text = "Something went wrong that nobody foresaw. The server's log says what."
-    elif status == 503 and "does not accept the filter" in str(text):
-        status, field = 400, "filter"
-    elif status == 503 and job["what"] == "store" and "permission denied" in str(text).lower():
-        status, text = 403, READ_ONLY
-    elif status == 409:
+    if status == 409:
         chosen = parsed(job["given"])
         found, unasked = _ways_on(error, chosen)
-        ways = [(what, chosen.adding(more)) for what, more in found] + _without(str(text), chosen)
+        ways = [(what, chosen.adding(more)) for what, more in found] + _without(text, chosen)
         taken = chosen.adding(unasked).query if unasked else None
     said = _on_page(worded(text, as_field), job)
     if job["what"] == "gate":
@@ -150,6 +141,21 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
         "ways": [{"what": what, "query": way.query} for what, way in ways],
         "taken": taken,
     }
+
+
+def _told(error: Exception, what: str) -> tuple[int, str, str | None]:
+    """The status of HTTP for an error, its text, and the field that it is about."""
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    if status == 500:
+        traceback.print_exception(error, file=sys.stderr)
+        text = "Something went wrong that nobody foresaw. The server's log says what."
+        return status, text, None
+    text = error.text if isinstance(error, ChoiceError | UnclearError) else str(error)
+    if status == 503 and "does not accept the filter" in text:
+        return 400, text, "filter"
+    if status == 503 and what == "store" and "permission denied" in text.lower():
+        return 403, READ_ONLY, None
+    return status, text, field_of(argument_of(error)) if status == 400 else None
 
 
 def _ways_on(error: Exception, chosen: PageSelection) -> tuple[_Ways, Mapping[str, Any]]:
@@ -336,36 +342,47 @@ def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str,
     declared = {*choices["minimize"], *choices["maximize"]}
     unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
     taken = {measure: study.directions[measure] for measure in unsure}
-
-    def confirmed(ways: Mapping[str, str]) -> Mapping[str, Any]:
-        """With the directions that were taken so far, and these."""
-        used = dict.fromkeys([*study.measures, *ways])
-        return {
-            "measures": [m for m in used if m not in (choices["measures"] or ())],
-            **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
-        }
-
     names = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
     proposed = {name: way for name in names if (way := proposed_direction(name))}
-    left = [
-        (f"“{name}”: {_BETTER[way]} is better ✓", confirmed({**taken, name: way}))
-        for name, way in proposed.items()
-    ]
-    if left:
+    if proposed:
+        left = [
+            (f"“{m}”: {_BETTER[way]} is better ✓", _declaring({**taken, m: way}, study, choices))
+            for m, way in proposed.items()
+        ]
         yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]
-    if unsure:
-        told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
-        more = [f"{len(unsure) - DOUBTED} more"] if len(unsure) > DOUBTED else []
-        ways = [(f"{', '.join(told + more)} is better ✓", confirmed(taken))]
-        for m in unsure[:DOUBTED]:
-            way = "min" if taken[m] == "max" else "max"
-            which = f"“{m}”: " if len(unsure) > 1 else ""
-            turned = confirmed({**taken, m: way})
-            ways.append((f"{which}no, {_BETTER[way]} is better", turned))
-        yield "decision", "Nobody has said which way is better; this was taken", ways
+    if taken:
+        yield (
+            "decision",
+            "Nobody has said which way is better; this was taken",
+            [(what, _declaring(ways, study, choices)) for what, ways in _readings(taken)],
+        )
     if study.filled:
         why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"
         yield "ranking", why, [way for way in _GAPS if way[1]["missing"] != choices["missing"]]
+
+
+def _readings(taken: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The directions that were taken, in words, and for each of the first measures the other."""
+    told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
+    more = [f"{len(taken) - DOUBTED} more"] if len(taken) > DOUBTED else []
+    yield f"{', '.join(told + more)} is better ✓", taken
+    for measure in [*taken][:DOUBTED]:
+        way = "min" if taken[measure] == "max" else "max"
+        which = f"“{measure}”: " if len(taken) > 1 else ""
+        yield f"{which}no, {_BETTER[way]} is better", {**taken, measure: way}
+
+
+def _declaring(
+    ways: Mapping[str, str], study: Any, choices: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What has to be added to the choices so that these directions are declared and measures that
+    are used stay so.
+    """
+    used = dict.fromkeys([*study.measures, *ways])
+    return {
+        "measures": [m for m in used if m not in (choices["measures"] or ())],
+        **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
+    }
 
 
 def chips(study: Any) -> list[dict[str, Any]]:
