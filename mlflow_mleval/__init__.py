@@ -15,7 +15,7 @@ from mlflow_mleval.package import __version__
 #: the package costs nothing.
 _PUBLIC = {
     "compare": "analysis.comparison",
-    "compare_folds": "analysis.folds.fold_comparison",
+    "compare_folds": "analysis.fold_comparison",
     "compare_profiles": "analysis.loss_profiles",
     "promethee": "analysis.promethee",
     "fuse": "analysis.fusion",

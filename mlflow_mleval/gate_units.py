@@ -651,7 +651,7 @@ def _of_table(
 
 
 def _of_folds(asked: GateRequest, study: Study) -> Shared:
-    from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
+    from mlflow_mleval.analysis.fold_protocol import recorded_protocol, runs_of, unpaired
 
     both = _of_both(study, asked)
     if study.folds is None:

@@ -155,7 +155,7 @@ def test_the_tables_of_what_loads_on_first_use_are_seen():
         ("losses", "measures.capacities"),
         ("report", "report.html"),
         ("report.content", "report.content.study_report"),
-        ("stats", "analysis.ranks"),
+        ("stats", "analysis.posthoc.rank_tests"),
     ):
         loading = f"mlflow_mleval.{package}".removesuffix(".")
         assert graph.has_edge(loading, f"mlflow_mleval.{module}"), module

@@ -29,8 +29,7 @@ from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
 from mlflow_mleval.analysis.pairs import PairTests, jointly
 from mlflow_mleval.analysis.posthoc.max_t import max_t
-from mlflow_mleval.analysis.question import NO, YES
-from mlflow_mleval.analysis.recommendation import decision
+from mlflow_mleval.analysis.recommendation import NO, YES, decision
 from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
 from mlflow_mleval.cli import main as mleval
 from mlflow_mleval.errors import MissingResultsError

@@ -52,18 +52,16 @@ from mlflow_mleval.analysis.posthoc.max_t import (
 )
 from mlflow_mleval.analysis.posthoc.rank_tests import (
     Feasibility,
+    FriedmanResult,
     NemenyiResult,
     PairwiseResult,
-    Wilcoxon,
-)
-from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
-from mlflow_mleval.analysis.ranks import (
-    FriedmanResult,
     SkillingsMackResult,
+    Wilcoxon,
     friedman,
     kendall,
     skillings_mack,
 )
+from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
 from mlflow_mleval.analysis.stability import (
     METHODS,
     Retest,
@@ -86,8 +84,8 @@ from mlflow_mleval.validation import at_least_one, known_keywords, one_of, proba
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.datasets_and_folds import NextDataset
-    from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
+    from mlflow_mleval.analysis.fold_comparison import FoldComparison
+    from mlflow_mleval.analysis.hierarchical_t import NextDataset
     from mlflow_mleval.analysis.instance_tests import InstanceTests
     from mlflow_mleval.analysis.loss_profiles import ProfileComparison, Profiles
     from mlflow_mleval.analysis.repeat_tests import RepeatTests
@@ -550,7 +548,7 @@ class Comparison(Detailed):
         """The hierarchical correlated t test; None where it was not asked for or cannot be made."""
         if not self.options["next_dataset"] or not self.tells_of_next_dataset:
             return None
-        from mlflow_mleval.analysis.datasets_and_folds import next_dataset
+        from mlflow_mleval.analysis.hierarchical_t import next_dataset
 
         over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
         choices = {key: self.options[key] for key in ("rope", "alpha")}
@@ -710,7 +708,7 @@ def compare(
     absent: dict[str, str] = {}
     by_fold: dict[str, FoldComparison] = {}
     if full.folds is not None:
-        from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
+        from mlflow_mleval.analysis.fold_comparison import compare_all_folds
 
         by_fold = compare_all_folds(full, absent, step, alpha=alpha, **over_folds)
     by_instance: dict[str, InstanceTests] = {}
@@ -951,7 +949,7 @@ def _over_units(
     by_seed = not (by_fold or ground.instances or study.repeats is None or tested.control)
     if not (by_fold or by_seed):
         return ()
-    from mlflow_mleval.analysis.datasets_and_folds import OverFolds, OverSeeds
+    from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
 
     about_this = on == FUSED or all(list(folds.measures) == [on] for folds in by_fold.values())
     test: OverFolds | None = None

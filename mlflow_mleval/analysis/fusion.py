@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from mlflow_mleval.analysis.pairs import components
 from mlflow_mleval.analysis.promethee import (
     FlowsByMeasure,
     Preference,
@@ -24,7 +25,6 @@ from mlflow_mleval.analysis.promethee import (
     flows_by_measure,
     tied_ranks,
 )
-from mlflow_mleval.analysis.ranks import components
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Study, left_out

@@ -30,15 +30,17 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.resampling import (
     UNITS,
+    BoundedUnits,
     Counts,
     Moments,
     Signs,
     critical,
+    crossing,
     normal_draws,
+    score,
     share,
     step_down,
 )
-from mlflow_mleval.analysis.score_test import BoundedUnits, crossing, score
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.sentences import agree, count, some
 from mlflow_mleval.validation import Array, Bools, Places, at_least_one, probability

@@ -32,9 +32,10 @@ from mlflow_mleval.analysis.pairs import (
     jointly,
     named_pairs,
 )
-from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_DATASETS, share_at_most
+from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_RANKS, share_at_most
 from mlflow_mleval.analysis.resampling import (
     RESAMPLES,
+    BoundedUnits,
     Moments,
     Signs,
     cluster_sums,
@@ -42,7 +43,6 @@ from mlflow_mleval.analysis.resampling import (
     normal_draws,
     step_down,
 )
-from mlflow_mleval.analysis.score_test import BoundedUnits
 from mlflow_mleval.measures.metric_names import directions, range_of
 from mlflow_mleval.sentences import Argument, Message, agree, some
 from mlflow_mleval.validation import Array, Places, one_of, probability, unique_names
@@ -600,13 +600,13 @@ def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, boo
     doubled = 2 * start + count + 1
     plus = int(doubled @ np.add.reduceat(key & 1, start))
     total = n * (n + 1)
-    if n <= EXACT_DATASETS:
+    if n <= EXACT_RANKS:
         below = min(plus, total - plus)
         tail = float(share_at_most(np.repeat(doubled, count), below)[below])
     else:
         deviation = np.sqrt(float((doubled.astype(float) ** 2 * count).sum())) / 2
         tail = float(stats.norm.cdf((min(plus, total - plus) - total / 2) / deviation))
-    return plus / 2, min(1.0, 2 * tail), n <= EXACT_DATASETS
+    return plus / 2, min(1.0, 2 * tail), n <= EXACT_RANKS
 
 
 def _without_range(

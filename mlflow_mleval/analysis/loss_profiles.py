@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.protocol import (
+from mlflow_mleval.analysis.fold_protocol import (
     FEW_SHARED,
     UNPAIRED,
     Declared,

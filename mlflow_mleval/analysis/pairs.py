@@ -18,12 +18,19 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.promethee import tied_ranks
-from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.sentences import count, quoted
-from mlflow_mleval.validation import AnyArray, Bools, Places, at_least_one, one_of, refuse_keywords
+from mlflow_mleval.sentences import count, did_you_mean, quoted, some
+from mlflow_mleval.validation import (
+    AnyArray,
+    Bools,
+    Places,
+    at_least_one,
+    in_pandas,
+    one_of,
+    refuse_keywords,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -863,3 +870,65 @@ def _name_in_pattern(value: Any) -> str | None:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     return str(value).strip() or None
+
+
+# --------------------------------------------------------------------------------------------------
+# Tables datasets x methods, and what is in them.
+
+
+def complete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
+    """A table datasets x methods of floats: at least two of each, no duplicate method, no NaN."""
+    table = incomplete_table(values, name)
+    if empty := int(table.isna().to_numpy().sum()):
+        row, column = np.argwhere(table.isna().to_numpy())[0]
+        raise ValueError(
+            f"`{name}` must have a value in every cell, got {empty} of {table.size} empty "
+            f"(first: {table.columns[column]} on {table.index[row]}). Choose a policy for "
+            "missing values (worst, drop-datasets, drop-methods), or test the incomplete table "
+            "with skillings_mack."
+        )
+    return table
+
+
+def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
+    """The same, but cells may be empty."""
+    values = in_pandas(values, index="dataset")
+    table = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values))
+    if table.shape[0] < 2 or table.shape[1] < 2:
+        raise ValueError(
+            f"`{name}` must be datasets x methods with at least two of each, got "
+            f"{table.shape[0]} x {table.shape[1]}. A test over datasets needs more results."
+        )
+    if table.columns.has_duplicates:
+        twice = table.columns[table.columns.duplicated()].unique().tolist()
+        raise ValueError(
+            f"`{name}` must have distinct methods, got {len(twice)} more than once "
+            f"({some(twice)}). Rename them."
+        )
+    try:
+        return table.astype(float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{name}` must hold numbers, got {error}. Pass one number a cell."
+        ) from None
+
+
+def components(joined: AnyArray) -> AnyArray:
+    """By row, the number of its connected component of a symmetric graph of booleans."""
+    labels = np.arange(len(joined))
+    n = len(joined)
+    while (
+        lower := np.minimum(labels, np.where(joined, labels, n).min(axis=1, initial=n))
+    ).tolist() != labels.tolist():
+        labels = lower
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def column_of(control: Hashable, table: pd.DataFrame) -> int:
+    """Position of the control among the methods."""
+    if control not in table.columns:
+        guess = did_you_mean([control], table.columns)
+        raise ValueError(
+            f"`control` must be one of the methods ({some(table.columns)}), got {control!r}.{guess}"
+        )
+    return table.columns.get_loc(control)

@@ -551,7 +551,7 @@ def _over_units(
         options = {**options, "minimize": selection.minimize, "maximize": selection.maximize}
         tests, absent, notes = tested_instances(study, wanted, say, **options)
     elif over == "folds":
-        from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
+        from mlflow_mleval.analysis.fold_comparison import compare_all_folds
 
         study = selected_folds(replace(selection, measures=wanted))
         if study.folds is None:

@@ -400,7 +400,7 @@ def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study
 
 def selected_folds(selection: Selection) -> Study:
     """As `load_folds` says."""
-    from mlflow_mleval.analysis.folds.fold_comparison import COUNTS
+    from mlflow_mleval.analysis.fold_comparison import COUNTS
 
     counted = [m for m in selection.measures or () if m in COUNTS]
     if not counted:

@@ -35,7 +35,7 @@ from mlflow_mleval.training.delivery import Delivery, home, warn
 from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.folds.protocol import FoldStatistics
+    from mlflow_mleval.analysis.fold_protocol import FoldStatistics
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100
@@ -87,7 +87,7 @@ class RunContent:
     def statistics(self) -> FoldStatistics | None:
         if len(self.ev.folds) < 2:
             return None
-        from mlflow_mleval.analysis.folds.protocol import fold_statistics
+        from mlflow_mleval.analysis.fold_protocol import fold_statistics
 
         ratio = None
         if self.n_train:

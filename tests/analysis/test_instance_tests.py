@@ -14,8 +14,7 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.gate_tests import Differences, Terms, gate_tests
 from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
 from mlflow_mleval.analysis.pairs import jointly
-from mlflow_mleval.analysis.resampling import sign_tests
-from mlflow_mleval.analysis.score_test import BoundedUnits
+from mlflow_mleval.analysis.resampling import BoundedUnits, sign_tests
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.units import document as document_of_tests
 from mlflow_mleval.study import Study

@@ -11,7 +11,7 @@ from fold_cases import fold_study
 from report_cases import render
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.datasets_and_folds import next_dataset
+from mlflow_mleval.analysis.hierarchical_t import next_dataset
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.study import Study
 

@@ -7,7 +7,7 @@ from report_cases import published, published_study
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.question import CLOSE, NO, YES, Verdict, question
+from mlflow_mleval.analysis.recommendation import CLOSE, NO, YES, Verdict, question
 from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.pair_question import data, needed, sentence

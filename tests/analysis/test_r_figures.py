@@ -23,10 +23,9 @@ from mlflow_mleval import (
     wilcoxon_pairs,
 )
 from mlflow_mleval.analysis.beyond_pvalues import paired_power
-from mlflow_mleval.analysis.folds.multivariate import five_by_two
+from mlflow_mleval.analysis.multivariate import five_by_two
 from mlflow_mleval.analysis.pairs import adjust
-from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn
-from mlflow_mleval.analysis.ranks import kendall
+from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn, kendall
 
 R = json.loads((GOLDEN / "r_figures.json").read_text(encoding="utf-8"))
 

@@ -13,8 +13,14 @@ from hypothesis.extra.numpy import arrays
 from places import GOLDEN, STUDY
 from scipy import stats
 
-from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn, nemenyi, range_sf
-from mlflow_mleval.analysis.ranks import friedman, kendall, skillings_mack
+from mlflow_mleval.analysis.posthoc.rank_tests import (
+    bonferroni_dunn,
+    friedman,
+    kendall,
+    nemenyi,
+    range_sf,
+    skillings_mack,
+)
 
 DATA = STUDY
 NAN = np.nan

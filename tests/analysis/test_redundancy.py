@@ -20,8 +20,7 @@ from mlflow_mleval.analysis.fusion import (
     redundancy,
     redundancy_filter,
 )
-from mlflow_mleval.analysis.posthoc.rank_tests import nemenyi
-from mlflow_mleval.analysis.ranks import friedman
+from mlflow_mleval.analysis.posthoc.rank_tests import friedman, nemenyi
 from mlflow_mleval.study import Study
 
 GOLDEN = json.loads((GOLDEN / "eftimov2019.json").read_text())

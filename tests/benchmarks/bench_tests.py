@@ -18,8 +18,7 @@ from timing import Row, cpu, told
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.pairs import cliques
 from mlflow_mleval.analysis.posthoc.max_t import max_t
-from mlflow_mleval.analysis.posthoc.rank_tests import nemenyi, range_sf, wilcoxon_pairs
-from mlflow_mleval.analysis.ranks import friedman
+from mlflow_mleval.analysis.posthoc.rank_tests import friedman, nemenyi, range_sf, wilcoxon_pairs
 from mlflow_mleval.study import Study
 
 SAMPLE = 200

@@ -9,8 +9,7 @@ import pytest
 from report_cases import nasty, published, published_study, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.question import question
-from mlflow_mleval.analysis.recommendation import METHODS, decision
+from mlflow_mleval.analysis.recommendation import METHODS, decision, question
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import sentences
 from mlflow_mleval.study import Study

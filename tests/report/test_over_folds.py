@@ -15,7 +15,7 @@ from fold_cases import fold_study, three_methods
 from report_cases import NASTY, cells
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
+from mlflow_mleval.analysis.fold_comparison import compare_folds
 from mlflow_mleval.report import FORMATS
 from mlflow_mleval.report.blocks import glossary, plain
 from mlflow_mleval.report.content.decision import verdict

@@ -4,8 +4,8 @@ import re
 
 from places import GUIDES
 
-from mlflow_mleval.analysis.datasets_and_folds import OverFolds, OverSeeds
 from mlflow_mleval.analysis.posthoc import tests as every_test
+from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.content.study_report import _FIRST, _METHODS, _THEN, REFERENCES
 

@@ -29,7 +29,7 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 from waiting import PATIENCE
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.folds.protocol import fold_statistics
+from mlflow_mleval.analysis.fold_protocol import fold_statistics
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import SETS

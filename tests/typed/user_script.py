@@ -14,7 +14,7 @@ from typing_extensions import assert_type
 import mlflow_mleval as mleval
 from mlflow_mleval import genai, losses, stats
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.ranks import FriedmanResult
+from mlflow_mleval.analysis.posthoc.rank_tests import FriedmanResult
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.study import Study

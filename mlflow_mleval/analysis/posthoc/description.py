@@ -1,18 +1,24 @@
 """What a post-hoc test says of itself, so that comparisons, tables, sentences and references need
-not know it by name.
+not know it by name; and the tests that join those of each dataset, over folds or repeats.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.pairs import pair_matrix
+from mlflow_mleval.analysis.pairs import (
+    PAIR,
+    PairTests,
+    named_pairs,
+    pair_matrix,
+)
+from mlflow_mleval.sentences import count
 
 
 @dataclass(frozen=True)
@@ -158,3 +164,84 @@ class Made(NamedTuple):
         """The difference of mean ranks from which a pair is separated; None without such a
         thing."""
         return self.test.critical_difference(self.result)
+
+
+@dataclass(frozen=True)
+class UnitPairs(PairsTested):
+    """Pairs of methods by the folds, or the repeats, of all datasets together."""
+
+    warnings: tuple[str, ...] = ()
+
+
+class OverFolds(Posthoc):
+    """All pairs by the folds of a few datasets: separated where some dataset separates them, one
+    worse on no measure, and none says the opposite.
+    """
+
+    name = asked = over = "folds"
+    key = "over_folds"
+    title = "Tests over folds"
+    column = sort = "pvalue_folds"
+    head = "p (folds)"
+    always = False
+    by_unit = True
+    #: What it corrects over, on one dataset and on several.
+    corrects: ClassVar[tuple[str, str]] = "pairs", "pairs and datasets"
+    summary = (
+        "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
+        "other datasets"
+    )
+    sources: ClassVar[tuple[str, ...]] = ("Yıldız & Alpaydın 2014",)
+
+    def __init__(self, by_dataset: Mapping[str, PairTests]) -> None:
+        self.by_dataset = by_dataset
+
+    def run(self, tested: Tested) -> UnitPairs:
+        names = [str(name) for name in tested.ranks.columns]
+        tests = self.by_dataset.values()
+        at: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
+        ahead = np.zeros((len(names), len(names)))
+        for better, worse in (pair for one in tests for pair in one.better):
+            ahead[at[better], at[worse]] += 1
+        rows = pd.concat([one.table for one in tests])
+        least = np.full(ahead.shape, np.nan)
+        for a, b, p in rows[[*PAIR, "pvalue_corrected"]].itertuples(index=False):
+            least[at[a], at[b]] = least[at[b], at[a]] = np.fmin(least[at[a], at[b]], p)
+        pairs = np.triu_indices(len(names), 1)
+        table = {
+            **named_pairs(names, *pairs),
+            "mean_difference": (ahead - ahead.T)[pairs],
+            "statistic": np.abs(ahead - ahead.T)[pairs],
+            "pvalue_corrected": least[pairs],
+            "significant": ((ahead > 0) != (ahead.T > 0))[pairs],
+        }
+        n = len(self.by_dataset)
+        m = len(names)
+        return UnitPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, [*names])
+
+    def wording(self, result: UnitPairs) -> str:
+        return f"tests over the {self.over} of {count(result.n_datasets, 'dataset')}"
+
+    def sentence(self, result: UnitPairs) -> str:
+        return f"Tests over {self.over}, corrected over {self.corrects[result.n_datasets > 1]}"
+
+    def about(self, result: UnitPairs) -> str:
+        n = result.n_datasets
+        these = f"these {n} datasets" if n > 1 else "this dataset"
+        return f"about {these} and no others"
+
+
+class OverSeeds(OverFolds):
+    """The same by the repeats of each dataset, where their blocks are too few."""
+
+    name = asked = over = "repeats"
+    key = "over_repeats"
+    title = "Tests over repeats"
+    column = sort = "pvalue_repeats"
+    head = "p (repeats)"
+    corrects = "pairs and measures", "pairs, measures and datasets"
+    summary = (
+        "tests the repeats of each dataset, measure by measure, and corrects over all these tests; "
+        "says nothing of other datasets"
+    )
+    sources = ("Welch 1947", "Holm 1979")

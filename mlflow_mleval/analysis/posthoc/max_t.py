@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis import resampling
-from mlflow_mleval.analysis.pairs import NOISE, pair_positions, pairs_table
+from mlflow_mleval.analysis.pairs import NOISE, incomplete_table, pair_positions, pairs_table
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
-from mlflow_mleval.analysis.ranks import incomplete_table
 from mlflow_mleval.analysis.resampling import RESAMPLES, Moments, sign_tests
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, at_least_one, probability

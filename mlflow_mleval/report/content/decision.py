@@ -9,9 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.question import Question
-from mlflow_mleval.analysis.question import question as ask
-from mlflow_mleval.analysis.recommendation import Decision, Frontier, decision, frontier
+from mlflow_mleval.analysis.recommendation import Decision, Frontier, Question, decision, frontier
+from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     PAGE,
@@ -43,7 +42,7 @@ from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words
 from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
+    from mlflow_mleval.analysis.fold_comparison import FoldComparison
 
 #: So many methods are named, more are counted.
 FEW = 2
@@ -353,7 +352,7 @@ def by_fold(c: Comparison) -> list[Sentence]:
     behind = apart_by_folds(c) if c.decides_over == "folds" else None
     if behind is None:
         return []
-    from mlflow_mleval.analysis.folds.fold_comparison import lost_pairs
+    from mlflow_mleval.analysis.fold_comparison import lost_pairs
 
     (folds,) = c.folds.values()
     others = [m for m in folds.methods if m != c.leader]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
-from mlflow_mleval.analysis.question import CLOSE, NO, YES, Question, Verdict
+from mlflow_mleval.analysis.recommendation import CLOSE, NO, YES, Question, Verdict
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import Asked, Data, Said, Sentence, claim, joined, listed, name
 from mlflow_mleval.report.text import confidence, number

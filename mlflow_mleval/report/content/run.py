@@ -49,7 +49,7 @@ from mlflow_mleval.sentences import agree, count, grouped, plural
 from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.folds.protocol import FoldStatistics
+    from mlflow_mleval.analysis.fold_protocol import FoldStatistics
 
 # --------------------------------------------------------------------------------------------------
 # The curves of one run's scores: precision against recall, ROC, and what probabilities keep of what
@@ -254,7 +254,7 @@ class RunReport:
         means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
         statistics = None
         if len(ev.folds) > 1:
-            from mlflow_mleval.analysis.folds.protocol import fold_statistics
+            from mlflow_mleval.analysis.fold_protocol import fold_statistics
 
             statistics = fold_statistics(ev.folds)
         return cls(ev, method, dataset, means, statistics, ev.taxonomy, portable=False)

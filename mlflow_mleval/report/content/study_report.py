@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.pairs import most_certain
-from mlflow_mleval.analysis.question import Question
-from mlflow_mleval.analysis.question import question as ask
+from mlflow_mleval.analysis.recommendation import Question
 from mlflow_mleval.analysis.recommendation import decision as decide
+from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (

@@ -13,10 +13,10 @@ import pandas as pd
 
 from mlflow_mleval.analysis.answer_comparison import POWER, AnswerComparison
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
-from mlflow_mleval.analysis.folds.multivariate import ManovaResult
-from mlflow_mleval.analysis.folds.protocol import UNPAIRED
+from mlflow_mleval.analysis.fold_comparison import FoldComparison, lost_pairs
+from mlflow_mleval.analysis.fold_protocol import UNPAIRED
 from mlflow_mleval.analysis.instance_tests import InstanceTests
+from mlflow_mleval.analysis.multivariate import ManovaResult
 from mlflow_mleval.analysis.pairs import (
     PairTests,
     crossings,

@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 
 from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.analysis.posthoc import rank_tests
-from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_DATASETS, feasibility, wilcoxon_pairs
+from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_RANKS, feasibility, wilcoxon_pairs
 
 coarse = arrays(
     float, st.tuples(st.integers(2, 9), st.just(3)), elements=st.integers(0, 4).map(float)
@@ -51,7 +51,7 @@ def test_without_ties_it_is_scipys_exact_test(n):
 
 
 def test_many_datasets_are_normal_and_say_so():
-    values = np.random.default_rng(0).integers(0, 50, (EXACT_DATASETS + 1, 2)).astype(float)
+    values = np.random.default_rng(0).integers(0, 50, (EXACT_RANKS + 1, 2)).astype(float)
     result = wilcoxon_pairs(values)
     expected = stats.wilcoxon(values[:, 0], values[:, 1], zero_method="pratt", method="approx")
     row = result.table.iloc[0]
@@ -61,8 +61,8 @@ def test_many_datasets_are_normal_and_say_so():
     assert "normal approximations" in result.warnings[-1]
     exact = wilcoxon_pairs(values[:-1])
     assert exact.table.exact.all() and not exact.warnings
-    same = wilcoxon_pairs(np.ones((EXACT_DATASETS + 1, 2))).table.iloc[0]
-    assert (same.pvalue, same.n_zero) == (1.0, EXACT_DATASETS + 1)
+    same = wilcoxon_pairs(np.ones((EXACT_RANKS + 1, 2))).table.iloc[0]
+    assert (same.pvalue, same.n_zero) == (1.0, EXACT_RANKS + 1)
 
 
 def test_the_depression_scores_of_hollander_and_wolfe():

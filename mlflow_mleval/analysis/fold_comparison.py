@@ -14,7 +14,22 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from mlflow_mleval.analysis.folds.multivariate import (
+from mlflow_mleval.analysis.fold_protocol import (
+    FEW_SHARED,
+    LEVEL,
+    MANY_FOLDS,
+    UNPAIRED,
+    Declared,
+    Protocol,
+    SharedFolds,
+    Sharing,
+    disagreement,
+    runs_of,
+    shared_folds,
+    unpaired,
+    widest,
+)
+from mlflow_mleval.analysis.multivariate import (
     DEPENDENT,
     REPEATS,
     LearnedMeasures,
@@ -31,21 +46,6 @@ from mlflow_mleval.analysis.folds.multivariate import (
     t2_of_pairs,
     t2_pvalue,
     two_way,
-)
-from mlflow_mleval.analysis.folds.protocol import (
-    FEW_SHARED,
-    LEVEL,
-    MANY_FOLDS,
-    UNPAIRED,
-    Declared,
-    Protocol,
-    SharedFolds,
-    Sharing,
-    disagreement,
-    runs_of,
-    shared_folds,
-    unpaired,
-    widest,
 )
 from mlflow_mleval.analysis.pairs import (
     COLUMNS,
@@ -66,7 +66,7 @@ from mlflow_mleval.analysis.pairs import (
     places,
     variance_factor,
 )
-from mlflow_mleval.errors import IncomparableRunsError, MeasureError
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MlevalError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.sentences import count, did_you_mean, some
 from mlflow_mleval.study import Excluded, Study
@@ -819,3 +819,29 @@ def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
     total = sum(sum(one.untested.values()) + one.n_lost for one in comparisons)
     want = " for want of folds in common" if all("in common" in why for why in reasons) else ""
     return f"; {count(total, 'pair')} could not be tested{want}" if total else ""
+
+
+def compare_all_folds(
+    study: Study,
+    absent: dict[str, str],
+    step: Callable[[], object] = lambda: None,
+    **options: Any,
+) -> dict[str, FoldComparison]:
+    """What the folds of every dataset say, corrected over pairs and datasets; why others could not
+    be tested goes to `absent`, as "folds.DATASET". Measures that follow from others are left out
+    where none are named.
+    """
+    if study.folds is None:
+        return {}
+    if options.get("measures") is None:
+        options["dependent"] = "drop"
+    of_study = study.folds.index.droplevel("fold").isin(study.values.index)
+    study = replace(study, folds=study.folds[of_study])
+    tests = {}
+    for dataset in study.datasets:
+        try:
+            tests[dataset] = compare_folds(study, dataset, **options)
+        except (MlevalError, ValueError) as error:
+            absent[f"folds.{dataset}"] = str(error)
+        step()
+    return jointly(tests)

@@ -11,9 +11,9 @@ from fold_cases import fold_study
 from scipy import stats
 
 from mlflow_mleval import Study, compare_folds, hotelling, hotelling_pairs, manova, mardia
-from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
-from mlflow_mleval.analysis.folds.multivariate import five_by_two
-from mlflow_mleval.analysis.folds.protocol import disagreement, protocol_of
+from mlflow_mleval.analysis.fold_comparison import compare_all_folds
+from mlflow_mleval.analysis.fold_protocol import disagreement, protocol_of
+from mlflow_mleval.analysis.multivariate import five_by_two
 from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 
