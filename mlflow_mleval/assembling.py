@@ -18,6 +18,7 @@ from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.sentences import Argument, Message, Wording, count, some, worded
 
 if TYPE_CHECKING:
+    from mlflow_mleval.analysis.instance_tests import InstanceTests
     from mlflow_mleval.store.runs_table import RunsTable
     from mlflow_mleval.study import Study
 
@@ -323,29 +324,24 @@ def tested_instances(
     say: Callable[[str], object],
     cluster: str | None = None,
     **options: Any,
-) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+) -> tuple[dict[str, InstanceTests], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
     from mlflow_mleval.analysis.instance_tests import instance_tests
-    from mlflow_mleval.analysis.pairs import jointly
+    from mlflow_mleval.analysis.pairs import on_each
     from mlflow_mleval.store.study_artifacts import instances_of
 
-    tests: dict[str, Any] = {}
-    absent: dict[str, str] = {}
     notes: list[str] = []
-    for dataset in study.datasets:
+
+    def test(dataset: str) -> InstanceTests:
         say(f"testing over the instances of {dataset} …")
-        try:
-            with instances_of(study, dataset, wanted, cluster) as instances:
-                groups: dict[str, Any] = {"clusters": instances.clusters, "blocks": instances.folds}
-                tests[dataset] = instance_tests(
-                    instances.tables, instances.measures, **groups, **options
-                )
-                notes += instances.notes
-        except StoreError:
-            raise
-        except (MlevalError, ValueError) as error:
-            absent[dataset] = str(error)
-    return jointly(tests), absent, notes
+        with instances_of(study, dataset, wanted, cluster) as each:
+            groups: dict[str, Any] = {"clusters": each.clusters, "blocks": each.folds}
+            found = instance_tests(each.tables, each.measures, **groups, **options)
+            notes.extend(each.notes)
+            return found
+
+    tests, failed = on_each(study.datasets, test)
+    return tests, {dataset: str(error) for dataset, error in failed.items()}, notes
 
 
 def provenance(

@@ -5,7 +5,7 @@ tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import combinations
@@ -18,8 +18,8 @@ import pandas as pd
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
 from mlflow_mleval.analysis.pairs import (
     cluster_numbers,
-    jointly,
     named_pairs,
+    on_each,
     one_table,
     possible_ranks,
 )
@@ -29,7 +29,6 @@ from mlflow_mleval.errors import (
     IncomparableRunsError,
     LostAnswersError,
     MissingResultsError,
-    MlevalError,
     UndirectedError,
 )
 from mlflow_mleval.measures.metric_names import directions, proposed_direction, range_of
@@ -84,13 +83,24 @@ def aligned(
     if not measures:
         had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
         raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
-    alike = {}
+    alike, lacking = {}, []
     for method, a in answers.items():
         rows = a.values.index.isin(common)
-        alike[method] = replace(a, values=a.values.loc[rows, measures], about=a.about.loc[rows])
-    own = [note for a in answers.values() for note in a.notes]
-    of = {m: a for m, a in alike.items() if asked_of in (None, m)}
-    notes = [*own, *notes, *_differing(answers, measures), *_lacking(alike, of, len(common))]
+        values = a.values.loc[rows, measures]
+        alike[method] = replace(a, values=values, about=a.about.loc[rows])
+        if asked_of in (None, method):
+            gaps = values.isna().sum().loc[lambda n: n > 0]
+            lacking += [f"{m} of {method}: {n:,} of {len(values):,}" for m, n in gaps.items()]
+    notes = [note for a in answers.values() for note in a.notes] + notes
+    notes += _differing(answers, measures)
+    if lacking:
+        notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
+    if any(a.values.index.has_duplicates for a in alike.values()):
+        numbers = some(f"{method}: {len(a.values):,} answers" for method, a in alike.items())
+        notes.append(
+            f"Some of the {len(common):,} questions were answered more than once ({numbers}); a "
+            "question counts once, with its mean."
+        )
     return Units(
         "answers",
         {m: a.values[measures].groupby(level=0).mean().reindex(common) for m, a in answers.items()},
@@ -118,19 +128,29 @@ def _common(
             f"{some(answers)} share none of their {len(every):,} instances. Choose runs on the "
             "same data, or say what identifies an instance (`instance_by`)."
         )
-    gone, gaps, share, short = [], [], {}, 0.0
+    of = f"{len(common):,} of {len(every):,} instances"
+    gone, gaps, share = [], [], {}
+    short = 1 - len(common) / len(every)
     for method, a in answers.items():
         n, counted = len(a.values), max(a.counted or len(a.values), 1)
         absent = len(every) - len(questions[method])
-        gaps += [f"{method}: {counted - n:,} of {counted:,} answers"] * (counted > n)
-        gone += [f"{method}: {absent:,} of {len(every):,}"] * (absent > 0)
+        if counted > n:
+            gaps.append(f"{method}: {counted - n:,} of {counted:,} answers")
+        if absent:
+            gone.append(f"{method}: {absent:,} of {len(every):,}")
         share[method] = max(absent / len(every), 1 - n / counted)
         short = max(short, 1 - n / counted)
-    of = f"{len(common):,} of {len(every):,} instances"
     if asked_of in questions:
         common, gone = questions[asked_of], []
-        _check_means(answers, asked_of)
-    elif max(1 - len(common) / len(every), short) > MOST_LOST and not shared:
+        for method, a in answers.items():
+            hidden = (a.counted or 0) - len(a.values) - len(common.difference(a.values.index))
+            if method != asked_of and a.values.index.has_duplicates and hidden > 0:
+                raise LostAnswersError(
+                    f"the store has lost {hidden:,} of {a.counted:,} answers of {method} to "
+                    "questions that it answered more than once: what is left of them may be the "
+                    f"best of them. Evaluate {method} again."
+                )
+    elif short > MOST_LOST and not shared:
         raise MissingResultsError(
             Message(
                 f"{of} are known for all methods",
@@ -153,19 +173,6 @@ def _common(
     return common, share, notes
 
 
-def _check_means(answers: Mapping[str, Answers], asked_of: str) -> None:
-    """Refuse means of repeated answers of which the store has lost some: nobody sees which."""
-    for method, a in answers.items():
-        absent = answers[asked_of].values.index.unique().difference(a.values.index)
-        hidden = (a.counted or 0) - len(a.values) - len(absent)
-        if method != asked_of and a.values.index.has_duplicates and hidden > 0:
-            raise LostAnswersError(
-                f"the store has lost {hidden:,} of {a.counted:,} answers of {method} to questions "
-                "that it answered more than once: what is left of them may be the best of them. "
-                f"Evaluate {method} again."
-            )
-
-
 def _differing(answers: Mapping[str, Answers], measures: Sequence[str]) -> list[str]:
     """What to tell where methods answered other data, or were scored in other ways."""
     notes = []
@@ -184,26 +191,6 @@ def _differing(answers: Mapping[str, Answers], measures: Sequence[str]) -> list[
         )
     if apart := sorted({m for a in answers.values() for m in a.values} - {*measures}):
         notes.append(f"Not known for all methods and left out: {some(apart)}.")
-    return notes
-
-
-def _lacking(alike: Mapping[str, Answers], of: Mapping[str, Answers], n: int) -> list[str]:
-    """What to tell of answers without a value (of some methods), and of repeated ones."""
-    notes = []
-    lacking = [
-        f"{measure} of {method}: {gaps:,} of {len(a.values):,}"
-        for method, a in of.items()
-        for measure, gaps in a.values.isna().sum().items()
-        if gaps
-    ]
-    if lacking:
-        notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
-    if any(a.values.index.has_duplicates for a in alike.values()):
-        numbers = some(f"{method}: {len(a.values):,} answers" for method, a in alike.items())
-        notes.append(
-            f"Some of the {n:,} questions were answered more than once ({numbers}); a question "
-            "counts once, with its mean."
-        )
     return notes
 
 
@@ -335,11 +322,16 @@ def compare_answers(
         way: [m for m in answered.measures if better[m] == way[:3]]
         for way in ("minimize", "maximize")
     }
+    ranges = {m: range_of(m, answered.values(m).stack().dropna()) for m in answered.measures}
+    ranges |= ranges_known(answered, grades or {})
+    widths = {m: high - low for m, (low, high) in ranges.items() if np.isfinite(high - low)}
+    if isinstance(bounds, int | float):
+        bounds = {m: float(bounds) for m in answered.measures if m not in widths}
     tests = instance_tests(
         answered.tables,
         answered.measures,
         clusters=groups,
-        bounds=_bounds(answered, grades or {}, bounds),
+        bounds=widths | dict(bounds or {}),
         alpha=alpha,
         n_resamples=n_resamples,
         seed=seed,
@@ -368,30 +360,15 @@ def ranges_known(
     """Between which values measures lie that pass or fail, or of which only 0 and 1 were seen, or
     whose grades are declared.
     """
-    seen = {
-        m: pd.concat([a.values[m] for a in answered.answers.values()]).dropna()
-        for m in answered.measures
-    }
-    binary = [m for m, values in seen.items() if values.isin([0, 1]).all()]
-    ranges = dict.fromkeys([*binary, *answered.passing], (0.0, 1.0))
-    return ranges | {m: (0.0, float(len(words) - 1)) for m, words in grades.items() if m in seen}
-
-
-def _bounds(
-    answered: Units,
-    grades: Mapping[str, Sequence[str]],
-    stated: float | Mapping[str, float] | None,
-) -> dict[str, float]:
-    """The largest possible difference of each measure of which that is known or stated."""
-    known = ranges_known(answered, grades)
-    for measure in answered.measures:
-        if measure not in known:
-            seen = pd.concat([table[measure] for table in answered.tables.values()])
-            known[measure] = range_of(measure, seen.dropna())
-    bounds = {m: high - low for m, (low, high) in known.items() if np.isfinite(high - low)}
-    if isinstance(stated, int | float):
-        stated = {m: float(stated) for m in answered.measures if m not in bounds}
-    return bounds | dict(stated or {})
+    ranges = {}
+    for m in answered.measures:
+        if m in grades:
+            ranges[m] = 0.0, float(len(grades[m]) - 1)
+        else:
+            seen = (a.values[m].dropna() for a in answered.answers.values())
+            if m in answered.passing or all(values.isin([0, 1]).all() for values in seen):
+                ranges[m] = 0.0, 1.0
+    return ranges
 
 
 def compare_all_answers(
@@ -407,16 +384,11 @@ def compare_all_answers(
     """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors.
     Measures without a direction are left out, unless they were `named`.
     """
-    tests = {}
     sides: dict[str, Any] = {"minimize": [*minimize], "maximize": [*maximize]}
-    for dataset, answers in found.items():
-        try:
-            tests[dataset] = compare_answers(
-                answers, **sides, ways=directions, named=named, **options
-            )
-        except (MlevalError, ValueError) as error:
-            absent[dataset] = error
-    return jointly(tests)
+    options |= {**sides, "ways": directions, "named": named}
+    tests, failed = on_each(found, lambda dataset: compare_answers(found[dataset], **options))
+    absent |= failed
+    return tests
 
 
 def _column_of_answers(answers: Mapping[str, Answers], keys: pd.Index, column: str) -> pd.Series:
@@ -473,62 +445,57 @@ def directed(
     """
     sides = {"max": [*maximize], "min": [*minimize]}
     stated = {*sides["max"], *sides["min"], *MEASURES}
-    open_ones = [m for m in answered.measures if m not in stated]
-    passing = [m for m in answered.passing if m in open_ones]
-    takes = sorted(m for m in open_ones if m not in passing and _COST.search(m))
-    rest = [m for m in open_ones if m not in {*passing, *takes}]
-    proposed, notes = _proposed(answered, rest)
-    suggested = {m: way for way, names in proposed.items() for m in names}
+    scorers = {name for answers in answered.answers.values() for name in answers.scorers}
+    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
+    for measure in answered.measures:
+        if measure not in stated:
+            kinds[_kind(measure, answered.passing, scorers)].append(measure)
+    notes, proposed = [], {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
+    unknown = kinds[""]
     if ways != "proposed":
-        notes = []
-    else:
-        sides = {way: [*names, *proposed[way]] for way, names in sides.items()}
-    measures = answered.measures
-    unknown = [m for m in rest if m not in {*sides["max"], *sides["min"]}]
-    if unknown and (named or len(unknown) == len(measures)):
+        open_ones = {*unknown, *proposed["max"], *proposed["min"]}
+        unknown = [m for m in answered.measures if m in open_ones]
+    elif told := [_KINDS[k].format(some(kinds[k])) for k in ("max", "min", "assumed") if kinds[k]]:
+        sides = {way: sides[way] + proposed[way] for way in sides}
+        notes.append(f"Directions taken as proposed: {'; '.join(told)}.")
+    if unknown and (named or len(unknown) == len(answered.measures)):
+        suggested = {m: way for way, names in proposed.items() for m in names}
         text = f"no direction is known for {some(unknown)}."
         raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
     if unknown:
-        measures = [m for m in measures if m not in unknown]
         left_out = f"Left out, for no direction is known: {some(unknown)}"
         notes.append(Message(left_out, *DECLARED))
+    measures = [m for m in answered.measures if m not in unknown]
+    passing, takes = kinds["passing"], sorted(kinds["takes"])
     better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
-    notes = [*answered.notes, *notes]
-    answered = replace(answered, measures=measures, notes=tuple(notes))
-    return answered, better, _granted(passing, takes)
+    either = (Argument("minimize"), ", ", Argument("maximize"))
+    granted = [
+        Message(_KINDS[kind].format(some(names)), *by, ") if that is wrong.")
+        for kind, names, by in (("passing", passing, either), ("takes", takes, either[2:]))
+        if names
+    ]
+    answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
+    return answered, better, granted
 
 
-def _proposed(answered: Units, measures: Sequence[str]) -> tuple[dict[str, list[str]], list[Any]]:
-    """Sides of measures of which nobody said which way is better, and a note on them."""
-    scorers = {name for answers in answered.answers.values() for name in answers.scorers}
-    sides: dict[str, list[str]] = {"max": [], "min": []}
-    assumed = []
-    for measure in measures:
-        if way := proposed_direction(measure):
-            sides[way].append(measure)
-        elif measure.partition("/")[0] in scorers:
-            assumed.append(measure)
-    texts = (
-        ("larger values of {} are better, by the name", sides["max"]),
-        ("smaller values of {} are better, by the name", sides["min"]),
-        ("larger values of {} are better, as MLflow assumes of a scorer", assumed),
-    )
-    told = [text.format(some(taken)) for text, taken in texts if taken]
-    sides["max"] += assumed
-    return sides, [f"Directions taken as proposed: {'; '.join(told)}."] if told else []
+#: Why a side of a measure is taken for better that nobody declared.
+_KINDS = {
+    "passing": "Passing is taken for better on {}: declare it (",
+    "takes": "Less is taken for better on {}, by their names: declare it (",
+    "max": "larger values of {} are better, by the name",
+    "min": "smaller values of {} are better, by the name",
+    "assumed": "larger values of {} are better, as MLflow assumes of a scorer",
+}
 
 
-def _granted(passing: Sequence[str], takes: Sequence[str]) -> list[Message]:
-    """What to tell of measures whose better side was taken for granted."""
-    told = []
-    if passing:
-        text = f"Passing is taken for better on {some(passing)}: declare it ("
-        other = (Argument("minimize"), ", ", Argument("maximize"))
-        told.append(Message(text, *other, ") if that is wrong."))
-    if takes:
-        text = f"Less is taken for better on {some(takes)}, by their names: declare it ("
-        told.append(Message(text, Argument("maximize"), ") if that is wrong."))
-    return told
+def _kind(measure: str, passing: Collection[str], scorers: Collection[str]) -> str:
+    """Why a side of a measure is better, see `_KINDS`; empty where nothing says which."""
+    if measure in passing:
+        return "passing"
+    if _COST.search(measure):
+        return "takes"
+    assumed = "assumed" if measure.partition("/")[0] in scorers else ""
+    return proposed_direction(measure) or assumed
 
 
 def most_different(
@@ -623,16 +590,6 @@ def sampling(answered: Units) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _check_differences(wanted: Mapping[str, float], measures: Sequence[str]) -> None:
-    """ValueError where a difference that matters is none, or of no measure."""
-    if unknown := [m for m in wanted if m not in measures]:
-        raise ValueError(
-            f"`difference` must be of the measures {some(measures)}, got one of {some(unknown)}."
-        )
-    if wrong := [d for d in wanted.values() if not 0 < d < np.inf]:
-        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
-
-
 def questions_needed(
     answered: Units,
     better: Mapping[str, str],
@@ -645,34 +602,41 @@ def questions_needed(
     the number of rows, two-sided, by the normal approximation.
     """
     probability(alpha, "alpha")
-    wanted: Mapping[str, float] = difference if isinstance(difference, Mapping) else {}
-    if isinstance(difference, int | float):
-        wanted = dict.fromkeys(answered.measures, difference)
-    _check_differences(wanted, answered.measures)
+    wanted = {} if difference is None else difference
+    if isinstance(wanted, int | float):
+        wanted = dict.fromkeys(answered.measures, wanted)
+    if unknown := [m for m in wanted if m not in answered.measures]:
+        raise ValueError(
+            f"`difference` must be of the measures {some(answered.measures)}, got one of "
+            f"{some(unknown)}."
+        )
+    if wrong := [d for d in wanted.values() if not 0 < d < np.inf]:
+        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
     methods = tuple(answered.tables)
-    pairs = np.triu_indices(len(methods), 1)
+    first, second = np.triu_indices(len(methods), 1)
     unit = None
     if clusters is not None:
         keys = answered.tables[methods[0]].index
         unit = cluster_numbers(clusters.reindex(keys), len(keys))
-    rows = []
+    parts = []
     for measure in answered.measures:
         values = answered.values(measure).to_numpy() * (-1.0 if better[measure] == "min" else 1.0)
-        for a, b in zip(*pairs, strict=True):
-            sums, counts = (x[:, 0] for x in cluster_sums(values[:, [a]] - values[:, [b]], unit))
-            sums, counts = sums[counts > 0], counts[counts > 0]
-            n = len(counts)
-            mean = sums.sum() / counts.sum() if n else np.nan
-            squares = ((sums - counts * mean) ** 2).sum()
-            deviation = np.sqrt(squares / (n - 1)) / counts.mean() if n > 1 else np.nan
-            rows.append((measure, n, mean, deviation))
-    table = pd.DataFrame(rows, columns=["measure", "n", "difference", "standard_deviation"])
+        sums, counts = cluster_sums(values[:, first] - values[:, second], unit)
+        n = (counts > 0).sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = sums.sum(axis=0) / counts.sum(axis=0)
+            squares = ((sums - counts * mean) ** 2).sum(axis=0)
+            deviation = np.sqrt(squares / (n - 1)) / (counts.sum(axis=0) / n)
+        deviation[n < 2] = np.nan
+        numbers = {"n": n, "difference": mean, "standard_deviation": deviation}
+        pairs = named_pairs(methods, first, second)
+        parts.append(pd.DataFrame({**pairs, "measure": measure, **numbers}))
+    table = pd.concat(parts, ignore_index=True)
     matters = table["measure"].map(wanted).astype(float)
     table["difference"] = matters.fillna(table["difference"])
-    reach = NormalDist().inv_cdf(1 - alpha / len(rows) / 2) + NormalDist().inv_cdf(POWER)
+    reach = NormalDist().inv_cdf(1 - alpha / len(table) / 2) + NormalDist().inv_cdf(POWER)
     target = table["difference"].abs()
     needed = np.ceil((reach * table["standard_deviation"] / target) ** 2).mask(target == 0, np.inf)
     table["needed"] = np.maximum(needed, 2)
     table["more"] = np.maximum(needed - table["n"], 0)
-    sides = (np.tile(side, len(answered.measures)) for side in pairs)
-    return pd.DataFrame({**named_pairs(methods, *sides), **table})
+    return table

@@ -62,11 +62,12 @@ from mlflow_mleval.analysis.pairs import (
     letters,
     limits_together,
     named_pairs,
+    on_each,
     pair_matrix,
     places,
     variance_factor,
 )
-from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MlevalError
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.sentences import count, did_you_mean, some
 from mlflow_mleval.study import Excluded, Study
@@ -837,11 +838,13 @@ def compare_all_folds(
         options["dependent"] = "drop"
     of_study = study.folds.index.droplevel("fold").isin(study.values.index)
     study = replace(study, folds=study.folds[of_study])
-    tests = {}
-    for dataset in study.datasets:
+
+    def test(dataset: str) -> FoldComparison:
         try:
-            tests[dataset] = compare_folds(study, dataset, **options)
-        except (MlevalError, ValueError) as error:
-            absent[f"folds.{dataset}"] = str(error)
-        step()
-    return jointly(tests)
+            return compare_folds(study, dataset, **options)
+        finally:
+            step()
+
+    tests, failed = on_each(study.datasets, test)
+    absent |= {f"folds.{dataset}": str(error) for dataset, error in failed.items()}
+    return tests

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.promethee import tied_ranks
-from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.errors import IncomparableRunsError, MlevalError, StoreError
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.sentences import count, did_you_mean, quoted, some
@@ -614,6 +614,9 @@ class PairTests(Reported):
         return replace(self, table=table, n_datasets=n_datasets, n_comparisons=n_comparisons)
 
 
+Kind = TypeVar("Kind", bound=PairTests)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DatasetTests(PairTests):
     """Tests of every pair of methods over datasets, by the test that decides; `wording` names it
@@ -642,14 +645,33 @@ class DatasetTests(PairTests):
         return self.claim
 
 
+def on_each(
+    datasets: Iterable[str], test: Callable[[str], Kind]
+) -> tuple[dict[str, Kind], dict[str, Exception]]:
+    """The tests of each dataset, corrected over all of them together, and why others have none."""
+    tests: dict[str, Kind] = {}
+    failed: dict[str, Exception] = {}
+    for dataset in datasets:
+        try:
+            tests[dataset] = test(dataset)
+        except StoreError:
+            raise
+        except (MlevalError, ValueError) as error:
+            failed[dataset] = error
+    return jointly(tests), failed
+
+
+def rows_of(tests: Mapping[str, PairTests]) -> pd.DataFrame:
+    """`PairTests.pairs` of all datasets, in one table; none where there are no tests."""
+    tables = [one.pairs.assign(dataset=dataset) for dataset, one in tests.items()]
+    return pd.concat(tables or [pd.DataFrame(columns=["dataset", *COLUMNS])], ignore_index=True)
+
+
 def most_certain(tests: Mapping[str, PairTests]) -> dict[str, Any] | None:
     """Of the tests of all datasets, what is known of the pair with the least p-value; None where
     nothing could be tested.
     """
-    if not tests:
-        return None
-    tables = [one.pairs.assign(dataset=dataset) for dataset, one in tests.items()]
-    rows = pd.concat(tables, ignore_index=True).dropna(subset="pvalue_corrected")
+    rows = rows_of(tests).dropna(subset="pvalue_corrected")
     if rows.empty:
         return None
     rows["size"] = rows["difference"].abs()
@@ -678,16 +700,12 @@ def not_put_below(tests: Iterable[PairTests]) -> list[str]:
 Crossings = Sequence[tuple[list[str], dict[Hashable, tuple[str, ...]]]]
 
 
-def crossings(
-    tests: Mapping[str, PairTests],
-) -> list[tuple[list[str], dict[Hashable, tuple[str, ...]]]]:
+def crossings(tests: Mapping[str, PairTests]) -> Crossings:
     """Two methods that are each certainly better on some dataset: by which measures, and where
     either is.
     """
-    if not tests:
-        return []
-    rows = pd.concat([one.pairs.assign(dataset=dataset) for dataset, one in tests.items()])
-    rows = rows[rows["separated"] & (rows["difference"].abs() > 0)]
+    rows = rows_of(tests)
+    rows = rows[rows["separated"].astype(bool) & (rows["difference"].abs() > 0)]
     rows = better_first(rows, rows["method_a"].map(str) > rows["method_b"].map(str))
     found: dict[tuple[Any, ...], list[str]] = {}
     for (a, b, measure), each in rows.groupby([*PAIR, "measure"], sort=False):
@@ -713,9 +731,6 @@ def limits_together(
     return table.assign(
         low=np.where(difference > 0, to_zero, low), high=np.where(difference < 0, from_zero, high)
     )
-
-
-Kind = TypeVar("Kind", bound=PairTests)
 
 
 def jointly(tests: Mapping[str, Kind]) -> dict[str, Kind]:

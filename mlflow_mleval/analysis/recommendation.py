@@ -18,7 +18,14 @@ from scipy import special
 from mlflow_mleval.analysis.beyond_pvalues import required_size
 from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare, tests_of_repeats
 from mlflow_mleval.analysis.fusion import mean_ranking
-from mlflow_mleval.analysis.pairs import NOISE, PairTests, better_first, mean_intervals
+from mlflow_mleval.analysis.pairs import (
+    NOISE,
+    PAIR,
+    PairTests,
+    better_first,
+    mean_intervals,
+    rows_of,
+)
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.stability import Scenario, first_ranked
@@ -530,14 +537,11 @@ def _tests(c: Comparison, unit: str) -> Mapping[str, PairTests]:
 
 def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:
     """The rows of the pair, A first."""
-    several = len(tests) > 1
-    parts = [one.pairs.assign(dataset=dataset if several else "") for dataset, one in tests.items()]
-    if not parts:
-        return pd.DataFrame()
-    rows = pd.concat(parts)
-    rows = rows[rows["method_a"].isin([a, b]) & rows["method_b"].isin([a, b])]
+    rows = rows_of(tests).dropna(subset="difference")
+    rows = rows[rows[PAIR].isin([a, b]).all(axis=1)]
     rows = better_first(rows, rows["method_a"] == b).reset_index(drop=True)
-    rows = rows[rows["difference"].notna()]
+    if len(tests) == 1:
+        rows["dataset"] = ""
     return rows[["measure", "dataset", "difference", "low", "high", "separated", "n"]]
 
 
@@ -548,7 +552,7 @@ def _decided(c: Comparison, a: str, b: str) -> pd.DataFrame:
     table = getattr(c.deciding.result, "table", pd.DataFrame())
     if rows.empty or not {"low", "high", "mean_difference"} <= {*table}:
         return rows.assign(low=np.nan, high=np.nan)
-    row = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
+    row = table[table[PAIR].isin([a, b]).all(axis=1)]
     row = better_first(row, row["method_a"] == b)
     rows[["difference", "low", "high"]] = row[["mean_difference", "low", "high"]].to_numpy()
     return rows.assign(measure=FUSED)

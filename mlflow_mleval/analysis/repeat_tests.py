@@ -23,9 +23,10 @@ from mlflow_mleval.analysis.pairs import (
     jointly,
     limits_together,
     named_pairs,
+    on_each,
 )
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
-from mlflow_mleval.errors import IncomparableRunsError, MlevalError
+from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Study
@@ -297,26 +298,20 @@ def compare_all_repeats(
     sides: dict[str, Any] = {
         f"{way}imize": [m for m in measures if study.directions[m] == way] for way in ("min", "max")
     }
-    tests = {}
-    for dataset in study.datasets:
-        if why := study.unsure("repeat"):
-            absent[dataset] = why
-            continue
-        try:
-            repeats = study.over("repeats", dataset).tables
-            lacking = [m for m in study.values.loc[dataset].index if m not in repeats]
-            none = dict.fromkeys(lacking, next(iter(repeats.values())).iloc[:0])
-            split = study.same_split(dataset)
-            tests[dataset] = repeat_tests(
-                {**repeats, **none},
-                measures,
-                same_split=split,
-                **sides,
-                **options,
-            )
-        except (MlevalError, ValueError) as error:
-            absent[dataset] = str(error)
-    return jointly(tests)
+    if why := study.unsure("repeat"):
+        absent |= dict.fromkeys(study.datasets, why)
+        return {}
+
+    def test(dataset: str) -> RepeatTests:
+        repeats = study.over("repeats", dataset).tables
+        lacking = [m for m in study.values.loc[dataset].index if m not in repeats]
+        none = dict.fromkeys(lacking, next(iter(repeats.values())).iloc[:0])
+        split = study.same_split(dataset)
+        return repeat_tests({**repeats, **none}, measures, same_split=split, **sides, **options)
+
+    tests, failed = on_each(study.datasets, test)
+    absent |= {dataset: str(error) for dataset, error in failed.items()}
+    return tests
 
 
 def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | None:

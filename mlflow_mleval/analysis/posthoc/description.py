@@ -17,6 +17,7 @@ from mlflow_mleval.analysis.pairs import (
     PairTests,
     named_pairs,
     pair_matrix,
+    rows_of,
 )
 from mlflow_mleval.sentences import count
 
@@ -198,15 +199,14 @@ class OverFolds(Posthoc):
 
     def run(self, tested: Tested) -> UnitPairs:
         names = [str(name) for name in tested.ranks.columns]
-        tests = self.by_dataset.values()
-        at: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
-        ahead = np.zeros((len(names), len(names)))
-        for better, worse in (pair for one in tests for pair in one.better):
-            ahead[at[better], at[worse]] += 1
-        rows = pd.concat([one.table for one in tests])
-        least = np.full(ahead.shape, np.nan)
-        for a, b, p in rows[[*PAIR, "pvalue_corrected"]].itertuples(index=False):
-            least[at[a], at[b]] = least[at[b], at[a]] = np.fmin(least[at[a], at[b]], p)
+        ahead = pd.DataFrame(0, names, names)
+        for better, worse in (pair for one in self.by_dataset.values() for pair in one.better):
+            ahead.loc[better, worse] += 1
+        ahead = ahead.to_numpy()
+        rows = rows_of(self.by_dataset)
+        p = rows.dropna(subset="pvalue_corrected").sort_values("pvalue_corrected", ascending=False)
+        a, b, values = (p[name] for name in (*PAIR, "pvalue_corrected"))
+        least = pair_matrix(names, a, b, values, np.nan).to_numpy()  # of several the last one stays
         pairs = np.triu_indices(len(names), 1)
         table = {
             **named_pairs(names, *pairs),
