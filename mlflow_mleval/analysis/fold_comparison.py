@@ -48,7 +48,6 @@ from mlflow_mleval.analysis.multivariate import (
     two_way,
 )
 from mlflow_mleval.analysis.pairs import (
-    COLUMNS,
     NOISE,
     PAIR,
     PairTests,
@@ -61,9 +60,9 @@ from mlflow_mleval.analysis.pairs import (
     jointly,
     letters,
     limits_together,
-    named_pairs,
     on_each,
     pair_matrix,
+    pairs_by_measure,
     places,
     variance_factor,
 )
@@ -632,12 +631,8 @@ def _table(
         told.append(few)
     certain = holm(tests.single) <= alpha
     columns = {
-        **named_pairs(methods, *np.triu_indices(len(methods), 1)),
-        "measure": ", ".join(ways),
         **_differences(values, [*ways.values()], tests),
         "pvalue": tests.pvalue,
-        "pvalue_corrected": np.nan,
-        "separated": False,
         "n": in_common,
         "doubt": doubt,
         "statistic": tests.statistic,
@@ -649,9 +644,8 @@ def _table(
             certain, lambda row: ", ".join(_flagged(row, ways)) or COMBINED
         ),
     }
-    table = pd.DataFrame(columns)
-    order = [*COLUMNS, *(name for name in table if name not in COLUMNS)]
-    return table[order], [f"{text[0].upper()}{text[1:]}." for text in [*told, *alike]]
+    table = pairs_by_measure(methods, [", ".join(ways)], **columns)
+    return table, [f"{text[0].upper()}{text[1:]}." for text in [*told, *alike]]
 
 
 def _differences(
@@ -660,9 +654,8 @@ def _differences(
     tests: PairNumbers,
 ) -> dict[str, Any]:
     """By pair, of a single measure: the difference, folds won, tied, lost."""
-    names = ("difference", "low", "high", "wins", "ties", "losses")
     if len(ways) > 1:
-        return dict.fromkeys(names, np.nan)
+        return {}
     sign = -1.0 if "min" in ways else 1.0
     better = sign * values[..., 0]
     first, second = np.triu_indices(len(values), 1)
@@ -670,7 +663,7 @@ def _differences(
     by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(better))] = 0.0
     counts = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
     difference = sign * tests.difference[:, 0]
-    return dict(zip(names, (difference, np.nan, np.nan, *counts), strict=True))
+    return dict(zip(("difference", "wins", "ties", "losses"), (difference, *counts), strict=True))
 
 
 def _told_of_rows(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:

@@ -10,7 +10,7 @@ instance, method and measure never is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import (
-    COLUMNS,
     NOISE,
     Draws,
     PairTests,
@@ -30,7 +29,7 @@ from mlflow_mleval.analysis.pairs import (
     cluster_numbers,
     drawn,
     jointly,
-    named_pairs,
+    pairs_by_measure,
 )
 from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_RANKS, share_at_most
 from mlflow_mleval.analysis.resampling import (
@@ -294,38 +293,18 @@ def instance_tests(
             f"{len(names)}."
         )
     better = directions(names, minimize, maximize)
-    _check_bounds(bounds, names)
-    without: list[str] = []
-    n: int | None = None
-    index: pd.Index | None = None
-    first, second = np.triu_indices(len(methods), 1)
-    unit = None
+    pairs = np.triu_indices(len(methods), 1)
     rows: list[dict[str, Any]] = []
-    swapped = []
-    waiting: list[Array] = []  # signs are drawn for several measures at once
+    swapped, waiting = [], []  # signs are drawn for several measures at once
     missing = {}
-    for measure in names:
-        values, index = _read(methods, measure, n, index)
-        n = len(values)
-        if clusters is not None and unit is None:
-            unit = cluster_numbers(clusters, n, index)
-        bound = _bound(measure, values, bounds)
-        without += [measure] if bound is None else []
-        if better[measure] == "min":
-            np.negative(values, out=values)
+    for measure, (values, bound, unit) in _measured(methods, better, clusters, bounds):
         empty = np.isnan(values).any(axis=1)
-        if empty.all():
-            raise ValueError(
-                f"`methods` must have values of {measure!r}, got no instance that all have. "
-                "Leave it out."
-            )
         missing[measure] = int(empty.sum())
-        has = np.logical_not(empty)
-        noise = NOISE * np.abs(values[has]).max()
-        units = None if unit is None else unit[has]
-        for a, b in zip(first, second, strict=True):
-            d = values[has, a] - values[has, b]
-            rows.append(_pair(d, units, noise, bound))
+        whole = values[~empty]
+        noise = NOISE * np.abs(whole).max()
+        units = None if unit is None else unit[~empty]
+        for a, b in zip(*pairs, strict=True):
+            rows.append(_pair(whole[:, a] - whole[:, b], units, noise, bound))
         values -= values.mean(axis=1, keepdims=True)
         values[empty] = 0.0
         waiting.append(cluster_sums(values, unit)[0])
@@ -335,39 +314,36 @@ def instance_tests(
             waiting = []
     # of each pair the measures, in their order
     pair, measure_at = np.divmod(np.arange(len(rows)), len(names))
-    table = pd.DataFrame(rows).iloc[measure_at * len(first) + pair].reset_index(drop=True)
-    moments = Moments(*np.array(table.pop("moments").tolist()).T)
-    bounded = {k: one for k, one in enumerate(table.pop("bounded")) if one is not None}
-    drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
-    size = np.sqrt(moments.squares)
-    size[size == 0] = 1.0
-    statistic, changes = np.abs(moments.total) / size, drawn_sums.shape[2]
-    counts = step_down(statistic, _under_changes(drawn_sums, (first, second), size), changes)
-    own, corrected = counts.own / changes, counts.joint / changes
-    scores = _score_tests(bounded, drawn_sums, (first, second), n_resamples, seed)
-    if bounded:
-        at = [*bounded]
-        own[at] = np.maximum(own[at], scores.own)
-        corrected[at] = np.maximum(corrected[at], scores.joint)
+    found = pd.DataFrame(rows).iloc[measure_at * len(pairs[0]) + pair].reset_index(drop=True)
+    moments = Moments(*np.array(found.pop("moments").tolist()).T)
+    bounded = {k: one for k, one in enumerate(found.pop("bounded")) if one is not None}
     for test in ("sign", "wilcoxon"):
-        place = table.columns.get_loc(f"{test}_pvalue") + 1
-        table.insert(place, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
-    few = table["wins"] + table["losses"] <= FEW
-    table = table.assign(
-        **named_pairs(tuple(methods), first[pair], second[pair]),
-        measure=np.array(names, dtype=object)[measure_at],
+        place = found.columns.get_loc(f"{test}_pvalue") + 1
+        found.insert(place, f"{test}_corrected", adjust(found[f"{test}_pvalue"]))
+    few = found["wins"] + found["losses"] <= FEW
+    drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
+    permuted = _permutation_tests(moments, drawn_sums, pairs)
+    scores = _score_tests(bounded, drawn_sums, pairs, n_resamples, seed)
+    own, corrected, at = permuted.own, permuted.joint, [*bounded]
+    own[at], corrected[at] = (
+        np.maximum(own[at], scores.own),
+        np.maximum(corrected[at], scores.joint),
+    )
+    table = pairs_by_measure(
+        tuple(methods),
+        names,
+        statistic=permuted.statistic,
+        **found,
         pvalue=own,
         pvalue_corrected=corrected,
-        statistic=statistic,
         separated=corrected <= alpha,
         doubt=np.where(few, "so few instances differ that they say little", ""),
-        low=np.nan,
-        high=np.nan,
     )
-    ahead = [*COLUMNS, "statistic"]
     n_clusters = None if unit is None else int(unit.max()) + 1
+    changes = drawn_sums.shape[2]
+    unbounded = table[~table.index.isin(at)]
     tests = InstanceTests(
-        table=table[[*ahead, *(name for name in table if name not in ahead)]],
+        table=table,
         methods=tuple(methods),
         measures=names,
         alpha=alpha,
@@ -376,13 +352,12 @@ def instance_tests(
         n_resamples=n_resamples,
         seed=seed,
         moments=moments,
-        largest=np.asarray(counts.largest, dtype=float),
+        largest=permuted.largest,
         bounded=bounded,
         largest_score=scores.largest,
         notes=(
             *([] if unit is None else cluster_doubts(clusters, unit)),
-            *_without_range(table, without, n_clusters),
-            *_doubts(table, missing, n_clusters, changes, alpha),
+            *_doubts(table, unbounded, missing, n_clusters, changes, alpha),
         ),
     )
     tests = jointly({"": tests})[""]
@@ -398,14 +373,45 @@ def instance_tests(
     return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
 
 
-def _check_bounds(bounds: Mapping[str, float] | float | None, names: Sequence[str]) -> None:
-    if bounds is None:
-        return
-    stated = bounds if isinstance(bounds, Mapping) else dict.fromkeys(names, bounds)
-    if unknown := [m for m in stated if m not in names]:
+class _Measured(NamedTuple):
+    """One measure of all methods, instances x methods, larger is better; the largest possible
+    difference, if it is known; and by instance its cluster, if there are any.
+    """
+
+    values: Array
+    bound: float | None
+    unit: Places | None
+
+
+def _measured(
+    methods: Mapping[Any, Source],
+    better: Mapping[str, str],
+    clusters: ArrayLike | pd.Series | None,
+    bounds: Mapping[str, float] | float | None,
+) -> Iterator[tuple[str, _Measured]]:
+    """Read the measures one by one, and check them."""
+    stated = bounds if isinstance(bounds, Mapping) else {m: bounds for m in better if bounds}
+    if unknown := [m for m in stated if m not in better]:
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
     if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
         raise ValueError(f"`bounds` must be above 0, got {below}.")
+    n: int | None = None
+    index: pd.Index | None = None
+    unit = None
+    for measure, way in better.items():
+        values, index = _read(methods, measure, n, index)
+        n = len(values)
+        if np.isnan(values).any(axis=1).all():
+            raise ValueError(
+                f"`methods` must have values of {measure!r}, got no instance that all have. "
+                "Leave it out."
+            )
+        if clusters is not None and unit is None:
+            unit = cluster_numbers(clusters, n, index)
+        bound = _bound(measure, values, bounds)
+        if way == "min":
+            np.negative(values, out=values)
+        yield measure, _Measured(values, bound, unit)
 
 
 def _bound(measure: str, values: Array, bounds: Mapping[str, float] | float | None) -> float | None:
@@ -428,14 +434,25 @@ def _bound(measure: str, values: Array, bounds: Mapping[str, float] | float | No
     return float(stated)
 
 
-class _ScoreTests(NamedTuple):
-    """Of bounded rows the p-values of the score test, by themselves and step-down over all of them,
-    and by draw the largest statistic.
+class _Permuted(NamedTuple):
+    """Of rows the p-values of a test, by themselves and step-down over all of them; by draw the
+    largest statistic; and the statistics.
     """
 
     own: Array
     joint: Array
     largest: Array
+    statistic: Array
+
+
+def _permutation_tests(moments: Moments, sums: Array, pairs: tuple[Places, Places]) -> _Permuted:
+    """By sums under changes of sign, measures x methods x changes."""
+    size = np.sqrt(moments.squares)
+    size[size == 0] = 1.0
+    statistic, changes = np.abs(moments.total) / size, sums.shape[2]
+    counts = step_down(statistic, _under_changes(sums, pairs, size), changes)
+    largest = np.asarray(counts.largest, dtype=float)
+    return _Permuted(counts.own / changes, counts.joint / changes, largest, statistic)
 
 
 def _score_tests(
@@ -444,14 +461,14 @@ def _score_tests(
     pairs: tuple[Places, Places],
     n_resamples: int,
     seed: int,
-) -> _ScoreTests:
-    """Corrected by normal values that are as correlated as the sums under changes of sign are
-    (measures x methods x changes).
+) -> _Permuted:
+    """The score test of bounded rows, corrected by normal values that are as correlated as the sums
+    under changes of sign are (measures x methods x changes).
     """
     rows = np.array([*bounded], dtype=int)
     own = np.array([units.pvalue() for units in bounded.values()])
     if not bounded:
-        return _ScoreTests(own, own, own)
+        return _Permuted(own, own, own, own)
     flat = sums.reshape(-1, sums.shape[2])
     covariance = flat @ flat.T / flat.shape[1]
     drawn = normal_draws(covariance, n_resamples, seed)
@@ -464,7 +481,7 @@ def _score_tests(
     statistic = np.minimum(-special.ndtri(own / 2), 40.0)
     counts = step_down(statistic, lambda at: under(rows[at]), n_resamples)
     joint = np.maximum((counts.joint + 1) / (n_resamples + 1), own)
-    return _ScoreTests(own, joint, np.asarray(counts.largest, dtype=float))
+    return _Permuted(own, joint, np.asarray(counts.largest, dtype=float), statistic)
 
 
 def _under_changes(
@@ -609,48 +626,42 @@ def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, boo
     return plus / 2, min(1.0, 2 * tail), n <= EXACT_RANKS
 
 
-def _without_range(
-    table: pd.DataFrame, without: Sequence[str], n_clusters: int | None
-) -> list[Message]:
-    """What to tell of measures whose differences nothing bounds, where there are few."""
-    units = "instances" if n_clusters is None else "clusters"
-    rows = table[table["measure"].isin(without) & (table["wins"] + table["losses"] > 0)]
-    if rows.empty or (n_clusters or rows["n"].min()) >= SKEWED:
-        return []
-    first = f"{rows['measure'].iloc[0]}=NUMBER"
-    return [
-        Message(
-            f"{some(rows['measure'].unique())} {agree(rows['measure'].nunique(), 'has')} no known "
-            f"range, or values outside of it: with fewer than {SKEWED} {units} a few large "
-            "differences on one side pass for a better method too often. The largest difference "
-            "that is possible, in a comparison over instances (",
-            Argument("bounds", (first,)),
-            "), guards against it.",
-        )
-    ]
-
-
 def _doubts(
     table: pd.DataFrame,
+    unbounded: pd.DataFrame,
     missing: Mapping[str, int],
     n_clusters: int | None,
     changes: int,
     alpha: float,
-) -> tuple[str, ...]:
-    """What to tell of instances without a value, and of designs that show nothing."""
-    doubts = [
-        f"{count} instances without a value of {name} for some method were left out for all of "
-        "them."
-        for name, count in missing.items()
-        if count
-    ]
+) -> Iterator[str]:
+    """What to tell of few differences that nothing bounds, of instances without a value, and of
+    designs that show nothing.
+    """
+    units = "instances" if n_clusters is None else "clusters"
+    rows = unbounded[unbounded["wins"] + unbounded["losses"] > 0]
+    if len(rows) and (n_clusters or rows["n"].min()) < SKEWED:
+        names = rows["measure"].unique()
+        yield Message(
+            f"{some(names)} {agree(len(names), 'has')} no known range, or values outside of it: "
+            f"with fewer than {SKEWED} {units} a few large differences on one side pass for a "
+            "better method too often. The largest difference that is possible, in a comparison "
+            "over instances (",
+            Argument("bounds", (f"{names[0]}=NUMBER",)),
+            "), guards against it.",
+        )
+    for name, count in missing.items():
+        if count:
+            yield (
+                f"{count} instances without a value of {name} for some method were left out for "
+                "all of them."
+            )
     if n_clusters is not None and 2 / 2**n_clusters > alpha:
-        doubts.append(
+        yield (
             f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the "
             "number of instances: intervals are endless."
         )
     elif 1 / changes > alpha:
-        doubts.append(
+        yield (
             f"{changes - 1} draws cannot separate any pair at alpha = {alpha:g}: take at least "
             f"{ceil(1 / alpha) - 1}."
         )
@@ -659,5 +670,4 @@ def _doubts(
             f"{r.method_a} and {r.method_b} on {r.measure} ({r.wins + r.losses})"
             for r in table[few].itertuples()
         )
-        doubts.append(f"Up to {FEW} instances differ, too few to say much, for {some(shown)}.")
-    return tuple(doubts)
+        yield f"Up to {FEW} instances differ, too few to say much, for {some(shown)}."

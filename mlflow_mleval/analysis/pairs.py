@@ -481,6 +481,22 @@ COLUMNS = [
 PAIR = ["method_a", "method_b"]
 
 
+def pairs_by_measure(
+    methods: Sequence[Hashable], measures: Sequence[str], **columns: ArrayLike
+) -> pd.DataFrame:
+    """A table with a row a pair and measure and these columns, `COLUMNS` first; what they do not
+    tell is not known.
+    """
+    first, second = (side.repeat(len(measures)) for side in np.triu_indices(len(methods), 1))
+    names = np.array(measures, dtype=object)
+    known = {
+        **named_pairs(methods, first, second),
+        "measure": np.tile(names, len(first) // len(names)),
+    }
+    unknown = dict.fromkeys(COLUMNS, np.nan) | {"separated": False, "doubt": ""}
+    return pd.DataFrame({**unknown, **known, **columns})
+
+
 @dataclass(frozen=True, kw_only=True)
 class PairTests(Reported):
     """Tests of every pair of methods over units of one kind: one row a pair and measure, with the

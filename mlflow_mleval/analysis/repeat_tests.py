@@ -5,7 +5,7 @@ Welch (1947) for unequal variances and numbers; Holm (1979) over all pairs and m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,14 +16,13 @@ from scipy import special
 
 from mlflow_mleval.analysis.fusion import Fusion, study_flows
 from mlflow_mleval.analysis.pairs import (
-    COLUMNS,
     NOISE,
     PAIR,
     PairTests,
     jointly,
     limits_together,
-    named_pairs,
     on_each,
+    pairs_by_measure,
 )
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.errors import IncomparableRunsError
@@ -35,8 +34,6 @@ from mlflow_mleval.validation import Array, present, probability, unique_names
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: Of `RepeatTests.table`, beside those of every table of pairs.
-FURTHER = ["n_a", "n_b", "mean_a", "mean_b", "effect_size", "statistic", "df"]
 #: Repeats of every cell from which on their blocks are tested.
 FEWEST = 3
 #: Fewer repeats than this, and Welch's test rests on values that scatter normally.
@@ -46,8 +43,8 @@ FEW = 5
 @dataclass(frozen=True, kw_only=True)
 class RepeatTests(PairTests):
     """Welch's tests of every pair of methods over their repeats on one dataset: the columns of
-    `pairs` (n are the repeats of the method that has fewer), then `FURTHER`; effect_size is
-    Hedges' g.
+    `pairs` (n are the repeats of the method that has fewer), then n_a, n_b, mean_a, mean_b,
+    effect_size (Hedges' g), statistic and df.
     """
 
     unit: ClassVar[str] = "repeats"
@@ -176,53 +173,27 @@ def repeat_tests(
         raise IncomparableRunsError(
             f"a test over repeats needs two methods with two each; {has}. Train with other seeds."
         )
-    if measures is None:
-        measures = next(iter(methods.values())).columns
-    measures = list(measures)
+    measures = list(next(iter(methods.values())).columns if measures is None else measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if not names:
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
-    values = np.full((len(methods), max(n_repeats.values()), len(names)), np.nan)
-    for of, (name, rows) in zip(values, methods.items(), strict=True):
-        if lacking := [m for m in names if m not in rows]:
-            raise ValueError(
-                f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
-                "two out."
-            )
-        of[: len(rows)] = sign * rows[list(names)].to_numpy(float)
-        if bad := int(np.isinf(of).sum()):
-            raise ValueError(
-                f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
-            )
-    pairs = np.triu_indices(len(methods), 1)
-    found = _tested(values[pairs[0]], values[pairs[1]], sign)
+    values = sign * _cube(methods, names)
+    first, second = np.triu_indices(len(methods), 1)
+    found = _tested(values[first], values[second], sign)
     columns = {name: np.ravel(numbers) for name, numbers in found.items()}
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
         raise IncomparableRunsError(
             f"no pair of methods can be tested: {some(dict.fromkeys(columns['doubt']))}."
         )
-    table = pd.DataFrame(
-        {
-            **named_pairs(tuple(methods), *(side.repeat(len(names)) for side in pairs)),
-            "measure": np.tile(names, len(pairs[0])),
-            **columns,
-            "pvalue_corrected": np.nan,
-            "separated": False,
-            **dict.fromkeys(("low", "high"), np.nan),
-            **dict.fromkeys(("wins", "ties", "losses"), np.nan),
-        }
-    )
-    gaps = [
-        f"{m} in {n} of {len(rows)} of {name}"
-        for name, rows in methods.items()
-        for m, n in rows[list(names)].isna().sum().items()
-        if n
-    ]
+    gaps = []
+    for name, rows in methods.items():
+        lacking = rows[list(names)].isna().sum()
+        gaps += [f"{m} in {n} of {len(rows)} of {name}" for m, n in lacking.items() if n]
     made = RepeatTests(
-        table=table[[*COLUMNS, *FURTHER]],
+        table=pairs_by_measure(tuple(methods), names, **columns),
         methods=tuple(methods),
         measures=names,
         alpha=alpha,
@@ -232,6 +203,23 @@ def repeat_tests(
         notes=(f"Repeats without a value were left out: {some(gaps, 6)}.",) if gaps else (),
     )
     return jointly({"": made})[""]
+
+
+def _cube(methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]) -> Array:
+    """The values as methods x repeats x measures, NaN where a method has fewer repeats."""
+    values = np.full((len(methods), max(map(len, methods.values())), len(measures)), np.nan)
+    for of, (name, rows) in zip(values, methods.items(), strict=True):
+        if lacking := [m for m in measures if m not in rows]:
+            raise ValueError(
+                f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
+                "two out."
+            )
+        of[: len(rows)] = rows[list(measures)].to_numpy(float)
+        if bad := int(np.isinf(of).sum()):
+            raise ValueError(
+                f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
+            )
+    return values
 
 
 def _tested(a: Array, b: Array, sign: Array) -> dict[str, Any]:
