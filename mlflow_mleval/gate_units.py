@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from mlflow_mleval.validation import AnyArray
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.pairs import Crossings
+    from mlflow_mleval.store.run_answers import SelectedAnswers
     from mlflow_mleval.study import Study, Units
 
 T = TypeVar("T")
@@ -116,19 +117,18 @@ class Shared:
             )
         if below := {m: bound for m, bound in stated.items() if not bound > 0}:
             raise ValueError(f"`bounds` must be above 0, got {below}.")
-        cut, worst = units.differences.copy(), units.worst.copy()
-        for measure, bound in stated.items():
-            beyond = int((cut[measure].abs() > bound).sum())
-            cut[measure] = cut[measure].clip(-bound, bound)
-            worst[measure] = worst[measure].clip(-bound, bound)
-            if beyond:
-                notes.append(
-                    f"{beyond:,} of {len(cut):,} differences of {measure} are larger than "
-                    f"{bound:g} and count as that."
-                )
         bounds = {**units.bounds, **stated}
-        if not units.means and (without := [m for m in cut if m not in bounds]):
-            largest = float(np.ceil(cut[without[0]].abs().max() or 1.0))
+        given = units.differences
+        ends = pd.Series(stated, dtype=float).reindex(given.columns, fill_value=np.inf)
+        beyond = (given.abs() > ends).sum()
+        for measure, n in beyond[beyond > 0].items():
+            notes.append(
+                f"{n:,} of {len(given):,} differences of {measure} are larger than "
+                f"{stated[str(measure)]:g} and count as that."
+            )
+        without = [] if units.means else [m for m in given if m not in bounds]
+        if without:
+            largest = float(np.ceil(given[without[0]].abs().max() or 1.0))
             notes.append(
                 Message(
                     f"Not judged: {some(without)} {agree(len(without), 'has')} no bound, and a "
@@ -137,6 +137,7 @@ class Shared:
                     " gives it one.",
                 )
             )
+        cut, worst = (table.clip(-ends, ends, axis=1) for table in (given, units.worst))
         units = replace(units, differences=cut, worst=worst, bounds=bounds)
         return replace(self, units=units, notes=tuple(notes))
 
@@ -295,9 +296,7 @@ class GateRequest:
                 f"{some(found.found)}."
             )
         parts = [_of_answers(self, dataset, one) for dataset, one in both.items()]
-        runs = found.runs.groupby("method")["run_id"].agg(list).to_dict()
-        shared = _pooled(self, parts, "answers", runs, found.notes, found.source)
-        return replace(shared, changed=found.changed)
+        return replace(_pooled(self, "answers", parts, found, found.notes), changed=found.changed)
 
 
 def _experiment_of(client: Any, names: Sequence[str]) -> tuple[str, ...]:
@@ -323,7 +322,7 @@ class _Part:
     """
 
     dataset: str
-    tables: tuple[pd.DataFrame, pd.DataFrame]
+    tables: Sequence[pd.DataFrame]
     directions: Mapping[str, str]
     columns: Mapping[str, pd.Series] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -334,68 +333,42 @@ class _Part:
 
 def _pooled(
     asked: GateRequest,
-    parts: Sequence[_Part],
     over: str,
-    runs: Mapping[str, Sequence[str]],
+    parts: Sequence[_Part],
+    of: Study | SelectedAnswers,
     notes: Iterable[str],
-    source: Mapping[str, Any],
+    slices: Mapping[str, pd.DataFrame] | None = None,
+    ratio: float | None = None,
 ) -> Shared:
-    """The units of all datasets together, with their slices and clusters."""
-    names = [part.dataset for part in parts]
-    tables = [pd.concat([p.tables[k] for p in parts], keys=names) for k in (0, 1)]
+    """The units of all datasets together, with their slices and clusters: one that the champion has
+    and the candidate lacks is lost.
+    """
+    directions = parts[0].directions
+    tables = [
+        pd.concat({part.dataset: part.tables[k][[*directions]] for part in parts}) for k in (0, 1)
+    ]
+    champion = tables[1]
+    candidate = tables[0].reindex(champion.index)
+    ranges = _ranges(dict(zip(asked.sides, (candidate, champion), strict=True)), parts)
+    falls = np.array([way == "min" for way in directions.values()])
+    signs = np.where(falls, -1.0, 1.0)
+    low, high = np.array([ranges[m] for m in directions]).T
+    lost = candidate.isna() & champion.notna()
     columns = {
         name: pd.concat([part.columns[name] for part in parts]).to_numpy(object)
-        for name in asked.columns
+        for name in parts[0].columns
     }
-    columns[_DATASET] = tables[1].index.get_level_values(0).to_numpy(object)
-    known = {m: r for part in parts for m, r in part.ranges.items()}
-    shared = _shared(
-        asked,
-        over,
-        (tables[0], tables[1]),
-        parts[0].directions,
-        slices=dict(_slices({name: columns[name] for name in asked.slices})),
-        clusters=columns.get(_CLUSTER),
-        ranges={m: r for m, r in known.items() if all(m in part.ranges for part in parts)},
-        runs=runs,
-        notes=[*(note for part in parts for note in part.notes), *notes],
-        source=source,
-    )
-    return replace(
-        shared,
-        changed=tuple(one for part in parts for one in part.changed),
-        undirected={m: way for part in parts for m, way in part.undirected.items()},
-    )
-
-
-def _shared(
-    asked: GateRequest,
-    over: str,
-    tables: tuple[pd.DataFrame, pd.DataFrame],
-    directions: Mapping[str, str],
-    *,
-    runs: Mapping[str, Sequence[str]],
-    notes: Iterable[str],
-    source: Mapping[str, Any],
-    ranges: Mapping[str, tuple[float, float]] | None = None,
-    **of_units: Any,
-) -> Shared:
-    """What both sides share: a unit that the champion has and the candidate lacks is lost."""
-    champion = tables[1][[*directions]]
-    candidate = tables[0].reindex(champion.index)[[*directions]]
-    ranges = _ranges(dict(zip(asked.sides, (candidate, champion), strict=True)), ranges or {})
-    signs = np.array([-1.0 if directions[m] == "min" else 1.0 for m in directions])
-    ends = [ranges[m][directions[m] == "min"] for m in directions]
-    worst = ((ends - champion) * signs).where(candidate.isna() & champion.notna())
-    widths = {m: high - low for m, (low, high) in ranges.items()}
-    means = over not in ("answers", "instances")
+    columns[_DATASET] = champion.index.get_level_values(0).to_numpy(object)
     units = Differences(
         (candidate - champion) * signs,
-        worst=worst,
-        bounds={m: width for m, width in widths.items() if np.isfinite(width)},
-        means=means,
-        **of_units,
+        slices={**_slices(asked, over, columns), **(slices or {})},
+        clusters=columns.get(_CLUSTER),
+        worst=((np.where(falls, high, low) - champion) * signs).where(lost),
+        bounds={m: high - low for m, (low, high) in ranges.items() if np.isfinite(high - low)},
+        means=over not in ("answers", "instances"),
+        ratio=ratio,
     )
+    runs = of.runs.groupby("method")["run_id"].agg(list).to_dict()
     return Shared(
         units,
         over,
@@ -403,17 +376,21 @@ def _shared(
         ranges,
         {"candidate": runs[asked.candidate], "champion": runs[asked.champion]},
         candidate,
-        tuple(dict.fromkeys(notes)),
-        source,
+        tuple(dict.fromkeys([*chain.from_iterable(part.notes for part in parts), *notes])),
+        of.source,
+        changed=tuple(chain.from_iterable(part.changed for part in parts)),
+        undirected={m: way for part in parts for m, way in part.undirected.items()},
     )
 
 
 def _ranges(
-    tables: Mapping[str, pd.DataFrame], known: Mapping[str, tuple[float, float]]
+    tables: Mapping[str, pd.DataFrame], parts: Sequence[_Part]
 ) -> dict[str, tuple[float, float]]:
-    """Between which values each measure lies; infinite where that is not known. An error where a
-    side has a value that its measure cannot have.
+    """Between which values each measure lies, as all parts say or by its name; infinite where that
+    is not known. An error where a side has a value that its measure cannot have.
     """
+    known = {m: ends for part in parts for m, ends in part.ranges.items()}
+    known = {m: ends for m, ends in known.items() if all(m in part.ranges for part in parts)}
     ranges = {}
     for measure in next(iter(tables.values())):
         values = pd.concat([table[measure] for table in tables.values()]).dropna()
@@ -433,18 +410,24 @@ def _ranges(
 _CLUSTER = "\0cluster"
 
 
-def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
-    """Each value of each column as a part; the column is named where there are several."""
-    for column, values in columns.items():
+def _slices(asked: GateRequest, over: str, columns: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    """Each value of each column that is asked for as a part; the column is named where there are
+    several. Folds are those of one dataset, which is no part of them.
+    """
+    named = [] if over == "folds" else [name for name in asked.slices if name in columns]
+    parts = {}
+    for column in named:
+        values = columns[column]
         if (n := pd.Series(values).nunique()) > _MOST_PARTS:
             raise ValueError(
                 f"`slices` must name columns of at most {_MOST_PARTS} values, got {column!r} with "
                 f"{n:,}. Name a column that groups them."
             )
+        prefix = f"{column}=" if len(named) > 1 else ""
         for value in pd.unique(values):
             if not pd.isna(value) and str(value).strip():
-                prefix = f"{column}=" if len(columns) > 1 else ""
-                yield f"{prefix}{value}", values == value
+                parts[f"{prefix}{value}"] = values == value
+    return parts
 
 
 # --------------------------------------------------------------------------------------------------
@@ -454,58 +437,50 @@ def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
 def _of_answers(asked: GateRequest, dataset: str, answers: Units) -> _Part:
     chosen = asked.selection
     grades = asked.of_answers.get("grades") or {}
-    tables = answers.tables[asked.candidate], answers.tables[asked.champion]
     ranges = ranges_known(answers, grades)
     binary = [m for m in ranges if m not in {*answers.passing, *grades}]
     scorers = {name for one in answers.answers.values() for name in one.scorers}
-    passing = [
-        m for m in binary if m.partition("/")[0] in scorers and proposed_direction(m) != "min"
-    ]
+    scored = {m for m in answers.measures if m.partition("/")[0] in scorers}
+    passing = [m for m in binary if m in scored and proposed_direction(m) != "min"]
     directed_ones, directions, _ = directed(
         replace(answers, passing=[*answers.passing, *passing]),
         chosen.minimize,
         chosen.maximize,
         ways=chosen.directions,
     )
-    undirected = {
-        m: direction_of(m, True) or ("max" if m.partition("/")[0] in scorers else None)
-        for m in answers.measures
-        if m not in directions
-    }
-    notes = directed_ones.notes
+    undirected: dict[str, Direction | None] = {}
+    for m in answers.measures:
+        if m not in directions:
+            undirected[m] = direction_of(m, True) or ("max" if m in scored else None)
+    notes = [*directed_ones.notes]
     if taken := [m for m in binary if m in directions]:
-        notes = (*notes, f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
-    if not asked.cluster:
-        about = answers.answers[asked.champion].about.drop(columns=[*asked.slices], errors="ignore")
-        notes += tuple(
-            Message(
-                f"Several questions share each {column}. If their answers tend to be right or "
-                "wrong together, the verdict is too sure of itself; say so: ",
-                Argument("cluster", (column,)),
-                ".",
-            )
-            for column in islice(grouping(about), 2)
-        )
+        notes.append(f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
     return _Part(
         dataset,
-        tables,
+        [answers.tables[side] for side in asked.sides],
         directions,
         {key: answers.column(column) for key, column in asked.columns.items()},
         ranges,
-        notes,
+        (*notes, *_grouped(asked, answers)),
         undirected=undirected,
     )
 
 
-def grouping(about: pd.DataFrame) -> Iterator[str]:
-    """Columns by whose values questions may belong together: five values at least, nearly all of
-    them of several questions. The index is the question.
+def _grouped(asked: GateRequest, answers: Units) -> Iterator[Message]:
+    """What to tell of the first two columns by whose values questions may belong together: five
+    values at least, nearly all of them of several questions.
     """
-    about = about[~about.index.duplicated()]
-    for column in about.columns.difference(_OF_READERS, sort=False):
-        sizes = about.groupby(column).size()
-        if len(sizes) >= _LEAST_GROUPS and (sizes > 1).mean() >= _MOSTLY:
-            yield column
+    about = answers.answers[asked.champion].about
+    about = about[~about.index.duplicated()].drop(columns=[*asked.slices], errors="ignore")
+    found = [] if asked.cluster else about.columns.difference(_OF_READERS, sort=False)
+    sizes = {column: about.groupby(column).size() for column in found}
+    several = (c for c, n in sizes.items() if len(n) >= _LEAST_GROUPS and (n > 1).mean() >= _MOSTLY)
+    for column in islice(several, 2):
+        text = (
+            f"Several questions share each {column}. If their answers tend to be right or wrong "
+            "together, the verdict is too sure of itself; say so: "
+        )
+        yield Message(text, Argument("cluster", (column,)), ".")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -571,8 +546,8 @@ def _of_instances(asked: GateRequest, study: Study) -> Shared:
     from mlflow_mleval.store.study_artifacts import changed_means, instances_of
 
     parts = []
+    wanted = None if asked.measures is None else [*asked.measures]
     for dataset in _of_both(study, asked):
-        wanted = None if asked.measures is None else [*asked.measures]
         with instances_of(study, dataset, wanted) as instances:
             if lacking := {*asked.sides} - {*instances.tables}:
                 raise MissingResultsError(
@@ -581,34 +556,26 @@ def _of_instances(asked: GateRequest, study: Study) -> Shared:
             directions = {
                 m: study.directions.get(m) or MEASURES[m].direction for m in instances.measures
             }
-            champion, candidate = (
+            tables = [
                 pd.DataFrame({m: instances.tables[side](m) for m in directions})
-                for side in reversed(asked.sides)
-            )
-            columns = {key: instances.column(name) for key, name in asked.columns.items()}
-            own = instances.notes
-            weights = None
-            if instances.weighted:
-                weights = instances.column(schema.INSTANCE_WEIGHT)
-            changed = [
-                one
-                for side, values in zip(asked.sides, (candidate, champion), strict=True)
-                for one in changed_means(
-                    shown(side), values, study.values.loc[(dataset, side)], weights
-                )
+                for side in asked.sides
             ]
-        columns = {key: column.reindex(champion.index) for key, column in columns.items()}
-        tables = candidate.reindex(champion.index), champion
-        parts.append(_Part(dataset, tables, directions, columns, notes=own, changed=tuple(changed)))
-    runs, notes = _runs_and_notes(study)
-    return _pooled(asked, parts, "instances", runs, notes, study.source)
+            weights = instances.column(schema.INSTANCE_WEIGHT) if instances.weighted else None
+            changed = []
+            for side, values in zip(asked.sides, tables, strict=True):
+                logged = study.values.loc[(dataset, side)]
+                changed += changed_means(shown(side), values, logged, weights)
+            keys = tables[1].index
+            columns = {k: instances.column(c).reindex(keys) for k, c in asked.columns.items()}
+            notes, told = instances.notes, tuple(changed)
+        parts.append(_Part(dataset, tables, directions, columns, notes=notes, changed=told))
+    return _pooled(asked, "instances", parts, study, _notes(study))
 
 
 def _of_both(study: Study, asked: GateRequest) -> list[str]:
     """The datasets on which both sides have a result."""
-    both = [
-        d for d in study.datasets if all((d, side) in study.values.index for side in asked.sides)
-    ]
+    cells = {*study.values.index}
+    both = [d for d in study.datasets if {(d, side) for side in asked.sides} <= cells]
     if not both:
         raise IncomparableRunsError(
             f"{shown(asked.candidate)} and {shown(asked.champion)} share no dataset: there are "
@@ -617,37 +584,18 @@ def _of_both(study: Study, asked: GateRequest) -> list[str]:
     return both
 
 
-def _runs_and_notes(study: Study) -> tuple[dict[str, list[str]], list[str]]:
+def _notes(study: Study) -> list[str]:
+    """What to tell of a study."""
     from mlflow_mleval.study import left_out
 
     gone = left_out(e for e in study.excluded if e.kind not in ("measure", "unasked"))
-    return study.runs.groupby("method")["run_id"].agg(list).to_dict(), [*study.notes, *gone]
+    return [*study.notes, *gone]
 
 
-def _of_table(
-    study: Study,
-    asked: GateRequest,
-    over: str,
-    tables: tuple[pd.DataFrame, pd.DataFrame],
-    slices: Mapping[str, Any],
-    ratio: float | None = None,
-    notes: Iterable[str] = (),
-) -> Shared:
-    """Units of tables, candidate and champion."""
-    runs, of_study = _runs_and_notes(study)
-    shared = _shared(
-        asked,
-        over,
-        tables,
-        study.directions,
-        slices=slices,
-        ratio=ratio,
-        runs=runs,
-        notes=(*of_study, *notes),
-        source=study.source,
-    )
+def _part(study: Study, dataset: str, tables: Sequence[pd.DataFrame]) -> _Part:
+    """Units of tables, candidate and champion, by the measures of the study."""
     undirected = {e.name: direction_of(e.name, True) for e in study.excluded if e.undirected}
-    return replace(shared, undirected=undirected)
+    return _Part(dataset, tables, study.directions, undirected=undirected)
 
 
 def _of_folds(asked: GateRequest, study: Study) -> Shared:
@@ -661,29 +609,24 @@ def _of_folds(asked: GateRequest, study: Study) -> Shared:
             f"folds are those of one dataset, and there are {some(both)}. Choose one, or gate over "
             "datasets."
         )
-    frame = study.folds.xs(both[0], level="dataset")
-    tables = [frame.loc[[side]].droplevel("method") for side in asked.sides if side in frame.index]
+    dataset = both[0]
+    by_method = study.over("folds", dataset).tables
+    tables = [by_method[side] for side in asked.sides if side in by_method]
     if len(tables) < 2 or len(tables[1]) < 2:
-        raise MissingResultsError(f"not both sides have two folds on {both[0]}.")
-    runs = runs_of(study.runs, both[0], asked.sides)
+        raise MissingResultsError(f"not both sides have two folds on {dataset}.")
+    runs = runs_of(study.runs, dataset, asked.sides)
     apart, doubts = unpaired(runs, asked.sides)
     if apart is not None and apart.any():
-        raise IncomparableRunsError(f"the two sides split {both[0]} differently.")
+        raise IncomparableRunsError(f"the two sides split {dataset} differently.")
     kind, stated = asked.of_folds.get("protocol"), asked.of_folds.get("ratio")
     how, notes = recorded_protocol(runs, len(tables[1]), kind=kind, ratio=stated)
     slices: dict[str, pd.DataFrame] = {}
     if _LABEL in asked.slices:
-        slices, of_labels = _by_label(study, asked, both[0], tables[1].index)
+        slices, of_labels = _by_label(study, asked, dataset, tables[1].index)
         notes = [*notes, *of_labels]
-    return _of_table(
-        study,
-        asked,
-        "folds",
-        (tables[0], tables[1]),
-        slices,
-        how.headline_ratio,
-        [*doubts, *notes],
-    )
+    notes = [*_notes(study), *doubts, *notes]
+    parts = [_part(study, dataset, tables)]
+    return _pooled(asked, "folds", parts, study, notes, slices, how.headline_ratio)
 
 
 def _by_label(
@@ -697,21 +640,21 @@ def _by_label(
         raise MeasureError(
             f"slices by label are of {some(_OF_LABEL)}, and the two sides share none of them."
         )
-    counts = [label_counts(study, dataset, side) for side in asked.sides]
-    if counts[0] is None or counts[1] is None:
+    candidate, champion = (label_counts(study, dataset, side) for side in asked.sides)
+    if candidate is None or champion is None:
         raise MissingResultsError(
             "slices by label take counts by fold, and not both sides have them. Log the "
             "evaluations with folds."
         )
-    directions = {m: study.directions[m] for m in of_label.values()}
-    rates = [_rates(table).rename(columns=of_label) for table in counts]
-    signs = [-1.0 if way == "min" else 1.0 for way in directions.values()]
-    differences = (rates[0] - rates[1])[[*directions]] * signs
-    true = counts[1][["tp", "fn"]].sum(axis=1).groupby(level=0).sum()
-    labels = true.index.intersection(counts[0].index.get_level_values(0))
-    judged = [label for label in labels if true[label] >= LEAST_UNITS]
+    names = [*of_label.values()]
+    signs = [-1.0 if study.directions[m] == "min" else 1.0 for m in names]
+    rates = [_rates(table).rename(columns=of_label)[names] for table in (candidate, champion)]
+    differences = (rates[0] - rates[1]) * signs
+    true = champion[["tp", "fn"]].sum(axis=1).groupby(level=0).sum()
+    known = true.index.isin(candidate.index.get_level_values(0))
+    judged = true.index[known & (true >= LEAST_UNITS)]
     notes = []
-    if gone := [label for label in true.index if label not in judged]:
+    if len(gone := true.index.difference(judged, sort=False)):
         notes.append(
             f"Labels with fewer than {LEAST_UNITS} true instances are not judged: {some(gone)}."
         )
@@ -739,24 +682,21 @@ def _of_repeats(asked: GateRequest, study: Study) -> Shared:
 
     if study.repeats is None:
         raise MissingResultsError("neither side has repeats. Log runs with other seeds.")
-    both, notes, pairs = _of_both(study, asked), [], []
+    both, notes, parts = _of_both(study, asked), [], []
     for dataset in both:
-        sides_there = study.repeats.xs(dataset, level="dataset")
-        named = [s for s in asked.sides if s in sides_there.index.get_level_values(0)]
+        tables = study.over("repeats", dataset).tables
+        named = [side for side in asked.sides if side in tables]
         if len(named) < 2:
             raise MissingResultsError(f"only {some(named)} has repeats on {dataset}.")
-        a, b = (sides_there.loc[[side]].droplevel(0) for side in asked.sides)
+        a, b = (tables[side] for side in asked.sides)
         if {*a.index} != {*b.index} or a.index.has_duplicates:
             least = min(len(a), len(b))
             notes.append(f"On {dataset} the seeds differ: {least} repeats are paired in order.")
             a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
-        pairs.append((a, b))
-    a, b = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
+        parts.append(_part(study, dataset, (a, b)))
     tests = tests_of_repeats(study, [*study.measures], asked.alpha) if len(both) > 1 else {}
     found = [one for one in crossings(tests) if {*one[1]} == {*asked.sides}]
-    shared = _of_table(
-        study, asked, "repeats", (a, b), _units_by_dataset(asked, b.index), notes=notes
-    )
+    shared = _pooled(asked, "repeats", parts, study, [*_notes(study), *notes])
     return replace(shared, crossings=found)
 
 
@@ -767,13 +707,13 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
     from mlflow_mleval.store import store
 
     both = _of_both(study, asked)
-    runs, notes = _runs_and_notes(study)
     with store.store_errors("read"):
         client = store.connect()
-        told = [client.get_run(runs[side][-1]).data.metrics for side in asked.sides]
-    tables: tuple[dict[str, pd.Series], dict[str, pd.Series]] = ({}, {})
-    for share, parts in _SHARES.items():
-        n, other = (int(sum(metrics.get(part, 0) for part in parts)) for metrics in told)
+        last = study.runs.drop_duplicates("method", keep="last").set_index("method")["run_id"]
+        told = [client.get_run(last[side]).data.metrics for side in asked.sides]
+    tables = pd.DataFrame(), pd.DataFrame()
+    for share, counted in _SHARES.items():
+        n, other = (int(sum(metrics.get(name, 0) for name in counted)) for metrics in told)
         if share in study.measures and n == other and n:
             right = [round(metrics[share] * n) for metrics in told]
             place = pd.Series(range(n))
@@ -782,34 +722,23 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
     shares = [*tables[0]]
     if not shares or len(both) > 1:
         raise MissingResultsError("not both sides tell how many examples they were evaluated on.")
-    unpaired = (
+    notes = [
+        *_notes(study),
         "Only counts are known, and which answers differ is not: as many as possible are taken to. "
         'Fewer do once both sides log their answers: evaluators=["default", "mleval"] in '
-        "mlflow.models.evaluate, or mleval.log_evaluation(..., log_instances=True)."
-    )
-    others = [m for m in study.measures if m not in shares]
-    without = f"Not judged, for no counts are known: {some(others)}." if others else ""
-    shared = _shared(
-        asked,
-        "answers",
-        (pd.DataFrame(tables[0]), pd.DataFrame(tables[1])),
-        dict.fromkeys(shares, "max"),
-        ranges=dict.fromkeys(shares, (0.0, 1.0)),
-        runs=runs,
-        notes=[*notes, unpaired, *filter(None, [without])],
-        source=study.source,
-    )
-    return replace(shared, without=without)
-
-
-def _units_by_dataset(asked: GateRequest, units: pd.Index) -> dict[str, AnyArray]:
-    """By dataset its units, where that is asked for."""
-    column = units.get_level_values(0).to_numpy(object)
-    return dict(_slices({_DATASET: column})) if _DATASET in asked.slices else {}
+        "mlflow.models.evaluate, or mleval.log_evaluation(..., log_instances=True).",
+    ]
+    without = ""
+    if others := [m for m in study.measures if m not in shares]:
+        without = f"Not judged, for no counts are known: {some(others)}."
+        notes.append(without)
+    ways, ranges = dict.fromkeys(shares, "max"), dict.fromkeys(shares, (0.0, 1.0))
+    parts = [_Part(both[0], tables, ways, ranges=ranges)]
+    return replace(_pooled(asked, "answers", parts, study, notes), without=without)
 
 
 def _of_datasets(asked: GateRequest, study: Study) -> Shared:
-    named = {*study.values.index.get_level_values("method")}
-    tables = [study.values.xs(side, level="method") for side in asked.sides if side in named]
-    slices = _units_by_dataset(asked, tables[1].index)
-    return _of_table(study, asked, "datasets", (tables[0], tables[1]), slices)
+    tables = study.over("datasets").tables
+    named = [tables[side] for side in asked.sides if side in tables]
+    parts = [_part(study, d, [table.reindex([d]) for table in named]) for d in named[1].index]
+    return _pooled(asked, "datasets", parts, study, _notes(study))
