@@ -97,9 +97,9 @@ def read(
 
     _options_of_compare(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
-    with store.remembered():
+    tracked = selection.results is None  # a table holds neither answers nor instances
+    with store.remembered() if tracked else nullcontext():
         study, selection = _study_asked_for(selection, stage, say)
-        tracked = selection.results is None  # a table holds neither answers nor instances
         with_answers = whole and tracked
         answers, means = (
             _answers_by_dataset(selection, choices, stage, say, word) if with_answers else ({}, {})
@@ -218,13 +218,13 @@ def _as_asked(
     """The study of the runs that were named, of a table that was read already if there is one, or
     why there is none; None where none were named.
     """
+    from mlflow_mleval.store import store
     from mlflow_mleval.store.query import selected_study
-    from mlflow_mleval.store.store import asked
 
-    chosen = asked(selection.experiment_ids, selection.experiment_names)
+    named = ruled or bool(selection.run_ids)
     with stage("reading", "runs") as step:
         try:
-            if ruled or any(chosen) or selection.run_ids:
+            if named or any(store.asked(selection.experiment_ids, selection.experiment_names)):
                 return selected_study(selection, step, table)
         except StoreError:
             raise

@@ -1,4 +1,4 @@
-"""The version of the package, and modules whose names load when they are first asked for."""
+"""The version of the package, and what loads when it is first asked for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.2.0"
+
+
+class Later:
+    """A module that loads when something in it is first asked for, and has what that has then."""
+
+    def __init__(self, module: str) -> None:
+        self.__dict__["module"] = module
+
+    def __getattr__(self, name: str) -> Any:
+        module = self.__dict__.get("module")
+        if not isinstance(module, str):
+            raise AttributeError(f"{self.__name__} has no attribute {name!r}")
+        self.__dict__ = import_module(module).__dict__
+        return getattr(self, name)
 
 
 def lazily(

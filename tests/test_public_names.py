@@ -4,6 +4,7 @@ name that ever was public.
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,21 @@ def test_importing_the_package_imports_nothing_heavy():
             [sys.executable, "-c", script], capture_output=True, text=True, check=True
         ).stdout
         == "[]\n"
+    )
+
+
+def test_a_table_of_results_is_ranked_and_reported_without_mlflow(tmp_path):
+    script = (
+        "import sys; from mlflow_mleval.cli import main\n"
+        "gaps = ['--missing', 'worst']\n"
+        "for command in (['rank', *gaps], ['report', *gaps, '-o', sys.argv[1]], ['runs']):\n"
+        "    main([*command, 'madjarov2012.csv'], standalone_mode=False)\n"
+        "assert 'mlflow' not in sys.modules"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "report.html"],
+        cwd=Path(mleval.__file__).parent / "data",
+        check=True,
     )
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from mlflow import MlflowClient
 
 from mlflow_mleval.measures.metric_names import is_bookkeeping, of_training
 from mlflow_mleval.selection import Selection, key_of
@@ -17,6 +17,9 @@ from mlflow_mleval.store.identity import METHOD, Rule
 from mlflow_mleval.store.reader import measured
 from mlflow_mleval.store.repeats import Searches
 from mlflow_mleval.store.runs_table import RunsTable, read_store
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 _METHOD_RULES = tuple(f"{kind}:{name}" for kind in ("param", "tag") for name in METHOD)
 

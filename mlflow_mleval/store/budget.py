@@ -23,7 +23,6 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import mlflow
 from urllib3.response import HTTPResponse
 
 from mlflow_mleval.errors import StoreError
@@ -214,6 +213,8 @@ def _came(everywhere: bool) -> int:
     any. It is looked for among all objects: to read the frames of another thread while it runs
     crashes Python where they end at that moment.
     """
+    import mlflow
+
     uris = mlflow.get_tracking_uri(), mlflow.get_registry_uri()
     hosts = {urlsplit(uri).hostname for uri in uris}
     answers = [one for one in gc.get_objects() if type(one) is HTTPResponse]
@@ -247,6 +248,8 @@ def connecting(driver: str) -> dict[str, int]:
 
 
 def _late(what: str, chosen: float) -> str:
+    import mlflow
+
     return (
         f"the store {masked(mlflow.get_tracking_uri())} has not answered `{what}` within "
         f"{chosen:g} seconds. Is it well? To wait longer: --timeout SECONDS, or {SETTING}."

@@ -9,11 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from mlflow import MlflowClient
 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.selection import DIGEST, SINCE, Selection, key_of, name_parts, started
@@ -22,6 +21,9 @@ from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.runs_table import NAMELESS, RunsTable
 from mlflow_mleval.store.schema import bounded_json
 from mlflow_mleval.study import Factor
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 #: Where MLflow keeps which prompts of its registry a run loaded.
 _PROMPTS = "mlflow.linkedPrompts"

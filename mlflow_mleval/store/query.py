@@ -10,10 +10,9 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from mlflow import MlflowClient
 
 from mlflow_mleval.errors import (
     CandidatesError,
@@ -95,6 +94,9 @@ from mlflow_mleval.store.repeats import (
 from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
 from mlflow_mleval.study import NEWER, NO_DIRECTION, Cell, Excluded, Study
 from mlflow_mleval.validation import known_keywords
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 #: Measures whose names mean something else to most, and what.
 _OTHERWISE = {

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT
 
 from mlflow_mleval.measures.metric_names import (
     by_measure,
@@ -63,7 +62,7 @@ _TAGS = {
     "propensities": schema.TAG_PROPENSITIES,
     "weights": schema.TAG_WEIGHTS,
     "folds": schema.TAG_FOLDS,
-    "commit": MLFLOW_GIT_COMMIT,
+    "commit": "mlflow.source.git.commit",
 }
 
 

@@ -10,12 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from mlflow import MlflowClient
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import (
     CandidatesError,
@@ -35,14 +33,16 @@ from mlflow_mleval.measures.metric_names import (
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
 from mlflow_mleval.sentences import Argument, Message, agree, count, did_you_mean, some
-from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.artifacts import artifact, at_once, by_fold
+from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.identity import differing, is_seed, settings
 from mlflow_mleval.store.reader import Results, measured
 from mlflow_mleval.store.runs_table import RunRow, RunsTable, families, read_children
 from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded
 from mlflow_mleval.validation import present
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 #: A metric of validation, by its name: what one chooses by.
 _VALIDATION = re.compile(r"(^|[_./-])(val|valid|validation|dev|cv)([_./-]|$)", re.IGNORECASE)
@@ -681,7 +681,7 @@ def best_trials(client: MlflowClient | None, table: RunsTable, selection: Select
 def _named_as(search: RunRow, trial: RunRow) -> RunRow:
     """The trial with the name, tags and params of its search, and its own where that has none."""
     ours = (schema.TAG_METHOD, schema.TAG_DATASET)
-    tags = {key: text for key, text in trial.tags.items() if key != MLFLOW_PARENT_RUN_ID}
+    tags = {key: text for key, text in trial.tags.items() if key != schema.MLFLOW_PARENT}
     tags |= {k: v for k, v in search.tags.items() if not k.startswith("mleval.") or k in ours}
     about = trial if trial.data or trial.digest else search
     data = {name: getattr(about, name) for name in ("data", "digest", "n_rows", "shape")}
@@ -738,7 +738,7 @@ def best_steps(
         return len(chooser), metrics
 
     frame, among = table.frame.copy(), {}
-    found = at_once(read, having.rows())
+    found = artifacts.at_once(read, having.rows())
     runs = zip(having.frame.index, having.frame["run_id"], found, strict=True)
     for i, (label, run_id, best) in enumerate(runs, start=1):
         progress(i, len(having))
@@ -838,7 +838,7 @@ class FoldRule:
             def history(row: RunRow) -> schema.FoldValues | None:
                 return _fold_history(held, row.run_id, {m: m for m in row.metrics if m in measures})
 
-            values = at_once(history, others.rows())
+            values = artifacts.at_once(history, others.rows())
         elif self.rule == "children":
             values = _children(client(), others)
         else:
@@ -868,18 +868,18 @@ def elsewhere(
         table = read_table(path, ["fold", *(m for m in measures if m in there)])
         if table["fold"].duplicated().any():
             raise ValueError("it has a fold twice")
-        return table.assign(fold=by_fold(table)).set_index("fold").astype(float)
+        return table.assign(fold=artifacts.by_fold(table)).set_index("fold").astype(float)
 
     def read(item: tuple[str, str]) -> schema.FoldValues | str | None:
         run_id, where = item
         if where.endswith("/"):
             return _fold_history(client, run_id, {m: where + m for m in measures})
-        table = artifact(client, run_id, where, fold_table)
+        table = artifacts.artifact(client, run_id, where, fold_table)
         if not isinstance(table, pd.DataFrame):
             return table
         return schema.FoldValues(table.index.tolist(), {m: table[m].tolist() for m in table})
 
-    return dict(zip(runs, at_once(read, runs.items()), strict=True))
+    return dict(zip(runs, artifacts.at_once(read, runs.items()), strict=True))
 
 
 def _fold_history(

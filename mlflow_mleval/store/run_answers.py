@@ -12,13 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from mlflow import MlflowClient
-from mlflow.entities import Assessment, Run, Trace
 
 from mlflow_mleval.analysis.answer_comparison import (
     MOST_LOST,
@@ -39,14 +37,17 @@ from mlflow_mleval.errors import (
 from mlflow_mleval.files.harness_logs import SHOWN, flat, shortened
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, joined, some
-from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.artifacts import artifact
+from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.identity import period_doubts, rules_of, with_models
 from mlflow_mleval.store.runs_table import RunsTable, select, table_of_runs
 from mlflow_mleval.store.schema import MAX_CELLS, bounded_json, computable
 from mlflow_mleval.store.study_artifacts import changed_means
 from mlflow_mleval.study import Units
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Assessment, Run, Trace
 
 # --------------------------------------------------------------------------------------------------
 # Runs of `mlflow.genai.evaluate`, answer by answer: a trace is an instance, its assessments are
@@ -364,7 +365,7 @@ def read_answer_tables(
 
 def _frame_of(client: MlflowClient, run: Run, path: str, needed: Sequence[str]) -> pd.DataFrame:
     """The table of a run, which has the columns that are needed."""
-    found = artifact(client, run.info.run_id, path, read_frame)
+    found = artifacts.artifact(client, run.info.run_id, path, read_frame)
     if not isinstance(found, pd.DataFrame):
         raise ValueError(f"its table {path} cannot be read: {found or 'it is not there'}")
     if lacking := [column for column in needed if column not in found]:

@@ -13,13 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from mlflow import MlflowClient
-from mlflow.entities import Run
-from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.files.results import (
@@ -36,6 +33,10 @@ from mlflow_mleval.selection import Selection, started
 from mlflow_mleval.sentences import agree, count, some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.schema import bounded_json, computable
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 #: The name that MLflow gives to a dataset input without one, and names that say what part it is.
@@ -197,11 +198,11 @@ class RunsTable:
 
     @cached_property
     def parent(self) -> pd.Series:
-        return self.tag(MLFLOW_PARENT_RUN_ID)
+        return self.tag(schema.MLFLOW_PARENT)
 
     @property
     def is_child(self) -> pd.Series:
-        return self.has(f"tags.{MLFLOW_PARENT_RUN_ID}")
+        return self.has(f"tags.{schema.MLFLOW_PARENT}")
 
     @property
     def is_record(self) -> pd.Series:
@@ -317,7 +318,7 @@ def _dataset_input(run: Run) -> tuple[str, str, int, str]:
     tests = [
         given
         for given in inputs
-        if any(t.key == MLFLOW_DATASET_CONTEXT and t.value in _TEST_CONTEXTS for t in given.tags)
+        if any(t.key == schema.MLFLOW_CONTEXT and t.value in _TEST_CONTEXTS for t in given.tags)
     ]
     held = {(g.dataset.name, g.dataset.digest): g.dataset for g in tests or inputs}
     if len(held) != 1:
@@ -415,7 +416,7 @@ def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTa
         return table.where(finished & table.parent.isin(parents.frame["run_id"])).sorted()
     experiments = sorted({*parents.frame["experiment_id"]})
     found = (
-        store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'")
+        store.search(client, experiments, f"tags.`{schema.MLFLOW_PARENT}` LIKE '%'")
         if experiments
         else []
     )
@@ -423,7 +424,7 @@ def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTa
     children = (
         run
         for run in found
-        if run.info.status == "FINISHED" and run.data.tags[MLFLOW_PARENT_RUN_ID] in ids
+        if run.info.status == "FINISHED" and run.data.tags[schema.MLFLOW_PARENT] in ids
     )
     return table_of_runs(children, parents.experiments)
 

@@ -115,6 +115,9 @@ TAG_ANSWERS = "mleval.answers"
 #: JSON: the tags that only programs read, by their names without the prefix (see `tag_packing`).
 TAG_RUN = "mleval.run"
 
+#: What MLflow calls the run that a run is part of, and what a dataset of a run is for.
+MLFLOW_PARENT, MLFLOW_CONTEXT = "mlflow.parentRunId", "mlflow.data.context"
+
 KIND_IMPORT, KIND_EVALUATION, KIND_REPORT = "import", "evaluation", "report"
 #: A gate of a ledger, and the run that holds the numbers of a register.
 KIND_GATE, KIND_REGISTER = "gate", "register"

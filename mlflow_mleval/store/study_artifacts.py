@@ -10,13 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from mlflow import MlflowClient
 
 from mlflow_mleval.analysis.gate_tests import Changed
 from mlflow_mleval.analysis.loss_profiles import Pair, Profiles, gather_profiles
@@ -31,8 +30,7 @@ from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import some
-from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.artifacts import artifact, at_once, by_fold, download
+from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
@@ -40,6 +38,9 @@ from mlflow_mleval.store.runs_table import read_store
 from mlflow_mleval.store.schema import decoded, is_number, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out
 from mlflow_mleval.validation import Array, one_of, refuse_keywords
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 # --------------------------------------------------------------------------------------------------
 # Measures of every instance, from the artifacts of the runs of a study, one column at a time.
@@ -152,7 +153,7 @@ def _tables(
         """The file and what it holds, once its columns that are wanted have been read through."""
         place = inside(folder, run_id)
         place.mkdir()
-        path = download(client, run_id, schema.ARTIFACT_INSTANCES, str(place))
+        path = artifacts.download(client, run_id, schema.ARTIFACT_INSTANCES, str(place))
         if path is None:
             return None
         head = decoded(lambda: pq.read_schema(path))
@@ -162,7 +163,9 @@ def _tables(
             _series(path, measure)
         return path, head
 
-    for run, fetched in zip(runs.itertuples(), at_once(fetch, runs["run_id"]), strict=True):
+    for run, fetched in zip(
+        runs.itertuples(), artifacts.at_once(fetch, runs["run_id"]), strict=True
+    ):
         if isinstance(fetched, str):
             broken.append(
                 f"The values by instance of {run.method} (run {run.run_id}) are left out: "
@@ -310,7 +313,7 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
     client = store.connect()
 
-    tables = at_once(partial(_sums_by_fold, client, wanted=wanted), runs["run_id"])
+    tables = artifacts.at_once(partial(_sums_by_fold, client, wanted=wanted), runs["run_id"])
     parts, without, broken = [], [], []
     for run, sums in zip(runs.itertuples(), tables, strict=True):
         if isinstance(sums, str):
@@ -352,7 +355,7 @@ def _sums_by_fold(
     if text and wanted is None:
         folds, sums = schema.decode_counts(text)
         return pd.DataFrame(sums, folds)
-    counts = artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
+    counts = artifacts.artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
     if not isinstance(counts, pd.DataFrame):
         return counts
     if wanted is not None:
@@ -365,7 +368,7 @@ def label_counts(study: Study, dataset: str, method: str) -> pd.DataFrame | None
     of_method = (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
     client, tables = store.connect(), []
     for run_id in study.runs.loc[of_method, "run_id"]:
-        table = artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
+        table = artifacts.artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
         if isinstance(table, str):
             raise MissingResultsError(f"{schema.ARTIFACT_COUNTS} of run {run_id}: {table}.")
         if table is not None:
@@ -378,7 +381,7 @@ def _label_cells(path: Path) -> pd.DataFrame:
     table = read_table(path, ["fold", *CELLS], ["label"])
     if (table[[*CELLS]].to_numpy(float) < 0).any():
         raise ValueError("a count is negative")
-    return table.assign(fold=by_fold(table)).set_index(["label", "fold"])[[*CELLS]]
+    return table.assign(fold=artifacts.by_fold(table)).set_index(["label", "fold"])[[*CELLS]]
 
 
 def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study:
@@ -578,10 +581,12 @@ def _from_artifacts(
     client, path = store.connect(), schema.ARTIFACT_PROFILE
 
     def read(run: tuple[str, int]) -> pd.DataFrame | str | None:
-        return artifact(client, run[0], path, lambda table: _errors(table, kind, run[1]))
+        return artifacts.artifact(client, run[0], path, lambda table: _errors(table, kind, run[1]))
 
     errors = {}
-    for (pair, (run_id, _)), row in zip(runs.items(), at_once(read, runs.values()), strict=True):
+    for (pair, (run_id, _)), row in zip(
+        runs.items(), artifacts.at_once(read, runs.values()), strict=True
+    ):
         if isinstance(row, pd.DataFrame):
             errors[pair] = row.to_numpy()
         else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -114,7 +114,7 @@ def take_stock(
             "filter": store.without_passwords(selection.filter_string),
         }
     study, problem, experiments = None, _nothing(table, selection), _experiments_table(table)
-    with store.remembered():
+    with store.remembered() if selection.results is None else nullcontext():
         if len(groups) > 1:
             ways = tuple(_ways_to_choose(groups, table, selection))
             taken = replace(survey(table, selection), ways=ways, problem=problem)
