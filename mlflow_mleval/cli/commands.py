@@ -428,14 +428,14 @@ class TestedUnits(NamedTuple):
 
     def reasons(self) -> str:
         """Why there are no tests, for the first datasets."""
-        shown = [f"{dataset}: {why}" for dataset, why in self.absent.items()][:_REASONS]
-        more = len(self.absent) - len(shown)
-        rest = [f"{count(more, 'more dataset')} likewise."] if more else []
-        return " ".join([*shown, *rest])
+        shown = [f"{dataset}: {why}" for dataset, why in self.absent.items()]
+        more = [f"{count(len(shown) - _REASONS, 'more dataset')} likewise."]
+        return " ".join([*shown[:_REASONS], *(more if len(shown) > _REASONS else ())])
 
 
 def run_over(over: str, choices: Choices, to: Target) -> None:
     """Test over the folds, instances or repeats of each dataset, and write."""
+    from mlflow_mleval.measures.registry import expand
     from mlflow_mleval.report.content.units import document
 
     say("reading runs …")
@@ -446,7 +446,10 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
             "import FILE."
         )
     selection, notes = _taken(selection)
-    wanted = _wanted(selection)
+    named, excluded = expand(selection.measures or ()), expand(selection.exclude_measures)
+    wanted = [measure for measure in named if measure not in excluded] or None
+    if named and wanted is None:
+        raise MlevalError("no measure is left after the exclusions. Keep at least one.")
     selection = replace(selection, measures=None)
     tested: TestedUnits | None = None
     unanswered: MlevalError | None = None
@@ -466,17 +469,6 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
         raise unanswered or error from None
     origin = provenance(tested.source, tested.run_ids, choices)
     give(document(tested.tests, origin, tested.absent, [*tested.notes, *notes]), to)
-
-
-def _wanted(selection: Selection) -> list[str] | None:
-    """The measures that were named, without those that were excluded; None where none were."""
-    from mlflow_mleval.measures.registry import expand
-
-    named, excluded = expand(selection.measures or ()), expand(selection.exclude_measures)
-    wanted = [m for m in named if m not in excluded]
-    if named and not wanted:
-        raise MlevalError("no measure is left after the exclusions. Keep at least one.")
-    return wanted or None
 
 
 def _taken(selection: Selection) -> tuple[Selection, list[str]]:
@@ -746,7 +738,10 @@ def gate(
         if choices["ledger"] is None:
             raise click.UsageError("--history must go with --ledger NAME.")
         return give(history_document(choices["ledger"], gates.history(choices["ledger"])), to)
-    named = _given(candidate, "CANDIDATE"), _given(champion, "--champion")
+    for side, called in ((candidate, "CANDIDATE"), (champion, "--champion")):
+        if side is None:
+            raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
+    named = str(candidate), str(champion)
     candidate, champion = gates.pinned(*named)
     # What was judged is written before anything is moved, which may be refused.
     alias, logged = choices.pop("promote"), choices.pop("log")
@@ -785,9 +780,3 @@ def gate(
     if move is not None and verdict.ship:
         click.echo(move.make(), err=True)
     raise SystemExit(_EXITS[verdict.decision])
-
-
-def _given(side: str | None, called: str) -> str:
-    if side is None:
-        raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
-    return side

@@ -255,7 +255,8 @@ def _typed(tool: _Tool, command: click.Command, given: Mapping[str, Any]) -> lis
     if unknown := [name for name in given if name not in (*options, tool.argument, _FROM)]:
         raise _not_taken(unknown, [*filter(None, [tool.argument]), *options, _FROM])
     for name, option in options.items():
-        values = _as_list(given.get(name))
+        value = given.get(name, [])
+        values = value if isinstance(value, list) else [] if value is None else [value]
         _check_size(name, values)
         if option.is_flag:
             values = [None for each in values if each is True]
@@ -307,10 +308,6 @@ def _working(
         except click.ClickException as error:
             if deep:
                 yield from _working(commands, error.format_message(), until, deep - 1)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _arguments(command: click.Command, opts: Mapping[str, Any]) -> dict[str, Any]:

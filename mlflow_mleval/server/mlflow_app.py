@@ -362,10 +362,9 @@ class Page:
         answer = self.inside.post(self._caller, "runs/search", asked)
         if not answer.ok:
             raise _refusal(answer, "new runs")
-        records = (schema.TAG_KIND, schema.RECORDS)
-        return _json(
-            {"new": sum(not _has(run, *records) for run in answer.content().get("runs", ()))}
-        )
+        runs = [run["data"].get("tags", ()) for run in answer.content().get("runs", ())]
+        tags = [{tag["key"]: tag["value"] for tag in of_run} for of_run in runs]
+        return _json({"new": sum(of.get(schema.TAG_KIND) not in schema.RECORDS for of in tags)})
 
     def gate_form(self) -> Response:
         _refuse_other_sites()
@@ -483,13 +482,10 @@ class Page:
             raise Failure(400, text, field="workspace")
         return caller
 
-    def _selection(self) -> PageSelection:
-        return parsed(request.args.to_dict(flat=False))
-
     def _readable(self) -> PageSelection:
         """The selection, if MLflow says now that the member may read all that it names."""
         _refuse_other_sites()
-        selection, field = self._selection(), "experiment-id"
+        selection, field = parsed(request.args.to_dict(flat=False)), "experiment-id"
         if not selection.experiment_ids:
             raise Failure(400, "No experiment is chosen. Choose one from the list.", field=field)
         hidden = first_hidden(self.inside, self._caller, selection.experiment_ids)
@@ -552,11 +548,6 @@ def _refusal(answer: Any, what: str) -> Failure:
     said = str(answer.content().get("message", ""))[:300] or code
     status = 400 if 400 <= code < 500 else 503
     return Failure(status, f"MLflow could not tell {what}: {said}")
-
-
-def _has(run: dict[str, Any], key: str, values: Any) -> bool:
-    """Whether a run has a tag with one of these values."""
-    return any(tag["key"] == key and tag["value"] in values for tag in run["data"].get("tags", ()))
 
 
 def _html(text: str, made: int | None = None) -> Response:
