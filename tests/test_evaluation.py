@@ -96,10 +96,8 @@ def test_without_scores_the_ranking_is_absent_not_nan():
 def test_scores_of_any_range_give_the_ranking_but_no_soft_loss():
     ev = mleval.evaluate(Y, S * 2 - 0.5)
     assert set(SETS["ranking"]) <= ev.measures.keys()
-    assert (
-        ev.absent["soft_hamming_loss"]
-        == "it needs scores in [0, 1], and `y_score` reaches from -0.5 to 1.5"
-    )
+    found = ev.absent["soft_hamming_loss"]
+    assert found == "it needs scores in [0, 1], and `y_score` reaches from -0.5 to 1.5"
     assert "soft_hamming_loss" not in ev.instances
     with pytest.raises(ValueError, match="`kind` must be 'hard' here.*reaches from -0.5 to 1.5"):
         ev.profile()
@@ -153,9 +151,8 @@ def test_profiles_are_those_of_the_arrays():
     ev = mleval.evaluate(Y, S, P, folds=FOLDS)
     np.testing.assert_allclose(ev.profile().losses, owa.loss_profile(Y, S).losses, atol=1e-12)
     hard = ev.profile("polynomial", alphas=[1, 3], kind="hard")
-    np.testing.assert_allclose(
-        hard.losses, owa.loss_profile(Y, P, "polynomial", [1, 3]).losses, atol=1e-12
-    )
+    expected = owa.loss_profile(Y, P, "polynomial", [1, 3]).losses
+    np.testing.assert_allclose(hard.losses, expected, atol=1e-12)
     assert ev.profile(ks=[2]).parameters.tolist() == [2]
     with pytest.raises(ValueError, match="`alphas` must not be given for the binomial family"):
         ev.profile(alphas=[2])
@@ -173,13 +170,11 @@ def test_a_fold_is_evaluated_like_its_instances_alone():
         alone = mleval.evaluate(Y[rows], S[rows], P[rows], conventions="mulan")
         assert ev.folds.loc[key].to_dict() == pytest.approx(alone.measures, abs=1e-12)
         assert ev.fold(key).measures == pytest.approx(alone.measures, abs=1e-12)
-        pd.testing.assert_frame_equal(
-            ev.fold(key).instances.drop(columns="fold").reset_index(drop=True), alone.instances
-        )
+        found = ev.fold(key).instances.drop(columns="fold").reset_index(drop=True)
+        pd.testing.assert_frame_equal(found, alone.instances)
     assert ev.instances.fold.tolist() == FOLDS.tolist()
-    assert ev.measures == pytest.approx(
-        mleval.evaluate(Y, S, P, conventions="mulan").measures, abs=1e-12
-    )
+    expected = mleval.evaluate(Y, S, P, conventions="mulan").measures
+    assert ev.measures == pytest.approx(expected, abs=1e-12)
     assert ev.fold_means()["f1"] == pytest.approx(ev.folds.f1.mean())
     with pytest.raises(KeyError, match="no fold 9; the evaluation has 0, 1, 2, 3"):
         ev.fold(9)
@@ -196,9 +191,8 @@ def test_times_are_of_folds_and_add_up():
     assert ev.measures["fit_time"] == 10 and ev.folds.fit_time.tolist() == [1, 2, 3, 4]
     assert ev.absent["predict_time"] == "it was not measured, or not of all parts"
     assert mleval.evaluate(Y, S, folds=2, predict_time=1.5).folds.predict_time.tolist() == [1.5]
-    with pytest.raises(
-        ValueError, match="`fit_time` must be a mapping with one number for each of the 4 folds"
-    ):
+    said = "`fit_time` must be a mapping with one number for each of the 4 folds"
+    with pytest.raises(ValueError, match=said):
         mleval.evaluate(Y, S, folds=FOLDS, fit_time=1.0)
 
 
@@ -244,9 +238,8 @@ def test_merging_folds_is_evaluating_with_folds():
     ev = mleval.merge(parts)
     same(ev, mleval.evaluate(Y, S, folds=FOLDS, fit_time=dict.fromkeys(range(4), 1)))
     assert len(ev.instances) == N and sorted(ev.instances.fold) == sorted(FOLDS)
-    assert (
-        mleval.merge([parts[0], mleval.evaluate(Y, S, folds=9, instances=False)]).instances is None
-    )
+    found = mleval.merge([parts[0], mleval.evaluate(Y, S, folds=9, instances=False)]).instances
+    assert found is None
 
 
 @pytest.mark.parametrize(
@@ -361,9 +354,8 @@ def test_predictions_by_threshold_reach_the_hierarchy():
     h = mleval.Hierarchy(TREE)
     by_score = mleval.evaluate(Y, S, label_names=LEAVES, hierarchy=h, threshold=0.7)
     by_sets = mleval.evaluate_hierarchical(sets(Y), sets(S >= 0.7), h)
-    assert {n: by_score.measures[n] for n in by_sets.measures} == pytest.approx(
-        by_sets.measures, abs=1e-12
-    )
+    expected = by_sets.measures
+    assert {n: by_score.measures[n] for n in by_sets.measures} == pytest.approx(expected, abs=1e-12)
 
 
 def test_parts_of_other_hierarchies_do_not_merge():
@@ -377,12 +369,10 @@ def test_parts_of_other_hierarchies_do_not_merge():
 
 def test_tree_induced_error_is_of_single_labels_only():
     h = mleval.Hierarchy(TREE)
-    assert (
-        mleval.evaluate_hierarchical([["c"], ["d"]], [["c"], ["e"]], h).measures[
-            "tree_induced_error"
-        ]
-        == 2
-    )
+    found = mleval.evaluate_hierarchical([["c"], ["d"]], [["c"], ["e"]], h).measures[
+        "tree_induced_error"
+    ]
+    assert found == 2
     several = mleval.evaluate_hierarchical([["c"], ["d", "e"]], [["c"], ["e"]], h)
     assert several.absent["tree_induced_error"] == "it is not defined for 1 of 2 instances"
 
@@ -400,9 +390,8 @@ def test_chosen_families_only():
 
 def test_label_names_must_be_classes():
     h = mleval.Hierarchy(TREE)
-    with pytest.raises(
-        ValueError, match="`label_names` must be classes of `hierarchy`, got 2 others: 0, 3"
-    ):
+    said = "`label_names` must be classes of `hierarchy`, got 2 others: 0, 3"
+    with pytest.raises(ValueError, match=said):
         mleval.evaluate(Y, S, label_names=[0, "a", "b", 3, "c", "d", "e"], hierarchy=h)
     with pytest.raises(TypeError, match="`hierarchy` must be given with 'max_distance'"):
         mleval.evaluate(Y, S, max_distance=4)

@@ -382,10 +382,8 @@ def test_a_ledger_ships_at_the_level_that_is_left(logged):
     assert as_json("gate", "--ledger", "prompts", "--history")["gates"][1]["decision"] == "ship"
     Ledger.open("prompts").claim()  # and dies
     assert "dead, count as not shipped: 5." in judged("worse").text
-    assert (
-        "Evidence in the ledger"
-        in run("gate", "--ledger", "prompts", "--history", "--output", "html").stdout
-    )
+    told = run("gate", "--ledger", "prompts", "--history", "--output", "html").stdout
+    assert "Evidence in the ledger" in told
 
 
 def test_gates_are_no_results(logged):
@@ -723,9 +721,8 @@ def test_what_was_decided_at_one_look_stands_at_the_next(growing):
     answer(2_000, np.zeros(2_000), "es")
     later = mleval.gate(candidate, champion, **asked)
     assert later.ship and (later.stands.units, later.stands.anew) == (220, "block")
-    assert "with 220 answers: that stands. 2,220 answers would make a new gate say BLOCK" in (
-        later.text
-    )
+    told = later.text
+    assert "with 220 answers: that stands. 2,220 answers would make a new gate say BLOCK" in told
     assert any("New since the first look, and not judged: es" in note for note in later.notes)
     with pytest.raises(ValueError, match=r"`margins` must be what it was at the first look"):
         mleval.gate(candidate, champion, **asked | {"margins": {"score": 0.2}})

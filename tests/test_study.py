@@ -20,9 +20,8 @@ def study():
 
 
 def test_error_policy_names_the_cells_and_the_choices(study):
-    with pytest.raises(
-        MissingResultsError, match=r"1 of 4 cells has no result \(b on d2\).*`missing='worst'`"
-    ):
+    said = r"1 of 4 cells has no result \(b on d2\).*`missing='worst'`"
+    with pytest.raises(MissingResultsError, match=said):
         study.complete()
 
 
@@ -68,9 +67,8 @@ def test_drop_that_leaves_nothing_is_an_error(study):
 def test_worst_needs_a_finished_value(study):
     values = study.values.copy()
     values.loc["d2"] = np.nan
-    with pytest.raises(
-        MissingResultsError, match="no method has a value of f1 on d2, hamming_loss on d2"
-    ):
+    said = "no method has a value of f1 on d2, hamming_loss on d2"
+    with pytest.raises(MissingResultsError, match=said):
         Study(values, study.directions).complete("worst")
 
 

@@ -71,9 +71,8 @@ def test_lost_answers_are_a_doubt_while_few_and_an_error_when_many():
 def test_nothing_in_common_is_an_error():
     with pytest.raises(IncomparableRunsError, match="share none of their 4 instances"):
         aligned({"a": made({"f": [0, 1]}, ["x", "y"]), "b": made({"f": [0, 1]}, ["u", "v"])})
-    with pytest.raises(
-        IncomparableRunsError, match="no measure by instance in common .a: f; b: g."
-    ):
+    said = "no measure by instance in common .a: f; b: g."
+    with pytest.raises(IncomparableRunsError, match=said):
         aligned({"a": made({"f": [0, 1]}), "b": made({"g": [0, 1]})})
     with pytest.raises(MissingResultsError, match="only 1 method"):
         aligned({"a": made({"f": [0, 1]})})
@@ -169,10 +168,8 @@ def test_most_different_instances_come_with_links(found):
     table = most_different(found, "a", "b", directed(found, ["length"])[1], most=5)
     assert len(table) == 5 and table["difference"].abs().is_monotonic_decreasing
     key = table.index[0]
-    assert (
-        table.loc[key, "exact"]
-        == found.tables["a"].loc[key, "exact"] - found.tables["b"].loc[key, "exact"]
-    )
+    expected = found.tables["a"].loc[key, "exact"] - found.tables["b"].loc[key, "exact"]
+    assert table.loc[key, "exact"] == expected
     assert table.loc[key, "link_a"] == found.answers["a"].about.loc[key, "link"]
     assert table.loc[key, "exact:a"] == found.tables["a"].loc[key, "exact"]
     assert table.loc[key, "exact:b"] == found.tables["b"].loc[key, "exact"]
@@ -196,9 +193,8 @@ def test_variance_is_shared_between_question_and_sampling():
     assert row["question_variance"] == pytest.approx(between, rel=0.1)
     assert row["sampling_variance"] == pytest.approx(within, rel=0.1)
     assert row["question_share"] == pytest.approx(0.2, abs=0.02)
-    assert row["standard_error"] == pytest.approx(
-        answers.values["f"].groupby(level=0).mean().std() / np.sqrt(n)
-    )
+    expected = answers.values["f"].groupby(level=0).mean().std() / np.sqrt(n)
+    assert row["standard_error"] == pytest.approx(expected)
     assert row["with_questions"] < row["with_samples"] < row["standard_error"]
     assert sampling(aligned({m: made({"f": [0, 1]}) for m in "ab"})).empty
 

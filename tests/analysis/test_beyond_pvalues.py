@@ -47,9 +47,8 @@ def test_correlated_t_is_the_integral_of_its_posterior():
             return stats.t.pdf((x - d.mean()) / scale, 9) / scale
 
         assert row.p_equivalent == pytest.approx(integrate.quad(density, -0.01, 0.01)[0], abs=1e-9)
-        assert row.p_a == pytest.approx(
-            integrate.quad(density, 0.01, 2, points=[d.mean()])[0], abs=1e-6
-        )
+        expected = integrate.quad(density, 0.01, 2, points=[d.mean()])[0]
+        assert row.p_a == pytest.approx(expected, abs=1e-6)
         assert row.p_a + row.p_equivalent + row.p_b == pytest.approx(1)
         assert (row.low, row.high) == pytest.approx(stats.t.interval(0.95, 9, d.mean(), scale))
 
@@ -70,9 +69,8 @@ def test_turning_the_measure_swaps_the_methods(seed, rope, ratio):
     first, turned = (
         bayesian_t(values, rope, direction=way, ratio=ratio).table.iloc[0] for way in ("max", "min")
     )
-    assert (first.p_a, first.p_equivalent, first.p_b) == pytest.approx(
-        (turned.p_b, turned.p_equivalent, turned.p_a), abs=1e-12
-    )
+    expected = (turned.p_b, turned.p_equivalent, turned.p_a)
+    assert (first.p_a, first.p_equivalent, first.p_b) == pytest.approx(expected, abs=1e-12)
     wider = bayesian_t(values, rope + 0.01, ratio=ratio).table.iloc[0]
     assert wider.p_equivalent >= first.p_equivalent
 
@@ -96,10 +94,8 @@ def test_pairs_without_any_variation():
         [0, 1, 0],
         [0, 0, 1],
     ]
-    assert (
-        found.warnings[0]
-        == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
-    )
+    seen = found.warnings[0]
+    assert seen == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
 
 
 def test_verdicts():
@@ -145,9 +141,8 @@ def test_equivalence_is_that_of_statsmodels(margin):
         p, first, second = ttost_paired(
             values[row.method_a].to_numpy(), values[row.method_b].to_numpy(), -margin, margin
         )
-        assert (row.pvalue, row.p_above, row.p_below) == pytest.approx(
-            (p, first[1], second[1]), rel=1e-9
-        )
+        expected = (p, first[1], second[1])
+        assert (row.pvalue, row.p_above, row.p_below) == pytest.approx(expected, rel=1e-9)
         assert row.equivalent == (-margin < row.low and row.high < margin)
 
 
@@ -162,10 +157,8 @@ def test_equivalence_without_variation_and_its_verdict():
     values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
     found = equivalence(values, 0.05)
     assert found.table["equivalent"].tolist() == [False, True, False]
-    assert (
-        found.warnings[0]
-        == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
-    )
+    seen = found.warnings[0]
+    assert seen == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
     assert found.verdict().startswith("shown to be equivalent within 0.05: 1 of 3 pairs;")
 
 
@@ -185,9 +178,8 @@ def test_power_of_the_corrected_test_by_simulation():
     )
     d = d / np.sqrt(1 - rho) + effect
     t = d.mean(axis=1) / d.std(axis=1, ddof=1) / np.sqrt(1 / n + ratio)
-    assert paired_power(effect, n, ratio=ratio) == pytest.approx(
-        (np.abs(t) > stats.t.isf(0.025, n - 1)).mean(), abs=0.01
-    )
+    expected = (np.abs(t) > stats.t.isf(0.025, n - 1)).mean()
+    assert paired_power(effect, n, ratio=ratio) == pytest.approx(expected, abs=0.01)
 
 
 @given(st.floats(0.02, 8), st.floats(0.2, 0.99), st.sampled_from([None, 0.01, 1 / 9]))
@@ -207,9 +199,8 @@ def test_sizes_of_textbook_and_of_impossible_effects():
         15,
     ]  # Cohen 1988: 196.2, 31.4, 12.3 by the normal, plus t's part
     for effect in (0.2, 0.5, 0.8):
-        assert required_size(effect).item() == np.ceil(
-            TTestPower().solve_power(effect, power=0.8, alpha=0.05)
-        )
+        expected = np.ceil(TTestPower().solve_power(effect, power=0.8, alpha=0.05))
+        assert required_size(effect).item() == expected
     assert required_size([0.0, np.inf]).tolist() == [np.inf, 2]
 
 
@@ -266,9 +257,8 @@ def test_reports_draw_it_and_say_it_in_words():
     made = c.report()
     said = made.to_html()
     assert "How many datasets it takes" in said and "drawn again" in said
-    assert "by step-down max-T with a chance of 80%" in plain(
-        " ".join(made.to_dict()["beyond"]["sentences"])
-    )
+    told = plain(" ".join(made.to_dict()["beyond"]["sentences"]))
+    assert "by step-down max-T with a chance of 80%" in told
     assert made.to_dict()["beyond"]["curve"]["needed"] == c.beyond.curve.needed
 
 

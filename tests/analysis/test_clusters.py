@@ -86,20 +86,16 @@ def test_what_names_no_cluster_is_a_cluster_of_its_own():
     given = ["x", "", "x", None, " ", "y", float("nan")]
     numbers = cluster_numbers(given, 7)
     assert numbers[0] == numbers[2] and len(set(numbers)) == 6
-    assert (
-        cluster_doubts(given, numbers)[0]
-        == "4 of 7 instances name no cluster: each is one of its own."
-    )
+    found = cluster_doubts(given, numbers)[0]
+    assert found == "4 of 7 instances name no cluster: each is one of its own."
     d, of = drawn(np.random.default_rng(2), [5] * 30)
     blank, own = np.array([f"c{k}" for k in of], dtype=object), of.copy()
     blank[of == 3], own[of == 3] = "", 100 + np.arange(5)
-    pd.testing.assert_frame_equal(
-        compared(d, blank, n_resamples=99).table, compared(d, own, n_resamples=99).table
-    )
+    expected = compared(d, own, n_resamples=99).table
+    pd.testing.assert_frame_equal(compared(d, blank, n_resamples=99).table, expected)
     ev = share_right(d > 0)
-    pd.testing.assert_frame_equal(
-        measure_intervals(ev, clusters=blank).table, measure_intervals(ev, clusters=own).table
-    )
+    expected = measure_intervals(ev, clusters=own).table
+    pd.testing.assert_frame_equal(measure_intervals(ev, clusters=blank).table, expected)
 
 
 def answers(values, passages, **more):

@@ -63,9 +63,8 @@ def test_letters_and_possible_ranks_come_from_the_same_test():
             )
             for b in found.order:
                 if a != b:
-                    assert bool(
-                        set(ranking.letters[a]) & set(ranking.letters[b])
-                    ) != found.is_separated(a, b)
+                    expected = found.is_separated(a, b)
+                    assert bool(set(ranking.letters[a]) & set(ranking.letters[b])) != expected
     assert compare(study_of(3, 9), control="m0").ranking["low"].isna().all()
 
 
@@ -184,9 +183,8 @@ def test_a_constant_measure_is_a_doubt_about_its_correlations_too():
     values = study.values.copy()
     values.loc["d1", "f1"] = 0.5
     found = compare(replace(study, values=values))
-    assert found.redundancy.warnings == (
-        "f1 is the same for all methods on d1: its correlations there count as 0.",
-    )
+    expected = ("f1 is the same for all methods on d1: its correlations there count as 0.",)
+    assert found.redundancy.warnings == expected
     assert "The same for all methods, so that it tells none apart: f1 on d1." in found.doubts
 
 
@@ -197,9 +195,8 @@ def test_bad_requests_are_named():
     alone = replace(
         study.select(methods=["m0"]), excluded=(Excluded("run", "m1 · d1", "written in part only"),)
     )
-    with pytest.raises(
-        IncomparableRunsError, match="needs two. Left out: run m1 · d1: written in part only.$"
-    ):
+    said = "needs two. Left out: run m1 · d1: written in part only.$"
+    with pytest.raises(IncomparableRunsError, match=said):
         compare(alone)
     with pytest.raises(IncomparableRunsError, match="'zz'"):
         compare(study, control="zz")
@@ -239,10 +236,8 @@ def test_long_tables_hold_every_cell_once():
     assert len(found.values_long) == 24 and len(found.weights_long) == 8
     assert len(found.by_dataset) == 12
     assert found.weights_long.groupby("dataset")["weight"].sum().to_numpy() == pytest.approx(1)
-    assert (
-        found.correlations["redundant"].tolist()
-        == (found.correlations["correlation"] > 0.9).tolist()
-    )
+    expected = (found.correlations["correlation"] > 0.9).tolist()
+    assert found.correlations["redundant"].tolist() == expected
 
 
 def test_what_the_lead_survives_is_what_the_scenarios_say():
@@ -299,9 +294,8 @@ def test_intervals_lie_apart_about_where_the_test_separates(gap):
         found = compare(study_of(6, 12, seed, gap))
         intervals = found.comparison_intervals
         assert list(intervals.index) == found.order
-        pd.testing.assert_series_equal(
-            intervals["mean"], found.flows.mean()[found.order], check_names=False
-        )
+        expected = found.flows.mean()[found.order]
+        pd.testing.assert_series_equal(intervals["mean"], expected, check_names=False)
         for i, a in enumerate(found.order):
             for b in found.order[i + 1 :]:
                 agree += (intervals.low[a] > intervals.high[b]) == found.is_separated(a, b)

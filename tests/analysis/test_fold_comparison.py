@@ -115,11 +115,10 @@ def test_one_fold_is_too_few_and_says_so():
 @pytest.mark.parametrize("paired", [True, False])
 def test_measures_that_exhaust_the_folds_do_not_count_as_dependent(paired):
     x = np.random.default_rng(0).normal(size=(2, 2, 4))
+    said = "`x` must have more folds than measures, got 2 folds for 4 measures. It takes at least"
     with pytest.raises(
         ValueError,
-        match=(
-            "`x` must have more folds than measures, got 2 folds for 4 measures. It takes at least"
-        ),
+        match=(said),
     ):
         hotelling_pairs(x, paired=paired, dependent="drop")
 
@@ -207,9 +206,8 @@ class TestCompareFolds:
         assert posthoc.loc[("BR", "LP", "recall"), "better"] == "LP"
         x = found.values.to_numpy().reshape(4, 10, 2)
         one = hotelling(x[0], x[2], measures=["precision", "recall"], ratio=1 / 9).posthoc
-        np.testing.assert_allclose(
-            posthoc.loc[("BR", "LP"), "pvalue_corrected"], one["pvalue_corrected"]
-        )
+        expected = one["pvalue_corrected"]
+        np.testing.assert_allclose(posthoc.loc[("BR", "LP"), "pvalue_corrected"], expected)
 
     def test_a_difference_that_no_single_measure_shows(self):
         rng = np.random.default_rng(1)
@@ -260,9 +258,8 @@ class TestCompareFolds:
         found = compare_folds(study_of(**KNOWN), "birds", protocol="independent")
         rows = found.values.loc["CC", "recall"]
         interval = stats.ttest_1samp(rows, 0).confidence_interval()
-        assert found.means.loc[("CC", "recall"), ["low", "high"]].tolist() == pytest.approx(
-            [*interval]
-        )
+        given = found.means.loc[("CC", "recall"), ["low", "high"]].tolist()
+        assert given == pytest.approx([*interval])
         wider = compare_folds(study_of(**KNOWN), "birds").means
         assert (wider["low"] < found.means["low"]).all()
 
@@ -317,9 +314,8 @@ class TestCompareFolds:
         assert np.isnan(found.orderings["recall"].pvalues.loc["BR", "LP"])
         apart = compare_folds(study, "birds", paired=False)
         x = study.folds.to_numpy().reshape(4, 10, 2)
-        assert apart.table["pvalue"].iloc[1] == pytest.approx(
-            hotelling(x[0], x[2], paired=False, ratio=1 / 9).pvalue
-        )
+        expected = hotelling(x[0], x[2], paired=False, ratio=1 / 9).pvalue
+        assert apart.table["pvalue"].iloc[1] == pytest.approx(expected)
         assert apart.manova.design == "one-way"
 
     def test_unknown_splits_are_said(self):
@@ -402,29 +398,23 @@ class TestCompareFolds:
         ):
             pair = pair_of(x, a, b, gone)
             row, alone, naive = found.table.loc[at], hotelling(*pair, ratio=1 / 9), hotelling(*pair)
-            assert row[["pvalue", "naive_pvalue"]].tolist() == pytest.approx(
-                [alone.pvalue, naive.pvalue], rel=1e-9
-            )
+            expected = [alone.pvalue, naive.pvalue]
+            assert row[["pvalue", "naive_pvalue"]].tolist() == pytest.approx(expected, rel=1e-9)
             rows = found.posthoc[found.posthoc["method_a"].eq(a) & found.posthoc["method_b"].eq(b)]
-            np.testing.assert_allclose(
-                rows["pvalue_corrected"], alone.posthoc["pvalue_corrected"], rtol=1e-9
-            )
+            expected = alone.posthoc["pvalue_corrected"]
+            np.testing.assert_allclose(rows["pvalue_corrected"], expected, rtol=1e-9)
             np.testing.assert_allclose(rows["mean_difference"], alone.mean_difference)
             one = hotelling(*(values[["recall"]] for values in pair), ratio=1 / 9).pvalue
             assert found.orderings["recall"].pvalues.loc[a, b] >= one * (1 - 1e-9)
-        np.testing.assert_array_equal(
-            found.table["pvalue_corrected"], adjust(found.table["pvalue"])
-        )
+        expected = adjust(found.table["pvalue"])
+        np.testing.assert_array_equal(found.table["pvalue_corrected"], expected)
         shared = np.array([x[m].drop([3, 4, 7]) for m in METHODS])
         assert found.manova.pvalue == manova(shared, ratio=1 / 9).pvalue
         assert found.mardia.pvalue == mardia(shared).pvalue
-        assert found.means.loc[("BR", "recall"), "mean"] == pytest.approx(
-            x["BR"]["recall"].drop(7).mean()
-        )
-        assert (
-            found.permutation()["pvalue"].iloc[3]
-            == hotelling(*pair_of(x, "CC", "LP", [3, 4]), method="permutation").pvalue
-        )
+        expected = x["BR"]["recall"].drop(7).mean()
+        assert found.means.loc[("BR", "recall"), "mean"] == pytest.approx(expected)
+        expected = hotelling(*pair_of(x, "CC", "LP", [3, 4]), method="permutation").pvalue
+        assert found.permutation()["pvalue"].iloc[3] == expected
         text = " ".join(found.report().to_text(999).split())
         assert "separates 3 of 6 pairs on 7 to 10 folds and 2 measures together" in text
         assert "4 further pairs of HOMER could not be tested for want of folds in common" in text
@@ -533,9 +523,8 @@ def test_several_datasets_are_corrected_together():
     alone = {dataset: compare_folds(study, dataset, dependent="drop") for dataset in study.datasets}
     raw = np.concatenate([one.table["pvalue"] for one in found.values()])
     assert not absent
-    assert np.concatenate(
-        [one.table["pvalue_corrected"] for one in found.values()]
-    ) == pytest.approx(adjust(raw))
+    given = np.concatenate([one.table["pvalue_corrected"] for one in found.values()])
+    assert given == pytest.approx(adjust(raw))
     assert all(one.n_datasets == 3 for one in found.values())
     for dataset, one in found.items():
         assert (one.table["pvalue_corrected"] >= alone[dataset].table["pvalue_corrected"]).all()

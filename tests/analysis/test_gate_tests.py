@@ -221,12 +221,10 @@ def test_folds_by_the_corrected_t_test():
     d, ratio = rng.normal(0.01, 0.02, (10, 2)), 1 / 9
     found = judge(d, ratio=ratio, margin=0.01, bounds=None).table
     error = d.std(axis=0, ddof=1) * np.sqrt(1 / 10 + ratio)
-    np.testing.assert_allclose(
-        found["pvalue_not_worse"], stats.t.sf((d.mean(axis=0) + 0.01) / error, 9)
-    )
-    np.testing.assert_allclose(
-        found["low"], d.mean(axis=0) - stats.t.ppf(0.95, 9) * error, rtol=1e-9
-    )
+    expected = stats.t.sf((d.mean(axis=0) + 0.01) / error, 9)
+    np.testing.assert_allclose(found["pvalue_not_worse"], expected)
+    expected = d.mean(axis=0) - stats.t.ppf(0.95, 9) * error
+    np.testing.assert_allclose(found["low"], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("anytime", [False, True])

@@ -159,15 +159,13 @@ def test_pairs_and_measures_at_once_say_what_each_says_alone():
         True,
         True,
     ]
-    assert found["error"].table["p_better"].tolist() == pytest.approx(
-        table["p_better"].tolist(), abs=1e-9
-    )
+    expected = table["p_better"].tolist()
+    assert found["error"].table["p_better"].tolist() == pytest.approx(expected, abs=1e-9)
     alone = hierarchical_t({d: t["a"] - t["c"] for d, t in values.items() if "c" in t}, rho=0.2)
     row = table.iloc[1]
     assert [row.p_better, row.p_equivalent, row.p_worse] == pytest.approx(masses(alone), abs=1e-9)
-    assert rows["mean"].to_dict() == pytest.approx(
-        alone.shrunken.set_index("dataset")["mean"].to_dict()
-    )
+    expected = alone.shrunken.set_index("dataset")["mean"].to_dict()
+    assert rows["mean"].to_dict() == pytest.approx(expected)
     assert rows["shrunken"].std() < rows["mean"].std()  # every dataset is drawn towards the others
 
 

@@ -71,9 +71,8 @@ def test_says_that_ten_folds_of_one_method_show_nothing():
 def test_names_dependent_measures():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["tp", "fp"])
     frame["fn"] = 40 - frame["tp"]
-    with pytest.raises(
-        ValueError, match=r"1 of 3 that are not: fn follows from tp\. Leave them out"
-    ):
+    said = r"1 of 3 that are not: fn follows from tp\. Leave them out"
+    with pytest.raises(ValueError, match=said):
         mardia(frame)
     found = mardia(frame, dependent="drop")
     assert found.dropped == {"fn": "follows from tp"} and found.measures == ["tp", "fp"]

@@ -40,9 +40,8 @@ def test_means_have_the_intervals_of_student_and_wilson():
     assert found.loc["coverage", ["ci_low", "ci_high"]].tolist() == pytest.approx(ends)
     exact = ev.instances["subset_accuracy"]
     wilson = stats.binomtest(int(exact.sum()), 80).proportion_ci(0.9, "wilson")
-    assert found.loc["subset_accuracy", ["ci_low", "ci_high"]].tolist() == pytest.approx(
-        list(wilson), abs=0.003
-    )
+    given = found.loc["subset_accuracy", ["ci_low", "ci_high"]].tolist()
+    assert given == pytest.approx(list(wilson), abs=0.003)
     inside = found.dropna()
     assert ((inside["ci_low"] <= inside["value"]) & (inside["value"] <= inside["ci_high"])).all()
     assert len(inside) >= 18
@@ -102,9 +101,8 @@ def test_clusters_of_equal_instances_count_once():
     assert found.n_clusters == 60 and found.n_instances == 180
     means = ["f1", "coverage", "micro_f1", "soft_subset_loss", "binomial_slope"]
     columns = ["ci_low", "ci_high"]
-    np.testing.assert_allclose(
-        found.table.loc[means, columns], once.table.loc[means, columns], atol=0.002
-    )
+    expected = once.table.loc[means, columns]
+    np.testing.assert_allclose(found.table.loc[means, columns], expected, atol=0.002)
     assert (
         measure_intervals(twice).table["standard_error"] < found.table["standard_error"] + 1e-12
     )[means].all()
@@ -196,9 +194,8 @@ def test_a_column_of_clusters_widens_the_intervals_wherever_it_comes_from(tmp_pa
     pd.DataFrame({**columns, "patient": of}).to_csv(path, index=False)
     read = measure_intervals(evaluate_file(path, cluster="patient")).table
     np.testing.assert_allclose(read["ci_low"], robust.table["ci_low"].reindex(read.index))
-    with pytest.raises(
-        ValueError, match=r"`cluster` must be a column of 'predictions\.csv', got 'ward'"
-    ):
+    said = r"`cluster` must be a column of 'predictions\.csv', got 'ward'"
+    with pytest.raises(ValueError, match=said):
         evaluate_file(path, cluster="ward")
 
 
@@ -217,6 +214,5 @@ def test_runs_keep_clusters_and_pages_say_what_has_no_interval(db):
         text for block in section.blocks if isinstance(block, Text) for text in block.paragraphs
     )
     assert all(why in said for why in page.intervals.absent.values())
-    assert "by 12 clusters of instances" in " ".join(
-        c.note for c in section.blocks[0].columns if c.note
-    )
+    told = " ".join(c.note for c in section.blocks[0].columns if c.note)
+    assert "by 12 clusters of instances" in told

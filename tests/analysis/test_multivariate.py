@@ -85,9 +85,8 @@ class TestHotelling:
         assert ours.statistic == pytest.approx(theirs.statistic**2, rel=1e-12)
         assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
         interval = theirs.confidence_interval()
-        assert ours.posthoc.loc[0, ["low", "high"]].tolist() == pytest.approx(
-            [interval.low, interval.high]
-        )
+        expected = [interval.low, interval.high]
+        assert ours.posthoc.loc[0, ["low", "high"]].tolist() == pytest.approx(expected)
         theirs = stats.ttest_ind(a, b)
         assert hotelling(a, b, paired=False).pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
 
@@ -101,9 +100,8 @@ class TestHotelling:
         assert found.pvalue == pytest.approx(2 * stats.t.sf(abs(t), 9))
         assert found.posthoc["statistic"].item() == pytest.approx(t)
         a, b = folds(2)
-        assert hotelling(a, b, ratio=1 / 9).statistic == pytest.approx(
-            hotelling(a, b).statistic / (1 + 10 / 9)
-        )
+        expected = hotelling(a, b).statistic / (1 + 10 / 9)
+        assert hotelling(a, b, ratio=1 / 9).statistic == pytest.approx(expected)
 
     def test_direction_is_where_the_difference_is_largest(self):
         a, b = folds(2)
@@ -157,9 +155,8 @@ class TestHotelling:
         found = hotelling(a, b, dependent="drop")
         assert found.measures == ["tp", "fp"]
         assert found.dropped == {"fn": "follows from tp", "tn": "follows from fp"}
-        assert found.statistic == pytest.approx(
-            hotelling(a[["tp", "fp"]], b[["tp", "fp"]]).statistic
-        )
+        expected = hotelling(a[["tp", "fp"]], b[["tp", "fp"]]).statistic
+        assert found.statistic == pytest.approx(expected)
         assert found.df == (2, 8)
         assert found.warnings[0] == "Left out: fn follows from tp."
 
@@ -167,9 +164,8 @@ class TestHotelling:
         a, b = np.random.default_rng(0).normal(size=(2, 10, 2))
         a, b = np.column_stack([a, a.sum(axis=1)]), np.column_stack([b, b.sum(axis=1) + 1])
         found = hotelling(a, b, dependent="drop")
-        assert found.dropped == {
-            2: "follows from 0, 1 but for a constant in which the methods differ"
-        }
+        expected = {2: "follows from 0, 1 but for a constant in which the methods differ"}
+        assert found.dropped == expected
         b[:, 0] = a[:, 0] + 0.5
         found = hotelling(a[:, :2], b[:, :2], dependent="drop")
         assert found.dropped == {0: "does not vary over folds although the methods differ in it"}
@@ -215,9 +211,8 @@ class TestHotelling:
         a = pd.DataFrame(folds(1)[0], columns=list("abc"))
         gap = a.copy()
         gap.loc[4, "b"] = np.nan
-        with pytest.raises(
-            ValueError, match=r"`x2` must be finite in every cell, got 1 of 30 .* \(first at 4, 1\)"
-        ):
+        said = r"`x2` must be finite in every cell, got 1 of 30 .* \(first at 4, 1\)"
+        with pytest.raises(ValueError, match=said):
             hotelling(a, gap)
         with pytest.raises(ValueError, match="must have the columns of .* in the same order"):
             hotelling(a, a[["b", "a", "c"]])
@@ -241,16 +236,14 @@ class TestPairs:
                 ratio=ratio,
                 paired=paired,
             )
-            assert (pair["statistic"], pair["pvalue"]) == pytest.approx(
-                (one.statistic, one.pvalue), rel=1e-9
-            )
+            expected = (one.statistic, one.pvalue)
+            assert (pair["statistic"], pair["pvalue"]) == pytest.approx(expected, rel=1e-9)
             assert found.df == one.df
             np.testing.assert_allclose(found.differences.loc[row], one.mean_difference)
             np.testing.assert_allclose(found.directions.loc[row], one.direction)
             np.testing.assert_allclose(found.posthoc_pvalues.loc[row], one.posthoc["pvalue"])
-            np.testing.assert_allclose(
-                found.posthoc_corrected.loc[row], one.posthoc["pvalue_corrected"]
-            )
+            expected = one.posthoc["pvalue_corrected"]
+            np.testing.assert_allclose(found.posthoc_corrected.loc[row], expected)
 
     def test_holm_over_pairs(self):
         table = hotelling_pairs(folds(5)).table
@@ -268,10 +261,8 @@ class TestPairs:
         table = found.table.set_index(["method_a", "method_b"])
         assert table.loc[(0, 3), ["statistic", "pvalue"]].tolist() == [0, 1]
         assert np.isnan(table.loc[(1, 2), "pvalue"]) and not table.loc[(1, 2), "significant"]
-        assert (
-            table.loc[(1, 2), "problem"]
-            == "b does not vary, or follows from the measures before it"
-        )
+        seen = table.loc[(1, 2), "problem"]
+        assert seen == "b does not vary, or follows from the measures before it"
         assert "1 of 6 pairs could not be tested" in found.warnings[0]
         assert table["pvalue_corrected"].min() == pytest.approx(5 * table["pvalue"].min())
         assert np.isnan(found.posthoc_pvalues["b"]).sum() == 1
@@ -314,9 +305,8 @@ class TestManova:
             .to_numpy(dtype=float)
         )
         ours = manova(x, design=design)
-        np.testing.assert_allclose(
-            ours.table[["statistic", "df_numerator", "df_denominator"]], theirs[:, :3], rtol=1e-9
-        )
+        found = ours.table[["statistic", "df_numerator", "df_denominator"]]
+        np.testing.assert_allclose(found, theirs[:, :3], rtol=1e-9)
         np.testing.assert_allclose(ours.table["f_statistic"], theirs[:, 3], rtol=1e-8)
         np.testing.assert_allclose(ours.table["pvalue"], theirs[:, 4], rtol=1e-8)
 

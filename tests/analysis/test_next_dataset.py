@@ -39,9 +39,8 @@ def test_the_better_method_is_better_on_the_next_dataset_and_equal_ones_are_not(
         assert told.pair(measure, "BR", "CC").p_equivalent > 0.4
         rows = told.by_dataset(measure, "LP", "BR")
         assert list(rows.index) == list(DATASETS) and (rows["shrunken"].std() < rows["mean"].std())
-        assert told.by_dataset(measure, "BR", "LP")["mean"].to_numpy() == pytest.approx(
-            -rows["mean"].to_numpy()
-        )
+        expected = -rows["mean"].to_numpy()
+        assert told.by_dataset(measure, "BR", "LP")["mean"].to_numpy() == pytest.approx(expected)
 
 
 def test_the_report_says_it_in_every_format(found):
@@ -81,9 +80,8 @@ def test_the_rope_is_a_share_of_the_range_or_in_units_of_the_measure_that_is_tes
     assert told.ropes["matthews"] == pytest.approx(0.02)  # from -1 to 1
     assert told.ropes["latency"] == pytest.approx(0.006, rel=0.1)
     assert "no bounds" in told.ropes_from["latency"]
-    assert next_dataset(study, ["matthews"], ["BR", "LP"], rope=0.3, in_units=True).ropes == {
-        "matthews": 0.3
-    }
+    given = next_dataset(study, ["matthews"], ["BR", "LP"], rope=0.3, in_units=True).ropes
+    assert given == {"matthews": 0.3}
 
 
 @pytest.mark.parametrize(("rare", "tells"), [(-0.08, False), (0.005, True)])
@@ -157,8 +155,7 @@ def test_a_method_that_lacks_a_fold_is_compared_on_the_others():
     assert told.by_dataset("recall", "LP", "CC")["n"].tolist() == [9, 10]
     assert told.rho == dict.fromkeys(DATASETS[:2], pytest.approx(0.1))
     gap = study.folds["recall"].loc["birds", "LP"] - study.folds["recall"].loc["birds", "CC"]
-    assert told.by_dataset("recall", "LP", "CC")["mean"].iloc[0] == pytest.approx(
-        gap.drop(3).mean()
-    )
+    expected = gap.drop(3).mean()
+    assert told.by_dataset("recall", "LP", "CC")["mean"].iloc[0] == pytest.approx(expected)
     assert told.by_dataset("recall", "LP", "BR")["n"].tolist() == [10, 10]
     assert any("CC has 9 of the 10 folds" in text for text in told.doubts)

@@ -155,12 +155,10 @@ def test_the_published_profiles_follow_from_their_counts(path):
             found.losses(dataset, "polynomial", golden["alpha"]),
         )
         for method in found.on(dataset):
-            np.testing.assert_allclose(
-                binomial.loc[method], records[dataset, method]["binomial"], rtol=1e-12
-            )
-            np.testing.assert_allclose(
-                polynomial.loc[method], records[dataset, method]["polynomial"], rtol=1e-11
-            )
+            expected = records[dataset, method]["binomial"]
+            np.testing.assert_allclose(binomial.loc[method], expected, rtol=1e-12)
+            expected = records[dataset, method]["polynomial"]
+            np.testing.assert_allclose(polynomial.loc[method], expected, rtol=1e-11)
 
 
 @settings(max_examples=40, deadline=None)
@@ -258,11 +256,10 @@ def test_profiles_of_runs_are_those_of_the_evaluations(client, monkeypatch):
     assert list(again.errors) == [("d", "A")]
     assert again.source["experiments"]
     assert again.runs["n_test"].tolist() == [(20,) * 3]
+    said = "no run of the selection has a loss profile of label sets .C on d: its run carries no"
     with pytest.raises(
         NoRunsError,
-        match=(
-            "no run of the selection has a loss profile of label sets .C on d: its run carries no"
-        ),
+        match=(said),
     ):
         mleval.load_profiles(experiment_names=["x"], methods=["C"])
 
@@ -281,9 +278,8 @@ def test_a_profile_without_room_in_its_tag_is_read_from_its_table(client):
     assert soft.folds["d", "A"] == ()
     assert hard.folds["d", "A"]
     ks = soft.parameters("d")
-    np.testing.assert_allclose(
-        soft.losses("d").loc["A"], ev.profile(ks=ks, kind="soft").losses, rtol=1e-9
-    )
+    expected = ev.profile(ks=ks, kind="soft").losses
+    np.testing.assert_allclose(soft.losses("d").loc["A"], expected, rtol=1e-9)
     for run in client.search_runs(study.runs["experiment_id"].tolist()):
         client.set_tag(run.info.run_id, "mleval.soft_profile", '{"schema":1}')
         client.set_tag(
@@ -324,21 +320,18 @@ def test_a_profile_is_logged_from_its_counts(client):
     gains = [profile_from_histogram(row).relative_gain for row in counts]
     np.testing.assert_allclose(study.folds.loc["d", "A"]["binomial_gain"], gains)
     found = mleval.profiles_of(study)
-    np.testing.assert_array_equal(
-        found.errors["d", "A"][:, : errors.shape[1]], errors[:, : found.errors["d", "A"].shape[1]]
-    )
+    expected = errors[:, : found.errors["d", "A"].shape[1]]
+    np.testing.assert_array_equal(found.errors["d", "A"][:, : errors.shape[1]], expected)
     assert (found.folds["d", "A"], found.folds["d", "B"]) == ((0, 1, 2, 3, 4), ())
     run = client.get_run(first)
     assert run.data.tags["mleval.status"] == "complete" and run.data.tags["note"] == "published"
     assert study.runs["n_train"].tolist() == [(160,) * 5, ()] and run.info.status == "FINISHED"
     history = client.get_metric_history(first, "mleval.profile/binomial")
     np.testing.assert_allclose([m.value for m in history], found.losses("d").loc["A"])
-    assert (
-        mleval.log_profile(
-            counts, method="A", dataset="d", run_id=first, n_train=160, tags={"note": "published"}
-        )
-        == first
+    seen = mleval.log_profile(
+        counts, method="A", dataset="d", run_id=first, n_train=160, tags={"note": "published"}
     )
+    assert seen == first
     for bad in (
         {"method": ""},
         {"dataset": 3},
@@ -409,9 +402,8 @@ def test_neighbours_that_are_equal_cost_nothing_and_others_at_most_their_number(
     d = rng.normal(1, 1, (5, 10, 1))
     alone = along_parameter(d, np.sqrt(0.1))[0]
     np.testing.assert_allclose(alone[:, 0], stats.ttest_1samp(d[..., 0], 0, axis=1).pvalue)
-    np.testing.assert_allclose(
-        along_parameter(d * np.linspace(1, -3, 7), np.sqrt(0.1))[0], np.tile(alone, 7), rtol=1e-6
-    )
+    found = along_parameter(d * np.linspace(1, -3, 7), np.sqrt(0.1))[0]
+    np.testing.assert_allclose(found, np.tile(alone, 7), rtol=1e-6)
     apart = rng.normal(1, 1, (5, 10, 6))
     single = stats.ttest_1samp(apart, 0, axis=1).pvalue
     joint = along_parameter(apart, np.sqrt(0.1))[0]
@@ -462,9 +454,8 @@ def test_claims_crossings_and_ratios_agree_with_the_curves():
     signs = {}
     for dataset in ("d", "e"):
         losses = profiles.losses(dataset)
-        np.testing.assert_array_equal(
-            found.curves.loc[dataset, "loss"].unstack()[losses.columns].loc[losses.index], losses
-        )
+        seen = found.curves.loc[dataset, "loss"].unstack()[losses.columns].loc[losses.index]
+        np.testing.assert_array_equal(seen, losses)
         for a, b in combinations(profiles.methods, 2):
             part = found.ratios.loc[dataset, a, b]
             np.testing.assert_allclose(part["ratio"], losses.loc[b] / losses.loc[a])
@@ -512,12 +503,10 @@ def test_turning_a_pair_round_turns_everything_round(n_labels, n_folds, seed, fa
         for order in ("ab", "ba")
     )
     with np.errstate(divide="ignore"):
-        np.testing.assert_allclose(
-            one.ratios["ratio"], 1 / other.ratios["ratio"].to_numpy(), rtol=1e-12
-        )
-        np.testing.assert_allclose(
-            one.ratios["low"], 1 / other.ratios["high"].to_numpy(), rtol=1e-6, atol=1e-9
-        )
+        expected = 1 / other.ratios["ratio"].to_numpy()
+        np.testing.assert_allclose(one.ratios["ratio"], expected, rtol=1e-12)
+        expected = 1 / other.ratios["high"].to_numpy()
+        np.testing.assert_allclose(one.ratios["low"], expected, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(one.ratios["pvalue"], other.ratios["pvalue"])
     same = ["parameter", "position", "below", "above", "certain"]
     pd.testing.assert_frame_equal(one.crossings[same], other.crossings[same])

@@ -44,9 +44,8 @@ def fusion(study):
 @pytest.mark.parametrize("threshold", [0.8, 0.9])
 def test_the_published_measures_survive(fusion, threshold):
     found = redundancy(fusion, threshold)
-    assert sorted(found.kept) == sorted(
-        PUBLISHED["kept_measures_by_correlation_threshold"][str(threshold)]
-    )
+    expected = sorted(PUBLISHED["kept_measures_by_correlation_threshold"][str(threshold)])
+    assert sorted(found.kept) == expected
     assert sorted(found.kept + found.dropped.measure.tolist()) == sorted(fusion.study.measures)
 
 
@@ -124,9 +123,8 @@ def test_the_published_tests_of_the_fused_ranking(study, preference):
     recomputed = GOLDEN["recomputed_from_the_published_inputs"]["friedman_chi2_p"][preference]
     assert friedman(ranks).pvalue == pytest.approx(recomputed, rel=1e-9)
     # the paper's own, of unrounded inputs, is of the statistic without tie correction
-    assert friedman(ranks, ties="ignore").pvalue == pytest.approx(
-        PUBLISHED["friedman_p"][preference], rel=0.1
-    )
+    expected = PUBLISHED["friedman_p"][preference]
+    assert friedman(ranks, ties="ignore").pvalue == pytest.approx(expected, rel=0.1)
     pairs = {tuple(pair) for pair in PUBLISHED["nemenyi_significant_pairs_alpha_0.05"][preference]}
     assert set(nemenyi(ranks).significant_pairs) == pairs
 
@@ -177,9 +175,8 @@ def test_the_filter_leaves_no_pair_above_the_threshold_and_drops_none_below(corr
         assert row.correlation == pytest.approx(corr.loc[row.measure, row.because_of])
     found = Redundancy(threshold, None, Correlation(corr, None, ()), kept, dropped)
     graph = found.graph
-    assert set(graph.edges) == {
-        (a, b) for a, b in combinations(corr, 2) if corr.loc[a, b] > threshold
-    }
+    expected = {(a, b) for a, b in combinations(corr, 2) if corr.loc[a, b] > threshold}
+    assert set(graph.edges) == expected
     assert sorted(map(sorted, found.groups)) == sorted(map(sorted, nx.connected_components(graph)))
     isolated = [part[0] for part in found.groups if len(part) == 1]
     assert set(isolated) <= set(kept)

@@ -33,17 +33,15 @@ def test_welch_is_scipys_with_unequal_numbers_and_larger_is_better():
         expected = stats.ttest_ind(a, b, equal_var=False)
         sign = -1 if row.measure == "hamming_loss" else 1
         assert (row.n_a, row.n_b, row.mean_a) == (len(a), len(b), pytest.approx(a.mean()))
-        assert (row.statistic, row.pvalue, row.df) == pytest.approx(
-            (sign * expected.statistic, expected.pvalue, expected.df)
-        )
+        wanted = (sign * expected.statistic, expected.pvalue, expected.df)
+        assert (row.statistic, row.pvalue, row.df) == pytest.approx(wanted)
         level = 1 - 0.05 / len(found)  # of all together
         interval = sorted(sign * np.array(expected.confidence_interval(level)))
         assert row.separated == (row.low >= 0 or row.high <= 0)
         if row.separated:  # by a later step of Holm's, it may be
             interval = np.maximum(interval, 0) if row.difference > 0 else np.minimum(interval, 0)
-        assert [row.low, row.high, row.difference] == pytest.approx(
-            [*interval, sign * (a.mean() - b.mean())]
-        )
+        wanted = [*interval, sign * (a.mean() - b.mean())]
+        assert [row.low, row.high, row.difference] == pytest.approx(wanted)
         assert row.effect_size * row.difference > 0
 
 
@@ -54,10 +52,8 @@ def test_one_correction_holds_for_headline_and_table():
     assert found.n_comparisons == 6
     assert table["pvalue_corrected"].min() == pytest.approx(table["pvalue"].min() * 6)
     assert table["pvalue_corrected"].max() >= corrected.max()
-    assert (
-        found.by_pair["pvalue_corrected"].tolist()
-        == table.groupby(["method_a", "method_b"])["pvalue_corrected"].min().tolist()
-    )
+    expected = table.groupby(["method_a", "method_b"])["pvalue_corrected"].min().tolist()
+    assert found.by_pair["pvalue_corrected"].tolist() == expected
     won = table[table["separated"]].groupby(["method_a", "method_b"]).size()
     assert found.by_pair["separated"].sum() == len(won)
     assert won.sum() == found.by_pair[["a_better", "b_better"]].sum().sum()
@@ -75,9 +71,8 @@ def test_what_cannot_be_tested_is_listed():
     assert "its values do not vary over repeats: m0 and m3 on hamming_loss." in told
     with pytest.raises(IncomparableRunsError, match="m0 has 4, m1 has 1"):
         repeat_tests(repeats(4, 1))
-    with pytest.raises(
-        IncomparableRunsError, match="no pair of methods can be tested: its values do not vary"
-    ):
+    said = "no pair of methods can be tested: its values do not vary"
+    with pytest.raises(IncomparableRunsError, match=said):
         repeat_tests({m: pd.DataFrame({"f1": [0.5, 0.5]}) for m in "ab"})
 
 
@@ -125,9 +120,8 @@ def test_datasets_are_corrected_together(plain):
     both, one = as_json("-n", "spam", *SEEDS), as_json(*SEEDS)
     rows, alone = both["datasets"]["wine"]["table"], one["datasets"]["wine"]["table"]
     assert [r["pvalue"] for r in rows] == [r["pvalue"] for r in alone]
-    assert both["datasets"]["wine"]["n_comparisons"] == len(
-        both["datasets"]["spam"]["table"]
-    ) + len(rows)
+    expected = len(both["datasets"]["spam"]["table"]) + len(rows)
+    assert both["datasets"]["wine"]["n_comparisons"] == expected
     assert min(r["pvalue_corrected"] for r in rows) > min(r["pvalue_corrected"] for r in alone)
     assert {row["dataset"] for row in both["pairs"]} == {"spam", "wine"}
 

@@ -165,9 +165,8 @@ def test_what_is_asked_for_by_hand_ends_soon_and_is_kept(kind, db, monkeypatch):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         for name, call in calls.items():
             start = time.monotonic()
-            with pytest.raises(
-                mleval.MlevalError, match=f"kept in .*mleval import {db.parent / 'mleval_unsent'}"
-            ):
+            said = f"kept in .*mleval import {db.parent / 'mleval_unsent'}"
+            with pytest.raises(mleval.MlevalError, match=said):
                 call()
             print(f"{kind}: {time.monotonic() - start:.1f} s for {name}")
     assert_imported_once(db, monkeypatch, len(calls))

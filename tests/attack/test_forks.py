@@ -38,9 +38,7 @@ def test_children_write_their_own(db, method, children):
         for child in started:
             child.kill()
     found = mlflow.search_runs(experiment_names=["Default"], output_format="list")
-    assert {run.data.tags["mleval.method"].partition("(")[0] for run in found} == {
-        "KNeighborsClassifier"
-    }
-    assert (
-        sorted(run.data.params["n_neighbors"] for run in found) == ["1", "2", "3"][: 1 + children]
-    )
+    expected = {"KNeighborsClassifier"}
+    assert {run.data.tags["mleval.method"].partition("(")[0] for run in found} == expected
+    expected = ["1", "2", "3"][: 1 + children]
+    assert sorted(run.data.params["n_neighbors"] for run in found) == expected

@@ -276,12 +276,10 @@ def test_hostile_names_run_nothing_and_read_as_text(show):
     with pytest.raises(NoAlertPresentException):
         _ = chrome.switch_to.alert.text
     assert chrome.execute_script("return document.scripts.length") == 2
-    assert (
-        chrome.execute_script(
-            "return document.querySelectorAll('img,iframe,a,input:not(.weights *, .all *)').length"
-        )
-        == 0
+    found = chrome.execute_script(
+        "return document.querySelectorAll('img,iframe,a,input:not(.weights *, .all *)').length"
     )
+    assert found == 0
     seen = chrome.execute_script("return document.body.textContent")
     for name in NASTY[:-2]:
         assert terminal(name) in seen
@@ -333,10 +331,8 @@ def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
         assert chrome.execute_script("return document.getElementById('stability').open")
         chrome.find_element("css selector", "#what-if > summary").click()
         chrome.execute_script("document.querySelector('.weights input[type=checkbox]').click()")
-        assert (
-            "These are not the weights of this report"
-            in chrome.find_element("css selector", ".weights .moved").text
-        )
+        told = chrome.find_element("css selector", ".weights .moved").text
+        assert "These are not the weights of this report" in told
     finally:
         chrome.switch_to.default_content()
         chrome.get("about:blank")

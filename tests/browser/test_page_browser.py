@@ -317,9 +317,8 @@ def test_share_download_store_and_new_runs(reader, site):
     reader.js("document.querySelector('.menu summary').click()")  # the list of files
     reader.until("document.querySelector('.sheet a')")
     files = reader.js("[...document.querySelectorAll('.sheet a')].map(a => a.href)")
-    assert {"report.html", "report.json", "ranking.csv"} <= {
-        parse_qs(urlsplit(f).query)["file"][0] for f in files
-    }
+    found = {parse_qs(urlsplit(f).query)["file"][0] for f in files}
+    assert {"report.html", "report.json", "ranking.csv"} <= found
     assert any(".svg" in name for name in files)
     for name in files:
         got = requests.get(name, auth=("ann", PASSWORD), timeout=PATIENCE)
@@ -673,9 +672,8 @@ def test_mlflows_own_pages_lead_here(reader, site):
     reader.click("#mleval-side")
     reader.answered()
     assert reader.chosen()["filter"] == [f"attributes.run_id IN ('{two[0]}', '{two[1]}')"]
-    assert {option.text for option in reader.all("h1 option")} == {
-        tags[i]["mleval.method"] for i in two
-    }
+    expected = {tags[i]["mleval.method"] for i in two}
+    assert {option.text for option in reader.all("h1 option")} == expected
     assert reader.text(".asked .verdict b") == "TOO CLOSE"
     assert "chance is not excluded" in reader.text(".asked .verdict")
     # where MLflow's page has neither place, a button stands in the corner

@@ -127,9 +127,8 @@ def test_the_page_ranks_as_compare_does(show, options):
         said = chrome.execute_script(SAID)
         weights, without = options_of(said)
         assert without == [m for m, step in zip("abcd", steps, strict=True) if step is None]
-        assert (weights == {}) == (
-            steps[0] is True and not isinstance(options.get("weights"), dict)
-        )
+        expected = steps[0] is True and not isinstance(options.get("weights"), dict)
+        assert (weights == {}) == expected
         chosen = options | ({"weights": weights} if weights else {})
         again = compare(fuse(study.select(exclude=without), **chosen))
         agrees(chrome.execute_script(READ), again)
@@ -182,9 +181,8 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
     assert said["news"].startswith("With these weights")
     weights = dict(part.split("=") for part in said["option"].removeprefix("--weights ").split(","))
     told = page.execute_script("return window.told")
-    assert told == [
-        {"own": False, "weights": {m: float(w) for m, w in weights.items()}, "exclude": []}
-    ]
+    expected = [{"own": False, "weights": {m: float(w) for m, w in weights.items()}, "exclude": []}]
+    assert told == expected
     for number in range(1, 4):
         page.find_element(
             "css selector", f".weights li:nth-child({number}) input[type=checkbox]"
@@ -333,9 +331,8 @@ def test_many_datasets_are_drawn_by_rank(show):
     again = compare(fuse(study, weights=weights))
     for row in chrome.execute_script(READ):
         cells = np.array_split(np.sort(again.ranks[row["method"]].to_numpy()), 44)
-        assert row["tones"] == pytest.approx(
-            [1 - 0.31 * (cell.mean() - 1) for cell in cells], abs=0.006
-        )
+        expected = [1 - 0.31 * (cell.mean() - 1) for cell in cells]
+        assert row["tones"] == pytest.approx(expected, abs=0.006)
 
 
 def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypatch):

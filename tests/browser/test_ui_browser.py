@@ -141,10 +141,8 @@ def test_compare_shows_the_reports_side_by_side(chrome, runs):
     assert frames[0].location["x"] + frames[0].size["width"] <= frames[1].location["x"]
     for frame, method in zip(frames, methods, strict=True):
         chrome.switch_to.frame(frame)
-        assert (
-            ui.wait(chrome, lambda d: d.find_elements("tag name", "h1"))[0].text
-            == f"{method} on digits"
-        )
+        expected = f"{method} on digits"
+        assert ui.wait(chrome, lambda d: d.find_elements("tag name", "h1"))[0].text == expected
         chrome.switch_to.default_content()
 
 

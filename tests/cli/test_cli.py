@@ -170,10 +170,8 @@ def test_report_writes_the_page_and_its_data_whole(store, tmp_path):
     mleval("report", *WORST, *SOME, "--seed", ":draws=20", "-o", str(page))
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
     data = tmp_path / "study_data"
-    assert (
-        json.loads((data / "report.json").read_text(encoding="utf-8"))["ranking"][0]["method"]
-        == "RF-PCT"
-    )
+    found = json.loads((data / "report.json").read_text(encoding="utf-8"))["ranking"][0]["method"]
+    assert found == "RF-PCT"
     assert (data / "pairs.csv").exists() and not list(tmp_path.glob(".*.part"))
 
 
@@ -184,9 +182,8 @@ def test_logged_report_is_a_run_that_later_selections_ignore(store, tmp_path):
     client = MlflowClient()
     experiment = client.get_experiment_by_name("madjarov2012")
     (run,) = client.search_runs([experiment.experiment_id], "tags.`mleval.kind` = 'report'")
-    assert {"mleval_report.html", "mleval_summary.md"} <= {
-        a.path for a in client.list_artifacts(run.info.run_id)
-    }
+    found = {a.path for a in client.list_artifacts(run.info.run_id)}
+    assert {"mleval_report.html", "mleval_summary.md"} <= found
     assert len(as_json("rank", *WORST)["provenance"]["run_ids"]) == 132
 
 
@@ -223,10 +220,8 @@ print(sorted(heavy & {*sys.modules}))
 
 
 def test_the_version_is_that_of_mleval_and_of_mlflow():
-    assert (
-        mleval("--version").stdout
-        == f"mleval, version {mlflow_mleval.__version__} (MLflow {version('mlflow')})\n"
-    )
+    expected = f"mleval, version {mlflow_mleval.__version__} (MLflow {version('mlflow')})\n"
+    assert mleval("--version").stdout == expected
 
 
 @pytest.mark.parametrize("columns", [80, 110])
@@ -261,10 +256,8 @@ def test_runs_are_chosen_by_when_they_started_and_left_out_by_id(store):
     assert by_id["run_ids"] == ids and by_id["experiments"] == ["madjarov2012"]
     assert "holds no run" in mleval("rank", *WORST, "--since", "2999-01-01", code=1).stderr
     assert "--since must be a span" in mleval("rank", *ALL, "--since", "soon", code=2).stderr
-    assert (
-        "no run nothing to leave out"
-        in mleval("rank", *ALL, "--exclude=run=nothing", code=1).stderr
-    )
+    told = mleval("rank", *ALL, "--exclude=run=nothing", code=1).stderr
+    assert "no run nothing to leave out" in told
     wrong = mleval("rank", *ALL, "--read", "nonsense=1", code=2).stderr
     assert "'nonsense=1' is none of duplicates=" in " ".join(wrong.split())
 
@@ -295,9 +288,8 @@ def headings(text):
 def test_help_lists_options_under_headings_in_one_column():
     text = CliRunner().invoke(main, ["rank", "--help"], terminal_width=110).stdout
     assert headings(text) == ["Selection", "Measures", "Fusion", "Tests", "Store", "Output"]
-    assert {"Folds", "Beyond p-values", "Random numbers"} <= {
-        *headings(mleval("compare", "--help").stdout)
-    }
+    given = {*headings(mleval("compare", "--help").stdout)}
+    assert {"Folds", "Beyond p-values", "Random numbers"} <= given
     sections = re.split(r"^\S.*:$", text, flags=re.M)[1:]
     assert "--missing" in sections[1] and "--alpha" in sections[3] and "--help" in sections[5]
     texts = [
@@ -385,12 +377,10 @@ def test_completion_knows_commands_options_and_values(monkeypatch):
     assert "file," in completed("mleval report -o ")
     line = re.search(r'eval "\$\((.*)\)"', mleval("--help").stdout)[1]
     env = os.environ | {"PATH": f"{MLEVAL.parent}{os.pathsep}{os.environ['PATH']}"}
-    assert (
-        "complete"
-        in subprocess.run(
-            line, shell=True, env=env, capture_output=True, text=True, check=True
-        ).stdout
-    )
+    told = subprocess.run(
+        line, shell=True, env=env, capture_output=True, text=True, check=True
+    ).stdout
+    assert "complete" in told
 
 
 @pytest.mark.thorough
@@ -404,9 +394,8 @@ def test_demo_runs_ranks_reports_and_says_what_next(tmp_path):
         re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "", text) for text in (done.stdout, readme)
     )
     assert f"```text\n{printed}```" in shown, "put what mleval demo prints into README.md"
-    assert {"mlflow.db", "mleval_report.html", "mleval_report_data"} <= {
-        p.name for p in tmp_path.iterdir()
-    }
+    found = {p.name for p in tmp_path.iterdir()}
+    assert {"mlflow.db", "mleval_report.html", "mleval_report_data"} <= found
     pytest.importorskip("selenium")
     pictures = loaded(ROOT / "examples" / "pictures" / "make_pictures.py")
     page = (tmp_path / "mleval_report.html").read_text(encoding="utf-8")

@@ -74,9 +74,8 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     ):  # read in blocks or given at once, it is the same data
         assert logged.data.tags[tag] == client.get_run(twin).data.tags[tag]
     study = mleval.load_study(experiment_names=["x"])
-    assert study.values.loc["d", "BR"].to_dict() == pytest.approx(
-        {m: ev.fold_means()[m] for m in study.measures}
-    )
+    expected = {m: ev.fold_means()[m] for m in study.measures}
+    assert study.values.loc["d", "BR"].to_dict() == pytest.approx(expected)
     assert len(study.folds) == 10
 
 
@@ -100,12 +99,10 @@ def test_scores_of_one_label_that_are_no_probabilities_say_so(client, tmp_path):
     path.write_text("true,score_a,score_b\na,0.667,0.332\nb,0.5,0.5\na,0.125,0.875\n")
     assert "probabilities were rounded" in run(path, *args).stdout
     path.write_text("true,score_a,score_b\na,0.667,0.132\nb,0.5,0.5\na,0.125,0.875\n")
-    assert "or pass --no-probabilities if these are other scores" in " ".join(
-        run(path, *args, code=1).output.split()
-    )
-    assert "is said to hold other scores" in " ".join(
-        run(path, *args, "--no-probabilities").stdout.split()
-    )
+    told = " ".join(run(path, *args, code=1).output.split())
+    assert "or pass --no-probabilities if these are other scores" in told
+    told = " ".join(run(path, *args, "--no-probabilities").stdout.split())
+    assert "is said to hold other scores" in told
     path.write_text("true_a,score_a\n1,0.7\n0,0.2\n")
     refused = " ".join(run(path, *args, "--no-probabilities", code=2).output.split())
     assert "--no-probabilities is for one label of several" in refused
@@ -134,9 +131,8 @@ def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
             "share_true_at_score_percent",
         )
     }
-    assert {
-        name: {m.step: m.value for m in values} for name, values in steps.items()
-    } == percent_curves(whole.total)
+    expected = percent_curves(whole.total)
+    assert {name: {m.step: m.value for m in values} for name, values in steps.items()} == expected
     data = mlflow.artifacts.download_artifacts(
         run_id=found["run_id"], artifact_path="mleval/data.zip"
     )
@@ -158,10 +154,8 @@ def test_a_given_run_takes_the_result_once(client, csv):
     for _ in range(2):
         run(csv, "--method BR --dataset d --run-id", run_id)
     assert len(client.get_metric_history(run_id, "mleval/f1")) == 1
-    assert (
-        "holds the evaluation of"
-        in run(csv, "--method CC --dataset d --run-id", run_id, code=1).stderr
-    )
+    told = run(csv, "--method CC --dataset d --run-id", run_id, code=1).stderr
+    assert "holds the evaluation of" in told
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex", "html"])
@@ -317,9 +311,8 @@ def test_a_file_of_one_label_becomes_a_run(client, tmp_path, form):
     found = json.loads(run(path, "--method NB --dataset d -n x --output json").stdout)
     ev = mleval.evaluate(y, p, pred, folds=folds)
     assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_classes"] == 3
-    assert client.get_run(found["run_id"]).data.metrics["mleval/log_loss"] == pytest.approx(
-        ev.fold_means()["log_loss"]
-    )
+    given = client.get_run(found["run_id"]).data.metrics["mleval/log_loss"]
+    assert given == pytest.approx(ev.fold_means()["log_loss"])
 
 
 def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):

@@ -71,9 +71,8 @@ def test_rates_come_from_the_counts_of_runs(store):
     study = load_folds(["tpr", "fpr", "f1"], experiment_names=["made"])
     found = mleval.compare_folds(study, "made", ["tpr", "fpr"])
     recall = mleval.load_study(experiment_names=["made"]).folds["micro_recall"]
-    assert found.values["tpr"].to_numpy() == pytest.approx(
-        recall.loc["made"].loc[found.values.index].to_numpy()
-    )
+    expected = recall.loc["made"].loc[found.values.index].to_numpy()
+    assert found.values["tpr"].to_numpy() == pytest.approx(expected)
     assert "tpr ↑" in mleval_("-n made --over folds -m tpr -m fpr").stdout
 
 
@@ -125,10 +124,8 @@ def test_options_that_do_not_fit_are_wrong_usage(store):
         told = mleval_("-n made", "--over", over, *typed, code=2).output
         assert f"{named}: only for tests over " in told
     assert "'--seed :draws'" in mleval_("-n made --over instances --seed :draws=0", code=2).output
-    assert (
-        "--protocol :dependent: only for tests over folds"
-        in mleval_("-n made --protocol :dependent=drop", code=2).output
-    )
+    shown = mleval_("-n made --protocol :dependent=drop", code=2).output
+    assert "--protocol :dependent: only for tests over folds" in shown
     said = mleval_("-n made --over folds --missing worst --seed 1 --on f1", code=2).output
     assert (
         "--missing, --on: only for tests over datasets; --seed: only for tests over datasets "

@@ -58,10 +58,8 @@ def test_runs_that_a_later_one_replaces_and_repeats_are_named(run):
     ]
     assert said.startswith("Left out: run BR on d")
     done = run("profile", "-n twice --output json")
-    assert (
-        "Loss profiles are of the latest repeat only: BR on d."
-        in json.loads(done.stdout)["profiles"]["warnings"]
-    )
+    told = json.loads(done.stdout)["profiles"]["warnings"]
+    assert "Loss profiles are of the latest repeat only: BR on d." in told
 
 
 def test_json_holds_what_python_computes(run):
@@ -117,9 +115,8 @@ def test_awareness_ranks_runs_also_where_only_their_tag_knows(run):
         ("binomial_gain", "relative_gain"),
         ("hamming_loss", "hamming"),
     ):
-        assert study.values.loc[("yeast", "CC"), measure] == pytest.approx(
-            np.mean([getattr(p, name) for p in profiles])
-        )
+        expected = np.mean([getattr(p, name) for p in profiles])
+        assert study.values.loc[("yeast", "CC"), measure] == pytest.approx(expected)
     assert study.minimize == ["binomial_area", "hamming_loss"]
     default = mleval.load_study(experiment_names=["x"], methods=["BR", "LP"])
     assert default.measures == ["hamming_loss", "subset_accuracy"]

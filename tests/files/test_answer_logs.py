@@ -62,10 +62,8 @@ def test_metrics_of_pairs_and_lists_are_left_out_by_name_and_words_wait_for_thei
         assert "its values are lists, such as '[" in answers.notes[0]
         found = graded(answers, {"quality": QUALITY})
         assert found.values["quality"].tolist() == [0, 2, 0, 2, 1, 2]
-        assert (
-            "quality is left out, for 'poor', 'good', 'fair' are no numbers"
-            in graded(answers, {}).notes[2]
-        )
+        told = graded(answers, {}).notes[2]
+        assert "quality is left out, for 'poor', 'good', 'fair' are no numbers" in told
         assert (
             graded(answers, {"quality": ["poor", "good"]})
             .notes[2]

@@ -149,9 +149,8 @@ def test_probabilities_of_single_precision_are_accepted(tmp_path):
     table.to_parquet(tmp_path / "p.parquet")
     expected = mleval.evaluate(true, scores, label_names=[*"abcdefgh"]).measures["log_loss"]
     for name in ("p.csv", "p.parquet"):
-        assert evaluate_file(tmp_path / name).measures["log_loss"] == pytest.approx(
-            expected, rel=1e-5
-        )
+        found = evaluate_file(tmp_path / name).measures["log_loss"]
+        assert found == pytest.approx(expected, rel=1e-5)
 
 
 def test_sums_that_rounding_does_not_explain_are_refused_unless_the_scores_are_none(tmp_path):
@@ -170,9 +169,8 @@ def test_sums_that_rounding_does_not_explain_are_refused_unless_the_scores_are_n
             evaluate_file(tmp_path / "p.csv")
         found = evaluate_file(tmp_path / "p.csv", probabilities=False)
         assert "log_loss" not in found.measures and "top1_accuracy" in found.measures
-        assert (
-            "probabilities, and `y_score` is said to hold other scores" in found.absent["log_loss"]
-        )
+        told = found.absent["log_loss"]
+        assert "probabilities, and `y_score` is said to hold other scores" in told
     (tmp_path / "sets.csv").write_text("true_a,score_a\n0,0.2\n1,0.7\n")
     with pytest.raises(ValueError, match="`probabilities` is for one label"):
         evaluate_file(tmp_path / "sets.csv", probabilities=False)
@@ -383,9 +381,8 @@ def test_broken_parquet_is_named_by_its_row(tmp_path, small_blocks):
     missing = table.assign(fold=pd.array([1] * 499 + [None], "Int64"))
     with pytest.raises(ImportFileError, match="row 500, column 'fold': the row has none"):
         evaluate_file(save(missing, tmp_path / "p.parquet"))
-    with pytest.raises(
-        ImportFileError, match="column 'score_label 1': the type is (large_)?string"
-    ):
+    said = "column 'score_label 1': the type is (large_)?string"
+    with pytest.raises(ImportFileError, match=said):
         evaluate_file(save(table.assign(**{"score_label 1": "x"}), tmp_path / "p.parquet"))
     with pytest.raises(ImportFileError, match="has a header but no rows"):
         evaluate_file(save(table[:0], tmp_path / "p.parquet"))

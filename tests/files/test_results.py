@@ -54,18 +54,16 @@ def test_long_and_wide_csv_parquet_and_frames_say_the_same(tmp_path):
         tmp_path / n for n in ("wide.csv", "long.csv", "wide.parquet", "long.pq", "indexed.parquet")
     ]
     for source in [*paths, str(paths[0]), long, indexed]:
-        pd.testing.assert_frame_equal(
-            read_results(source).sort_values(key, ignore_index=True), expected
-        )
+        found = read_results(source).sort_values(key, ignore_index=True)
+        pd.testing.assert_frame_equal(found, expected)
 
 
 def test_a_fold_number_is_an_integer_of_31_bits(tmp_path):
     header = "measure,dataset,method,value,fold\n"
     largest = write(tmp_path, f"{header}f1,d,a,.5,{2**31 - 1}\n")
     assert read_results(largest)["fold"].tolist() == [2**31 - 1]
-    with pytest.raises(
-        ImportFileError, match=r"line 2, column 'fold': '2147483648' is not a fold number"
-    ):
+    said = r"line 2, column 'fold': '2147483648' is not a fold number"
+    with pytest.raises(ImportFileError, match=said):
         read_results(write(tmp_path, f"{header}f1,d,a,.5,{2**31}\n"))
 
 
@@ -98,10 +96,8 @@ def test_any_names_and_numbers_survive_csv(tmp_path_factory, cells):
     frame.to_csv(buffer, index=False, quoting=csv.QUOTE_ALL)
     path = write(tmp_path_factory.mktemp("any"), buffer.getvalue())
     found = read_results(path)
-    assert (
-        found[["dataset", "method"]].to_numpy().tolist()
-        == frame[["dataset", "method"]].to_numpy().tolist()
-    )
+    expected = frame[["dataset", "method"]].to_numpy().tolist()
+    assert found[["dataset", "method"]].to_numpy().tolist() == expected
     np.testing.assert_array_equal(found["value"], frame["f1"])
 
 
@@ -235,9 +231,8 @@ def test_unknown_encoding_names_line_and_column(tmp_path):
 
 
 def test_a_line_of_ten_megabytes(tmp_path):
-    with pytest.raises(
-        ImportFileError, match=r"line 3, column 'method': the line has 10,000,0\d\d characters"
-    ) as caught:
+    said = r"line 3, column 'method': the line has 10,000,0\d\d characters"
+    with pytest.raises(ImportFileError, match=said) as caught:
         read_results(write(tmp_path, HEADER + "f1,d,a,1\nf1,d," + "x" * 10_000_000 + ",1\n"))
     assert len(str(caught.value)) < 300
     with pytest.raises(ImportFileError, match=r"line 1"):
@@ -263,9 +258,8 @@ def frame(**columns):
     "value", [np.inf, "x", True, np.True_, 1j, [0.5], pd.Timestamp("2020-01-01"), "nan", 10**400]
 )
 def test_frames_with_something_else_than_numbers(value):
-    with pytest.raises(
-        ImportFileError, match=r"the table, row 2, column 'f1': .* is not a finite number"
-    ):
+    said = r"the table, row 2, column 'f1': .* is not a finite number"
+    with pytest.raises(ImportFileError, match=said):
         read_results(frame(f1=pd.Series([0.5, value], dtype=object)))
 
 

@@ -72,9 +72,8 @@ def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
     with pytest.raises(ImportFileError, match="p, behind row 0: the file is damaged"):
         evaluate_file(tmp_path / "p")
     table.rename(columns={"scored": "pred"}).drop(columns="score").to_parquet(tmp_path / "q")
-    assert (
-        evaluate_file(tmp_path / "q").labels["predicted"].tolist() == (S > 0).sum(axis=0).tolist()
-    )
+    expected = (S > 0).sum(axis=0).tolist()
+    assert evaluate_file(tmp_path / "q").labels["predicted"].tolist() == expected
     for change, message in (
         ({"score": [[0.5]] * 30}, "row 1, column scored: scored and score have different"),
         ({"true": [["a", "a"]] * 30}, "column true: a list names a label twice"),

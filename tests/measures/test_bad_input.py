@@ -113,9 +113,8 @@ def test_every_kind_of_number_will_do(kind):
 
 
 def test_unsigned_truth_does_not_wrap_round():
-    assert mleval.evaluate(Y.astype(np.uint8), S.astype(np.float16)).measures[
-        "soft_subset_loss"
-    ] == pytest.approx(0.55, abs=1e-3)
+    found = mleval.evaluate(Y.astype(np.uint8), S.astype(np.float16)).measures["soft_subset_loss"]
+    assert found == pytest.approx(0.55, abs=1e-3)
 
 
 def test_integer_scores():
@@ -224,9 +223,8 @@ def test_large_integers_are_no_ties():
         (-np.inf, 2),
         (2.0**62, 1),
     ):
-        assert (
-            mleval.evaluate(y, ends, threshold=threshold).statistics["cardinality_pred"] == reached
-        )
+        found = mleval.evaluate(y, ends, threshold=threshold).statistics["cardinality_pred"]
+        assert found == reached
     close = np.array([[1 + np.finfo(np.longdouble).eps, 1]], np.longdouble)
     assert mleval.evaluate(y, close).measures["ranking_loss"] == (close[0, 0] == close[0, 1])
 
@@ -281,13 +279,11 @@ def test_frames_of_other_libraries_keep_their_names(frame):
             match="`y_score` must have the columns of `y_true` in the same order, got 'b' where .*",
         ):
             mleval.evaluate(truth, frame(permuted))
-    with pytest.raises(
-        ValueError, match="`y_score` must have the columns of `y_true` in the same order"
-    ):
+    why = "`y_score` must have the columns of `y_true` in the same order"
+    with pytest.raises(ValueError, match=why):
         mleval.evaluate(frame(y), pd.DataFrame(permuted))
-    with pytest.raises(
-        ValueError, match="`y_score` must have the columns of `y_true` in the same order"
-    ):
+    why = "`y_score` must have the columns of `y_true` in the same order"
+    with pytest.raises(ValueError, match=why):
         mleval.calibrate_threshold(frame(y), frame(permuted))
 
 

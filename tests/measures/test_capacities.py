@@ -68,9 +68,8 @@ def test_function_table_and_mobius_give_the_integral(n_labels, seed, grid):
         Capacity.from_function(lambda a, relevant: mu[a], n_labels, relevance=True),
     ]
     for capacity in capacities:
-        np.testing.assert_allclose(
-            choquet_loss(truth, score, capacity, per_instance=True), expected, atol=1e-12
-        )
+        found = choquet_loss(truth, score, capacity, per_instance=True)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
         np.testing.assert_allclose(capacity.values(), table, atol=1e-12)
         assert choquet_loss(truth, score, capacity) == pytest.approx(expected.mean(), abs=1e-12)
 
@@ -146,16 +145,14 @@ def test_functions_and_masses_of_many_labels(n_labels):
     truth, score = random_pair(12, n_labels)
     by_sets = Capacity.from_function(lambda a: (len(a) / n_labels) ** 3, n_labels)
     expected = polynomial_loss(truth, score, 3, per_instance=True)
-    np.testing.assert_allclose(
-        choquet_loss(truth, score, by_sets, per_instance=True), expected, atol=1e-12
-    )
+    found = choquet_loss(truth, score, by_sets, per_instance=True)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
     pairs = {(i, i + 1): 1 / (n_labels - 1) for i in range(n_labels - 1)}
     errors = abs(score - truth)
     largest = np.maximum(errors[:, 1:], errors[:, :-1]).mean(axis=1)
     neighbours = Capacity.from_mobius(pairs, n_labels)
-    np.testing.assert_allclose(
-        choquet_loss(truth, score, neighbours, per_instance=True), largest, atol=1e-12
-    )
+    found = choquet_loss(truth, score, neighbours, per_instance=True)
+    np.testing.assert_allclose(found, largest, atol=1e-12)
     assert neighbours({3, 4, 5, 9}) == pytest.approx(2 / (n_labels - 1))
 
 
@@ -170,13 +167,11 @@ def test_negative_masses_of_many_labels_follow_the_chains():
     errors = abs(score - truth)
     expected = sum(m * errors[:, list(t)].max(axis=1) for t, m in masses.items())  # masses sum to 1
     capacity = Capacity.from_mobius(masses, 20)
-    np.testing.assert_allclose(
-        choquet_loss(truth, score, capacity, per_instance=True), expected, atol=1e-12
-    )
+    found = choquet_loss(truth, score, capacity, per_instance=True)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
     broken = Capacity.from_mobius({(0,): 1, (1,): 1, (0, 1): -2, (2,): 1}, 20)
-    with pytest.raises(
-        ValueError, match=r"`capacity` must be monotone, got mu\(\{.*\}\) = .* > mu\(\{0, .*\}\)"
-    ):
+    said = r"`capacity` must be monotone, got mu\(\{.*\}\) = .* > mu\(\{0, .*\}\)"
+    with pytest.raises(ValueError, match=said):
         choquet_loss(truth, score, broken)
 
 
@@ -195,22 +190,19 @@ def test_weighted_labels_and_relevant_labels_against_the_definition():
     quick = Capacity.weighted(weights, lambda x: x**2, relevant_weight=3)
     asked = Capacity.from_function(share, 5, relevance=True)
     for capacity in (quick, asked):
-        np.testing.assert_allclose(
-            choquet_loss(truth, score, capacity, per_instance=True), expected, atol=1e-12
-        )
+        found = choquet_loss(truth, score, capacity, per_instance=True)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
     for labels in subsets(5):
         assert quick(labels, {1, 3}) == pytest.approx(share(labels, {1, 3}), abs=1e-12)
-    np.testing.assert_allclose(
-        quick.values(relevant=[1, 3]), asked.values(relevant=[1, 3]), atol=1e-12
-    )
+    wanted = asked.values(relevant=[1, 3])
+    np.testing.assert_allclose(quick.values(relevant=[1, 3]), wanted, atol=1e-12)
 
 
 def test_weighted_hamming_loss():
     truth, score = random_pair(30, 4)
     weights = np.array([4, 3, 2, 1])
-    assert choquet_loss(truth, score, Capacity.weighted(weights)) == pytest.approx(
-        (abs(score - truth) @ weights / 10).mean()
-    )
+    expected = (abs(score - truth) @ weights / 10).mean()
+    assert choquet_loss(truth, score, Capacity.weighted(weights)) == pytest.approx(expected)
 
 
 def test_errors_on_relevant_labels_cost_more_where_relevance_is_emphasised():
@@ -231,9 +223,8 @@ def test_sparse_input_and_more_rows_than_a_block_holds():
     truth, score = random_pair(9000, 10, grid=2)
     mu = Capacity.weighted(np.arange(1, 11), lambda x: x**2)
     expected = choquet_loss(truth, score, mu)
-    assert choquet_loss(sparse.csr_array(truth), sparse.csr_array(score), mu) == pytest.approx(
-        expected, abs=1e-14
-    )
+    found = choquet_loss(sparse.csr_array(truth), sparse.csr_array(score), mu)
+    assert found == pytest.approx(expected, abs=1e-14)
     parts = [
         choquet_loss(truth[rows], score[rows], mu, per_instance=True)
         for rows in (slice(5000), slice(5000, None))
@@ -318,7 +309,6 @@ def test_bad_options_are_named():
 
 
 def test_a_bare_function_is_no_capacity():
-    with pytest.raises(
-        TypeError, match=r"`capacity` must be a Capacity, got builtin_function_or_method\. Use Cap"
-    ):
+    said = r"`capacity` must be a Capacity, got builtin_function_or_method\. Use Cap"
+    with pytest.raises(TypeError, match=said):
         choquet_loss([[0, 1]], [[0, 1]], len)

@@ -59,9 +59,8 @@ def test_binomial_weights_agree_with_exact_fractions(n_labels, ks):
         exact = [
             Fraction(comb(n_labels - i, k - 1), comb(n_labels, k)) for i in range(1, n_labels + 1)
         ]
-        np.testing.assert_allclose(
-            row, [float(w) if w > 1e-290 else 0 for w in exact], rtol=2e-14, atol=1e-289
-        )
+        expected = [float(w) if w > 1e-290 else 0 for w in exact]
+        np.testing.assert_allclose(row, expected, rtol=2e-14, atol=1e-289)
 
 
 @pytest.mark.parametrize("n_labels", [1, 6, 53, 2000])
@@ -69,13 +68,11 @@ def test_binomial_weights_agree_with_exact_fractions(n_labels, ks):
 def test_polynomial_weights_agree_with_exact_fractions(n_labels, alpha):
     steps = [Fraction(n_labels - i, n_labels) ** alpha for i in range(n_labels + 1)]
     exact = [float(a - b) for a, b in pairwise(steps)]
-    np.testing.assert_allclose(
-        family_weights("polynomial", n_labels, alpha)[0], exact, rtol=0, atol=2.3e-16
-    )
+    found = family_weights("polynomial", n_labels, alpha)[0]
+    np.testing.assert_allclose(found, exact, rtol=0, atol=2.3e-16)
     head = [i for i, w in enumerate(exact) if w > 1e-20]
-    np.testing.assert_allclose(
-        family_weights("polynomial", n_labels, alpha)[0][head], np.array(exact)[head], rtol=5e-14
-    )
+    found = family_weights("polynomial", n_labels, alpha)[0][head]
+    np.testing.assert_allclose(found, np.array(exact)[head], rtol=5e-14)
 
 
 def test_weights_of_broken_exponents_do_not_cancel():
@@ -85,9 +82,8 @@ def test_weights_of_broken_exponents_do_not_cancel():
     for j in range(12):
         term *= -(alpha - j) * x / (j + 1)
         power += term
-    assert family_weights("polynomial", n_labels, 1.25)[0, 0] == pytest.approx(
-        float(1 - power), rel=1e-14
-    )
+    expected = float(1 - power)
+    assert family_weights("polynomial", n_labels, 1.25)[0, 0] == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +103,8 @@ def test_weights_are_finite_falling_and_sum_to_one(family, parameters):
 def test_owa_example_of_the_paper():
     example = PAPER["owa_example"]
     for weights, loss in zip(example["weights_ascending_error"], example["loss"], strict=True):
-        assert owa_loss([example["y"]], [example["s"]], weights[::-1]) == pytest.approx(
-            loss, abs=1e-15
-        )
+        found = owa_loss([example["y"]], [example["s"]], weights[::-1])
+        assert found == pytest.approx(loss, abs=1e-15)
 
 
 def test_profiles_of_the_two_learners_and_the_misprint():
@@ -156,9 +151,8 @@ def test_binomial_loss_is_the_mean_over_label_subsets_of_the_largest_error(pair)
     for k in range(1, truth.shape[1] + 1):
         subsets = map(list, combinations(range(truth.shape[1]), k))
         expected = np.mean([errors[:, subset].max(axis=1) for subset in subsets], axis=0)
-        np.testing.assert_allclose(
-            binomial_loss(truth, score, k, per_instance=True), expected, atol=1e-14
-        )
+        found = binomial_loss(truth, score, k, per_instance=True)
+        np.testing.assert_allclose(found, expected, atol=1e-14)
         assert binomial_loss(truth, score, k) == pytest.approx(expected.mean(), abs=1e-14)
 
 
@@ -180,9 +174,8 @@ def test_polynomial_loss_of_label_sets_is_a_power_of_the_share_of_right_labels()
     pred = score > 0.5
     right = (truth == pred).mean(axis=1)
     for alpha in (1, 1.5, 7, 300):
-        np.testing.assert_allclose(
-            polynomial_loss(truth, pred, alpha, per_instance=True), 1 - right**alpha, atol=1e-14
-        )
+        found = polynomial_loss(truth, pred, alpha, per_instance=True)
+        np.testing.assert_allclose(found, 1 - right**alpha, atol=1e-14)
 
 
 # ---- profiles ------------------------------------------------------------------------------------
@@ -213,14 +206,12 @@ def test_label_sets_give_one_profile_whether_counted_or_sorted(pair, family):
 def test_a_profile_is_the_mean_of_the_losses_of_the_instances():
     truth, score = random_pair(300, 12)
     for k, loss in enumerate(loss_profile(truth, score).losses, start=1):
-        assert loss == pytest.approx(
-            binomial_loss(truth, score, k, per_instance=True).mean(), abs=1e-14
-        )
+        expected = binomial_loss(truth, score, k, per_instance=True).mean()
+        assert loss == pytest.approx(expected, abs=1e-14)
     profile = loss_profile(truth, score, "polynomial", [1, 2.5, 40])
     for alpha, loss in zip(profile.parameters, profile.losses, strict=True):
-        assert loss == pytest.approx(
-            polynomial_loss(truth, score, alpha, per_instance=True).mean(), abs=1e-14
-        )
+        expected = polynomial_loss(truth, score, alpha, per_instance=True).mean()
+        assert loss == pytest.approx(expected, abs=1e-14)
 
 
 @given(pairs(), st.integers(0, 8))
@@ -241,9 +232,8 @@ def test_more_rows_than_a_block_holds():
     np.testing.assert_allclose(order_statistic_sums(truth, score), errors.sum(axis=0), rtol=1e-13)
     wrong = (truth != (score > 0.5)).sum(axis=1)
     assert (error_histogram(truth, score > 0.5) == np.bincount(wrong, minlength=16)).all()
-    np.testing.assert_allclose(
-        polynomial_loss(truth, score, 1, per_instance=True), errors.mean(axis=1), atol=1e-14
-    )
+    found = polynomial_loss(truth, score, 1, per_instance=True)
+    np.testing.assert_allclose(found, errors.mean(axis=1), atol=1e-14)
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 2000])
@@ -290,9 +280,8 @@ def test_an_area_over_some_parameters_is_divided_by_their_width():
     profile = profile_from_histogram([3, 5, 2, 1, 0, 0, 1], parameters=[2, 3, 6])
     np.testing.assert_allclose(profile.positions, [0.2, 0.4, 1])
     low, middle, high = profile.losses
-    assert profile.area == pytest.approx(
-        (0.2 * (low + middle) / 2 + 0.6 * (middle + high) / 2) / 0.8
-    )
+    expected = (0.2 * (low + middle) / 2 + 0.6 * (middle + high) / 2) / 0.8
+    assert profile.area == pytest.approx(expected)
     polynomial = profile_from_histogram([3, 5, 2], "polynomial")
     assert polynomial.positions[[0, -1]].tolist() == [0, 1]
     assert len(polynomial.losses) == len(ALPHAS)
@@ -371,9 +360,8 @@ def test_every_kind_of_number_and_of_storage_gives_the_same(kind, store):
             )
         for b in (pred, store(pred.astype(kind))):
             assert (error_histogram(a, b) == error_histogram(truth, pred)).all()
-            np.testing.assert_allclose(
-                order_statistic_sums(a, b), order_statistic_sums(truth, pred), atol=1e-15
-            )
+            expected = order_statistic_sums(truth, pred)
+            np.testing.assert_allclose(order_statistic_sums(a, b), expected, atol=1e-15)
 
 
 def test_an_entry_stored_twice_counts_as_its_sum():

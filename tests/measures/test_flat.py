@@ -104,9 +104,8 @@ def test_mulan_breaks_ties_by_index(problem):
     found = ranking_measures(RowScores(y.astype(bool), s), "mulan")
     for i in range(len(y)):
         expected = mulan_ranking(y[i], s[i].tolist())
-        assert {n: v[i] for n, v in found.items()} == pytest.approx(
-            expected, abs=1e-12, nan_ok=True
-        )
+        seen = {n: v[i] for n, v in found.items()}
+        assert seen == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def test_a_label_that_neither_occurs_nor_is_predicted():

@@ -67,9 +67,8 @@ def test_sparse_and_dense_scores_give_the_same():
 def test_what_is_usual_does_not_grow_and_the_rest_says_that_it_was_not_asked_for():
     y = [[1, 0], [0, 1]]
     ev = mleval.evaluate(y, [[0.9, 0.2], [0.4, 0.6]])
-    assert {ev.absent[m.name] for m in MEASURES.values() if LABEL_SETS in m.asked} == {
-        "it was not asked for"
-    }
+    expected = {"it was not asked for"}
+    assert {ev.absent[m.name] for m in MEASURES.values() if LABEL_SETS in m.asked} == expected
     assert set(mleval.evaluate(y, [[0.9, 0.2], [0.4, 0.6]], measures="ndcg_at_7").measures) - set(
         ev.measures
     ) == {"ndcg_at_7"}

@@ -99,13 +99,11 @@ def test_wrong_sources_are_refused(tmp_path):
     with pytest.raises(ValueError, match="empty cells on 1 line: 3"):
         Hierarchy.from_csv(tmp_path / "h.csv")
     (tmp_path / "h.csv").write_text("parent,child,far\na,b,2\na,c,near\n")
-    with pytest.raises(
-        ValueError, match="`weight` must name a column of numbers, got 1 other: 'near'"
-    ):
+    said = "`weight` must name a column of numbers, got 1 other: 'near'"
+    with pytest.raises(ValueError, match=said):
         Hierarchy.from_csv(tmp_path / "h.csv", weight="far")
-    with pytest.raises(
-        ValueError, match="`name` must hold classes of the hierarchy, got 1 unknown class: 'x'"
-    ):
+    said = "`name` must hold classes of the hierarchy, got 1 unknown class: 'x'"
+    with pytest.raises(ValueError, match=said):
         Hierarchy([("a", "b")]).ancestors("x")
 
 

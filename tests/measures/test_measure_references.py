@@ -356,9 +356,8 @@ def test_the_points_of_curves_are_those_of_scikit_learn():
             j: (y[:, j], s[:, j]) for j in range(k) if y[:, j].any()
         }
         table = ev.curves()
-        assert set(table["label"].astype(object).where(table["label"].notna(), None)) == (
-            {*columns} if y.any() else set()
-        )
+        expected = {*columns} if y.any() else set()
+        assert set(table["label"].astype(object).where(table["label"].notna(), None)) == expected
         for label, (t, p) in columns.items() if y.any() else ():
             own = table[table["label"].isna() if label is None else table["label"] == label]
             assert set(own["scope"]) == {"micro" if label is None else "label"}
@@ -466,7 +465,6 @@ def test_sparse_scores_that_are_never_made_dense():
     ev = mleval.evaluate(y.astype(bool), s, threshold=-0.1, conventions="mulan")
     true, pred = y.astype(bool).toarray(), s.toarray() >= -0.1
     assert ev.measures["hamming_loss"] == pytest.approx((true != pred).mean(), rel=1e-12)
-    assert ev.measures["micro_f1"] == pytest.approx(
-        2 * (true & pred).sum() / (true.sum() + pred.sum()), rel=1e-12
-    )
+    expected = 2 * (true & pred).sum() / (true.sum() + pred.sum())
+    assert ev.measures["micro_f1"] == pytest.approx(expected, rel=1e-12)
     assert ev.total.by_label[1].tolist() == pred.sum(axis=0).tolist()

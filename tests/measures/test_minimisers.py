@@ -56,26 +56,19 @@ def test_optima_of_the_paper():
     for k in range(1, 6):
         best = bayes_optimal(label_sets, probabilities, "binomial", k)
         assert best.label_set.tolist() == PAPER["bayes_optimal"]["argmin_binomial"][str(k)]
-        assert best.expected_loss == pytest.approx(
-            PAPER["bayes_optimal"]["expected_loss"][str(k)], abs=1e-12
-        )
+        expected = PAPER["bayes_optimal"]["expected_loss"][str(k)]
+        assert best.expected_loss == pytest.approx(expected, abs=1e-12)
 
 
 def test_marginal_mode_and_joint_mode():
     label_sets, probabilities = distribution("joint_vs_marginal_mode")
     expected = PAPER["joint_vs_marginal_mode"]
-    assert (
-        bayes_optimal(label_sets, probabilities, "binomial", 1).label_set.tolist()
-        == expected["hamming_optimal"]
-    )
-    assert (
-        bayes_optimal(label_sets, probabilities, "binomial", 3).label_set.tolist()
-        == expected["subset01_optimal"]
-    )
-    assert (
-        bayes_optimal(label_sets, probabilities, "polynomial", 1000).label_set.tolist()
-        == expected["subset01_optimal"]
-    )
+    wanted = expected["hamming_optimal"]
+    assert bayes_optimal(label_sets, probabilities, "binomial", 1).label_set.tolist() == wanted
+    wanted = expected["subset01_optimal"]
+    assert bayes_optimal(label_sets, probabilities, "binomial", 3).label_set.tolist() == wanted
+    wanted = expected["subset01_optimal"]
+    assert bayes_optimal(label_sets, probabilities, "polynomial", 1000).label_set.tolist() == wanted
 
 
 @given(
@@ -120,9 +113,8 @@ def test_optima_for_a_capacity(n_labels, seed):
         best = bayes_optimal(label_sets, weights, capacity)
         assert best.label_set.tolist() == first_best(candidates, expected).tolist()
         assert best.expected_loss == pytest.approx(expected.min(), abs=1e-13)
-    assert best.expected_loss == pytest.approx(
-        bayes_optimal(label_sets, weights, "polynomial", 2.5).expected_loss, abs=1e-13
-    )
+    wanted = bayes_optimal(label_sets, weights, "polynomial", 2.5).expected_loss
+    assert best.expected_loss == pytest.approx(wanted, abs=1e-13)
 
 
 def test_many_labels_with_few_open_questions():
@@ -227,12 +219,10 @@ def test_it_works_in_a_pipeline_and_a_grid_search():
         cv=3,
     )
     assert search.fit(X, Y).best_score_ > 0
-    assert (
-        clone(NearestNeighbourMinimiser(3, loss="polynomial", parameter=2.5)).get_params()[
-            "parameter"
-        ]
-        == 2.5
-    )
+    found = clone(NearestNeighbourMinimiser(3, loss="polynomial", parameter=2.5)).get_params()[
+        "parameter"
+    ]
+    assert found == 2.5
 
 
 # What check_estimator asks of every classifier and a multi-label one cannot or need not give.

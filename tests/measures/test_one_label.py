@@ -51,19 +51,16 @@ def test_known_data_as_in_scikit_learn(known, name):
     assert ev.confusion.to_numpy().tolist() == metrics.confusion_matrix(y, pred).tolist()
     assert ev.kind == ONE_LABEL and set(SETS["one-label"]) <= set(ev.measures)
     if p.ndim == 2:  # scikit-learn's own one-vs-rest
-        assert ev.measures["macro_auroc"] == pytest.approx(
-            roc_auc_score(y, p, multi_class="ovr"), rel=1e-12
-        )
+        expected = roc_auc_score(y, p, multi_class="ovr")
+        assert ev.measures["macro_auroc"] == pytest.approx(expected, rel=1e-12)
     if p.ndim == 1 or p.shape[1] == 2:
-        assert ev.measures["brier_score"] == pytest.approx(
-            metrics.brier_score_loss(y, p), rel=1e-12
-        )
+        expected = metrics.brier_score_loss(y, p)
+        assert ev.measures["brier_score"] == pytest.approx(expected, rel=1e-12)
     if name == "digits":
         assert ev.measures["exact_match"] == ev.measures["top1_accuracy"]
         sets = mleval.evaluate_hierarchical([[c] for c in y], [[c] for c in pred], DIGITS).measures
-        assert {m: ev.measures[m] for m in SETS["class-sets"]} == {
-            m: sets[m] for m in SETS["class-sets"]
-        }
+        expected = {m: sets[m] for m in SETS["class-sets"]}
+        assert {m: ev.measures[m] for m in SETS["class-sets"]} == expected
     # A label set's measures are absent, each with its reason.
     assert {m for m in MEASURES if ONE_LABEL not in MEASURES[m].kinds} <= set(ev.absent)
     assert ev.absent["micro_f1"] == "of one label it is top1_accuracy"

@@ -155,9 +155,8 @@ def test_whole_weights_are_repeated_rows(rows, conventions, stored, probable):
     guess = [[n for n, v in zip(names, row, strict=True) if v > 0.4] for row in s]
     both = mleval.evaluate_hierarchical(sets, guess, TREE, sample_weight=w)
     parts = ([given[i] for i in again] for given in (sets, guess))
-    assert both.measures == pytest.approx(
-        mleval.evaluate_hierarchical(*parts, TREE).measures, **EXACT
-    )
+    expected = mleval.evaluate_hierarchical(*parts, TREE).measures
+    assert both.measures == pytest.approx(expected, **EXACT)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(2, 4), st.booleans())

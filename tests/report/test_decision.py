@@ -31,9 +31,8 @@ def test_the_published_study():
         "than RF-PCT and three more.",
         "If micro_recall counted for 21% instead of 6%, HOMER would be ahead.",
     ]
-    assert said(published(order="mean-rank"))[1] == (
-        "Without the datasets that some method did not finish, BR is ahead."
-    )
+    given = said(published(order="mean-rank"))[1]
+    assert given == ("Without the datasets that some method did not finish, BR is ahead.")
     answer = decision(found)
     assert answer.evidence == "datasets" and answer.worse == ["PCT"]
     assert answer.best_set == found.best_set == [m for m in found.order if m != "PCT"]
@@ -61,9 +60,8 @@ def test_how_sure_it_is():
         "Use m0: 0.1 better in f1 and 0.1 better in hamming_loss than m1, on average over 8 "
         "datasets."
     )
-    assert said(compare(study_of(2, 8, gap=0.1))) == [
-        "The ranking only counts which measures each wins, not by how much."
-    ]
+    expected = ["The ranking only counts which measures each wins, not by how much."]
+    assert said(compare(study_of(2, 8, gap=0.1))) == expected
     few = compare(study_of(4, 5))
     assert said(few) == []  # the question says that it is too close to call
     assert plain(sentences(few, question(few, "m2", "m3"))[1].text).endswith("too close to call.")
@@ -73,9 +71,8 @@ def test_how_sure_it_is():
 def test_methods_that_tie():
     rows = [("a", 0.5), ("b", 0.5), ("c", 0.25)]
     frame = pd.DataFrame([{"dataset": d, "method": m, "f1": x} for d in "defghij" for m, x in rows])
-    assert said(compare(Study.from_frame(frame))) == [
-        "a and b are ahead; c is clearly worse than a and b."
-    ]
+    expected = ["a and b are ahead; c is clearly worse than a and b."]
+    assert said(compare(Study.from_frame(frame))) == expected
     alike = frame[frame["method"] != "c"]
     (level,) = (plain(one.text) for one in sentences(compare(Study.from_frame(alike))))
     assert level.startswith("Is a better than b? TOO CLOSE: they are level in f1.")

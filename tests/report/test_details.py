@@ -75,10 +75,8 @@ def test_a_cell_has_its_runs_with_their_values_and_where_they_lie():
     assert found["n"].tolist() == [2, 2] and found["sd"]["f1"] == pytest.approx(runs["f1"].std())
     html = fragment(section(c, "cell", method="b", dataset="e", base="../"))
     for run in runs["run_id"]:
-        assert (
-            f'<a href="../#/experiments/7/runs/{run}?workflowType=machine_learning">{run}</a>'
-            in html
-        )
+        sought = f'<a href="../#/experiments/7/runs/{run}?workflowType=machine_learning">{run}</a>'
+        assert sought in html
     assert "means over 2 runs" in html and "dnf" in html
     plain = c.detail(method="b", dataset="e")
     assert "<a " not in plain.to_html() and runs["run_id"][0] in plain.to_text()
@@ -93,18 +91,15 @@ def test_a_method_has_its_ranks_places_and_pairs():
     c = published(stability=500)
     found = measures_of_method(c, "RF-PCT")
     assert found.loc["coverage", "place"] == 1
-    assert found["mean_rank"].tolist() == [
-        c.study.ranks(m)["RF-PCT"].mean() for m in c.study.measures
-    ]
-    assert found["phi"] @ c.fusion.weights.mean() == pytest.approx(
-        c.fusion.phi["RF-PCT"].mean(), abs=1e-3
-    )
+    expected = [c.study.ranks(m)["RF-PCT"].mean() for m in c.study.measures]
+    assert found["mean_rank"].tolist() == expected
+    expected = c.fusion.phi["RF-PCT"].mean()
+    assert found["phi"] @ c.fusion.weights.mean() == pytest.approx(expected, abs=1e-3)
     pairs = pairs_of(c, "PCT")
     assert set(pairs["method_a"]) == {"PCT"} and len(pairs) == 11
     phi = c.fusion.phi.drop(index=[d for d, m in c.study.filled if m in ("PCT", "BR")])
-    assert pairs.set_index("method_b").loc["BR", "mean_difference"] == pytest.approx(
-        (phi["PCT"] - phi["BR"]).mean()
-    )
+    expected = (phi["PCT"] - phi["BR"]).mean()
+    assert pairs.set_index("method_b").loc["BR", "mean_difference"] == pytest.approx(expected)
     text = told(c, method="PCT")
     assert "PCT has place 12 of 12" in text and "it is worse than" in text
     page = Page(fragment(section(c, "method", method="PCT")))
@@ -126,9 +121,8 @@ def test_a_pair_has_its_differences_and_what_each_test_says():
     kept = [d for d in c.study.datasets if d not in filled]
     assert filled and (found["n"] == len(kept)).all()
     cells = c.study.cells("hamming_loss").loc[kept]
-    assert found.loc["hamming_loss", "difference"] == pytest.approx(
-        (cells["ECC"] - cells["BR"]).mean()
-    )
+    expected = (cells["ECC"] - cells["BR"]).mean()
+    assert found.loc["hamming_loss", "difference"] == pytest.approx(expected)
     assert found["difference"].to_numpy() == pytest.approx(-back["difference"])
     assert (found["wins"] == back["losses"]).all()
     assert (found["low"] < found["difference"]).all()

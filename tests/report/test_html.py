@@ -108,9 +108,8 @@ def test_names_in_tables_say_what_they_name():
     }
     assert told == {"method": set(c.study.methods), "dataset": set(c.study.datasets)}
     hostile = Page(render(nasty()))
-    assert {a["data-method"] for _, a in hostile.elements if "data-method" in a} == {
-        *map(terminal, NASTY)
-    }
+    expected = {*map(terminal, NASTY)}
+    assert {a["data-method"] for _, a in hostile.elements if "data-method" in a} == expected
 
 
 def test_without_doubts_there_is_no_box():
@@ -220,9 +219,8 @@ def test_nothing_is_fetched_and_nothing_navigates():
             if name.startswith("on") or name in ("src", "srcdoc", "action", "xlink:href")
         ]
         assert tag == "link" or "href" not in attrs
-    assert re.findall(r"https?://[^\"'<> ]+", html) == ["http://www.w3.org/2000/svg"] * html.count(
-        "<svg xmlns"
-    )
+    expected = ["http://www.w3.org/2000/svg"] * html.count("<svg xmlns")
+    assert re.findall(r"https?://[^\"'<> ]+", html) == expected
     assert not re.search(r"@import|url\(|localStorage|fetch\(|window\.open|location", html)
 
 
@@ -244,9 +242,8 @@ def test_hostile_names_are_text_everywhere():
     command = "mleval report -n '</script><script>alert(1)</script>'"
     hostile = Page(render(nasty(stability=50), command=command, experiments=NASTY))
     assert {t for t, _ in hostile.elements} <= {t for t, _ in benign.elements}
-    assert {a for _, attrs in hostile.elements for a in attrs} <= {
-        a for _, attrs in benign.elements for a in attrs
-    }
+    expected = {a for _, attrs in benign.elements for a in attrs}
+    assert {a for _, attrs in hostile.elements for a in attrs} <= expected
     assert len([t for t, _ in hostile.elements if t == "script"]) == 2
     for name in NASTY[:-2]:
         assert terminal(name) in " ".join(hostile.pieces), name

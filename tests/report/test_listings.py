@@ -66,9 +66,8 @@ def test_no_run_is_told_from_a_run_that_did_not_finish():
     assert "● there, · did not finish, ○ without a value of some measure, – no run." in text
     assert "d1       2 of 3  –●●      A" in text and "d2       1 of 3  ·●○      A, C" in text
     assert found.why_empty(found.gaps()) == "1 never run, 1 did not finish, 1 without a value of f1"
-    with pytest.raises(
-        MissingResultsError, match=r"3 of 6 cells have no result \(A on d1, .*; 1 never run, 1 did"
-    ):
+    said = r"3 of 6 cells have no result \(A on d1, .*; 1 never run, 1 did"
+    with pytest.raises(MissingResultsError, match=said):
         found.complete()
 
 

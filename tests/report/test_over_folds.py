@@ -56,9 +56,8 @@ def test_pairs_are_ordered_by_mean_rank_and_say_which_measure_favours_whom():
     ):
         assert place[a] < place[b]
         if "LP" in (a, b):
-            assert set(carried.split()) == (
-                {"−precision", "+recall"} if a == "LP" else {"+precision", "−recall"}
-            )
+            expected = {"−precision", "+recall"} if a == "LP" else {"+precision", "−recall"}
+            assert set(carried.split()) == expected
         else:
             assert carried == ""
     assert [text.split()[0] for text in cells(table, "separated")] == ["yes", "yes", "no"]
@@ -137,9 +136,8 @@ def test_the_verdict_says_what_the_folds_say():
     one = fold_study(
         {"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, split_digest="abc", n_train=90, n_test=10
     )
-    assert "by precision and recall together, LP is separated from BR: better on both." in answered(
-        compare(one)
-    )
+    shown = answered(compare(one))
+    assert "by precision and recall together, LP is separated from BR: better on both." in shown
     few = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, n_folds=4)
     doubtful = compare(few, over_folds={"measures": ["precision", "recall"]})
     assert "(in doubt: see the tests by fold)." in answered(doubtful)
@@ -149,9 +147,8 @@ def test_json_holds_what_the_tests_hold():
     c = compare(three_methods())
     record = json.loads(c.report().render("json"))["folds"]["birds"]
     found = c.folds["birds"]
-    assert [row["pvalue"] for row in record["table"]] == pytest.approx(
-        found.table["pvalue"].tolist()
-    )
+    expected = found.table["pvalue"].tolist()
+    assert [row["pvalue"] for row in record["table"]] == pytest.approx(expected)
     assert record["manova"]["pvalue"] == pytest.approx(found.manova.pvalue)
     assert record["protocol"]["ratio"] == pytest.approx(1 / 9)
     assert record["cliques"] == found.cliques

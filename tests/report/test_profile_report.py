@@ -88,9 +88,8 @@ def test_many_crossings_are_summarised_over_datasets():
     row = frame.loc[("BR", "LP")]
     assert row["overtaken"] == row["datasets"] == 3
     assert row["ahead"] == row["behind"] == row["mixed"] == 0
-    assert "BR is ahead at small k and LP at large k on all 3 datasets" in " ".join(
-        sentences(found)
-    )
+    told = " ".join(sentences(found))
+    assert "BR is ahead at small k and LP at large k on all 3 datasets" in told
     unsure = replace(found, crossings=found.crossings.assign(certain=False))
     assert "no change of order is certain" in " ".join(sentences(unsure))
     assert "is certain" not in " ".join(sentences(found))
@@ -182,9 +181,8 @@ def test_means_are_over_datasets_that_all_methods_share():
     found = compare_profiles(joined)
     shared = found.awareness.loc[["d", "e"]].groupby(level="method")["area"].mean()
     assert found.awareness_means["area"].to_dict() == pytest.approx(shared.to_dict())
-    assert "Means over 2 of 3 datasets that all methods share." in plain(
-        awareness_table(found).note
-    )
+    told = plain(awareness_table(found).note)
+    assert "Means over 2 of 3 datasets that all methods share." in told
 
 
 def test_methods_without_a_common_dataset_are_not_set_against_each_other():
@@ -211,9 +209,8 @@ def test_alpha_is_named_for_the_polynomial_family():
     at = found.crossings.query("dataset == 'yeast' and method_a == 'BR' and method_b == 'LP'")[
         "parameter"
     ].iloc[0]
-    assert f"LP overtakes BR above α = {float(f'{at:.3g}'):g}" in " ".join(
-        dataset_sentences(found, "yeast")
-    )
+    told = " ".join(dataset_sentences(found, "yeast"))
+    assert f"LP overtakes BR above α = {float(f'{at:.3g}'):g}" in told
 
 
 def test_profiles_of_scores_say_so():
@@ -262,9 +259,8 @@ def test_json_holds_the_frames():
     found = compared()
     record = json.loads(rendered(found, "json"))
     assert record["profiles"]["sentences"] == sentences(found)
-    assert [row["loss"] for row in record["profiles"]["curves"]] == pytest.approx(
-        found.curves["loss"].tolist()
-    )
+    expected = found.curves["loss"].tolist()
+    assert [row["loss"] for row in record["profiles"]["curves"]] == pytest.approx(expected)
     assert record["profiles"]["options"]["alpha"] == 0.05
     assert len(record["profiles"]["crossings"]) == len(found.crossings)
 
@@ -281,9 +277,8 @@ def test_the_whole_report_holds_the_profiles():
     c = whole()
     files = c.report().files()
     assert {f"{name}.csv" for name in c.profiles.frames} <= set(files)
-    assert json.loads(files["report.json"])["profiles"]["sentences"] == sentences(
-        described(c.profiles)
-    )
+    expected = sentences(described(c.profiles))
+    assert json.loads(files["report.json"])["profiles"]["sentences"] == expected
     page = c.report().to_html()
     places = [page.index(f'id="{key}"') for key in ("differences", "profiles", "measures")]
     assert places == sorted(places) and "BR is ahead at small k" in re.sub("<[^>]*>", "", page)

@@ -115,9 +115,8 @@ def test_a_selection_holds_fifty_experiments_and_no_more():
     assert (
         len(parsed({"experiment-id": [*ids[:50], "0"]}).experiment_ids) == 50
     )  # given twice, counted once
-    with pytest.raises(
-        SelectionError, match="51 experiments are chosen; 50 are the most"
-    ) as caught:
+    said = "51 experiments are chosen; 50 are the most"
+    with pytest.raises(SelectionError, match=said) as caught:
         parsed({"experiment-id": ids})
     assert caught.value.field == "experiment-id"
 
@@ -654,9 +653,8 @@ def test_a_process_ends_with_its_job(door, tmp_path, monkeypatch, ends, status):
     found = at._done(task)
     assert found is None if status is None else found["status"] == status
     headers = {"Authorization": f"Bearer {tokens[0]}"}
-    assert (
-        requests.get(f"{door.address}/get-artifact", headers=headers, timeout=60).status_code == 401
-    )
+    given = requests.get(f"{door.address}/get-artifact", headers=headers, timeout=60).status_code
+    assert given == 401
     assert not [*tmp_path.iterdir()]
 
 

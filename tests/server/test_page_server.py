@@ -272,10 +272,8 @@ def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(te
     ):
         assert team.ask(ours, ANN, "POST", headers=headers).status_code == 403
     elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
-    assert (
-        team.ask(f"answer?experiment-id={team.ids['ours']}", ANN, headers=elsewhere).status_code
-        == 403
-    )
+    found = team.ask(f"answer?experiment-id={team.ids['ours']}", ANN, headers=elsewhere).status_code
+    assert found == 403
     assert requests.get(
         f"{team.page}/{ours}", auth=ANN, headers=own, timeout=PATIENCE
     ).status_code in (403, 405)

@@ -129,13 +129,10 @@ def test_import_rank_report_and_read_it_back(login):
     published[published["dataset"].isin(["emotions", "yeast", "bookmarks"])].to_csv(
         "madjarov2012.csv", index=False
     )
-    assert (
-        "36 runs created" in mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
-    )
-    assert (
-        "0 runs created, 0 updated, 36 unchanged"
-        in mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
-    )
+    told = mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
+    assert "36 runs created" in told
+    told = mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
+    assert "0 runs created, 0 updated, 36 unchanged" in told
 
     found = as_json("rank", *WORST)
     rankings = (
@@ -144,9 +141,8 @@ def test_import_rank_report_and_read_it_back(login):
         .set_index(["dataset", "method"])
     )
     for dataset, ranked in found["datasets"].items():
-        assert [row["rank"] for row in ranked] == rankings.loc[dataset, "rank"].loc[
-            [row["method"] for row in ranked]
-        ].tolist()
+        expected = rankings.loc[dataset, "rank"].loc[[row["method"] for row in ranked]].tolist()
+        assert [row["rank"] for row in ranked] == expected
     assert len(found["datasets"]) == 3 and len(set(found["provenance"]["run_ids"])) == 36
 
     mleval("report", *WORST, "--seed", ":draws=50", "--log", "-o", "report.html")
@@ -172,12 +168,10 @@ def test_parallel_imports_make_each_run_once(login):
 
 def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypatch):
     assert requests.get(f"{login.url}/health", timeout=PATIENCE).ok
-    assert (
-        requests.get(
-            f"{login.url}/api/2.0/mlflow/experiments/get?experiment_id=0", timeout=PATIENCE
-        ).status_code
-        == 401
-    )
+    found = requests.get(
+        f"{login.url}/api/2.0/mlflow/experiments/get?experiment_id=0", timeout=PATIENCE
+    ).status_code
+    assert found == 401
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong" * 4)
     result = CliRunner().invoke(main, ["runs", "-n", "madjarov2012"])
     assert result.exit_code == 1 and result.stdout == ""
@@ -317,15 +311,13 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
     assert done.returncode == 0, done.stderr
     assert calls[:2] == ["compose up --detach --wait database", "compose stop mlflow storage"]
     assert calls[-1] == "compose up --detach --wait"
-    assert {
-        table: rows(login, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables
-    } == before
+    found = {table: rows(login, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables}
+    assert found == before
     # The same server, with the same login, on the restored database.
     assert mleval("runs", "-n", "kept").stdout == shown
     assert client.get_experiment_by_name("made later") is None
-    assert (
-        Path(client.download_artifacts(run, "note.txt", str(tmp_path))).read_text() == "as it was"
-    )
+    found = Path(client.download_artifacts(run, "note.txt", str(tmp_path))).read_text()
+    assert found == "as it was"
 
 
 def contents(login) -> dict:
@@ -413,9 +405,8 @@ def test_the_role_of_mlflow_owns_its_database_and_nothing_else(login, beside):
                 == beside("restore.sh", "backup")[0].returncode
                 == 0
             )
-        assert rows(login, f"SELECT {rights} FROM pg_roles WHERE rolname = current_user") == [
-            (False,)
-        ]
+        found = rows(login, f"SELECT {rights} FROM pg_roles WHERE rolname = current_user")
+        assert found == [(False,)]
         assert rows(
             login, "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'mlflow'"
         ) == [("mlflow",)]

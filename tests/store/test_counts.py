@@ -30,18 +30,16 @@ def test_counts_come_back_and_are_tested(client):
     counted = mleval.with_counts(study)
     for name, ev in evs.items():
         expected = np.array([ev.fold(f).labels[["tp", "fp", "fn", "tn"]].sum() for f in range(10)])
-        np.testing.assert_array_equal(
-            counted.folds.loc["d"].loc[name, ["tp", "fp", "fn", "tn"]], expected
-        )
+        given = counted.folds.loc["d"].loc[name, ["tp", "fp", "fn", "tn"]]
+        np.testing.assert_array_equal(given, expected)
     found = mleval.compare_folds(counted, "d", ["tpr", "fpr"])
     assert found.protocol.kind == "k-fold" and found.protocol.known
     assert found.protocol.ratio == pytest.approx(1 / 9)
     assert not any("split" in w or "sizes" in w for w in found.warnings)
     assert set(found.methods) == set(METHODS)
     counts = evs["tree"].fold(3).labels.sum()
-    assert found.values.loc[("tree", 3), "tpr"] == pytest.approx(
-        counts["tp"] / (counts["tp"] + counts["fn"])
-    )
+    wanted = counts["tp"] / (counts["tp"] + counts["fn"])
+    assert found.values.loc[("tree", 3), "tpr"] == pytest.approx(wanted)
     np.testing.assert_array_equal(counted.folds[study.folds.columns], study.folds)
 
 
@@ -63,9 +61,8 @@ def test_counts_of_one_label(client):
     label = evs["knn"].label_names[1]
     counted = mleval.with_counts(study, [label]).folds
     assert counted["tp"].tolist() == [evs["knn"].fold(f).labels.loc[label, "tp"] for f in range(5)]
-    with pytest.raises(
-        mleval.MlevalError, match="no run of the study carries counts by fold of 'nothing'"
-    ):
+    said = "no run of the study carries counts by fold of 'nothing'"
+    with pytest.raises(mleval.MlevalError, match=said):
         mleval.with_counts(study, ["nothing"])
 
 

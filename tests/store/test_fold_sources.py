@@ -107,14 +107,11 @@ def test_folds_that_are_too_many_for_a_tag_are_read_where_it_points_to(client):
     Y = rng.integers(0, 2, (2000, 3))
     ev = mleval.evaluate(Y, y_pred=rng.integers(0, 2, Y.shape), folds=np.arange(2000) % 500)
     run_id = mleval.log_evaluation(ev, method="a", dataset="d", experiment_name="many")
-    assert (
-        schema.decode_folds(client.get_run(run_id).data.tags[schema.TAG_FOLDS]).omitted
-        == schema.ARTIFACT_FOLDS
-    )
+    found = schema.decode_folds(client.get_run(run_id).data.tags[schema.TAG_FOLDS]).omitted
+    assert found == schema.ARTIFACT_FOLDS
     study = mleval.load_study(experiment_names=["many"], measures=["f1", "hamming_loss"])
-    np.testing.assert_array_equal(
-        study.folds.to_numpy(), ev.folds[["f1", "hamming_loss"]].to_numpy()
-    )
+    expected = ev.folds[["f1", "hamming_loss"]].to_numpy()
+    np.testing.assert_array_equal(study.folds.to_numpy(), expected)
 
 
 def test_an_import_with_very_many_folds_is_read_from_its_steps(client):
@@ -129,9 +126,8 @@ def test_an_import_with_very_many_folds_is_read_from_its_steps(client):
     "rule", ["folds", "key:fold_{measure}", "key:{fold}{fold}{measure}", "key", "tag:x"]
 )
 def test_other_rules_are_refused(rule):
-    with pytest.raises(
-        ValueError, match="`folds_by` must be one of steps, children, or key:PATTERN"
-    ):
+    said = "`folds_by` must be one of steps, children, or key:PATTERN"
+    with pytest.raises(ValueError, match=said):
         Selection(folds_by=rule)
 
 

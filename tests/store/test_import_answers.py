@@ -51,9 +51,8 @@ def test_a_wide_table_comes_back_as_it_was(db, tmp_path):
     table = {row["measure"]: row for row in found["table"]}
     means = frame.groupby("method")[["exact", "score"]].mean()
     for measure in ("exact", "score"):
-        assert table[measure]["difference"] == pytest.approx(
-            means.loc["a", measure] - means.loc["b", measure]
-        )
+        expected = means.loc["a", measure] - means.loc["b", measure]
+        assert table[measure]["difference"] == pytest.approx(expected)
     assert compared(args, "--cluster cluster")["datasets"]["qa"]["n_clusters"] == 6
     assert "<b>why" not in run("compare", "--over instances", args, "--output html")
 
@@ -68,9 +67,8 @@ def test_long_tables_and_parquet_say_the_same(tmp_path):
     )
     for other in others:
         for pair, answers in first.items():
-            pd.testing.assert_frame_equal(
-                answers.values.sort_index(), other[pair].values[["exact", "score"]].sort_index()
-            )
+            expected = other[pair].values[["exact", "score"]].sort_index()
+            pd.testing.assert_frame_equal(answers.values.sort_index(), expected)
             assert other[pair].passing == answers.passing == ("exact",)
 
 
@@ -109,9 +107,8 @@ def test_grades_reach_the_metrics_of_imported_logs(db):
     for name in ("p2", "p3"):
         said = run("import", str(LOGS / f"graded_{name}.eval"), "-n", "logs")
         assert "pair is left out" in said and "quality is left out, for 'poor', 'good'" in said
-    assert "0 runs created, 0 updated, 1 unchanged" in run(
-        "import", str(LOGS / "graded_p3.eval"), "-n", "logs"
-    )
+    told = run("import", str(LOGS / "graded_p3.eval"), "-n", "logs")
+    assert "0 runs created, 0 updated, 1 unchanged" in told
     args = "-n logs --seed :draws=99 --max quality --max parts/length --cluster passage"
     found = compared(args, "--read", "grades=quality=poor,fair,good")
     rows = {row["measure"]: row for row in found["datasets"]["graded"]["table"]}

@@ -198,9 +198,8 @@ def test_a_measure_with_an_empty_fold_did_not_finish(client):
     report = import_results(
         folds([0.5, math.nan, 0.75], hamming_loss=[0.1, 0.2, 0.3]), experiment_name="x"
     )
-    assert report.warnings == (
-        "f1 of a on d has no value in fold 2 of 3: its mean counts as not finished",
-    )
+    expected = ("f1 of a on d has no value in fold 2 of 3: its mean counts as not finished",)
+    assert report.warnings == expected
     run = runs(client)["ad"]
     assert run.data.metrics["mleval/hamming_loss"] == pytest.approx(0.2)
     assert "mleval/f1" not in run.data.metrics
@@ -289,9 +288,8 @@ def test_a_half_written_run_is_skipped_and_then_completed(client, written):
     )
     study = load_study(experiment_names=["x"])
     assert study.methods == ["b"]
-    assert [(e.kind, e.reason) for e in study.excluded] == [
-        ("run", "written in part only; import or log again")
-    ]
+    expected = [("run", "written in part only; import or log again")]
+    assert [(e.kind, e.reason) for e in study.excluded] == expected
     report = import_results(table(), experiment_name="x")
     assert (report.created, report.updated, report.unchanged) == (1, 1, 2)
     assert report.changes == ("a on d: an interrupted import was completed",)
@@ -333,9 +331,8 @@ def test_the_summary_is_lines(client):
 def test_a_run_whose_end_was_not_written_is_ended(client):
     import_results(table(), experiment_name="x")
     client.update_run(runs(client)["ad"].info.run_id, status="RUNNING")
-    assert import_results(table(), experiment_name="x").changes == (
-        "a on d: an interrupted import was completed",
-    )
+    expected = ("a on d: an interrupted import was completed",)
+    assert import_results(table(), experiment_name="x").changes == expected
     assert runs(client)["ad"].info.status == "FINISHED"
 
 
@@ -352,9 +349,8 @@ def test_a_deleted_experiment_and_a_newer_schema_are_refused(client):
     import_results(table(), experiment_name="x")
     run = runs(client)["ad"]
     client.set_tag(run.info.run_id, schema.TAG_SCHEMA, "2")
-    with pytest.raises(
-        StoreError, match="schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"
-    ):
+    said = "schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"
+    with pytest.raises(StoreError, match=said):
         import_results(table(), experiment_name="x")
     client.delete_experiment(run.info.experiment_id)
     with pytest.raises(StoreError, match="'x' is deleted. Restore it"):

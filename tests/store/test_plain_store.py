@@ -53,18 +53,15 @@ def test_the_mean_over_seeds_counts_with_its_spread(plain):
     study = load("spam", "wine", maximize=["test_auc"])
     values = [r.data.metrics["test_auc"] for r in runs_of("wine", "mlp")]
     assert 3 <= len(values) <= 5 and study.n_repeats["wine", "mlp"] == len(values)
-    assert study.values.loc[("wine", "mlp"), "test_auc"] == pytest.approx(
-        np.mean(values), abs=1e-15
-    )
-    assert study.spread.loc[("wine", "mlp"), "test_auc"] == pytest.approx(
-        np.std(values, ddof=1), abs=1e-15
-    )
+    expected = np.mean(values)
+    assert study.values.loc[("wine", "mlp"), "test_auc"] == pytest.approx(expected, abs=1e-15)
+    expected = np.std(values, ddof=1)
+    assert study.spread.loc[("wine", "mlp"), "test_auc"] == pytest.approx(expected, abs=1e-15)
     error = np.std(values, ddof=1) / len(values) ** 0.5
     assert study.standard_errors.loc[("wine", "mlp"), "test_auc"] == pytest.approx(error, abs=1e-15)
     assert {*study.n_repeats} == {3, 4, 5}
-    assert sorted(study.over("repeats", "wine").tables["mlp"].index) == [
-        str(i) for i in range(len(values))
-    ]
+    expected = [str(i) for i in range(len(values))]
+    assert sorted(study.over("repeats", "wine").tables["mlp"].index) == expected
     assert len(study.runs) == study.n_repeats.sum() and {*study.runs["repeat"]} == {
         "0",
         "1",
@@ -85,10 +82,8 @@ def test_spread_and_number_of_repeats_stand_in_every_format(plain):
     found, cell = as_json(*command), ("wine", "mlp")
     assert found["repeats"]["wine"]["mlp"] == study.n_repeats[cell] and found["same_split"] is None
     assert found["spread"]["wine"]["mlp"]["test_auc"] == study.spread.loc[cell, "test_auc"]
-    assert (
-        found["standard_errors"]["wine"]["mlp"]["test_auc"]
-        == study.standard_errors.loc[cell, "test_auc"]
-    )
+    expected = study.standard_errors.loc[cell, "test_auc"]
+    assert found["standard_errors"]["wine"]["mlp"]["test_auc"] == expected
     shown = (
         f"{study.values.loc[cell, 'test_auc']:.4f} ± {study.spread.loc[cell, 'test_auc']:.4f} "
         f"({study.n_repeats[cell]})"
@@ -141,16 +136,14 @@ def test_the_best_candidate_keeps_its_repeats_and_is_doubted_where_it_was_chosen
         )
     best = max(grid.values(), key=lambda runs: np.mean([m["val_auc"] for m in runs]))
     assert study.measures == ["test_auc"] and study.n_repeats["churn", "xgb"] == 2
-    assert study.values.loc[("churn", "xgb"), "test_auc"] == pytest.approx(
-        np.mean([m["test_auc"] for m in best])
-    )
+    expected = np.mean([m["test_auc"] for m in best])
+    assert study.values.loc[("churn", "xgb"), "test_auc"] == pytest.approx(expected)
     assert any("by val_auc was taken: xgb on churn (of 12)" in note for note in study.notes)
     assert "optimistic: xgb" not in " ".join(study.notes)
     same = load("churn", maximize=["val_auc"], duplicates="best:val_auc")
     assert "optimistic: xgb on churn (among 12)" in " ".join(same.notes)
-    with pytest.raises(
-        MeasureError, match="no run of xgb on churn has .val_acc., by which.*Did you mean .val_auc"
-    ):
+    said = "no run of xgb on churn has .val_acc., by which.*Did you mean .val_auc"
+    with pytest.raises(MeasureError, match=said):
         load("churn", maximize=["test_auc"], duplicates="best:val_acc")
     with pytest.raises(MeasureError, match="no run of xgb on churn has 'f1'"):
         load("churn", maximize=["test_auc"], duplicates="best:f1")
@@ -178,13 +171,10 @@ def test_the_best_trial_of_each_search_stands_for_it(plain):
         for parent in parents
     ]
     assert study.n_repeats["wine", "lgbm"] == len(parents) == 3
-    assert study.values.loc[("wine", "lgbm"), "test_auc"] == pytest.approx(
-        np.mean([m["test_auc"] for m in best])
-    )
-    assert (
-        "The best of several candidates by val_auc was taken: lgbm on wine (of 9)."
-        in study.notes[0]
-    )
+    expected = np.mean([m["test_auc"] for m in best])
+    assert study.values.loc[("wine", "lgbm"), "test_auc"] == pytest.approx(expected)
+    told = study.notes[0]
+    assert "The best of several candidates by val_auc was taken: lgbm on wine (of 9)." in told
     without = load("wine", maximize=["test_auc"])
     trials = [e for e in without.excluded if e.kind == "child run"]
     assert "lgbm" not in without.methods and len(trials) == 27
@@ -220,7 +210,6 @@ def test_repeats_by_names_what_may_differ(plain):
     assert not any("same seed" in note for note in study.notes)
     with pytest.raises(NoRunsError, match="no run has tag:rep, which was to tell repeats apart"):
         load("churn", maximize=["test_auc"], repeats_by="tag:rep")
-    with pytest.raises(
-        ValueError, match="`repeats_by` must be param:NAME, tag:NAME or digest, got 'seed'"
-    ):
+    said = "`repeats_by` must be param:NAME, tag:NAME or digest, got 'seed'"
+    with pytest.raises(ValueError, match=said):
         load(repeats_by="seed")

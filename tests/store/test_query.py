@@ -164,9 +164,8 @@ def test_reports_are_no_results(log, client):
     with open(client.download_artifacts(run_id, "mleval_report.html"), encoding="utf-8") as stored:
         assert stored.read() == "<p>ä"
     assert load().methods == ["a"] and not left_out(load())
-    with pytest.raises(
-        ValueError, match=r"`files` must have paths below a folder, but the path '\.\./x' holds"
-    ):
+    said = r"`files` must have paths below a folder, but the path '\.\./x' holds"
+    with pytest.raises(ValueError, match=said):
         log_report({"../x": ""}, experiment_id="0", run_name="r")
     with pytest.raises(NoRunsError, match="reports apart"):
         load(filter_string="tags.team = 'we'")
@@ -190,16 +189,13 @@ def test_a_run_of_a_newer_schema_is_left_out_and_refused_where_it_is_named(log):
 def test_mixed_conventions_are_refused(log):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", conventions="mulan"))
     log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", conventions="sklearn"))
-    with pytest.raises(
-        IncomparableRunsError, match=r"mulan: 1 run \(a on d\); sklearn: 1 run \(b on d\)"
-    ):
+    said = r"mulan: 1 run \(a on d\); sklearn: 1 run \(b on d\)"
+    with pytest.raises(IncomparableRunsError, match=said):
         load()
     assert load(methods=["a"]).methods == ["a"]
     log("3", {"mleval/f1": 0.5}, tags=ours("c", "d"))
-    assert (
-        "The conventions for empty sets and ties are unknown for 1 of 2 finished runs."
-        in load(exclude_methods=["b"]).notes
-    )
+    told = load(exclude_methods=["b"]).notes
+    assert "The conventions for empty sets and ties are unknown for 1 of 2 finished runs." in told
     assert not any("conventions" in note for note in load(methods=["c"]).notes)  # of all alike
 
 
@@ -219,9 +215,8 @@ def test_mixed_propensities_are_refused_only_for_measures_that_follow_from_them(
             {"mleval/psp_at_7": 0.5, "mleval/f1": 0.5},
             tags=ours(run, "d", propensities=digest),
         )
-    with pytest.raises(
-        IncomparableRunsError, match="runs on d took the propensities .* or leave out psp_at_7"
-    ):
+    said = "runs on d took the propensities .* or leave out psp_at_7"
+    with pytest.raises(IncomparableRunsError, match=said):
         load(measures=["psp_at_7"])
     assert load(measures=["f1"]).methods == ["a", "b"]
 
@@ -339,10 +334,8 @@ def test_a_named_set_ranks_what_nobody_chose_measures_for(log, have, used, told)
     named = load(measures=have[-1:])
     assert named.measures == have[-1:]
     assert named.source["measures_by"] == f"those that you named ({have[-1]})"
-    assert (
-        study.select(exclude=["odd"]).source["measures_by"]
-        == f"those that you kept of {len(used) + extra}"
-    )
+    expected = f"those that you kept of {len(used) + extra}"
+    assert study.select(exclude=["odd"]).source["measures_by"] == expected
 
 
 def test_values_and_directions_against_the_definition_are_doubts(log):
@@ -369,9 +362,8 @@ def test_values_and_directions_against_the_definition_are_doubts(log):
 def test_percentages_beside_shares_stop_until_they_are_named(log):
     for name, value in (("a", 76.1), ("b", 74.0), ("c", 0.75)):
         log(name, {"test_accuracy": value, "loss": value})
-    with pytest.raises(
-        CandidatesError, match="in others: c on x .*2 runs from 74.*percent="
-    ) as told:
+    said = "in others: c on x .*2 runs from 74.*percent="
+    with pytest.raises(CandidatesError, match=said) as told:
         load()
     assert "test_accuracy is a percentage in some runs" in str(told.value)
     study = load(percent="test_accuracy")
@@ -400,22 +392,18 @@ def test_measures_by_name(log):
     study = load(measures=["example", "odd"], maximize=["odd"])
     assert study.measures == ["recall", "f1", "odd"]
     assert {name for name, _ in left_out(study)} == set(SETS["example"]) - {"recall", "f1"}
-    assert left_out(load(exclude_measures=["f1"], measures=["f1", "odd"], minimize=["odd"])) == [
-        ("f1", "excluded as asked")
-    ]
-    with pytest.raises(
-        MeasureError, match=r"no direction is known for 'odd'. Choose: `maximize=\['odd'\]`"
-    ):
+    found = left_out(load(exclude_measures=["f1"], measures=["f1", "odd"], minimize=["odd"]))
+    assert found == [("f1", "excluded as asked")]
+    said = r"no direction is known for 'odd'. Choose: `maximize=\['odd'\]`"
+    with pytest.raises(MeasureError, match=said):
         load(measures=["odd"])
-    with pytest.raises(
-        MeasureError, match=r"no finished run has 'od'; there are .*Did you mean 'odd'\?"
-    ):
+    said = r"no finished run has 'od'; there are .*Did you mean 'odd'\?"
+    with pytest.raises(MeasureError, match=said):
         load(measures=["od"], maximize=["od"])
     with pytest.raises(MeasureError, match="no finished run has 'acuracy'; there are f1"):
         load(measures=["acuracy"])
-    with pytest.raises(
-        MeasureError, match=r"no finished run has 'coverage'; there are f1, fit_time, odd, recall"
-    ):
+    said = r"no finished run has 'coverage'; there are f1, fit_time, odd, recall"
+    with pytest.raises(MeasureError, match=said):
         load(measures=["coverage"])
     with pytest.raises(MeasureError, match=r"no finished run has 'od'"):
         load(maximize=["od"])
@@ -433,9 +421,8 @@ def test_measures_by_name(log):
 def test_no_measure_in_common_names_what_there_is(log):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
     log("2", {"mleval/recall": 0.5}, tags=ours("b", "d"))
-    with pytest.raises(
-        MeasureError, match=r"in common to 2 finished .*recall, f1: lacking in 1 of 2"
-    ):
+    said = r"in common to 2 finished .*recall, f1: lacking in 1 of 2"
+    with pytest.raises(MeasureError, match=said):
         load()
 
 
@@ -536,9 +523,8 @@ def test_which_experiments(log, monkeypatch, client):
         match=r"no experiment is chosen.*`experiment_names=\[NAME\]`.*has .*'x', 'Default'",
     ):
         load_study()
-    with pytest.raises(
-        NoRunsError, match=r"there is no experiment 'y'. The store sqlite.*has .*'x', 'Default'"
-    ):
+    said = r"there is no experiment 'y'. The store sqlite.*has .*'x', 'Default'"
+    with pytest.raises(NoRunsError, match=said):
         load_study(experiment_names=["y"])
     with pytest.raises(NoRunsError, match=r"there is no experiment id '7'"):
         load_study(experiment_ids=["7"])
@@ -597,9 +583,8 @@ def test_foreign_runs_by_given_rules(log, method_by, dataset_by, expected):
     assert expected[::-1] in study.values.index
     assert (study.source["method_by"], study.source["dataset_by"]) == (method_by, dataset_by)
     if method_by == "tag:m":
-        assert [reason for _, reason in left_out(study)] == [
-            "no tag:m, which was to name the method"
-        ]
+        wanted = ["no tag:m, which was to name the method"]
+        assert [reason for _, reason in left_out(study)] == wanted
 
 
 def test_two_periods_are_methods(log):
@@ -734,9 +719,8 @@ def test_credentials_are_masked(uri, shown):
 
 def test_a_store_that_is_not_there(db, monkeypatch, tmp_path):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:s3cret@127.0.0.1:9")
-    with pytest.raises(
-        StoreError, match=r"cannot read the store .*refused.*Is the server running"
-    ) as caught:
+    said = r"cannot read the store .*refused.*Is the server running"
+    with pytest.raises(StoreError, match=said) as caught:
         load()
     assert "http://me:***@127.0.0.1:9" in str(caught.value)
     assert "s3cret" not in str(caught.value)
@@ -829,9 +813,8 @@ def test_scores_named_after_estimator_and_variable_are_one_measure(log):
     study = load()
     assert study.measures == ["score"] and study.directions == {"score": "max"}
     assert study.values["score"].tolist() == [0.9, 0.8]
-    assert (
-        "score is what MLflow logged as SVC_score_X_test, GaussianNB_score_X_test." in study.notes
-    )
+    told = study.notes
+    assert "score is what MLflow logged as SVC_score_X_test, GaussianNB_score_X_test." in told
     by_training = load(measures=["training_score"])
     assert by_training.notes[0] == "Training data: says nothing of new data (training_score)."
     with pytest.raises(MeasureError, match="training_score is of training data, and score not"):
@@ -878,9 +861,8 @@ def test_runs_on_other_data_are_no_repeats_and_each_way_on_works(log):
     assert not stopped.value.sure
     of_latest = load(**latest)
     assert of_latest.values["f1"].tolist() == pytest.approx([0.75, 0.75])
-    assert {e.reason for e in of_latest.excluded if e.kind == "run"} == {
-        "it is on other data than the latest runs of its dataset"
-    }
+    expected = {"it is on other data than the latest runs of its dataset"}
+    assert {e.reason for e in of_latest.excluded if e.kind == "run"} == expected
     assert load(**apart).datasets == ["wine old", "wine new"]
     assert load(**splits).n_repeats["wine", "a"] == 4
     assert load(duplicates="latest").values["f1"].tolist() == [0.8, 0.8]

@@ -93,9 +93,8 @@ def test_a_study_reads_what_was_logged(client):
     for pair, ev in evs.items():
         means = ev.fold_means()
         assert study.values.loc[pair].to_dict() == {m: means[m] for m in study.measures}
-        pd.testing.assert_frame_equal(
-            study.folds.sort_index().loc[pair], ev.folds[study.measures], check_index_type=False
-        )
+        found = study.folds.sort_index().loc[pair]
+        pd.testing.assert_frame_equal(found, ev.folds[study.measures], check_index_type=False)
     assert set(study.runs["conventions"]) == {"sklearn"}
     assert study.runs["dataset_digest"].str.len().eq(64).all()
 
@@ -122,9 +121,8 @@ def test_what_a_run_holds(client):
     assert tags["mleval.kind"] == "evaluation"
     assert tags["mleval.conventions"] == "sklearn" and tags["note"] == "mine"
     assert len(tags["mleval.split_digest"]) == 64
-    assert {k: v for k, v in metrics.items() if k.startswith("mleval/")} == {
-        f"mleval/{m}": v for m, v in ev.fold_means().items()
-    }
+    expected = {f"mleval/{m}": v for m, v in ev.fold_means().items()}
+    assert {k: v for k, v in metrics.items() if k.startswith("mleval/")} == expected
     steps = client.get_metric_history(run_id, "mleval.fold/f1")
     assert [(m.step, m.value) for m in steps] == list(ev.folds["f1"].items())
     for kind, name in (("hard", "mleval.profile"), ("soft", "mleval.soft_profile")):
@@ -166,9 +164,8 @@ def test_what_a_run_holds(client):
     assert folds["n_train"].tolist() == [160] * 5
     counts = pd.read_parquet(data(run_id, "counts.parquet")).set_index(["fold", "label"])
     for fold in range(5):
-        pd.testing.assert_frame_equal(
-            counts.loc[fold], ev.fold(fold).labels[["tp", "fp", "fn", "tn"]], check_index_type=False
-        )
+        expected = ev.fold(fold).labels[["tp", "fp", "fn", "tn"]]
+        pd.testing.assert_frame_equal(counts.loc[fold], expected, check_index_type=False)
     instances = parquet(run_id, "mleval/instances.parquet")
     pd.testing.assert_frame_equal(instances.drop(columns="instance"), ev.instances)
     back = Evaluation.from_dict(json.load(data(run_id, "evaluation.json")))
@@ -209,10 +206,8 @@ def test_the_active_run_takes_it_and_stays_active(client, monkeypatch):
         new = mleval.log_evaluation(ev, method="CC", dataset="yeast", experiment_name="other")
         assert new != run.info.run_id and mlflow.active_run().info.run_id == run.info.run_id
         mlflow.log_metric("loss", 0.4)
-    assert (
-        mleval.load_study(experiment_names=["mine"]).values.loc[("yeast", "BR"), "f1"]
-        == ev.measures["f1"]
-    )
+    found = mleval.load_study(experiment_names=["mine"]).values.loc[("yeast", "BR"), "f1"]
+    assert found == ev.measures["f1"]
     created = mleval.log_evaluation(ev, method="LP", dataset="yeast")
     assert client.get_run(created).info.experiment_id == run.info.experiment_id
     assert client.get_run(new).info.status == client.get_run(created).info.status == "FINISHED"
@@ -269,10 +264,8 @@ def test_names_of_all_kinds(client):
     ]
     counts = pd.read_parquet(data(run_id, "counts.parquet"))
     assert counts["label"].unique().tolist() == labels
-    assert (
-        parquet(run_id, "mleval/instances.parquet")["fold"].tolist()
-        == ev.instances["fold"].tolist()
-    )
+    expected = ev.instances["fold"].tolist()
+    assert parquet(run_id, "mleval/instances.parquet")["fold"].tolist() == expected
     assert {p.split("/")[0] for p in artifacts(run_id)} == {"mleval", "mleval_report.html"}
 
 
@@ -283,16 +276,13 @@ def test_class_sets_with_a_hierarchy(client):
     )
     run_id = mleval.log_evaluation(ev, method="flat", dataset="pets", experiment_name="x")
     study = mleval.load_study(experiment_names=["x"])
-    assert study.values.loc[("pets", "flat")].to_dict() == {
-        m: ev.measures[m] for m in study.measures
-    }
+    expected = {m: ev.measures[m] for m in study.measures}
+    assert study.values.loc[("pets", "flat")].to_dict() == expected
     tags = client.get_run(run_id).data.tags
     other = mleval.evaluate_hierarchical([["cat"]], [["dog"]], h, max_distance=3)
     second = mleval.log_evaluation(other, method="deep", dataset="pets", experiment_name="x")
-    assert (
-        tags["mleval.hierarchy_digest"]
-        != client.get_run(second).data.tags["mleval.hierarchy_digest"]
-    )
+    expected = client.get_run(second).data.tags["mleval.hierarchy_digest"]
+    assert tags["mleval.hierarchy_digest"] != expected
     with pytest.raises(IncomparableRunsError, match="different hierarchies"):
         mleval.load_study(experiment_names=["x"])
     assert "animal › dog" in artifact(run_id, "mleval_report.html")
@@ -425,10 +415,8 @@ def test_the_digest_of_the_split_is_that_of_its_parts(client):
     ]
     assert len({tags_of(client, ev, test_indices=s)["mleval.split_digest"] for s in same}) == 1
     swapped = tags_of(client, ev, test_indices=[parts[1], parts[0], *parts[2:]])
-    assert (
-        swapped["mleval.split_digest"]
-        != tags_of(client, ev, test_indices=parts)["mleval.split_digest"]
-    )
+    expected = tags_of(client, ev, test_indices=parts)["mleval.split_digest"]
+    assert swapped["mleval.split_digest"] != expected
 
 
 # ---- statistics of the folds ---------------------------------------------------------------------
@@ -533,9 +521,8 @@ def test_killed_at_any_time(client, db, delay):
             runs.write(payload(seed=i), run_id=run.info.run_id)
         entries = history(client, run.info.run_id)
         assert len(entries) == len({e[:2] for e in entries}) == 16 + 16 * 60
-        assert (
-            client.get_run(run.info.run_id).data.metrics["mleval/f1"] == payload(seed=i).means["f1"]
-        )
+        expected = payload(seed=i).means["f1"]
+        assert client.get_run(run.info.run_id).data.metrics["mleval/f1"] == expected
 
 
 def test_the_store_goes_away_in_the_middle(client, db):
@@ -545,9 +532,8 @@ def test_the_store_goes_away_in_the_middle(client, db):
         time.sleep(1)  # a database that is moved while it is written to is broken for good
         return str(db.rename(gone))
 
-    with pytest.raises(
-        StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'"
-    ) as caught:
+    said = "holds the result in part and is skipped; log again with run_id='(.*)'"
+    with pytest.raises(StoreError, match=said) as caught:
         runs.write(payload({"mleval/last.txt": go}), experiment_name="x")
     gone.rename(db)
     run_id = re.search("run_id='(.*)'", str(caught.value))[1]
@@ -606,12 +592,10 @@ def test_over_http_and_back(server, capsys):
     )
     assert history(MlflowClient(), run_id) == before
     study = mleval.load_study(experiment_names=["logged"])
-    pd.testing.assert_frame_equal(
-        study.folds.droplevel([0, 1]), ev.folds[study.measures], check_index_type=False
-    )
-    assert {"mleval_report.html", "mleval/data.zip", "mleval/instances.parquet"} == artifacts(
-        run_id
-    )
+    expected = ev.folds[study.measures]
+    pd.testing.assert_frame_equal(study.folds.droplevel([0, 1]), expected, check_index_type=False)
+    found = artifacts(run_id)
+    assert {"mleval_report.html", "mleval/data.zip", "mleval/instances.parquet"} == found
     page = requests.get(
         f"{server}/get-artifact",
         params={"path": "mleval_report.html", "run_uuid": run_id},
@@ -735,9 +719,8 @@ def test_the_line_to_the_server_is_cut(line, server, monkeypatch):
         line.cut()
         return "cut"
 
-    with pytest.raises(
-        StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'"
-    ) as caught:
+    said = "holds the result in part and is skipped; log again with run_id='(.*)'"
+    with pytest.raises(StoreError, match=said) as caught:
         runs.write(payload({"mleval/last.txt": cut}), experiment_name="cut")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     run_id = re.search("run_id='(.*)'", str(caught.value))[1]

@@ -185,10 +185,8 @@ def test_what_is_no_secret_is_left_alone(monkeypatch):
         assert secrets.redacted(text, "sqlite:///mlflow.db") == text
     assert secrets.redacted("pw and pwd", "http://me:pw@host") == "*** and pwd"
     assert secrets.redacted("GET /b?X-Amz-Signature=0a1b&x=1") == "GET /b?X-Amz-Signature=***&x=1"
-    assert (
-        secrets.redacted("cannot read 'ftp://me:pw@host/x'.")
-        == "cannot read 'ftp://me:***@host/x'."
-    )
+    found = secrets.redacted("cannot read 'ftp://me:pw@host/x'.")
+    assert found == "cannot read 'ftp://me:***@host/x'."
 
 
 @pytest.mark.parametrize("name", TOKENS)

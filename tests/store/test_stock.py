@@ -46,9 +46,8 @@ def log(log):
 
 def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
     data = found()
-    assert {
-        e["experiment"]: (e["runs"], e["finished"]) for e in data["experiments"] if e["runs"]
-    } == {"churn": (80, 77), "fraud": (79, 76), "spam": (80, 77), "wine": (61, 58)}
+    given = {e["experiment"]: (e["runs"], e["finished"]) for e in data["experiments"] if e["runs"]}
+    assert given == {"churn": (80, 77), "fraud": (79, 76), "spam": (80, 77), "wine": (61, 58)}
     # the four have measures and methods in common, and their data apart: they belong together
     way = data["commands"][0]
     assert {*FOUR} < {*shlex.split(way["command"])} and "churn, fraud" not in way["what"]
@@ -196,9 +195,8 @@ def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(p
         "val_loss",
     )
     asked = mleval("rank", *FOUR, *declared, "-m", "test_auc", "-m", "val_loss", code=1).stderr
-    assert mleval("rank", *FOUR, *declared, code=1).stderr == asked.replace(
-        " -m test_auc -m val_loss", ""
-    )
+    expected = asked.replace(" -m test_auc -m val_loss", "")
+    assert mleval("rank", *FOUR, *declared, code=1).stderr == expected
     assert (
         "3 of 28 cells have no result (nb on churn, nb on fraud, nb on spam; without a value of "
         "val_loss)" in asked
@@ -290,9 +288,8 @@ def test_what_mleval_logged_ends_with_the_command_that_was_selected(db):
     data = found("-n", "my study", "--dataset", "d", "--dataset", "e")
     assert data["methods"] == ["a", "b", "c"] and "candidates" not in data
     (way,) = data["commands"]
-    assert (
-        way["command"] == "mleval rank -n 'my study' --dataset d --dataset e --missing drop-methods"
-    )
+    given = way["command"]
+    assert given == "mleval rank -n 'my study' --dataset d --dataset e --missing drop-methods"
     copied(way["command"])
     assert found()["methods"] == ["a", "b", "c"]  # the only experiment with runs needs no name
 
@@ -333,10 +330,8 @@ def test_folds_in_names_of_metrics_and_directions_that_are_known(log):
         ("measure", "f1"),
     ]
     (way,) = data["commands"]
-    assert (
-        json.loads(copied(way["command"], "--output", "json").stdout)["ranking"][0]["method"]
-        in "ab"
-    )
+    sought = json.loads(copied(way["command"], "--output", "json").stdout)["ranking"][0]["method"]
+    assert sought in "ab"
 
 
 def test_hostile_names_stay_text(log):

@@ -82,9 +82,8 @@ def test_a_leaderboard_is_read_and_says_how(nowhere, shape):
     study = mleval.load_study(table, maximize=["value"])
     assert study.cells("value").T.to_dict() == BOARD.to_dict()
     assert any("rows were read as methods, its columns (iris, wine)" in n for n in study.notes)
-    with pytest.raises(
-        MeasureError, match=r"way it is better. Choose: `maximize=\['value'\]` to take larger"
-    ):
+    said = r"way it is better. Choose: `maximize=\['value'\]` to take larger"
+    with pytest.raises(MeasureError, match=said):
         mleval.load_study(table)
 
 

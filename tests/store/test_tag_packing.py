@@ -203,14 +203,12 @@ def test_a_damaged_tag_is_named_and_mended(client):
     whole = stored(run_id)[schema.TAG_RUN]
     client.set_tag(run_id, schema.TAG_RUN, whole[:-9])
     study = mleval.load_study(experiment_names=["x"])
-    assert [e.name.partition(" of ")[0] for e in study.excluded if e.kind == "tag"] == [
-        schema.TAG_RUN
-    ]
+    expected = [schema.TAG_RUN]
+    assert [e.name.partition(" of ")[0] for e in study.excluded if e.kind == "tag"] == expected
     client.set_tag(run_id, schema.TAG_STATUS, schema.INCOMPLETE)
     logged(run_id=run_id)
-    assert decode(stored(run_id)[schema.TAG_RUN]).keys() == decode(whole).keys() - {
-        schema.TAG_OWN_RUN
-    }
+    expected = decode(whole).keys() - {schema.TAG_OWN_RUN}
+    assert decode(stored(run_id)[schema.TAG_RUN]).keys() == expected
 
 
 TEXTS = st.sampled_from(["", "9", "x" * 3_000, '"' * 2_500]) | st.text(max_size=5)

@@ -374,9 +374,8 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
     found = json.loads(compare(*clustered))
     assert found["n_instances"] == N and len(found["pairs"]) == 2
     data = found["datasets"]["qa"]
-    assert {row["measure"]: row["difference"] for row in data["table"]}["exact"] == pytest.approx(
-        4 / N
-    )
+    given = {row["measure"]: row["difference"] for row in data["table"]}["exact"]
+    assert given == pytest.approx(4 / N)
     assert data["ranking"]["table"][0]["method"] == "prompt3"
     assert any("Passing is taken for better on exact" in said for said in found["doubts"])
     asked = compare(*args)
@@ -389,9 +388,8 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
     assert data["n_clusters"] == N // 4 and data["cluster"] == "passage"
     assert [row["measure"] for row in data["needed"]] == ["exact", "length"]
     assert data["needed"][0]["difference"] == 0.05
-    assert "`difference` must be of the measures exact, length" in compare(
-        *args, "--over", ":difference=x=1", code=1
-    )
+    told = compare(*args, "--over", ":difference=x=1", code=1)
+    assert "`difference` must be of the measures exact, length" in told
     assert "no answer tells 'chapter'" in compare(*args, "--cluster chapter", code=1)
     assert "not MEASURE=WORST" in compare(*ids, "--read grades=graded", code=2)
     grades = ["--read", "grades=graded=poor,good"]
@@ -426,10 +424,8 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
         assert "<script>alert" not in text.replace("\\<script", "")
     monkeypatch.setattr("mlflow_mleval.assembling.MOST_ANSWERS", N)
     few = printed("report", *ids, "--max", "exact/mean", "--output", "table")
-    assert (
-        "qa was not tested: its runs hold 48 answers, and no more than 24 are read here"
-        in " ".join(few.split())
-    )
+    told = " ".join(few.split())
+    assert "qa was not tested: its runs hold 48 answers, and no more than 24 are read here" in told
 
 
 def test_a_survey_names_the_comparison_answer_by_answer(store):
@@ -437,9 +433,8 @@ def test_a_survey_names_the_comparison_answer_by_answer(store):
         shown = printed("runs", "-n", "qa", *more)
         (way,) = re.findall("# who answers better, answer by answer\n(.*)\n", shown)
         words = shlex.split(way)
-        assert sorted(words) == sorted(
-            ["mleval", "compare", "-n", "qa", "--over", "instances", *more]
-        )
+        expected = sorted(["mleval", "compare", "-n", "qa", "--over", "instances", *more])
+        assert sorted(words) == expected
 
 
 def test_answers_of_a_selection_with_a_table_of_its_own(runs_with_a_table):
@@ -457,9 +452,8 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     ids = [runs[name].info.run_id for name in ("prompt2", "prompt3")]
     args = ["--run", ids[0], "--run", ids[1], "--labels", "outputs,expectations"]
     found = json.loads(printed("evaluate", *args, "--output", "json"))["evaluations"]
-    assert [e["answers_of"] for e in found] == sorted(
-        ids, key=[e["answers_of"] for e in found].index
-    )
+    wanted = sorted(ids, key=[e["answers_of"] for e in found].index)
+    assert [e["answers_of"] for e in found] == wanted
     labels = sorted(
         {f"a{i}" for i in range(N)} | {answered(i, w) for i in range(N) for w in (2, 3)}
     )
@@ -482,9 +476,8 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     assert same["n_instances"] == N
     assert {row["wins"] + row["losses"] for row in same["datasets"]["qa"]["table"]} == {12}
     again = json.loads(printed("evaluate", *args, "--output", "json"))["evaluations"]
-    assert [(e["run_id"], e["status"]) for e in again] == [
-        (e["run_id"], "unchanged") for e in found
-    ]
+    wanted = [(e["run_id"], "unchanged") for e in found]
+    assert [(e["run_id"], e["status"]) for e in again] == wanted
     tree = tmp_path / "tree.csv"
     tree.write_text("parent,child\n" + "".join(f"{label[0]}?,{label}\n" for label in labels))
     third = json.loads(printed("evaluate", *args, "--hierarchy", str(tree), "--output", "json"))[
@@ -496,9 +489,8 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     )
     assert {run.info.run_id for run in children} == {e["run_id"] for e in third}
     tree.write_text("parent,child\nx,a1\n")
-    assert "--hierarchy must hold all labels, got none called 'a0'" in printed(
-        "evaluate", *args, "--hierarchy", str(tree), code=2
-    )
+    told = printed("evaluate", *args, "--hierarchy", str(tree), code=2)
+    assert "--hierarchy must hold all labels, got none called 'a0'" in told
 
 
 def instance_tests_of(found):
@@ -534,9 +526,8 @@ def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
     measured = {m.key: m.value for m in client.get_logged_model(model.model_id).metrics}
     assert measured["mleval/subset_accuracy"] == one["measures"]["subset_accuracy"]
     assert "1 of 40 answers are left out, for no labels can be read" in one["warnings"][-1]
-    assert "no column 'right'; it has id, found, true" in printed(
-        "evaluate", *table[:-1], "found,right", code=1
-    )
+    told = printed("evaluate", *table[:-1], "found,right", code=1)
+    assert "no column 'right'; it has id, found, true" in told
 
 
 @pytest.mark.slow

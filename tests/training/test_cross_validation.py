@@ -52,9 +52,8 @@ def test_the_same_scores_as_by_hand():
     for fold, (train, test) in enumerate(cv.split(X)):
         proba = KNeighborsClassifier().fit(X[train], Y[train]).predict_proba(X[test])
         score = np.column_stack([p[:, 1] for p in proba])
-        assert ev.folds["ranking_loss"][fold] == pytest.approx(
-            metrics.label_ranking_loss(Y[test], score)
-        )
+        expected = metrics.label_ranking_loss(Y[test], score)
+        assert ev.folds["ranking_loss"][fold] == pytest.approx(expected)
     assert ev.instances.index.tolist() == [row for _, test in cv.split(X) for row in test]
 
 
@@ -65,9 +64,8 @@ def test_containers_of_labels_give_the_same():
     for value in (frame, sparse.csr_matrix(Y), Y.tolist(), Y.astype(bool)):
         found = mleval.cross_validate(base, X, value, cv=3, log=False)
         drop = ["fit_time", "predict_time"]
-        pd.testing.assert_frame_equal(
-            found.folds.drop(columns=drop), expected.folds.drop(columns=drop)
-        )
+        wanted = expected.folds.drop(columns=drop)
+        pd.testing.assert_frame_equal(found.folds.drop(columns=drop), wanted)
     assert mleval.cross_validate(base, X, frame, cv=3, log=False).label_names == tuple("abcd")
 
 
@@ -133,9 +131,8 @@ class Failing(Sometimes):
 
 
 def test_scores_that_a_fold_lacks_are_left_out_of_all_and_said():
-    with pytest.warns(
-        UserWarning, match=r"1 of 3 folds have none \(fold 0: ValueError: no scores here"
-    ):
+    said = r"1 of 3 folds have none \(fold 0: ValueError: no scores here"
+    with pytest.warns(UserWarning, match=said):
         ev = mleval.cross_validate(Sometimes(), X, Y, cv=3, log=False)
     assert "y_score" in ev.absent["ranking_loss"]
 
@@ -145,13 +142,11 @@ def test_errors_of_the_estimator_and_of_the_target_pass(client):
         mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d")
     with pytest.raises(ValueError, match="`Y` must hold only 0 and 1"):
         mleval.cross_validate(FOREST, X, Y * 2, cv=3, dataset="d")
-    with pytest.raises(
-        ValueError, match="`Y` must hold classes, got 0.5 in row 0 .* evaluates no regression"
-    ):
+    said = "`Y` must hold classes, got 0.5 in row 0 .* evaluates no regression"
+    with pytest.raises(ValueError, match=said):
         mleval.cross_validate(FOREST, X, Y[:, 0] + 0.5, cv=3, dataset="d")
-    with pytest.raises(
-        TypeError, match="must be a classifier, got RandomForestRegressor: mleval evaluates no regr"
-    ):
+    said = "must be a classifier, got RandomForestRegressor: mleval evaluates no regr"
+    with pytest.raises(TypeError, match=said):
         mleval.cross_validate(RandomForestRegressor(), X, Y[:, 0], cv=3, dataset="d")
     with pytest.raises(ValueError, match="`conventions`"):
         mleval.cross_validate(FOREST, X, Y, conventions="mine")
@@ -178,9 +173,8 @@ def test_runs_are_read_back_with_paired_folds(client):
     assert len(study.values) == 6
     for (d, m), ev in evs.items():
         assert study.values.loc[(d, m), "micro_f1"] == pytest.approx(ev.folds["micro_f1"].mean())
-        np.testing.assert_allclose(
-            study.folds.sort_index().loc[(d, m)]["f1"], ev.folds["f1"], rtol=1e-6
-        )
+        expected = ev.folds["f1"]
+        np.testing.assert_allclose(study.folds.sort_index().loc[(d, m)]["f1"], expected, rtol=1e-6)
     digests = study.runs.groupby("dataset")["split_digest"].nunique()
     assert digests.tolist() == [1, 1] and study.runs["split_digest"].notna().all()
     assert study.runs["dataset_digest"].nunique() == 2
@@ -270,9 +264,8 @@ def test_scoring_of_an_estimator_without_scores_has_no_ranking_measures():
 
     assert "neg_ranking_loss" not in mleval.scoring()(Rule(), X, Y)
     assert np.isnan(mleval.scoring(["ranking_loss"])(Rule(), X, Y)["neg_ranking_loss"])
-    with pytest.raises(
-        TypeError, match="must be a classifier, got Ridge: mleval evaluates no regression"
-    ):
+    said = "must be a classifier, got Ridge: mleval evaluates no regression"
+    with pytest.raises(TypeError, match=said):
         mleval.scoring()(Ridge().fit(X, Y[:, 0]), X, Y[:, 0])
 
 

@@ -188,9 +188,8 @@ def test_artifacts_are_those_of_the_run(client, tmp_path):
     result.save(tmp_path / "saved")
     loaded = mlflow.models.EvaluationResult.load(tmp_path / "saved")
     assert loaded.metrics == result.metrics and loaded.artifacts.keys() == found.keys()
-    pd.testing.assert_frame_equal(
-        loaded.artifacts["mleval/data.zip"].content["measures.json"], data["measures.json"]
-    )
+    given = loaded.artifacts["mleval/data.zip"].content["measures.json"]
+    pd.testing.assert_frame_equal(given, data["measures.json"])
 
 
 H = mleval.Hierarchy([("r", "a"), ("r", "b"), ("b", "c"), ("b", "d")])
@@ -256,9 +255,8 @@ def test_a_logged_estimator_gives_scores_and_its_metrics_once(client, estimator)
         assert tags["mleval.dataset"] == f"60x4 labels-{tags['mleval.dataset_digest'][:8]}"
     metrics = {m.key: m for m in client.get_logged_model(info.model_id).metrics}
     assert metrics["mleval/f1"].value == expected.measures["f1"]  # the model's own page shows them
-    assert mleval.load_study(experiment_ids=["0"]).values["f1"].tolist() == [
-        expected.measures["f1"]
-    ]
+    wanted = [expected.measures["f1"]]
+    assert mleval.load_study(experiment_ids=["0"]).values["f1"].tolist() == wanted
     cut = evaluate(info.model_uri, X, {"threshold": 0.2}, targets=Y)
     assert cut.metrics["mleval/f1"] == mleval.evaluate(Y, s, threshold=0.2).measures["f1"]
 
@@ -273,9 +271,8 @@ def test_a_logged_estimator_gets_the_columns_of_its_signature(client, estimator)
 
 def test_a_logged_estimator_without_scores_says_so(client):
     nearest = KNeighborsRegressor(1, algorithm="brute").fit(X, Y)
-    with pytest.warns(
-        UserWarning, match="there are no scores .*neither predict_proba nor decision_function"
-    ):
+    said = "there are no scores .*neither predict_proba nor decision_function"
+    with pytest.warns(UserWarning, match=said):
         result = evaluate(logged(nearest).model_uri, X, targets=Y)
     same(result, mleval.evaluate(Y, y_pred=Y), client)
 
@@ -454,10 +451,9 @@ def test_weights_of_instances_weigh_all_measures(client):
 def test_types_that_are_not_ours_are_named(client):
     frame = pd.DataFrame({"x": 0.5, "y": [0.5, 1.5], "p": [0.4, 1.4]})
     columns = {"targets": "y", "predictions": "p"}
+    said = "model types 'multilabel', .*'classifier', got 'regressor'"
     with (
-        pytest.warns(
-            UserWarning, match="model types 'multilabel', .*'classifier', got 'regressor'"
-        ),
+        pytest.warns(UserWarning, match=said),
         pytest.raises(mlflow.MlflowException, match="could not be evaluated"),
     ):
         mlflow.models.evaluate(None, frame, **columns, model_type="regressor", evaluators="mleval")

@@ -107,9 +107,8 @@ def test_a_chain_with_a_constant_label_scores_as_its_links_do():
     )
     expected = np.column_stack([first[:, 1], np.ones(80), last[:, 1]])
     np.testing.assert_array_equal(predict(chain, X, 3).y_score, expected)
-    np.testing.assert_array_equal(
-        predict(make_pipeline("passthrough", chain), X, 3).y_score, expected
-    )
+    found = predict(make_pipeline("passthrough", chain), X, 3).y_score
+    np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(predict(chain, sparse.csr_array(X), 3).y_score, expected)
 
 
@@ -133,10 +132,8 @@ def test_without_scores_there_are_still_predictions():
         def predict_proba(self, X):
             raise RuntimeError("no such kernel")
 
-    assert (
-        predict(Rule(), X, 2).without_score
-        == "AttributeError: Rule has neither predict_proba nor decision_function"
-    )
+    found = predict(Rule(), X, 2).without_score
+    assert found == "AttributeError: Rule has neither predict_proba nor decision_function"
     assert predict(Broken(), X, 2).without_score == "RuntimeError: no such kernel"
     assert predict(Broken(), X, 2).y_score is None and predict(Broken(), X, 2).y_pred.shape == (
         80,
@@ -158,10 +155,8 @@ def test_scores_of_classes():
     assert found.y_score.shape == (80,) and ((found.y_score > 0) == found.y_pred).all()
     pairs = SVC(decision_function_shape="ovo").fit(X, kinds)
     assert "pairs of classes" in predict(pairs, X, ["a", "b", "c"]).without_score
-    assert (
-        "for 3 classes of 4"
-        in predict(LinearSVC().fit(X, kinds), X, ["a", "b", "c", "d"]).without_score
-    )
+    told = predict(LinearSVC().fit(X, kinds), X, ["a", "b", "c", "d"]).without_score
+    assert "for 3 classes of 4" in told
     with pytest.raises(ValueError, match="one class for each instance, got shape .80, 4."):
         predict(KNeighborsClassifier().fit(X, Y), X, [0, 1])
 
@@ -306,9 +301,7 @@ def test_names_of_datasets_tell_data_apart_but_not_containers():
 
 
 def test_a_regressor_without_scores_is_called_one():
-    assert (
-        "Ridge is a regressor and has neither predict_proba nor"
-        in predict(Ridge().fit(X, Y), X, 4).without_score
-    )
+    told = predict(Ridge().fit(X, Y), X, 4).without_score
+    assert "Ridge is a regressor and has neither predict_proba nor" in told
     one = predict(Ridge().fit(X, Y[:, 0]), X, [0, 1])
     assert "Ridge is a regressor and has neither predict_proba nor" in one.without_score

@@ -42,8 +42,7 @@ def test_the_counts_of_the_published_profiles_give_the_published_losses():
         found = np.array(row["counts"].split(), dtype=int)
         counts[: len(found)] = found
         assert counts.tolist() == record["error_count_hist"] and row["folds"] == record["folds"]
-        np.testing.assert_allclose(
-            profile_from_histogram(counts).losses, record["binomial"], atol=1e-14
-        )
+        expected = record["binomial"]
+        np.testing.assert_allclose(profile_from_histogram(counts).losses, expected, atol=1e-14)
         losses = profile_from_histogram(counts, "polynomial", published["alpha"]).losses
         np.testing.assert_allclose(losses, record["polynomial"], atol=1e-14)

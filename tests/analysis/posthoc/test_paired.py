@@ -123,10 +123,8 @@ def test_pairs_matrix_and_control():
     assert (every.n_comparisons, len(every.table), every.control) == (6, 6, None)
     matrix = every.pvalues
     assert (matrix.to_numpy() == matrix.to_numpy().T).all() and (np.diag(matrix) == 1).all()
-    assert (
-        matrix.loc["a", "d"]
-        == every.table.query("method_a == 'a' and method_b == 'd'").pvalue_corrected.item()
-    )
+    expected = every.table.query("method_a == 'a' and method_b == 'd'").pvalue_corrected.item()
+    assert matrix.loc["a", "d"] == expected
     assert ("a", "d") in every.significant_pairs and ("d", "a") not in every.significant_pairs
     against = wilcoxon_pairs(table, control="b")
     assert against.table.method_a.tolist() == ["a", "c", "d"]

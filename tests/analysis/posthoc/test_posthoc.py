@@ -81,10 +81,8 @@ def test_with_a_control_the_mean_ranks_are_tested_by_bonferroni_dunn():
     found = compare(study_of(4, 9), test="nemenyi", control="m0")
     assert found.decides == found.deciding.test.name == "bonferroni-dunn"
     assert found.nemenyi.control == "m0"
-    assert (
-        found.deciding.wording
-        == f"Bonferroni–Dunn, critical difference {found.deciding.critical_difference:.2f}"
-    )
+    expected = f"Bonferroni–Dunn, critical difference {found.deciding.critical_difference:.2f}"
+    assert found.deciding.wording == expected
     assert not found.letters_apply
 
 

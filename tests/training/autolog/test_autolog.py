@@ -172,11 +172,10 @@ def test_classes_of_the_script_are_seen(runs, calls_super):
 def test_classes_newer_than_the_call_are_not_trusted(runs):
     mleval.autolog()
     newer = own_class(calls_super=False).fit(X_TRAIN, Y_TRAIN)
+    said = "Other on held-out data was not logged. RuntimeError: its class is newer than autolog"
     with pytest.warns(
         UserWarning,
-        match=(
-            "Other on held-out data was not logged. RuntimeError: its class is newer than autolog"
-        ),
+        match=(said),
     ):
         newer.score(X_TRAIN, Y_TRAIN)
     mleval.autolog(silent=True)
@@ -311,13 +310,11 @@ def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
     mleval.autolog()
     found = search()
     assert found.best_params_ == expected.best_params_
-    np.testing.assert_array_equal(
-        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
-    )
+    wanted = expected.cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(found.cv_results_["mean_test_score"], wanted)
     (run,) = runs()
-    assert folds_of(run).values["micro_f1"] == pytest.approx(
-        [found.cv_results_[f"split{i}_test_score"][found.best_index_] for i in range(4)]
-    )
+    wanted = [found.cv_results_[f"split{i}_test_score"][found.best_index_] for i in range(4)]
+    assert folds_of(run).values["micro_f1"] == pytest.approx(wanted)
     assert run.data.tags[schema.TAG_SELECTED] == ("2" if kind is RandomizedSearchCV else "3")
     found.score(X_TEST, Y_TEST)
     held_out = runs()[1]
@@ -336,15 +333,13 @@ def test_searches_can_be_left_out(runs):
 def test_searches_that_cannot_be_logged_say_so(runs):
     mleval.autolog()
     grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=KFold(3).split(X_TRAIN))
-    with pytest.warns(
-        UserWarning, match="a search was not logged. TypeError: its splits can be drawn only once"
-    ):
+    said = "a search was not logged. TypeError: its splits can be drawn only once"
+    with pytest.warns(UserWarning, match=said):
         grid.fit(X_TRAIN, Y_TRAIN)
     scores = {"scoring": ["f1_micro", "accuracy"], "refit": False}
     grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=3, **scores)
-    with pytest.warns(
-        UserWarning, match=r"a search was not logged: it names no best candidate \(refit=False\)"
-    ):
+    said = r"a search was not logged: it names no best candidate \(refit=False\)"
+    with pytest.warns(UserWarning, match=said):
         grid.fit(X_TRAIN, Y_TRAIN)
     assert runs() == []
 
@@ -378,9 +373,8 @@ def test_names_measures_and_instances_are_the_users_to_choose(runs, client):
     tags = run.data.tags
     assert (tags[schema.TAG_METHOD], tags[schema.TAG_DATASET]) == ("mine", "yeast")
     names = ("f1", "one_error", "coverage", "ranking_loss", "average_precision")
-    assert {k for k in run.data.metrics if k.startswith("mleval/")} == {
-        f"mleval/{m}" for m in names
-    }
+    expected = {f"mleval/{m}" for m in names}
+    assert {k for k in run.data.metrics if k.startswith("mleval/")} == expected
     files = [f.path for f in client.list_artifacts(run.info.run_id, "mleval")]
     assert schema.ARTIFACT_INSTANCES in files
 
@@ -475,9 +469,8 @@ def test_nested_runs(runs):
         with mlflow.start_run(nested=True) as inner:
             KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
         model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
-    assert [
-        r.info.run_id for r in sorted(runs(), key=lambda r: schema.TAG_FOLDS in r.data.tags)
-    ] == [inner.info.run_id, outer.info.run_id]
+    found = [r.info.run_id for r in sorted(runs(), key=lambda r: schema.TAG_FOLDS in r.data.tags)]
+    assert found == [inner.info.run_id, outer.info.run_id]
 
 
 def test_further_results_of_an_active_run_go_to_new_runs_of_its_experiment(runs, client):

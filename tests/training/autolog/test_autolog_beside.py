@@ -292,9 +292,8 @@ def test_functions_imported_earlier_are_named_once(monkeypatch, beside_mlflow):
     monkeypatch.setitem(
         sys.modules, "__mp_main__", script
     )  # multiprocessing's second name of the script
-    with pytest.warns(
-        UserWarning, match=r"imported before autolog\(\) .*not seen: .*\bcv, f1_score in script"
-    ) as caught:
+    said = r"imported before autolog\(\) .*not seen: .*\bcv, f1_score in script"
+    with pytest.warns(UserWarning, match=said) as caught:
         mleval.autolog()
     assert len(caught) == 1 and str(caught[0].message).count("f1_score in") == 1
     mleval.autolog(disable=True)

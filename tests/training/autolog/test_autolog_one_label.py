@@ -66,9 +66,8 @@ def test_known_data_held_out_and_cross_validated(runs, name):
     alone = mleval.cross_validate(
         model, X, y, cv=3, log=False, hierarchy=DIGITS if name == "digits" else None
     )
-    assert value(crossed, "top1_accuracy") == pytest.approx(
-        alone.fold_means()["top1_accuracy"], rel=1e-12
-    )
+    expected = alone.fold_means()["top1_accuracy"]
+    assert value(crossed, "top1_accuracy") == pytest.approx(expected, rel=1e-12)
     assert ("mleval/lca_f1" in held.data.metrics) == (name == "digits")
 
 
@@ -153,9 +152,8 @@ def test_what_a_runs_page_shows(runs):
     assert run.data.tags["mlflow.note.content"].startswith(
         "# LogisticRegression(C=10, max\\_iter=500) on iris\n\n38 instances · 3 classes"
     )
-    assert (
-        "The share of instances whose class is predicted is" in run.data.tags["mlflow.note.content"]
-    )
+    told = run.data.tags["mlflow.note.content"]
+    assert "The share of instances whose class is predicted is" in told
     params = run.data.params
     assert (params["C"], params["max_iter"], params["random_state"]) == (
         "10",

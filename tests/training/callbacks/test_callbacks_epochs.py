@@ -82,9 +82,8 @@ def test_the_run_ends_with_a_full_evaluation(client):
     assert (tags[schema.TAG_STATUS], tags[schema.TAG_EPOCH]) == (schema.COMPLETE, "4")
     assert schema.TAG_SELECTED not in tags and schema.TAG_DATASET_DIGEST in tags
     study = mleval.load_study(experiment_names=["Default"])
-    assert study.values.loc["toy", "net"].to_dict() == {
-        m: log.evaluation.measures[m] for m in study.measures
-    }
+    expected = {m: log.evaluation.measures[m] for m in study.measures}
+    assert study.values.loc["toy", "net"].to_dict() == expected
     assert not [m for m in study.measures if "epoch" in m]
 
 
@@ -245,9 +244,8 @@ def test_a_store_that_goes_away_is_one_warning_and_all_is_kept(db, client, since
     for _ in range(2):  # the second time nothing is left to do
         kept.write_bytes(content)
         send_unsent(folder)
-        assert history(client, run.info.run_id, "f1") == {
-            i: mleval.evaluate(y, s).measures["f1"] for i, s in enumerate(scores[:3])
-        }
+        expected = {i: mleval.evaluate(y, s).measures["f1"] for i, s in enumerate(scores[:3])}
+        assert history(client, run.info.run_id, "f1") == expected
         assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
 
 
@@ -296,9 +294,8 @@ def test_a_loop_by_hand_logs_the_measures_chosen_and_hierarchical_ones(client):
     y, scores = epochs()
     run_id = client.create_run("0").info.run_id
     mleval.log_evaluation(mleval.evaluate(y, scores[0]), step=3, run_id=run_id, measures=["f1"])
-    assert [k for k in client.get_run(run_id).data.metrics if k.startswith("mleval.epoch/")] == [
-        "mleval.epoch/f1"
-    ]
+    found = [k for k in client.get_run(run_id).data.metrics if k.startswith("mleval.epoch/")]
+    assert found == ["mleval.epoch/f1"]
 
 
 def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
@@ -310,14 +307,12 @@ def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
             for epoch, ev in enumerate(evs):
                 mleval.log_evaluation(ev, step=epoch)
         assert len(said) == 1
-        with pytest.raises(
-            StoreError, match=f"kept in {folder}. Bring it in later: mleval import {folder}"
-        ):
+        why = f"kept in {folder}. Bring it in later: mleval import {folder}"
+        with pytest.raises(StoreError, match=why):
             mleval.log_evaluation(evs[-1], **NAMES)
     send_unsent(folder)
-    assert history(client, run.info.run_id, "f1") == {
-        i: ev.measures["f1"] for i, ev in enumerate(evs)
-    }
+    expected = {i: ev.measures["f1"] for i, ev in enumerate(evs)}
+    assert history(client, run.info.run_id, "f1") == expected
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
 
 
@@ -440,9 +435,8 @@ def test_one_label_of_several_classes(client, columns):
         train(log, y, [scores, scores])
     expected = mleval.evaluate(y, scores if columns > 1 else scores[:, 0]).measures
     found = client.get_run(run.info.run_id).data.metrics
-    assert {m for m in found if m.startswith("mleval.epoch/")} == {
-        f"mleval.epoch/{m}" for m in expected if m in EPOCH_MEASURES
-    }
+    wanted = {f"mleval.epoch/{m}" for m in expected if m in EPOCH_MEASURES}
+    assert {m for m in found if m.startswith("mleval.epoch/")} == wanted
     assert {
         "mleval.epoch/top1_accuracy",
         "mleval.epoch/log_loss",
