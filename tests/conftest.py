@@ -18,25 +18,16 @@ from hypothesis import Phase, settings
 from waiting import MLFLOW_SETTINGS, PATIENCE, do_not_wait_for_the_disk, free_port, wait_for
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault(
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false"
-)  # it has one where tqdm is installed, and not elsewhere
+# MLflow has one where tqdm is installed, and not elsewhere.
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 # Locks go there, and not to the home of whoever runs the tests. It stays, for others keep there
 # what takes long to make.
 os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir(), f"mleval-tests-{os.getuid()}"))
-CHROME, DRIVER = (
-    shutil.which("chromium") or shutil.which("google-chrome"),
-    shutil.which("chromedriver"),
-)
+CHROME = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
 FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 
 # The same examples every time, so that no test fails by chance: a few after each change, many in
@@ -44,9 +35,9 @@ FLAGS = (
 # To search for new ones, and make them small: --hypothesis-profile=explore
 AS_IT_IS = [phase for phase in Phase if phase is not Phase.shrink]
 ALWAYS = {"deadline": None, "print_blob": True}
-settings.register_profile("ci", derandomize=True, max_examples=100, phases=AS_IT_IS, **ALWAYS)
+settings.register_profile("ci", derandomize=True, max_examples=60, phases=AS_IT_IS, **ALWAYS)
 settings.register_profile("explore", max_examples=1000, **ALWAYS)
-settings.register_profile("each-change", settings.get_profile("ci"), max_examples=30)
+settings.register_profile("each-change", settings.get_profile("ci"), max_examples=20)
 settings.load_profile("each-change")
 
 
@@ -79,31 +70,12 @@ test_a_name_or_param_that_tells_of_more_datasets_stops_tests_over_repeats[{m}-pa
 test_a_ranking_loads_nothing_that_it_does_without
 test_a_report_into_a_device_leaves_no_data_beside_it
 test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow
-test_a_search_logs_its_winner_with_folds[GridSearchCV-2]
-test_a_search_logs_its_winner_with_folds[RandomizedSearchCV-2]
 test_a_server_that_goes_away_in_the_middle[0]
 test_a_server_that_goes_away_in_the_middle[3]
 test_any_names_and_numbers_come_back_unharmed
-test_cross_validation_logs_every_fold[cross_val_predict-2]
 test_cross_validation_logs_every_fold[cross_val_score-1]
-test_cross_validation_logs_every_fold[cross_val_score-2]
-test_cross_validation_logs_every_fold[cross_validate-2]
 test_cross_validation_logs_every_fold[decision_function-1]
-test_cross_validation_logs_every_fold[decision_function-2]
-test_cross_validation_logs_every_fold[predict_proba-2]
 test_data_is_never_redacted
-test_every_format_holds_it[csv-args1]
-test_every_format_holds_it[csv-args2]
-test_every_format_holds_it[html-args1]
-test_every_format_holds_it[html-args2]
-test_every_format_holds_it[json-args1]
-test_every_format_holds_it[json-args2]
-test_every_format_holds_it[latex-args1]
-test_every_format_holds_it[latex-args2]
-test_every_format_holds_it[md-args1]
-test_every_format_holds_it[md-args2]
-test_every_format_holds_it[table-args1]
-test_every_format_holds_it[table-args2]
 test_every_next_is_a_call_that_works[asked1]
 test_every_next_is_a_call_that_works[asked2]
 test_explain_knows_keys_words_arguments_and_the_metrics_of_an_experiment
@@ -326,20 +298,10 @@ def server_url(empty_store, tmp_path_factory):
     shutil.copy(empty_store, folder / "mlflow.db")
     port = free_port()
     command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--workers",
-        "1",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--backend-store-uri",
-        f"sqlite:///{folder / 'mlflow.db'}",
-        "--artifacts-destination",
-        str(folder / "artifacts"),
+        *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
+        *("--host", "127.0.0.1", "--port", str(port)),
+        *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"),
+        *("--artifacts-destination", str(folder / "artifacts")),
     ]
     inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
     with open(folder / "server.log", "wb") as log:

@@ -11,54 +11,15 @@ import pytest
 import mlflow_mleval as mleval
 
 EVER = [
-    "compare",
-    "Evaluation",
-    "evaluate",
-    "evaluate_batches",
-    "evaluate_hierarchical",
-    "merge",
-    "calibrate_threshold",
-    "Study",
-    "import_results",
-    "with_counts",
-    "load_profiles",
-    "load_study",
-    "log_evaluation",
-    "log_profile",
-    "autolog",
-    "cross_validate",
-    "log_search",
-    "scoring",
-    "compare_profiles",
-    "Profiles",
-    "profiles_of",
-    "promethee",
-    "MlevalError",
-    "friedman",
-    "nemenyi",
-    "compare_folds",
-    "hotelling",
-    "hotelling_pairs",
-    "manova",
-    "mardia",
-    "wilcoxon_pairs",
-    "bayesian_t",
-    "equivalence",
-    "instance_tests",
-    "sign_test",
-    "Hierarchy",
-    "Capacity",
-    "choquet_loss",
-    "Profile",
-    "binomial_loss",
-    "loss_profile",
-    "owa_loss",
-    "polynomial_loss",
-    "NearestNeighbourMinimiser",
-    "bayes_optimal",
-    "evaluate_spark",
-    "spark_instances",
-    "measure_intervals",
+    *("compare", "Evaluation", "evaluate", "evaluate_batches", "evaluate_hierarchical", "merge"),
+    *("calibrate_threshold", "Study", "import_results", "with_counts", "load_profiles"),
+    *("load_study", "log_evaluation", "log_profile", "autolog", "cross_validate", "log_search"),
+    *("scoring", "compare_profiles", "Profiles", "profiles_of", "promethee", "MlevalError"),
+    *("friedman", "nemenyi", "compare_folds", "hotelling", "hotelling_pairs", "manova", "mardia"),
+    *("wilcoxon_pairs", "bayesian_t", "equivalence", "instance_tests", "sign_test", "Hierarchy"),
+    *("Capacity", "choquet_loss", "Profile", "binomial_loss", "loss_profile", "owa_loss"),
+    *("polynomial_loss", "NearestNeighbourMinimiser", "bayes_optimal", "evaluate_spark"),
+    *("spark_instances", "measure_intervals"),
 ]
 
 
@@ -85,15 +46,17 @@ def test_a_name_that_is_none_is_refused():
         mleval.nothing  # noqa: B018
 
 
+def modules_of(script, *args):
+    """The modules that are loaded where a process has run this."""
+    script = f"import sys, mlflow_mleval as mleval\n{script}\nprint(*sys.modules)"
+    command = [sys.executable, "-c", script, *args]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
 def test_importing_the_package_imports_nothing_heavy():
-    script = (
-        "import sys, mlflow_mleval; print(sorted({'mlflow', 'numpy', 'pandas', 'scipy'} & "
-        "set(sys.modules)))"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    ).stdout
-    assert found == "[]\n"
+    heavy = {"mlflow", "numpy", "pandas", "scipy", "keras", "lightning", "xgboost"}
+    assert not heavy.intersection(modules_of("mleval.callbacks"))
 
 
 def test_a_table_of_results_is_ranked_and_reported_without_mlflow(tmp_path):
@@ -111,43 +74,32 @@ def test_a_table_of_results_is_ranked_and_reported_without_mlflow(tmp_path):
     )
 
 
-def test_autologging_imports_no_database_and_no_report():
-    script = "import sys, mlflow_mleval; mlflow_mleval.autolog(); print(*sys.modules)"
-    output = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+def test_autologging_imports_no_database_and_no_report_and_logging_no_comparison(db):
+    script = """
+mleval.autolog()
+print(*sys.modules, "and then")
+import mlflow
+mlflow.set_tracking_uri(sys.argv[1])
+ev = mleval.evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.3, 0.8]])
+mleval.log_evaluation(ev, method="a", dataset="b")
+"""
+    loaded = modules_of(script, f"sqlite:///{db}")
+    first, then = loaded[: loaded.index("and")], loaded[loaded.index("then") :]
     later = {"sqlalchemy", "networkx", "mlflow_mleval.training.run_content", "mlflow_mleval.report"}
-    assert not later.intersection(output.stdout.split())
-
-
-def test_logging_a_run_brings_no_comparison(db):
-    script = (
-        "import sys, mlflow, mlflow_mleval as mleval; mlflow.set_tracking_uri(sys.argv[1]); "
-        "mleval.log_evaluation(mleval.evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.3, 0.8]]), "
-        "method='a', dataset='b'); print(*sys.modules)"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", script, f"sqlite:///{db}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    own = [name for name in output.stdout.split() if name.startswith("mlflow_mleval")]
-    assert "mlflow_mleval.analysis.comparison" not in own and len(own) <= 60
+    assert not later.intersection(first)
+    own = [name for name in then if name.startswith("mlflow_mleval")]
+    assert "mlflow_mleval.analysis.comparison" not in own and len(own) <= 65
 
 
 def test_a_report_loads_only_what_it_has_to_tell():
-    script = (
-        "import sys, pandas as pd, mlflow_mleval as mleval\n"
-        "rows = [(d, m, i) for d in 'de' for i, m in enumerate('ab')]\n"
-        "frame = pd.DataFrame(rows, columns=['dataset', 'method', 'f1'])\n"
-        "report = mleval.compare(mleval.Study.from_frame(frame), stability=True).report()\n"
-        "report.to_html(), report.files(); print(*sys.modules)"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    own = [name for name in output.stdout.split() if name.startswith("mlflow_mleval")]
+    script = """
+import pandas as pd
+rows = [(d, m, i) for d in "de" for i, m in enumerate("ab")]
+frame = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
+report = mleval.compare(mleval.Study.from_frame(frame), stability=True).report()
+report.to_html(), report.files()
+"""
+    own = [name for name in modules_of(script) if name.startswith("mlflow_mleval")]
     idle = ("content.units", "content.profiles", "fold_comparison", "figures.lines")
     assert len(own) <= 65 and not [name for name in own if name.endswith(idle)]
 

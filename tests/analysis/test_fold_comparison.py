@@ -116,10 +116,7 @@ def test_one_fold_is_too_few_and_says_so():
 def test_measures_that_exhaust_the_folds_do_not_count_as_dependent(paired):
     x = np.random.default_rng(0).normal(size=(2, 2, 4))
     said = "`x` must have more folds than measures, got 2 folds for 4 measures. It takes at least"
-    with pytest.raises(
-        ValueError,
-        match=(said),
-    ):
+    with pytest.raises(ValueError, match=said):
         hotelling_pairs(x, paired=paired, dependent="drop")
 
 

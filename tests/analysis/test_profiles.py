@@ -257,10 +257,7 @@ def test_profiles_of_runs_are_those_of_the_evaluations(client, monkeypatch):
     assert again.source["experiments"]
     assert again.runs["n_test"].tolist() == [(20,) * 3]
     said = "no run of the selection has a loss profile of label sets .C on d: its run carries no"
-    with pytest.raises(
-        NoRunsError,
-        match=(said),
-    ):
+    with pytest.raises(NoRunsError, match=said):
         mleval.load_profiles(experiment_names=["x"], methods=["C"])
 
 

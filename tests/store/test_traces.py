@@ -415,13 +415,9 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
     assert found["answer"]["evidence"] == "answers" and found["answer"]["worse"] == []
     first = " ".join(printed("report", *ids, "--output", "table").split())
     assert "? TOO CLOSE: " in first and " answers. " in first
-    for format in ("html", "md", "latex"):
-        text = printed(
-            "report", *ids, "--output", format, "--max", "length/mean", "--cluster", "passage"
-        )
-        assert "Who answers better" in text and "in 6 clusters" in text and "length" in text
-        assert "\x1b" not in text and "\u202e" not in text
-        assert "<script>alert" not in text.replace("\\<script", "")
+    text = printed("report", *ids, "--output html --max length/mean --cluster passage")
+    assert "Who answers better" in text and "in 6 clusters" in text and "length" in text
+    assert "\x1b" not in text and "\u202e" not in text and "<script>alert" not in text
     monkeypatch.setattr("mlflow_mleval.assembling.MOST_ANSWERS", N)
     few = printed("report", *ids, "--max", "exact/mean", "--output", "table")
     told = " ".join(few.split())

@@ -41,6 +41,9 @@ import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
 from mlflow_mleval.training.estimators import SCORE_METHODS
 
+#: Processes take seconds to start.
+TWO = pytest.param(2, marks=pytest.mark.thorough)
+
 # ---- what is logged ------------------------------------------------------------------------------
 
 METHODS = [
@@ -173,10 +176,7 @@ def test_classes_newer_than_the_call_are_not_trusted(runs):
     mleval.autolog()
     newer = own_class(calls_super=False).fit(X_TRAIN, Y_TRAIN)
     said = "Other on held-out data was not logged. RuntimeError: its class is newer than autolog"
-    with pytest.warns(
-        UserWarning,
-        match=(said),
-    ):
+    with pytest.warns(UserWarning, match=said):
         newer.score(X_TRAIN, Y_TRAIN)
     mleval.autolog(silent=True)
     newer.fit(X_TRAIN, Y_TRAIN).score(X_TRAIN, Y_TRAIN)
@@ -228,7 +228,7 @@ def test_eval_data_is_evaluated_after_every_fit(runs):
         assert_held_out(run, model)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, TWO])
 @pytest.mark.parametrize(
     "call", ["cross_validate", "cross_val_score", "cross_val_predict", *SCORE_METHODS]
 )
@@ -291,7 +291,7 @@ def test_what_the_user_asked_to_be_returned_is_returned(runs):
     assert len(found["estimator"]) == 3 and len(runs()) == 1
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, TWO])
 @pytest.mark.parametrize("kind", [GridSearchCV, RandomizedSearchCV])
 def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
     space = {"n_neighbors": [1, 5, 15]}
