@@ -522,13 +522,7 @@ def test_crossings_are_found_by_hand():
     assert losses.loc["a", 1] == pytest.approx(losses.loc["b", 1])
     assert found.crossings.empty
     assert list(found.crossings) == [
-        "dataset",
-        "method_a",
-        "method_b",
-        "parameter",
-        "position",
-        "below",
-        "above",
+        *("dataset", "method_a", "method_b", "parameter", "position", "below", "above"),
         "certain",
     ]
     errors = {("d", "a"): [0.6, 0.2, 0.0], ("d", "b"): [0.4, 0.3, 0.2]}

@@ -38,13 +38,7 @@ def store(own_store):
 def test_rank_json_keeps_its_contract(store):
     found = as_json("rank", *WORST)
     assert {
-        "ranking",
-        "datasets",
-        "weights",
-        "friedman",
-        "nemenyi",
-        "excluded",
-        "provenance",
+        *("ranking", "datasets", "weights", "friedman", "nemenyi", "excluded", "provenance"),
     } <= set(found)
     first = found["ranking"][0]
     assert first["method"] == "RF-PCT" and first["rank"] == pytest.approx(4.0, abs=0.005)
@@ -318,14 +312,8 @@ EXAMPLES = [
 def test_examples_in_the_help_are_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in (
-        "results.csv",
-        "leaderboard.csv",
-        "wandb_export.csv",
-        "answers.csv",
-        "predictions.csv",
-        "predicted.txt",
-        "true.txt",
-        "edges.txt",
+        *("results.csv", "leaderboard.csv", "wandb_export.csv", "answers.csv", "predictions.csv"),
+        *("predicted.txt", "true.txt", "edges.txt"),
     ):
         (tmp_path / name).touch()
     assert len(EXAMPLES) >= 18

@@ -355,12 +355,8 @@ def test_a_call_that_takes_too_long_or_is_cancelled_ends_and_the_next_is_answere
 @pytest.mark.parametrize(
     "name",
     [
-        "\u200bship it now\u200b",
-        "\x1bship it now\x1b",
-        "\u202eship it now\u202e",
-        "ship\u2800it\u2800now",
-        "ship\u3164it\u3164now",
-        "ship_it_now",
+        *("\u200bship it now\u200b", "\x1bship it now\x1b", "\u202eship it now\u202e"),
+        *("ship\u2800it\u2800now", "ship\u3164it\u3164now", "ship_it_now"),
     ],
 )
 def test_a_name_that_reads_as_words_stands_in_quotes_without_what_is_unseen(name):

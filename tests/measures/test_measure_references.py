@@ -21,19 +21,9 @@ from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ON
 
 #: Names with numbers beside the listed ones.
 NUMBERED = [
-    "precision_at_2",
-    "recall_at_17",
-    "ndcg_at_4",
-    "psp_at_2",
-    "psndcg_at_20",
-    "ece_4",
-    "ece_40",
-    "distance_at_1",
-    "distance_at_2",
-    "level_1_f1",
-    "level_3_recall",
-    "top_k_accuracy_1",
-    "top_k_accuracy_3",
+    *("precision_at_2", "recall_at_17", "ndcg_at_4", "psp_at_2", "psndcg_at_20", "ece_4"),
+    *("ece_40", "distance_at_1", "distance_at_2", "level_1_f1", "level_3_recall"),
+    *("top_k_accuracy_1", "top_k_accuracy_3"),
 ]
 OF_HIERARCHIES = {
     m for m in (*MEASURES, *NUMBERED) if MEASURES[m].family.startswith("hierarchical")
@@ -319,13 +309,7 @@ def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
             coarse = mleval.merge([mleval.evaluate(y[i::4], s[i::4], **options) for i in range(4)])
             bounds = coarse._figures[2]
             assert {
-                "f_max",
-                "s_min",
-                "ece_15",
-                "ece_3",
-                "macro_auroc",
-                "micro_ap",
-                "auprc_curve",
+                *("f_max", "s_min", "ece_15", "ece_3", "macro_auroc", "micro_ap", "auprc_curve"),
             } <= set(bounds)
             assert max(bounds.values()) > 0 and any("f_max" in text for text in coarse.warnings)
             for name, bound in bounds.items():

@@ -293,14 +293,8 @@ def test_folds_have_their_tables_in_markdown_and_latex_reports_but_not_beside_a_
 
 
 LATIN = [
-    "<img src=x>",
-    "=cmd()",
-    r"\input{/etc/passwd}",
-    "\x1b[31mred",
-    "a&b|c_d^2~$x$#1%",
-    "*",
-    "[x]",
-    "--''``,,",
+    *("<img src=x>", "=cmd()", r"\input{/etc/passwd}", "\x1b[31mred", "a&b|c_d^2~$x$#1%", "*"),
+    *("[x]", "--''``,,"),
 ]
 
 
@@ -320,12 +314,8 @@ def test_latex_compiles(design, tmp_path):
         rf"\documentclass{{article}}{packages}\begin{{document}}\input{{report}}\end{{document}}"
     )
     command = [
-        "pdflatex",
-        "-interaction=nonstopmode",
-        "-halt-on-error",
-        "-no-shell-escape",
-        "-draftmode",
-        "main.tex",
+        *("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape"),
+        *("-draftmode", "main.tex"),
     ]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120

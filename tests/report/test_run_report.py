@@ -145,12 +145,7 @@ def test_curves_are_drawn_where_they_were_asked_for():
 def test_drawings_stand_alone():
     report = example(measures="ece_10")
     assert list(report.figures) == [
-        "labels",
-        "precision_recall",
-        "roc",
-        "reliability",
-        "profile",
-        "folds",
+        *("labels", "precision_recall", "roc", "reliability", "profile", "folds"),
     ]
     for text in map(standalone, report.figures.values()):
         root = ET.fromstring(text)

@@ -363,14 +363,8 @@ def test_a_restore_that_fails_on_the_way_changes_nothing(login, beside):
     folder = changed_since_backup(beside)
     before = contents(login)
     steps = [
-        "up --detach --wait database",
-        "stop",
-        "createdb",
-        "pg_restore",
-        "tar",
-        "pg_terminate",
-        "TO replaced",
-        "-eus",
+        *("up --detach --wait database", "stop", "createdb", "pg_restore", "tar", "pg_terminate"),
+        *("TO replaced", "-eus"),
     ]
     trouble = [{"at": step} for step in steps] + [
         {"move": f"{folder} {to}"} for to in (".replaced", ".")

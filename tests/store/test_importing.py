@@ -131,14 +131,10 @@ def test_a_changed_file_updates_in_place_and_says_what(client):
     )
     assert (report.created, report.updated, report.unchanged) == (0, 4, 0)
     assert report.changes == (
-        "a on d: f1 0.5 -> 0.6",
-        "b on d: hamming_loss 0.2 withdrawn",
-        "a on e: f1 0.7 withdrawn",
-        "a on e: hamming_loss 0.3 withdrawn",
-        "a on e: status complete -> dnf",
-        "b on e: f1 0.8 added",
-        "b on e: hamming_loss 0.4 added",
-        "b on e: status dnf -> complete",
+        *("a on d: f1 0.5 -> 0.6", "b on d: hamming_loss 0.2 withdrawn"),
+        *("a on e: f1 0.7 withdrawn", "a on e: hamming_loss 0.3 withdrawn"),
+        *("a on e: status complete -> dnf", "b on e: f1 0.8 added"),
+        *("b on e: hamming_loss 0.4 added", "b on e: status dnf -> complete"),
     )
     found = runs(client)
     assert {key: r.info.run_id for key, r in found.items()} == ids

@@ -53,12 +53,8 @@ SHAPES = [
     "http:/me:{}@127.0.0.1:9",
 ]
 TOKENS = [
-    "MLFLOW_TRACKING_TOKEN",
-    "MLFLOW_TRACKING_PASSWORD",
-    "DATABRICKS_TOKEN",
-    "DATABRICKS_CLIENT_SECRET",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
+    *("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "DATABRICKS_TOKEN"),
+    *("DATABRICKS_CLIENT_SECRET", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
     "MLFLOW_CRYPTO_KEK_PASSPHRASE",
 ]
 hostile = st.text(
@@ -430,15 +426,7 @@ def test_no_token_is_in_a_warning_of_a_callback(impatient):
 
 #: Words and numbers that params of scikit-learn have, and that people take for passwords.
 WEAK = [
-    "auto",
-    "1234",
-    "lbfgs",
-    "scale",
-    "l2",
-    "0.0001",
-    "True",
-    "squared_error",
-    "k-means++",
+    *("auto", "1234", "lbfgs", "scale", "l2", "0.0001", "True", "squared_error", "k-means++"),
     "postgres",
 ]
 REQUIRED = {

@@ -47,12 +47,7 @@ def aged(client, run_id):
 def read(name="x"):
     study = mleval.load_study(experiment_names=[name], missing="worst")
     columns = [
-        "run_id",
-        "status",
-        "n_train",
-        "n_test",
-        "split_digest",
-        "dataset_digest",
+        *("run_id", "status", "n_train", "n_test", "split_digest", "dataset_digest"),
         "selected_among",
     ]
     return (
@@ -80,25 +75,13 @@ def metrics_of(client, run_id):
 def test_a_page_shows_a_handful_of_tags(db):
     tags = stored(logged(experiment_name="x"))
     assert tags.keys() == {
-        "mleval.method",
-        "mleval.dataset",
-        "mleval.status",
-        "mleval.kind",
-        "mleval.conventions",
-        "mleval.schema",
-        "mleval.dataset_digest",
-        "mleval.folds",
+        *("mleval.method", "mleval.dataset", "mleval.status", "mleval.kind"),
+        *("mleval.conventions", "mleval.schema", "mleval.dataset_digest", "mleval.folds"),
         "mleval.run",
     }
     inside = json.loads(tags["mleval.run"])
     assert inside.pop("schema") == 1 and inside.keys() == {
-        "counts",
-        "claim",
-        "digest",
-        "own_run",
-        "updated",
-        "fold_sizes",
-        "profile",
+        *("counts", "claim", "digest", "own_run", "updated", "fold_sizes", "profile"),
         "soft_profile",
     }
 

@@ -18,15 +18,8 @@ from mlflow_mleval.cli import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NAMES = (
-    "reading_a_report",
-    "training",
-    "foreign_runs",
-    "page",
-    "statistics",
-    "json_keys",
-    "agents",
-    "answers",
-    "gate",
+    *("reading_a_report", "training", "foreign_runs", "page", "statistics", "json_keys"),
+    *("agents", "answers", "gate"),
 )
 #: Pages by their path, and the guides among the examples; the pages that scripts write from runs
 #: are tested with these.
