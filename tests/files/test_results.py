@@ -18,6 +18,7 @@ from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.results import read_results
 
 HEADER = "measure,dataset,method,value\n"
+FOLDED = "measure,dataset,method,value,fold\n"
 names = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30
 )
@@ -59,20 +60,15 @@ def test_long_and_wide_csv_parquet_and_frames_say_the_same(tmp_path):
 
 
 def test_a_fold_number_is_an_integer_of_31_bits(tmp_path):
-    header = "measure,dataset,method,value,fold\n"
-    largest = write(tmp_path, f"{header}f1,d,a,.5,{2**31 - 1}\n")
+    largest = write(tmp_path, f"{FOLDED}f1,d,a,.5,{2**31 - 1}\n")
     assert read_results(largest)["fold"].tolist() == [2**31 - 1]
     said = r"line 2, column 'fold': '2147483648' is not a fold number"
     with pytest.raises(ImportFileError, match=said):
-        read_results(write(tmp_path, f"{header}f1,d,a,.5,{2**31}\n"))
+        read_results(write(tmp_path, f"{FOLDED}f1,d,a,.5,{2**31}\n"))
 
 
 def test_folds_in_both_forms(tmp_path):
-    long = write(
-        tmp_path,
-        "measure,dataset,method,value,fold\nf1,d,a,.5,1\nf1,d,a,.7,2\nf1,d,b,,\n",
-        "long.csv",
-    )
+    long = write(tmp_path, FOLDED + "f1,d,a,.5,1\nf1,d,a,.7,2\nf1,d,b,,\n", "long.csv")
     wide = write(tmp_path, "dataset,method,fold,f1\nd,a,1,.5\nd,a,2,.7\nd,b,,\n", "wide.csv")
     expected = pd.DataFrame(
         {
@@ -124,10 +120,7 @@ def test_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
 
 def test_lines_are_counted_as_an_editor_does(tmp_path):
     path = write(tmp_path, HEADER + 'f1,d,"two\nlines",0.5\n\nf1,d,b,oops\n')
-    with pytest.raises(
-        ImportFileError,
-        match=r"results\.csv, line 5, column 'value': 'oops' is not a finite number",
-    ):
+    with pytest.raises(ImportFileError, match=r"results\.csv, line 5, column 'value': 'oops' is"):
         read_results(path)
 
 
@@ -137,10 +130,7 @@ def test_lines_are_counted_as_an_editor_does(tmp_path):
         ("", r"is empty\. It needs a header"),
         ("\n\n", r"is empty"),
         (HEADER, "has a header but no rows"),
-        (
-            "measure,dataset,value\nf1,d,1\n",
-            r"no column 'method' \(it has 'measure', 'dataset', 'value'\)",
-        ),
+        ("dataset,value\nd,1\n", r"no column 'method' \(it has 'dataset', 'value'\)"),
         ("a,b\n1,2\n", r"no column 'dataset' and no column 'method'"),
         ("dataset,method,value\nd,a,1\n", r"no column 'measure'"),
         ("dataset,method\nd,a\n", r"no column of a measure beside dataset, method"),
@@ -148,68 +138,36 @@ def test_lines_are_counted_as_an_editor_does(tmp_path):
         ("measure;dataset;method;value\nf1;d;a;0,5\n", r"line 1: the separator seems to be ';'"),
         (",dataset,method,f1\n0,d,a,1\n", r"column 1 has no name.*index=False"),
         ("dataset,method,f1,f1\nd,a,1,2\n", r"the column 'f1' occurs twice"),
-        (
-            HEADER + "f1,d,a,0.5\nf1,d,b,zero\n",
-            r"line 3, column 'value': 'zero' is not a finite number\. Leave the cell empty",
+        *(
+            (
+                f'{HEADER}f1,d,a,1\nf1,d,b,"{cell}"\n',
+                f"line 3, column 'value': '{cell}' is not a fi",
+            )
+            for cell in ("zero", "nan", "NaN", "NA", "DNF", "inf", "-Infinity", "1e999", "1_000")
         ),
-        (HEADER + "f1,d,a,nan\n", r"line 2, column 'value': 'nan' is not"),
-        (HEADER + "f1,d,a,NaN\n", r"'NaN'"),
-        (HEADER + "f1,d,a,NA\n", r"'NA'"),
-        (HEADER + "f1,d,a,DNF\n", r"'DNF'"),
-        (HEADER + "f1,d,a,inf\n", r"'inf'"),
-        (HEADER + "f1,d,a,-Infinity\n", r"'-Infinity'"),
-        (HEADER + "f1,d,a,1e999\n", r"'1e999'"),
-        (HEADER + "f1,d,a,1_000\n", r"'1_000'"),
-        (HEADER + "f1,d,a,0x1p3\n", r"'0x1p3'"),
-        (HEADER + "f1,d,a,１\n", r"'１'"),
-        (HEADER + 'f1,d,a,"0,5"\n', r"'0,5'"),
-        (HEADER + "f1,d,a,True\n", r"'True'"),
+        *(
+            (f'dataset,method,f1\nd,a,"{cell}"\n', f"'{cell}' is not a .* Leave the cell empty")
+            for cell in ("0x1p3", "１", "0,5", "True", "nan", "NaN", "inf")
+        ),
         ("dataset,method,f1,recall\nd,a,0.5,x\n", r"line 2, column 'recall': 'x'"),
-        (
-            HEADER + "f1,d,a,0.5\nf1,d,a,0.5\n",
-            r"line 3, column 'value': f1 of 'a' on 'd' was given in line 2 already",
-        ),
-        (
-            "dataset,method,f1\nd,a,1\nd,a,\n",
-            r"line 3, column 'f1': f1 of 'a' on 'd' was given in line 2",
-        ),
-        (
-            "measure,dataset,method,value,fold\nf1,d,a,1,1\nf1,d,a,1,1\n",
-            r"in fold 1 was given in line 2",
-        ),
-        (
-            "measure,dataset,method,value,fold\nf1,d,a,1,1\nf1,d,a,1,\n",
-            r"line 3, column 'fold': .* both with and without",
-        ),
-        (
-            "measure,dataset,method,value,fold\nf1,d,a,1,first\n",
-            r"line 2, column 'fold': 'first' is not a fold number",
-        ),
-        ("measure,dataset,method,value,fold\nf1,d,a,1,-1\n", r"'-1' is not a fold number"),
-        ("measure,dataset,method,value,fold\nf1,d,a,1,1.5\n", r"'1.5' is not a fold number"),
+        (HEADER + "f1,d,a,1\nf1,d,a,1\n", r"line 3, column 'value': f1 of 'a' on 'd' was given in"),
+        ("dataset,method,f1\nd,a,1\nd,a,\n", r"line 3, .*: f1 of 'a' on 'd' was given in line 2"),
+        (FOLDED + "f1,d,a,1,1\nf1,d,a,1,1\n", r"in fold 1 was given in line 2"),
+        (FOLDED + "f1,d,a,1,1\nf1,d,a,1,\n", r"line 3, column 'fold': .* both with and without"),
+        (FOLDED + "f1,d,a,1,first\n", r"line 2, column 'fold': 'first' is not a fold number"),
+        (FOLDED + "f1,d,a,1,-1\n", r"'-1' is not a fold number"),
+        (FOLDED + "f1,d,a,1,1.5\n", r"'1.5' is not a fold number"),
         (HEADER + "f1,,a,0.5\n", r"line 2, column 'dataset': the name of the dataset is empty"),
         (HEADER + "f1,d, ,0.5\n", r"line 2, column 'method': the name of the method is empty"),
         (HEADER + ",d,a,0.5\n", r"line 2, column 'measure': the name of the measure is empty"),
-        (
-            HEADER + "f1,d,a\n",
-            r"line 2, column 'value': the row ends before it: 3 cells, the header has 4",
-        ),
-        (
-            HEADER + "f1,d,a,1,2\n",
-            r"line 2, column 'value': the row goes on after it with '2': 5 cells",
-        ),
+        (HEADER + "f1,d,a\n", r"line 2, .*: the row ends before it: 3 cells, the header has 4"),
+        (HEADER + "f1,d,a,1,2\n", r"line 2, .*: the row goes on after it with '2': 5 cells"),
         (HEADER + 'f1,d,"a,1\nf1,d,b,2\n', r"line 2: a quote is opened and never closed"),
-        (
-            HEADER + "f1 (%),d,a,1\n",
-            r"line 2, column 'measure': 'f1 \(%\)' cannot name a metric: .*letters A-Z",
-        ),
+        (HEADER + "f1 (%),d,a,1\n", r"line 2, .*: 'f1 \(%\)' cannot name a metric: .*letters A-Z"),
         (HEADER + "../f1,d,a,1\n", r"cannot name a metric: .*path"),
         (HEADER + f"{'f' * 300},d,a,1\n", r"at most 238 characters"),
         ("dataset,method,naïve\nd,a,1\n", r"header, column 'naïve': cannot name a metric"),
-        (
-            HEADER + f"f1,d,{'a' * 9000},1\n",
-            r"line 2, column 'method': the name of the method has 9,000 characters",
-        ),
+        (HEADER + f"f1,d,{'a' * 9000},1\n", r"line 2, .*: the name of the method has 9,000 chara"),
         (HEADER + "f1,d,a,1\nf1,d,\0,1\n", r"line 3: holds a NUL character"),
     ],
 )
@@ -265,10 +223,8 @@ def test_frames_with_something_else_than_numbers(value):
 
 @pytest.mark.parametrize("value", [0.25, np.float32(0.25), Decimal("0.25"), "0.25", " .25 "])
 def test_frames_with_numbers_of_any_kind(value):
-    assert read_results(frame(f1=pd.Series([0.5, value], dtype=object)))["value"].tolist() == [
-        0.5,
-        0.25,
-    ]
+    found = read_results(frame(f1=pd.Series([0.5, value], dtype=object)))
+    assert found["value"].tolist() == [0.5, 0.25]
 
 
 @pytest.mark.parametrize("empty", [None, np.nan, pd.NA, "", pd.NaT])
@@ -300,18 +256,9 @@ def test_seeds_in_both_forms_and_with_folds(tmp_path):
     for source in (long, wide):
         found = read_results(source)
         assert list(found) == ["dataset", "method", "seed", "fold", "measure", "value"]
-        assert found["seed"].tolist() == ["1", "1", "2", "2"] and found["fold"].tolist() == [
-            0,
-            1,
-            0,
-            1,
-        ]
-    assert read_results(wide.assign(repeat=["x", "x", "y", "y"]))["seed"].tolist() == [
-        "x",
-        "x",
-        "y",
-        "y",
-    ]
+        assert found["seed"].tolist() == ["1", "1", "2", "2"]
+        assert found["fold"].tolist() == [0, 1, 0, 1]
+    assert read_results(wide.assign(repeat=[*"xxyy"]))["seed"].tolist() == [*"xxyy"]
 
 
 @pytest.mark.parametrize(
@@ -319,10 +266,7 @@ def test_seeds_in_both_forms_and_with_folds(tmp_path):
     [
         (["1", ""], "line 3, column 'seed': is empty, so that nothing tells which seed this is"),
         (["1", "a"], "line 3, column 'seed': 'a' is no number, but line 2 has '1'"),
-        (
-            ["1", "1.0"],
-            "line 3, column 'f1': f1 of 'a' on 'd' with seed '1' was given in line 2 already",
-        ),
+        (["1", "1.0"], "line 3, column 'f1': f1 of 'a' on 'd' with seed '1' was given in line 2"),
     ],
 )
 def test_seeds_that_tell_nothing_are_one_clear_error(tmp_path, seeds, said):
@@ -336,15 +280,6 @@ def test_seeds_that_tell_nothing_are_one_clear_error(tmp_path, seeds, said):
 def test_seed_and_repeat_are_not_both_taken(tmp_path):
     with pytest.raises(ImportFileError, match="both a column 'seed' and a column 'repeat'"):
         read_results(write(tmp_path, "dataset,method,seed,repeat,f1\nd,a,1,1,.5\n"))
-
-
-@pytest.mark.parametrize("cell", ["nan", "NaN", "inf"])
-def test_a_score_that_is_no_number_is_one_clear_error(tmp_path, cell):
-    with pytest.raises(
-        ImportFileError,
-        match=f"line 2, column 'f1': '{cell}' is not a finite number. Leave the cell empty",
-    ):
-        read_results(write(tmp_path, f"dataset,method,f1\nd,a,{cell}\n"))
 
 
 def test_percent_signs_beside_numbers_out_of_100_change_no_scale(tmp_path):

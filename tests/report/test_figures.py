@@ -65,6 +65,7 @@ def all_figures(names: list[str], measures: list[str]) -> list[Svg]:
     corr = pd.DataFrame(0.2, measures, measures)
     corr.iloc[:3, :3] = 0.95
     weights = pd.Series(1 / n, measures)
+    ways, stands_for = dict.fromkeys(measures, "↑"), {measures[0]: measures[2]}
     intervals = pd.DataFrame(
         {
             "weight": 1 / n,
@@ -77,25 +78,14 @@ def all_figures(names: list[str], measures: list[str]) -> list[Svg]:
         },
         index=measures,
     )
-    orders = pd.DataFrame(
-        np.column_stack([rng.permutation(m) + 1.0 for _ in range(4)]),
-        names,
-        ["a", "b", *measures[:2]],
-    )
+    drawn = np.column_stack([rng.permutation(m) + 1.0 for _ in range(4)])
+    orders = pd.DataFrame(drawn, names, ["a", "b", *measures[:2]])
     points = pd.DataFrame(rng.normal(size=(m, 2)), names, ["x", "y"])
     arrows = pd.DataFrame(rng.normal(size=(n, 2)), measures, ["x", "y"])
     return [
         critical_difference(ranks, cliques(apart), 1.5),
         pairwise_matrix(frame_of_pairs(names, apart), names, "p"),
-        correlation_graph(
-            corr,
-            0.9,
-            [measures[:3]],
-            measures[2:],
-            weights,
-            dict.fromkeys(measures, "↑"),
-            {measures[0]: measures[2]},
-        ),
+        correlation_graph(corr, 0.9, [measures[:3]], measures[2:], weights, ways, stands_for),
         weight_intervals(intervals),
         rank_acceptability(pd.DataFrame(rng.dirichlet(np.ones(m), m), names, range(1, m + 1))),
         bump(orders),
@@ -136,9 +126,8 @@ def test_many_ranks_share_the_cells_of_a_strip():
 
 @pytest.mark.parametrize("names", [["a", "b"], [f"method-{i}" for i in range(12)], LONG])
 def test_labels_stay_inside_and_do_not_touch(names):
-    for svg in all_figures(
-        names, ["hamming_loss", "f1", "a_measure_with_an_uncommonly_long_name_of_its_own", "recall"]
-    ):
+    long = "a_measure_with_an_uncommonly_long_name_of_its_own"
+    for svg in all_figures(names, ["hamming_loss", "f1", long, "recall"]):
         root = parse(svg)
         assert not outside(root), svg.title
         assert not overlaps(texts(root)), svg.title
@@ -162,10 +151,8 @@ def test_hundreds_of_methods_fall_back_to_the_best_thirty():
             if re.fullmatch(r"method-\d+", t := content(n).split("  ")[0])
         }
         assert len(found) <= TOP, svg.title
-    seen = len(
-        str(escape(pairwise_matrix(frame_of_pairs(names, random_apart(names, 0.5, 0)), names, "p")))
-    )
-    assert seen < 250_000
+    pairs = frame_of_pairs(names, random_apart(names, 0.5, 0))
+    assert len(str(escape(pairwise_matrix(pairs, names, "p")))) < 250_000
 
 
 @given(m=st.integers(2, 30), share=st.floats(0, 1), seed=st.integers(0, 999))
@@ -209,9 +196,8 @@ def test_bars_over_shared_methods_stand_on_levels_of_their_own():
     root = parse(critical_difference(ranks, [list("abc"), list("bcd"), list("cde"), list("ef")]))
     reach: dict[float, list[tuple[float, float]]] = {}
     for bar in classes(root, "line", "bar"):
-        reach.setdefault(float(bar.get("y1")), []).append(
-            (float(bar.get("x1")), float(bar.get("x2")))
-        )
+        stretch = float(bar.get("x1")), float(bar.get("x2"))
+        reach.setdefault(float(bar.get("y1")), []).append(stretch)
     assert len(reach) == 3
     for stretches in reach.values():
         for (_, end), (start, _) in pairwise(sorted(stretches)):
@@ -360,12 +346,9 @@ def test_ticks_are_round_and_inside(low, span):
 
 def test_gaia_places_every_label_of_a_crowd():
     rng = np.random.default_rng(2)
-    methods = pd.DataFrame(
-        rng.normal(0, 0.05, (14, 2)), [f"method{i}" for i in range(14)], ["x", "y"]
-    )
-    measures = pd.DataFrame(
-        rng.normal(0, 1, (16, 2)), [f"measure_{i}" for i in range(16)], ["x", "y"]
-    )
+    names = [f"method{i}" for i in range(14)], [f"measure_{i}" for i in range(16)]
+    methods = pd.DataFrame(rng.normal(0, 0.05, (14, 2)), names[0], ["x", "y"])
+    measures = pd.DataFrame(rng.normal(0, 1, (16, 2)), names[1], ["x", "y"])
     root = parse(gaia(methods, measures, (1.0, 0.0), 0.7))
     assert len(texts(root)) == 31, "each method, each measure, the decision axis"
     assert not overlaps(texts(root)) and not outside(root)
@@ -373,11 +356,9 @@ def test_gaia_places_every_label_of_a_crowd():
 
 
 def test_gaia_says_which_labels_have_no_room():
-    crowd = pd.DataFrame(
-        0.001, [f"a_method_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"]
-    )
-    measures = pd.DataFrame(
-        0.001, [f"a_measure_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"]
+    crowd, measures = (
+        pd.DataFrame(0.001, [f"a_{what}_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"])
+        for what in ("method", "measure")
     )
     root = parse(gaia(crowd, measures, (1.0, 0.0), 0.7))
     shown = [content(t) for t in texts(root)]
