@@ -74,9 +74,7 @@ def test_doubts_are_listed():
     y = [[1, 0], [0, 0]]
     assert ["no true label" in w for w in mleval.evaluate(y, y_pred=y).warnings] == [True, False]
     assert "no probabilities" in mleval.evaluate(Y, S * 3).warnings[-1]
-    assert not any(
-        "no probabilities" in w for w in mleval.evaluate(Y, S * 3, threshold=1.5).warnings
-    )
+    assert "no probabilities" not in str(mleval.evaluate(Y, S * 3, threshold=1.5).warnings)
 
 
 def test_every_measure_is_there_or_absent_with_a_reason():
@@ -119,30 +117,20 @@ def test_the_threshold_itself_is_predicted():
 @pytest.mark.parametrize(
     "kind",
     [
-        sparse.csr_array,
-        sparse.csc_matrix,
-        sparse.coo_array,
-        pd.DataFrame,
-        np.asfortranarray,
-        lambda a: a.astype(float),
-        lambda a: a.astype(np.float32),
-        lambda a: a.tolist(),
+        *(sparse.csr_array, sparse.csc_matrix, sparse.coo_array, pd.DataFrame, np.asfortranarray),
+        *(np.float64, np.float32, np.ndarray.tolist),
     ],
 )
 def test_every_kind_of_matrix_gives_the_same(kind):
     reference = mleval.evaluate(Y, np.float32(S), P, folds=FOLDS)
     same(mleval.evaluate(kind(Y), kind(np.float32(S)), kind(P), folds=FOLDS), reference)
-    same(
-        mleval.evaluate(kind(Y), y_pred=kind(P), folds=FOLDS),
-        mleval.evaluate(Y, y_pred=P, folds=FOLDS),
-    )
+    hard = mleval.evaluate(Y, y_pred=P, folds=FOLDS)
+    same(mleval.evaluate(kind(Y), y_pred=kind(P), folds=FOLDS), hard)
     same(mleval.evaluate(kind(Y), np.float32(S), P, folds=FOLDS), reference)
 
 
 def test_the_caller_keeps_his_matrix():
-    y = sparse.csr_array(
-        (np.array([1, 1, 0]), ([0, 0, 1], [1, 2, 0])), shape=(2, 3)
-    )  # with a stored zero
+    y = sparse.csr_array((np.array([1, 1, 0]), ([0, 0, 1], [1, 2, 0])), shape=(2, 3))  # a stored 0
     ev = mleval.evaluate(y, y_pred=y)
     assert ev.statistics["cardinality_true"] == 1 and y.nnz == 3 and y.dtype == int
 
@@ -231,10 +219,8 @@ def test_scores_out_of_range_in_one_part_show_in_the_whole():
 
 
 def test_merging_folds_is_evaluating_with_folds():
-    parts = [
-        mleval.evaluate(Y[key == FOLDS], S[key == FOLDS], folds=key, fit_time=1)
-        for key in (2, 0, 3, 1)
-    ]
+    rows = {key: key == FOLDS for key in (2, 0, 3, 1)}
+    parts = [mleval.evaluate(Y[r], S[r], folds=key, fit_time=1) for key, r in rows.items()]
     ev = mleval.merge(parts)
     same(ev, mleval.evaluate(Y, S, folds=FOLDS, fit_time=dict.fromkeys(range(4), 1)))
     assert len(ev.instances) == N and sorted(ev.instances.fold) == sorted(FOLDS)
@@ -245,10 +231,7 @@ def test_merging_folds_is_evaluating_with_folds():
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (
-            {"label_names": list("abcdefh")},
-            r"agree in label_names, got 'g' and 'h' \(number 6\) at positions 0 and 1",
-        ),
+        ({"label_names": list("abcdefh")}, r"label_names, got 'g' and 'h' \(number 6\) at positio"),
         ({"conventions": "mulan"}, "agree in conventions, got 'sklearn' and 'mulan'"),
         ({"threshold": 0.25}, "agree in threshold, got 0.5 and 0.25"),
         ({"y_pred": P}, r"agree in inputs, got \('y_score',\) and \('y_score', 'y_pred'\)"),
@@ -276,14 +259,10 @@ def test_batches_are_the_whole(capsys):
         {"y_true": Y[i : i + 7], "y_score": S[i : i + 7], "folds": FOLDS[i : i + 7]}
         for i in range(0, N, 7)
     )
-    same(
-        mleval.evaluate_batches(batches, threshold=0.3),
-        mleval.evaluate(Y, S, folds=FOLDS, threshold=0.3),
-    )
-    same(
-        mleval.evaluate_batches([(Y, S), (Y, S)]),
-        mleval.evaluate(np.vstack([Y, Y]), np.vstack([S, S])),
-    )
+    whole = mleval.evaluate(Y, S, folds=FOLDS, threshold=0.3)
+    same(mleval.evaluate_batches(batches, threshold=0.3), whole)
+    twice = mleval.evaluate(np.vstack([Y, Y]), np.vstack([S, S]))
+    same(mleval.evaluate_batches([(Y, S), (Y, S)]), twice)
     assert capsys.readouterr() == ("", "")
 
 
@@ -307,18 +286,10 @@ def test_a_bad_batch_is_numbered():
 
 def test_an_evaluation_survives_json_and_pickle():
     h = mleval.Hierarchy([("root", name) for name in "abcdefg"])
-    ev = mleval.evaluate(
-        Y,
-        S,
-        folds=FOLDS,
-        label_names=list("abcdefg"),
-        hierarchy=h,
-        fit_time=dict.fromkeys(range(4), 2),
-    )
-    for copy in (
-        Evaluation.from_dict(json.loads(json.dumps(ev.to_dict()))),
-        pickle.loads(pickle.dumps(ev)),
-    ):
+    more = {"label_names": list("abcdefg"), "fit_time": dict.fromkeys(range(4), 2)}
+    ev = mleval.evaluate(Y, S, folds=FOLDS, hierarchy=h, **more)
+    read = Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))
+    for copy in (read, pickle.loads(pickle.dumps(ev))):
         same(copy, ev, tolerance=0)
         same(mleval.merge([copy, ev]), mleval.merge([ev, copy]))
 
@@ -369,10 +340,8 @@ def test_parts_of_other_hierarchies_do_not_merge():
 
 def test_tree_induced_error_is_of_single_labels_only():
     h = mleval.Hierarchy(TREE)
-    found = mleval.evaluate_hierarchical([["c"], ["d"]], [["c"], ["e"]], h).measures[
-        "tree_induced_error"
-    ]
-    assert found == 2
+    single = mleval.evaluate_hierarchical([["c"], ["d"]], [["c"], ["e"]], h)
+    assert single.measures["tree_induced_error"] == 2
     several = mleval.evaluate_hierarchical([["c"], ["d", "e"]], [["c"], ["e"]], h)
     assert several.absent["tree_induced_error"] == "it is not defined for 1 of 2 instances"
 
@@ -382,10 +351,8 @@ def test_chosen_families_only():
     ev = mleval.evaluate_hierarchical(sets(Y), sets(P), h, measures=["set"])
     assert "h_f1" in ev.measures
     assert ev.absent["lca_f1"] == ev.absent["gie"] == "it was not asked for"
-    same(
-        mleval.merge([ev, Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))]),
-        mleval.merge([ev, ev]),
-    )
+    read = Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))
+    same(mleval.merge([ev, read]), mleval.merge([ev, ev]))
 
 
 def test_label_names_must_be_classes():

@@ -1,5 +1,6 @@
 """Capacities and the Choquet loss, against the integral written out."""
 
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -110,23 +111,15 @@ def test_hard_predictions_lose_what_the_right_labels_are_not_worth():
 def test_counting_capacities_are_the_owa_losses(n_labels):
     truth, score = random_pair(25, n_labels)
     k = max(1, n_labels // 2)
+    errors, power = abs(score - truth), polynomial_loss(truth, score, 2.5)
     for capacity, expected in [
-        (Capacity.counting(lambda x: x, n_labels), abs(score - truth).mean()),
-        (
-            Capacity.counting(lambda x: float(x == 1), n_labels),
-            abs(score - truth).max(axis=1).mean(),
-        ),
+        (Capacity.counting(lambda x: x, n_labels), errors.mean()),
+        (Capacity.counting(lambda x: float(x == 1), n_labels), errors.max(axis=1).mean()),
         (Capacity.binomial(n_labels, k), binomial_loss(truth, score, k)),
-        (Capacity.polynomial(n_labels, 2.5), polynomial_loss(truth, score, 2.5)),
-        (Capacity.counting(lambda x: x**2.5, n_labels), polynomial_loss(truth, score, 2.5)),
-        (
-            Capacity.from_function(lambda a: (len(a) / n_labels) ** 2.5, n_labels),
-            polynomial_loss(truth, score, 2.5),
-        ),
-        (
-            Capacity.weighted(np.full(n_labels, 7.0), lambda x: x**2.5),
-            polynomial_loss(truth, score, 2.5),
-        ),
+        (Capacity.polynomial(n_labels, 2.5), power),
+        (Capacity.counting(lambda x: x**2.5, n_labels), power),
+        (Capacity.from_function(lambda a: (len(a) / n_labels) ** 2.5, n_labels), power),
+        (Capacity.weighted(np.full(n_labels, 7.0), lambda x: x**2.5), power),
     ]:
         assert choquet_loss(truth, score, capacity) == pytest.approx(expected, abs=1e-12)
 
@@ -158,11 +151,9 @@ def test_functions_and_masses_of_many_labels(n_labels):
 
 def test_negative_masses_of_many_labels_follow_the_chains():
     truth, score = random_pair(12, 20)
-    singles = {(i,): 1.5 / 20 for i in range(20)}
-    redundant = {
-        **singles,
-        **{(i, i + 1): -1 / 20 for i in range(0, 20, 2)},
-    }  # two labels that repeat one another
+    redundant = {(i,): 1.5 / 20 for i in range(20)}
+    # two labels that repeat one another
+    redundant |= {(i, i + 1): -1 / 20 for i in range(0, 20, 2)}
     masses = {frozenset(t): m for t, m in redundant.items()}
     errors = abs(score - truth)
     expected = sum(m * errors[:, list(t)].max(axis=1) for t, m in masses.items())  # masses sum to 1
@@ -207,10 +198,7 @@ def test_weighted_hamming_loss():
 
 def test_errors_on_relevant_labels_cost_more_where_relevance_is_emphasised():
     missed, invented = [[1, 0, 0, 0]], [[0, 0, 0, 0]]
-    even, recall = (
-        Capacity.weighted([1, 1, 1, 1]),
-        Capacity.weighted([1, 1, 1, 1], relevant_weight=5),
-    )
+    even, recall = (Capacity.weighted([1] * 4, relevant_weight=w) for w in (1, 5))
     assert choquet_loss(missed, invented, even) == choquet_loss(invented, missed, even) == 0.25
     assert choquet_loss(missed, invented, recall) == pytest.approx(5 / 8)
     assert choquet_loss(invented, missed, recall) == 0.25
@@ -233,10 +221,8 @@ def test_sparse_input_and_more_rows_than_a_block_holds():
 
 
 def test_violating_sets_are_named_and_counted():
-    with pytest.raises(
-        ValueError,
-        match=r"monotone, got mu\(\{1\}\) = 0.6 > mu\(\{0, 1\}\) = 0.5, .* \(2 such pairs\)",
-    ):
+    said = r"monotone, got mu\(\{1\}\) = 0.6 > mu\(\{0, 1\}\) = 0.5, .* \(2 such pairs\)"
+    with pytest.raises(ValueError, match=said):
         values = np.array([0, 0.2, 0.6, 0.5, 0.1, 0.5, 0.55, 1])
         Capacity.from_function(lambda a: values[sum(1 << i for i in a)], 3)
     with pytest.raises(ValueError, match=r"monotone, got mu\(\{\}\) = 0 > mu\(\{0\}\) = -0.5"):
@@ -254,10 +240,8 @@ def test_violating_sets_are_named_and_counted():
 def test_a_chain_that_falls_is_named_when_it_is_needed():
     truth, score = random_pair(3, 20)
     humped = Capacity.from_function(lambda a: 1.0 if len(a) in (5, 20) else len(a) / 20, 20)
-    with pytest.raises(
-        ValueError,
-        match=r"monotone, got mu\(\{.*\}\) = 1 > mu\(\{.*\}\) = 0.3, .* \(3 such pairs\)",
-    ):
+    said = r"monotone, got mu\(\{.*\}\) = 1 > mu\(\{.*\}\) = 0.3, .* \(3 such pairs\)"
+    with pytest.raises(ValueError, match=said):
         choquet_loss(truth, score, humped)
     fickle = Capacity.from_function(lambda a, y: len(a) / 3 * (0.5 if y else 1), 3, relevance=True)
     with pytest.raises(ValueError, match="normalised, .* got 0 and 0.5"):
@@ -265,6 +249,7 @@ def test_a_chain_that_falls_is_named_when_it_is_needed():
 
 
 FROM_MOBIUS, COUNTING = Capacity.from_mobius, Capacity.counting
+EVEN = partial(Capacity.weighted, [1, 1])
 
 
 @pytest.mark.parametrize(
@@ -286,26 +271,14 @@ FROM_MOBIUS, COUNTING = Capacity.from_mobius, Capacity.counting
         (Capacity.binomial, (3, 4), r"`k` must be an integer in 1\.\.3"),
         (Capacity.binomial(3, 1), ({3},), r"must hold labels 0\.\.2, got \[3\]"),
         (Capacity.binomial(30, 1).values, (), "must be asked for at most 16 labels, got 30"),
-        (
-            choquet_loss,
-            ([[0, 1]], [[0, 1]], Capacity.binomial(3, 1)),
-            "`capacity` must be of 2 labels, .* got 3",
-        ),
-        (
-            choquet_loss,
-            ([[0, 1]], [[0, 2]], Capacity.binomial(2, 1)),
-            r"`y_score` must lie in \[0, 1\]",
-        ),
+        (choquet_loss, ([[0, 1]], [[0, 1]], Capacity.binomial(3, 1)), "of 2 labels, .* got 3"),
+        (choquet_loss, ([[0, 1]], [[0, 2]], Capacity.binomial(2, 1)), r"must lie in \[0, 1\]"),
+        (partial(EVEN, relevant_weight=0), (), "`relevant_weight` must be positive and finite"),
     ],
 )
 def test_bad_input_is_named(call, given, message):
     with pytest.raises(ValueError, match=message):
         call(*given)
-
-
-def test_bad_options_are_named():
-    with pytest.raises(ValueError, match="`relevant_weight` must be positive and finite, got 0"):
-        Capacity.weighted([1, 1], relevant_weight=0)
 
 
 def test_a_bare_function_is_no_capacity():
