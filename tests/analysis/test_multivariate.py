@@ -56,9 +56,8 @@ class TestHotelling:
         assert found.statistic == pytest.approx(13.6, abs=0.05)
         assert found.mean_difference.round(2).tolist() == [-9.36, 13.27]
         assert found.pvalue < 0.05  # the book: 13.6 > 9.47
-        assert not found.posthoc[
-            "significant"
-        ].any()  # and its simultaneous intervals both hold zero
+        # and its simultaneous intervals both hold zero
+        assert not found.posthoc["significant"].any()
 
     @pytest.mark.parametrize(("n", "p"), [(10, 2), (10, 4), (6, 5), (30, 3)])
     def test_equals_statsmodels(self, n, p):
@@ -147,10 +146,8 @@ class TestHotelling:
         )
         for x in (a, b):
             x["fn"], x["tn"] = 40 - x["tp"], 60 - x["fp"]
-        with pytest.raises(
-            ValueError,
-            match=r"2 of 4 that are not: fn follows from tp; tn follows from fp\. Leave them out",
-        ):
+        said = r"2 of 4 that are not: fn follows from tp; tn follows from fp\. Leave them out"
+        with pytest.raises(ValueError, match=said):
             hotelling(a, b)
         found = hotelling(a, b, dependent="drop")
         assert found.measures == ["tp", "fp"]
@@ -182,21 +179,15 @@ class TestHotelling:
         [
             (
                 {"x1": np.ones((3, 3)), "x2": np.eye(3)},
-                "got 3 folds for 3 measures. It takes at least 4 folds or at most 2",
+                "3 measures. .* at least 4 folds or at most 2",
             ),
-            (
-                {"x1": np.ones((1, 2)), "x2": np.eye(2)[:1]},
-                "got 1 fold for 2 measures. It takes at least 3 folds.",
-            ),
+            ({"x1": np.ones((1, 2)), "x2": np.eye(2)[:1]}, "got 1 fold for 2 .* at least 3 folds."),
             ({"x2": np.ones((9, 2))}, "`x2` must have the shape .10, 2. of `x1`, got .9, 2."),
             ({"x1": np.ones((2, 2, 2))}, "`x1` must be folds x measures"),
             ({"ratio": -1}, "`ratio` must be n_test / n_train of a fold"),
             ({"dependent": "pinv"}, "`dependent` must be one of 'error', 'drop'"),
             ({"method": "permutation", "ratio": 0.1}, "`method` must be 'f' with `ratio`"),
-            (
-                {"method": "permutation", "paired": False},
-                "`method` must be 'f' with `ratio` or unpaired",
-            ),
+            ({"method": "permutation", "paired": False}, "must be 'f' with `ratio` or unpaired"),
             ({"measures": ["a"]}, "`measures` must hold one name for each of the 2"),
             ({"alpha": 5}, "`alpha` must lie strictly between 0 and 1"),
         ],
@@ -223,19 +214,12 @@ class TestPairs:
     @pytest.mark.parametrize("ratio", [None, 1 / 9])
     def test_is_hotelling_for_every_pair(self, paired, ratio):
         x = folds(6, p=4)
-        found = hotelling_pairs(
-            x, methods=list("uvwxyz"), measures=list("abcd"), ratio=ratio, paired=paired
-        )
+        how = {"measures": list("abcd"), "ratio": ratio, "paired": paired}
+        found = hotelling_pairs(x, methods=list("uvwxyz"), **how)
         assert len(found.table) == 15
         at = dict(zip("uvwxyz", x, strict=True))
         for row, pair in found.table.iterrows():
-            one = hotelling(
-                at[pair["method_a"]],
-                at[pair["method_b"]],
-                measures=list("abcd"),
-                ratio=ratio,
-                paired=paired,
-            )
+            one = hotelling(at[pair["method_a"]], at[pair["method_b"]], **how)
             expected = (one.statistic, one.pvalue)
             assert (pair["statistic"], pair["pvalue"]) == pytest.approx(expected, rel=1e-9)
             assert found.df == one.df
@@ -248,10 +232,8 @@ class TestPairs:
     def test_holm_over_pairs(self):
         table = hotelling_pairs(folds(5)).table
         order = table["pvalue"].argsort()
-        stepped = np.minimum(
-            1, np.maximum.accumulate(table["pvalue"].iloc[order] * np.arange(10, 0, -1))
-        )
-        np.testing.assert_allclose(table["pvalue_corrected"].iloc[order], stepped)
+        stepped = np.maximum.accumulate(table["pvalue"].iloc[order] * np.arange(10, 0, -1))
+        np.testing.assert_allclose(table["pvalue_corrected"].iloc[order], stepped.clip(upper=1))
 
     def test_pairs_that_cannot_be_tested_do_not_count(self):
         x = folds(4, effect=1)
@@ -286,24 +268,14 @@ class TestManova:
     @pytest.mark.parametrize("design", ["blocked", "one-way"])
     def test_equals_statsmodels(self, shape, design):
         n_methods, n_folds, p = shape
-        x = (
-            np.random.default_rng(sum(shape)).normal(size=shape)
-            + np.arange(n_methods)[:, None, None] * 0.3
-        )
+        x = np.random.default_rng(sum(shape)).normal(size=shape)
+        x += np.arange(n_methods)[:, None, None] * 0.3
         frame = pd.DataFrame(x.reshape(-1, p), columns=list("abcd")[:p])
-        frame["method"], frame["fold"] = (
-            np.repeat(np.arange(n_methods), n_folds),
-            np.tile(np.arange(n_folds), n_methods),
-        )
-        formula = (
-            "+".join(list("abcd")[:p]) + "~C(method)" + ("+C(fold)" if design == "blocked" else "")
-        )
-        theirs = (
-            MANOVA.from_formula(formula, frame)
-            .mv_test()
-            .results["C(method)"]["stat"]
-            .to_numpy(dtype=float)
-        )
+        frame["method"] = np.repeat(np.arange(n_methods), n_folds)
+        frame["fold"] = np.tile(np.arange(n_folds), n_methods)
+        formula = "+".join("abcd"[:p]) + "~C(method)" + "+C(fold)" * (design == "blocked")
+        tested = MANOVA.from_formula(formula, frame).mv_test().results["C(method)"]["stat"]
+        theirs = tested.to_numpy(dtype=float)
         ours = manova(x, design=design)
         found = ours.table[["statistic", "df_numerator", "df_denominator"]]
         np.testing.assert_allclose(found, theirs[:, :3], rtol=1e-9)

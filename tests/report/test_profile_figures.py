@@ -7,28 +7,13 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from drawings import (
-    ALLOWED,
-    HOSTILE,
-    LONG,
-    NS,
-    classes,
-    content,
-    outside,
-    overlaps,
-    parse,
-    texts,
-)
+from drawings import ALLOWED, HOSTILE, LONG, NS, classes, content, outside, overlaps, parse, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_mleval.measures.owa import ALPHAS
 from mlflow_mleval.report.figures import TOP, spread
-from mlflow_mleval.report.figures.lines import (
-    NAMED,
-    profile_lines,
-    ratio_panels,
-)
+from mlflow_mleval.report.figures.lines import NAMED, profile_lines, ratio_panels
 from mlflow_mleval.report.text import terminal
 
 KS = np.arange(1, 15)
@@ -43,9 +28,8 @@ def curves_of(methods: list[str], parameters: np.ndarray = KS, band: float = 0.0
     parts = []
     for _ in methods:
         loss = rng.uniform(0.08, 0.16) + rng.uniform(0.4, 0.6) * at**0.6
-        parts.append(
-            pd.DataFrame({"loss": loss, "low": loss - band, "high": loss + band}, parameters)
-        )
+        columns = {"loss": loss, "low": loss - band, "high": loss + band}
+        parts.append(pd.DataFrame(columns, parameters))
     return pd.concat(parts, keys=methods, names=["method", "parameter"])
 
 
@@ -58,39 +42,25 @@ def ratios_of(methods: list[str], datasets: list[str], parameters: np.ndarray = 
         for a, b in combinations(methods, 2):
             ratio = rng.uniform(1.1, 1.6) - rng.uniform(0.3, 0.8) * at
             far = (at < 0.25) | (at > 0.75)
-            parts[d, a, b] = pd.DataFrame(
-                {"position": at, "ratio": ratio, "significant": far}, parameters
-            )
+            columns = {"position": at, "ratio": ratio, "significant": far}
+            parts[d, a, b] = pd.DataFrame(columns, parameters)
     return pd.concat(parts, names=["dataset", "method_a", "method_b", "parameter"])
 
 
 def crossings_of(ratios: pd.DataFrame, certain: bool = True) -> pd.DataFrame:
-    rows = [
-        {
-            "dataset": d,
-            "method_a": a,
-            "method_b": b,
-            "position": 0.5,
-            "below": a,
-            "above": b,
-            "certain": certain,
-        }
-        for d, a, b in dict.fromkeys(key[:3] for key in ratios.index)
-    ]
-    return pd.DataFrame(rows)
+    rows = [(*key, *key[1:]) for key in dict.fromkeys(key[:3] for key in ratios.index)]
+    columns = ["dataset", "method_a", "method_b", "below", "above"]
+    return pd.DataFrame(rows, columns=columns).assign(position=0.5, certain=certain)
 
 
 def all_figures(methods: list[str], datasets: list[str]) -> list:
     ratios = ratios_of(methods[:4], datasets)
+    pairs, unsure = list(combinations(methods[:4], 2)), crossings_of(ratios, False)
     return [
         profile_lines(curves_of(methods), "binomial", f"Profiles on {datasets[0]}"),
         profile_lines(curves_of(methods, ALPHAS), "polynomial", "Profiles"),
-        ratio_panels(
-            ratios, crossings_of(ratios), list(combinations(methods[:4], 2)), "binomial", "Ratios"
-        ),
-        ratio_panels(
-            ratios, crossings_of(ratios, False), [tuple(methods[:2])], "polynomial", "Ratios"
-        ),
+        ratio_panels(ratios, crossings_of(ratios), pairs, "binomial", "Ratios"),
+        ratio_panels(ratios, unsure, [tuple(methods[:2])], "polynomial", "Ratios"),
     ]
 
 
@@ -120,9 +90,8 @@ def test_every_line_has_its_name_and_its_band_up_to_eight_methods():
     assert {f"m{i}" for i in range(8)} <= set(map(content, texts(root)))
     assert len(classes(root, "path", "thick")) == 8
     assert len([n for n in root.iter(f"{NS}path") if n.get("fill-opacity") == "0.13"]) == 8
-    without = parse(
-        profile_lines(curves_of([f"m{i}" for i in range(8)], band=np.nan), "binomial", "")
-    )
+    bare = curves_of([f"m{i}" for i in range(8)], band=np.nan)
+    without = parse(profile_lines(bare, "binomial", ""))
     assert len([n for n in without.iter(f"{NS}path") if n.get("fill-opacity") == "0.13"]) == 0
 
 
@@ -146,11 +115,8 @@ def test_a_method_keeps_its_colour_and_mark_from_figure_to_figure():
 
 def test_the_axis_of_alpha_is_logarithmic_and_that_of_k_has_its_ends():
     root = parse(profile_lines(curves_of(["a", "b"], ALPHAS), "polynomial", ""))
-    at = {
-        content(n): float(n.get("x"))
-        for n in texts(root)
-        if content(n) in ("1", "10", "100", "1000")
-    }
+    ends = ("1", "10", "100", "1000")
+    at = {content(n): float(n.get("x")) for n in texts(root) if content(n) in ends}
     assert len(at) == 4 and np.allclose(np.diff(list(at.values())), at["10"] - at["1"], atol=0.05)
     root = parse(profile_lines(curves_of(["a", "b"]), "binomial", ""))
     assert {"1", "14"} <= {content(n) for n in classes(root, "text", "muted")}
@@ -168,11 +134,8 @@ def test_heavy_stretches_are_the_significant_ones_and_full_circles_the_certain_c
     assert {"↑ a better", "↓ b better", "birds"} <= set(map(content, texts(root)))
     root = parse(ratio_panels(ratios, crossings_of(ratios, False), [("a", "b")], "binomial", ""))
     assert len(classes(root, "circle", "fbg")) == 1
-    none = parse(
-        ratio_panels(
-            ratios.assign(significant=False), crossings_of(ratios)[:0], [("a", "b")], "binomial", ""
-        )
-    )
+    alike = ratios.assign(significant=False)
+    none = parse(ratio_panels(alike, crossings_of(ratios)[:0], [("a", "b")], "binomial", ""))
     assert len(classes(none, "path", "thick")) == 0
 
 
@@ -182,28 +145,19 @@ def test_a_pair_may_be_drawn_either_way_round():
         ratio_panels(ratios, crossings_of(ratios), [p], "binomial", "")
         for p in (("a", "b"), ("b", "a"))
     )
-    mirrored = ratio_panels(
-        ratios.assign(ratio=1 / ratios["ratio"]).rename(index={"a": "b", "b": "a"}),
-        crossings_of(ratios),
-        [("b", "a")],
-        "binomial",
-        "",
-    )
+    turned = ratios.assign(ratio=1 / ratios["ratio"]).rename(index={"a": "b", "b": "a"})
+    mirrored = ratio_panels(turned, crossings_of(ratios), [("b", "a")], "binomial", "")
     assert other.parts == mirrored.parts != one.parts
 
 
 def test_twice_and_half_lie_equally_far_from_one():
     at = np.linspace(0, 1, 14)
     frame = pd.DataFrame({"position": at, "ratio": 4.0 ** (1 - 2 * at), "significant": False}, KS)
-    ratios = pd.concat(
-        {("d", "a", "b"): frame}, names=["dataset", "method_a", "method_b", "parameter"]
-    )
+    names = ["dataset", "method_a", "method_b", "parameter"]
+    ratios = pd.concat({("d", "a", "b"): frame}, names=names)
     root = parse(ratio_panels(ratios, crossings_of(ratios)[:0], [("a", "b")], "binomial", ""))
-    y = {
-        content(n): float(n.get("y"))
-        for n in classes(root, "text", "small")
-        if n.get("text-anchor") == "end"
-    }
+    small = [n for n in classes(root, "text", "small") if n.get("text-anchor") == "end"]
+    y = {content(n): float(n.get("y")) for n in small}
     assert y["1"] - y["2"] == pytest.approx(y["0.5"] - y["1"], abs=0.02)
 
 
@@ -218,15 +172,9 @@ def test_a_loss_of_zero_breaks_nothing(ratio):
 
 def test_many_datasets_are_drawn_and_the_farthest_named():
     datasets = [f"d{i}" for i in range(40)]
-    root = parse(
-        ratio_panels(
-            ratios_of(["a", "b"], datasets),
-            pd.DataFrame(columns=["method_a", "method_b"]),
-            [("a", "b")],
-            "binomial",
-            "",
-        )
-    )
+    none = pd.DataFrame(columns=["method_a", "method_b"])
+    ratios = ratios_of(["a", "b"], datasets)
+    root = parse(ratio_panels(ratios, none, [("a", "b")], "binomial", ""))
     assert len({content(n) for n in texts(root)} & set(datasets)) == NAMED
 
 

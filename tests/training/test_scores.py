@@ -72,13 +72,9 @@ def test_scores_explain_the_predictions(estimator, cut):
 @pytest.mark.parametrize(
     "estimator",
     [
-        RandomForestClassifier(5),
-        KNeighborsClassifier(),
-        DecisionTreeClassifier(),
-        MultiOutputClassifier(DecisionTreeClassifier()),
-        OneVsRestClassifier(LOGISTIC),
-        MLPClassifier(max_iter=400),
-        DummyClassifier(),
+        *(RandomForestClassifier(5), KNeighborsClassifier(), DecisionTreeClassifier()),
+        *(MultiOutputClassifier(DecisionTreeClassifier()), OneVsRestClassifier(LOGISTIC)),
+        *(MLPClassifier(max_iter=400), DummyClassifier()),
         ClassifierChain(DecisionTreeClassifier()),
     ],
     ids=lambda e: method_name(e)[:40],
@@ -96,15 +92,13 @@ def test_a_chain_with_a_constant_label_scores_as_its_links_do():
     labels.
     """
     constant = np.column_stack([Y[:, 0], np.ones(80, int), Y[:, 1]])
-    chain = ClassifierChain(
-        DecisionTreeClassifier(max_depth=2, random_state=0), order=[2, 1, 0]
-    ).fit(X, constant)
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    chain = ClassifierChain(tree, order=[2, 1, 0]).fit(X, constant)
     with pytest.raises(ValueError, match="predict_proba of shape"):
         chain.predict_proba(X)
     last = chain.estimators_[0].predict_proba(X)
-    first = chain.estimators_[2].predict_proba(
-        np.column_stack([X, last.argmax(axis=1), np.ones(80)])
-    )
+    seen = np.column_stack([X, last.argmax(axis=1), np.ones(80)])
+    first = chain.estimators_[2].predict_proba(seen)
     expected = np.column_stack([first[:, 1], np.ones(80), last[:, 1]])
     np.testing.assert_array_equal(predict(chain, X, 3).y_score, expected)
     found = predict(make_pipeline("passthrough", chain), X, 3).y_score
@@ -115,9 +109,8 @@ def test_a_chain_with_a_constant_label_scores_as_its_links_do():
 def test_scores_of_the_absent_label_are_not_taken_for_scores():
     """StackingClassifier returns the probability of the first class for a label matrix."""
     trees = [("a", DecisionTreeClassifier(max_depth=3)), ("b", KNeighborsClassifier())]
-    stacking = StackingClassifier(
-        trees, final_estimator=RandomForestClassifier(9, random_state=0), cv=3
-    ).fit(X, Y)
+    forest = RandomForestClassifier(9, random_state=0)
+    stacking = StackingClassifier(trees, final_estimator=forest, cv=3).fit(X, Y)
     found = predict(stacking, X, 4)
     assert found.y_score is None and "absent" in found.without_score
     np.testing.assert_array_equal(found.y_pred, stacking.predict(X))
@@ -134,11 +127,9 @@ def test_without_scores_there_are_still_predictions():
 
     found = predict(Rule(), X, 2).without_score
     assert found == "AttributeError: Rule has neither predict_proba nor decision_function"
-    assert predict(Broken(), X, 2).without_score == "RuntimeError: no such kernel"
-    assert predict(Broken(), X, 2).y_score is None and predict(Broken(), X, 2).y_pred.shape == (
-        80,
-        2,
-    )
+    found = predict(Broken(), X, 2)
+    assert found.without_score == "RuntimeError: no such kernel"
+    assert found.y_score is None and found.y_pred.shape == (80, 2)
     with pytest.raises(ValueError, match="one column for each of the 3 labels, got shape"):
         predict(Rule(), X, 3)
 
@@ -166,11 +157,8 @@ def test_a_forest_is_asked_once_for_what_it_predicts_and_its_scores(forest, monk
     names = np.array(["no", "yes"])
     several, one = forest(5, random_state=0).fit(X, Y), forest(5, random_state=0)
     one.fit(X, names[Y[:, 0]])
-    expected = (
-        several.predict(X),
-        np.stack([p[:, 1] for p in several.predict_proba(X)], axis=1),
-        one.predict(X),
-    )
+    scores = np.stack([p[:, 1] for p in several.predict_proba(X)], axis=1)
+    expected = several.predict(X), scores, one.predict(X)
     asked, ask = [], forest.predict_proba
     monkeypatch.setattr(forest, "predict_proba", lambda *args: asked.append(1) or ask(*args))
     of_sets, of_one = predict(several, X, 4), predict(one, X, ["no", "yes"])
@@ -210,10 +198,8 @@ def test_one_label_from_an_estimator():
 @pytest.mark.parametrize(
     "raw",
     [
-        [np.ones((3, 2)), np.ones((3, 3))],
-        [np.ones((3, 1)), np.ones((3, 2))],
-        np.ones((3, 5)),
-        np.ones((3, 2, 2)),
+        *([np.ones((3, 2)), np.ones((3, 3))], [np.ones((3, 1)), np.ones((3, 2))]),
+        *(np.ones((3, 5)), np.ones((3, 2, 2))),
     ],
 )
 def test_shapes_that_are_no_scores_of_two_labels(raw):
@@ -222,25 +208,21 @@ def test_shapes_that_are_no_scores_of_two_labels(raw):
 
 
 @pytest.mark.parametrize(
-    ("target", "expected"),
+    "target", [Y, pd.DataFrame(Y), sparse.csr_matrix(Y), Y.tolist(), Y.astype(bool)]
+)
+def test_label_sets_are_matrices_of_several_columns(target):
+    assert labels_of(target) == 4
+
+
+@pytest.mark.parametrize(
+    "target",
     [
-        (Y, True),
-        (pd.DataFrame(Y), True),
-        (sparse.csr_matrix(Y), True),
-        (Y.tolist(), True),
-        (Y.astype(bool), True),
-        (Y[:, 0], False),
-        (Y[:, :1], False),
-        (Y * 0.5, False),
-        (Y * 2 + np.arange(4), False),
-        (None, False),
-        ("ab", False),
-        ([["a"], ["b", "c"]], False),
-        (pd.Series(Y[:, 0]), False),
+        *(Y[:, 0], Y[:, :1], Y * 0.5, Y * 2 + np.arange(4), pd.Series(Y[:, 0])),
+        *(None, "ab", [["a"], ["b", "c"]]),
     ],
 )
-def test_label_sets_are_matrices_of_several_columns(target, expected):
-    assert (labels_of(target) == 4) is expected
+def test_other_targets_are_no_label_sets(target):
+    assert labels_of(target) != 4
 
 
 @pytest.mark.parametrize(
