@@ -304,8 +304,9 @@ def intervals(head: str, values: pd.DataFrame, **more: Any) -> Column:
 
 
 def won_tied_lost(pairs: pd.DataFrame, **more: Any) -> Column:
-    """How often the first of each pair is better, equal and worse."""
-    cells = [f"{w:,}/{t:,}/{x:,}" for w, t, x in pairs[["wins", "ties", "losses"]].to_numpy(int)]
+    """How often the first of each pair is better, equal and worse, where it was counted."""
+    counts = pairs[["wins", "ties", "losses"]].to_numpy(float)
+    cells = ["/".join("" if n != n else f"{n:,.0f}" for n in row) for row in counts]
     return Column("won/tied/lost", cells, **more)
 
 
@@ -588,7 +589,7 @@ def starred(texts: Iterable[str], imputed: Iterable[bool]) -> list[str]:
     return [f"{text}*" if star else text for text, star in zip(texts, imputed, strict=True)]
 
 
-def capitalised(text: str, names: Iterable[str]) -> str:
+def capitalised(text: str, names: Iterable[str] = ()) -> str:
     """The text with a capital, unless it begins with one of the names, which stay as they are.
 
     >>> capitalised("random forest leads", ["random forest"]), capitalised("two lead", ["random forest"])

@@ -19,8 +19,8 @@ from mlflow_mleval.analysis.fold_comparison import compare_folds
 from mlflow_mleval.report import FORMATS
 from mlflow_mleval.report.blocks import glossary, plain
 from mlflow_mleval.report.content.decision import verdict
-from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.units import (
+    NOT_TRUSTED,
     document,
     fold_sentences,
     frames,

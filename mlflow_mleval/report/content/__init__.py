@@ -11,11 +11,11 @@ from mlflow_mleval.report.document import Document
 #: Name of a result's class -> the module and its function that says it.
 _DOCUMENTS = {
     "Comparison": ("study_report", "document"),
-    "FoldComparison": ("units", "document_of_one"),
+    "FoldComparison": ("units", "document"),
     "ProfileComparison": ("profiles", "document"),
-    "InstanceTests": ("units", "document_of_one"),
-    "RepeatTests": ("units", "document_of_one"),
-    "AnswerComparison": ("units", "document_of_one"),
+    "InstanceTests": ("units", "document"),
+    "RepeatTests": ("units", "document"),
+    "AnswerComparison": ("units", "document"),
     "Study": ("listings", "document"),
     "Survey": ("listings", "survey_document"),
     "Evaluation": ("run", "document"),

@@ -37,8 +37,8 @@ from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.beyond import probability_said
 from mlflow_mleval.report.content.decision import deciding_test
-from mlflow_mleval.report.content.differences import differences
 from mlflow_mleval.report.content.ranking import grid
+from mlflow_mleval.report.content.units import differences
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import ratio_panels
 from mlflow_mleval.report.text import (

@@ -29,8 +29,8 @@ from mlflow_mleval.report.blocks import (
     pvalues,
 )
 from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
-from mlflow_mleval.report.content.differences import PAIRS, only_best
 from mlflow_mleval.report.content.ranking import MOST, best, grid, rows_among
+from mlflow_mleval.report.content.units import PAIRS, only_best
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import (
     bump,

@@ -6,6 +6,7 @@ A topic joins by its line in `_TOPICS`.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from mlflow_mleval.report.blocks import (
     listed,
     name,
 )
-from mlflow_mleval.report.content import beyond, decision, differences, measures, ranking
+from mlflow_mleval.report.content import beyond, decision, measures, ranking, units
 from mlflow_mleval.report.content.decision import PREFERENCES
 from mlflow_mleval.report.content.pair_question import title
 from mlflow_mleval.report.content.ranking import best, rows_among
@@ -283,34 +284,24 @@ class Topic(NamedTuple):
     apart: bool = False  #: not in a ranking by itself
 
 
-def _topic_where_held(
-    held: Callable[[Comparison], object],
-    module: str,
-    none: Data,
-    **options: Any,
-) -> Topic:
-    """A topic that few comparisons have: its module loads only where one `held` it; `none` is what
-    JSON says else.
-    """
+def _of_profiles(part: str, otherwise: Any) -> Callable[[Comparison], Any]:
+    """A part of the topic of profiles, whose module loads only where a comparison holds some."""
 
-    def says(part: str, otherwise: Any) -> Callable[[Comparison], Any]:
-        def of(c: Comparison) -> Any:
-            if not held(c):
-                return otherwise
-            return getattr(import_module(f"{__package__}.{module}"), part)(c, **options)
+    def of(c: Comparison) -> Any:
+        if c.profiles is None:
+            return otherwise
+        return getattr(import_module(f"{__package__}.profiles"), part)(c)
 
-        return of
-
-    return Topic(says("section", None), says("data", none), says("frames", {}), apart=True)
+    return of
 
 
 def _of_units(unit: str) -> Topic:
     """Tests over folds, instances or answers, and why there are none."""
-    return _topic_where_held(
-        lambda c: c.tests_over(unit) or c.untested_over(unit),
-        "units",
-        {unit: {}},
-        unit=unit,
+    return Topic(
+        partial(units.section, unit=unit),
+        partial(units.data, unit=unit),
+        partial(units.frames, unit=unit),
+        apart=True,
     )
 
 
@@ -336,7 +327,7 @@ _TOPICS = (
     Topic(decision.cost_section, data=decision.cost_data),
     Topic(ranking.weights_section),
     Topic(ranking.spread_section, data=ranking.spread_data, frames=ranking.spread_frames),
-    Topic(differences.section, data=differences.data, frames=differences.frames),
+    Topic(units.over_datasets, data=units.data_over_datasets, frames=units.frames_over_datasets),
     Topic(
         beyond.next_dataset_section,
         data=beyond.next_dataset_data,
@@ -344,7 +335,12 @@ _TOPICS = (
         apart=True,
     ),
     *map(_of_units, ("folds", "instances", "answers")),
-    _topic_where_held(lambda c: c.profiles is not None, "profiles", {"profiles": None}),
+    Topic(
+        _of_profiles("section", None),
+        _of_profiles("data", {"profiles": None}),
+        _of_profiles("frames", {}),
+        apart=True,
+    ),
     Topic(beyond.section, data=beyond.data),
     Topic(measures.section, data=measures.data, frames=measures.frames),
     Topic(measures.sensitivity_section, data=measures.sensitivity_data),
@@ -404,12 +400,12 @@ def document(
 
 def _sections_of_pairs(c: Comparison, made_by: Provenance) -> list[Section | None]:
     """What a terminal shows of pairs."""
-    sentences = differences.pairs_verdict(c)
+    sentences = units.pairs_verdict(c)
     answer = Text([s.text for s in sentences], role="lead", depth=ALWAYS)
     return [
         Section("verdict", "Verdict", [answer]),
         doubts_section(c, DOUBTS),
-        differences.section(c, ALWAYS),
+        units.over_datasets(c, ALWAYS),
         beyond.next_dataset_section(c, ALWAYS),
         beyond.section(c, ALWAYS),
         provenance_section(c, made_by, ALWAYS),
@@ -419,8 +415,8 @@ def _sections_of_pairs(c: Comparison, made_by: Provenance) -> list[Section | Non
 def _shortened(c: Comparison, made_by: Provenance, asked: Question) -> Brief:
     """The decision in a few words, and the pair that is told apart most surely."""
     advice = decide(c)
-    units = ("datasets", "folds", "repeats", "instances", "answers")
-    certain = most_certain(next(filter(None, map(c.tests_over, units)), {}))
+    kinds = ("datasets", "folds", "repeats", "instances", "answers")
+    certain = most_certain(next(filter(None, map(c.tests_over, kinds)), {}))
     if certain is not None and certain["measure"] == FUSED:
         certain["measure"] = "net flow φ"
     return Brief(

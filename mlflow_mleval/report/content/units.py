@@ -1,74 +1,63 @@
-"""Tests of pairs over units of any kind as sections, documents and data.
+"""Which differences are more than chance: tests of pairs over units of any kind, datasets first, as
+sections, documents and data.
 
 What is special to a kind of unit stands in `_KINDS`: columns of its table, and blocks beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.answer_comparison import POWER, AnswerComparison
-from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.fold_comparison import FoldComparison, lost_pairs
-from mlflow_mleval.analysis.fold_protocol import UNPAIRED
-from mlflow_mleval.analysis.instance_tests import InstanceTests
-from mlflow_mleval.analysis.multivariate import ManovaResult
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.pairs import (
     PairTests,
+    apart,
+    cliques_with_letters,
     crossings,
     most_certain,
     not_put_below,
 )
-from mlflow_mleval.analysis.repeat_tests import RepeatTests
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    ALWAYS,
-    PAGE,
-    PAPER,
-    Column,
-    Data,
-    Figure,
-    Frames,
-    Late,
-    Link,
-    Provenance,
-    Section,
-    Table,
-    Text,
-    doubts,
-    listed,
-    made_from,
-    name,
-    when,
-    within_range,
-)
-from mlflow_mleval.report.content.differences import NOT_TRUSTED
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frames, listed, name
+from mlflow_mleval.report.content import decision
+from mlflow_mleval.report.content.ranking import best, rows_among
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.figures import TOP
-from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
-from mlflow_mleval.report.text import (
-    ARROWS,
-    aligned,
-    confidence,
-    level,
-    number,
-    percent,
-    with_intervals,
+from mlflow_mleval.report.figures.comparisons import (
+    MOST_BARS,
+    critical_difference,
+    in_tikz,
+    pairwise_matrix,
+    shown_cliques,
 )
+from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
+from mlflow_mleval.report.text import ARROWS, confidence, level, number, percent, pvalue
 from mlflow_mleval.sentences import all_of, count, span
 from mlflow_mleval.validation import present
 
-#: Rows of a table of pairs on a terminal, and on a page; datasets that a report shows.
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.answer_comparison import AnswerComparison
+    from mlflow_mleval.analysis.fold_comparison import FoldComparison
+    from mlflow_mleval.analysis.instance_tests import InstanceTests
+    from mlflow_mleval.analysis.multivariate import ManovaResult
+    from mlflow_mleval.analysis.repeat_tests import RepeatTests
+
+#: Rows of a table of pairs on a terminal, and those that are not left to the CSV file; so many of
+#: pairs over datasets a page shows at once, and all that are separated; datasets in a report.
 ROWS = 30
-ALL_ROWS = 500
+PAIRS = 500
+FEW = 3
 DATASETS = 12
-#: Pairs of measures, and rows of what more would give, that a page holds.
+#: Pairs of measures, and rows of what more would give, that a page holds; methods of a table.
 ANSWERS_ROWS = 60
 METHODS = 100
+#: Marks a row whose verdict the assumptions do not carry.
+NOT_TRUSTED = "[!]"
 #: Keys and columns that say whether methods differ.
 _MARKS = (
     *("verdict", "decides", "separated", "significant", "better"),
@@ -76,20 +65,8 @@ _MARKS = (
 )
 #: Attributes that JSON holds in another form.
 _REPLACED = (
-    "notes",
-    "moments",
-    "largest",
-    "bounded",
-    "largest_score",
-    "error",
-    "values",
-    "means",
-    "tests",
-    "order",
-    "ways",
-    "manova",
-    "naive_manova",
-    "ranking",
+    *("notes", "moments", "largest", "bounded", "largest_score", "error", "values", "means"),
+    *("tests", "order", "ways", "manova", "naive_manova", "ranking"),
 )
 
 
@@ -106,7 +83,7 @@ class _Kind:
     #: Columns of the table, the p-values that decide first.
     columns: Callable[[Any, pd.DataFrame], list[Column]]
     #: Sentences after the verdict.
-    sentences: Callable[[Any], list[str]]
+    sentences: Callable[[Any], list[str]] = lambda tests: []
     #: What stands above and below the table; on the dataset with this number.
     above: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
     below: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
@@ -115,27 +92,33 @@ class _Kind:
     heading: str = ""
 
 
-def section(c: Comparison, unit: str) -> Section | None:
-    """The tests over these units of every dataset, and why others have none; nothing where there
-    are neither.
+# --------------------------------------------------------------------------------------------------
+# In the report of a study: tests over units within datasets, and why others have none.
+
+
+def section(c: Comparison, unit: str) -> doc.Section | None:
+    """The tests over these units of the first datasets, and why others have none; without verdicts
+    where it decides over other units; nothing where there are neither.
     """
     tests = c.tests_over(unit)
-    why = c.untested_over(unit)
-    if unit == "instances":
-        why = {}  # told with the answers
+    why = {} if unit == "instances" else c.untested_over(unit)  # those are told with the answers
+    if not tests and not why:
+        return None
     depth = PAPER if unit in ("folds", "answers") else PAGE
-    return _section(unit, tests, why, depth, c.decides_over) if tests or why else None
-
-
-def _describes(unit: str, decides_over: str | None) -> bool:
-    """Whether tests over the unit have no say, because others decide, or nothing can."""
-    return decides_over not in (None, unit)
+    if c.decides_over in (None, unit):
+        return _section(unit, tests, why, depth)
+    who = f"{c.decides_over} decide" if c.decides_over else "nothing can decide"
+    about = (
+        f"Here {who}; what {unit} tell is described, with p-values and no verdict. For one, ask "
+        f"for tests over {unit} by themselves."
+    )
+    return _section(unit, tests, why, depth, about)
 
 
 def data(c: Comparison, unit: str) -> Data:
     """The records of every dataset, by the key of the unit; without marks where others decide."""
     records = {d: record(tests) for d, tests in c.tests_over(unit).items()}
-    if _describes(unit, c.decides_over):
+    if c.decides_over not in (None, unit):
         records = {d: _without_marks(one) for d, one in records.items()}
     return {_KINDS[unit].key: records}
 
@@ -143,7 +126,7 @@ def data(c: Comparison, unit: str) -> Data:
 def frames(c: Comparison, unit: str) -> Frames:
     """The tables of every dataset by name."""
     found = tables(unit, c.tests_over(unit))
-    return _without_marks(found) if _describes(unit, c.decides_over) else found
+    return found if c.decides_over in (None, unit) else _without_marks(found)
 
 
 def _without_marks(held: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,52 +160,51 @@ def _joined(by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return (whole.reset_index("dataset") if any(parts) else whole).reset_index(drop=True)
 
 
-def document_of_one(tests: PairTests, provenance: Provenance) -> Document:
-    """The tests of one dataset."""
-    return document({getattr(tests, "dataset", ""): tests}, provenance)
+# --------------------------------------------------------------------------------------------------
+# By themselves.
 
 
 def document(
-    tests: Mapping[str, PairTests],
-    provenance: Provenance,
+    tests: PairTests | Mapping[str, PairTests],
+    provenance: doc.Provenance,
     absent: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> Document:
-    """The tests of several datasets; `absent` says why a dataset has none, `notes` are doubts about
-    the selection.
+    """The tests of one dataset or of several; `absent` says why a dataset has none, `notes` are
+    doubts about the selection.
     """
-    absent = absent or {}
-    unit = next(iter(tests.values())).unit
-    lost = _not_tested(absent)
-    named = f": {listed(tests)}" if any(tests) else ""
-    sections = [_section(unit, tests, {}, ALWAYS), *doubts([*lost, *notes])]
+    if isinstance(tests, PairTests):
+        tests = {getattr(tests, "dataset", ""): tests}
+    by_dataset, absent = tests, absent or {}
+    unit = next(iter(by_dataset.values())).unit
+    lost = [*_not_tested(absent), *notes]
+    named = f": {listed(by_dataset)}" if any(by_dataset) else ""
+    sections = [_section(unit, by_dataset, {}, ALWAYS), *doc.doubts(lost)]
     return Document(
         f"Tests over {unit}{named}",
-        [*sections, made_from(provenance)],
-        time=when(provenance),
-        data=lambda: shape(tests, absent, notes) | {"provenance": provenance},
+        [*sections, doc.made_from(provenance)],
+        time=doc.when(provenance),
+        data=lambda: shape(by_dataset, absent, notes) | {"provenance": provenance},
         main=_KINDS[unit].pairs_file,
-        frames=lambda: tables(unit, tests),
-        shortened=lambda: _shortened(tests, provenance, [*lost, *notes]),
+        frames=lambda: tables(unit, by_dataset),
+        shortened=lambda: _shortened(by_dataset, provenance, lost),
     )
 
 
 def _shortened(
-    tests: Mapping[str, PairTests],
-    provenance: Provenance,
-    notes: Sequence[str],
+    tests: Mapping[str, PairTests], provenance: doc.Provenance, notes: Sequence[str]
 ) -> Brief:
     """The verdict in a few words: of several datasets, on how many pairs are separated."""
     parts = list(tests.values())
-    first = next(iter(tests.values()))
+    first = parts[0]
     verdict = first.verdict(name)
     if len(parts) > 1:
-        told = " ".join([*_crossing(tests), f"Tests over {first.unit}: {_hint(tests)}"])
+        told = " ".join([*depends(crossings(tests)), f"Tests over {first.unit}: {_hint(tests)}"])
         verdict = f"{told}; {first.about}."
     doubts = [*notes, *dict.fromkeys(text for one in parts for text in one.warnings)]
     methods = list(dict.fromkeys(str(method) for one in parts for method in one.methods))
     return Brief(
-        f"{verdict[:1].upper()}{verdict[1:]}",
+        doc.capitalised(verdict),
         not_put_below(parts),
         methods=len(methods),
         names=[*methods, *tests],
@@ -233,32 +215,25 @@ def _shortened(
     )
 
 
-def shape(
-    tests: Mapping[str, PairTests],
-    absent: Mapping[str, str],
-    notes: Sequence[str],
-) -> Data:
+def shape(tests: Mapping[str, PairTests], absent: Mapping[str, str], notes: Sequence[str]) -> Data:
     """What JSON holds of tests of pairs, the same keys for every kind of unit."""
-    unit = next(iter(tests.values())).unit
-    doubts_of_tests = [
-        f"{dataset}: {text}".removeprefix(": ")
-        for dataset, one in tests.items()
-        for text in one.warnings
+    parts = tests.values()
+    unit = next(iter(parts)).unit
+    doubts = [
+        f"{d}: {text}".removeprefix(": ") for d, one in tests.items() for text in one.warnings
     ]
+    headlines = "; ".join(one.headline() for one in parts)
     whole: Data = {
         "over": "instances" if unit == "answers" else unit,
-        "decides": "; ".join(dict.fromkeys(one.test for one in tests.values())),
-        "verdict": doc.plain(
-            " ".join([*_crossing(tests), "; ".join(one.headline() for one in tests.values())])
-        ),
+        "decides": "; ".join(dict.fromkeys(one.test for one in parts)),
+        "verdict": doc.plain(" ".join([*depends(crossings(tests)), headlines])),
         "pairs": _joined({dataset: one.pairs for dataset, one in tests.items()}),
-        "separated": list(dict.fromkeys(pair for one in tests.values() for pair in one.separated)),
-        "doubts": [*notes, *doubts_of_tests],
+        "separated": list(dict.fromkeys(pair for one in parts for pair in one.separated)),
+        "doubts": [*notes, *doubts],
         "absent": absent,
     }
-    sizes = [one.n_instances for one in tests.values() if isinstance(one, InstanceTests)]
-    if sizes:
-        whole["n_instances"] = sum(sizes)
+    if unit in ("instances", "answers"):
+        whole["n_instances"] = sum(getattr(one, "n_instances", 0) for one in parts)
     if unit not in _KINDS:  # it has keys of its own
         return whole
     records = {dataset: record(one) for dataset, one in tests.items()}
@@ -277,65 +252,57 @@ def record(tests: PairTests) -> Data:
     return verdicts | values | further | _KINDS[tests.unit].record(tests)
 
 
+# --------------------------------------------------------------------------------------------------
+# The section of tests over any units within datasets.
+
+
 def _section(
     unit: str,
     tests: Mapping[str, PairTests],
     absent: Mapping[str, str],
     depth: int,
-    decides_over: str | None = None,
-) -> Section:
-    """All datasets, on a terminal too, if they are the document; in the report of a study the first
-    ones, without verdicts where it decides over other units.
+    about: str = "",
+) -> doc.Section:
+    """All datasets if they are the document (`depth` is ALWAYS), else the first ones; `about` says
+    why they are only described, where other units decide.
     """
-    kind = _KINDS[unit]
-    lost = lost_pairs(one for one in tests.values() if isinstance(one, FoldComparison))
-    describes = _describes(unit, decides_over)
-    about = (
-        f"Here {f'{decides_over} decide' if decides_over else 'nothing can decide'}; what {unit} "
-        "tell is described, with p-values and no verdict. For one, ask for tests over "
-        f"{unit} by themselves."
-    ) * describes
-    blocks = Late(lambda: _blocks(unit, tests, absent, depth, about))
-    hint = "described" if describes else f"{_hint(tests)}{lost}"
-    return Section(kind.key, kind.title, blocks, hint)
-
-
-def _blocks(
-    unit: str,
-    tests: Mapping[str, PairTests],
-    absent: Mapping[str, str],
-    depth: int,
-    about: str,
-) -> list[Any]:
-    """`about` says why they are only described, where other units decide."""
-    blocks: list[Any] = [doc.note(about)] if about and tests else []
     shown = list(tests.items())[: None if depth == ALWAYS else DATASETS]
-    said: set[str] = set()
-    for key, (dataset, one) in enumerate(shown, start=1):
-        parts = on_dataset(one, key, dataset, depth, said, about=key == 1 and depth == ALWAYS)
-        blocks += _without_verdicts(parts, dataset) if about else parts
-    if len(tests) > len(shown):
-        rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
-        blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
-    if (depends := _crossing(tests)) and not about:
-        blocks.insert(0, Text(depends, "lead", depth=depth))
-    lost = _not_tested(absent)
-    blocks += doc.points(lost, "Not tested", depth=ALWAYS if unit == "answers" else PAPER)
-    return blocks
+
+    def blocks() -> list[Any]:
+        depending = depends(crossings(tests))
+        made: list[Any] = [doc.Text(depending, "lead", depth=depth)] * bool(depending and not about)
+        made += [doc.note(about)] * bool(about and tests)
+        said: set[str] = set()
+        for key, (dataset, one) in enumerate(shown, start=1):
+            parts = on_dataset(one, key, dataset, depth, said)
+            made += _without_verdicts(parts, dataset) if about else parts
+        if len(tests) > len(shown):
+            rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
+            made.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
+        lost_depth = ALWAYS if unit == "answers" else PAPER
+        return made + doc.points(_not_tested(absent), "Not tested", depth=lost_depth)
+
+    lost = ""
+    if unit == "folds":
+        from mlflow_mleval.analysis.fold_comparison import lost_pairs
+
+        lost = lost_pairs(cast("Iterable[FoldComparison]", tests.values()))
+    hint = "described" if about else f"{_hint(tests)}{lost}"
+    return doc.Section(_KINDS[unit].key, _KINDS[unit].title, doc.Late(blocks), hint)
 
 
 def _not_tested(absent: Mapping[str, str]) -> list[str]:
     return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
 
 
-def _without_verdicts(blocks: Sequence[Any], dataset: str) -> list[Any]:
+def _without_verdicts(blocks: Iterable[Any], dataset: str) -> list[Any]:
     """Tables and figures of a dataset, of which none says that two methods differ."""
     kept: list[Any] = []
     for block in blocks:
-        if isinstance(block, Table):
+        if isinstance(block, doc.Table):
             columns = [c for c in block.columns if c.head.replace(" ", "_") not in _MARKS]
             kept.append(replace(block, columns=columns, title=block.title or f"On {name(dataset)}"))
-        elif isinstance(block, Figure):
+        elif isinstance(block, doc.Figure):
             kept.append(block)
     return kept
 
@@ -351,19 +318,13 @@ def _hint(tests: Mapping[str, PairTests]) -> str:
     )
 
 
-def _crossing(tests: Mapping[str, PairTests]) -> list[str]:
-    """Where it depends on the dataset which of two methods is better."""
-    return depends(crossings(tests))
-
-
 def depends(found: Sequence[tuple[Sequence[str], Mapping[Any, Sequence[str]]]]) -> list[str]:
-    """Crossings in words."""
+    """Crossings in words: where it depends on the dataset which of two methods is better."""
     told = []
     for measures, sides in found:
         (a, on_a), (b, on_b) = sides.items()
-        by = f"by {listed(measures)}"
         where = f"{name(a)} is better on {listed(on_a)}, {name(b)} on {listed(on_b)}"
-        told.append(f"It depends: {where} ({by}).")
+        told.append(f"It depends: {where} (by {listed(measures)}).")
     return told
 
 
@@ -373,162 +334,357 @@ def on_dataset(
     dataset: str = "",
     depth: int = ALWAYS,
     said: set[str] | None = None,
-    about: bool = True,
 ) -> list[Any]:
     """What the tests of a dataset say and what they are about, their table, and what else this kind
     of unit tells; not what was said of one before.
     """
     kind = _KINDS[tests.unit]
-    on, of = (f" on {name(dataset)}", f" of {name(dataset)}") if dataset else ("", "")
-    title = f"{kind.heading}{on}" if kind.heading else f"On {name(dataset)}" if dataset else ""
-    verdict = tests.verdict(name) if about else f"{tests.headline(name)}."
+    said = set() if said is None else said
+    on = f" on {name(dataset)}" if dataset else ""
+    verdict = f"{tests.headline(name)}."
     if key > 1:
         verdict = verdict.replace(f"{tests.test} ", "Here it ", 1)
-    said = set() if said is None else said
-    paragraphs = [verdict[:1].upper() + verdict[1:]]
-    paragraphs += [text for text in kind.sentences(tests) if text not in said]
-    doubted = ["; ".join(x for x in text.split("; ") if x not in said) for text in tests.warnings]
-    again = doubted.count("")
-    doubted.append(f"{count(again, 'doubt')} told above" if again else "")
-    said.update(paragraphs, *(text.split("; ") for text in tests.warnings))
-    caption = f"Pairs of methods over {tests.unit}{of}"
+    elif depth == ALWAYS:
+        verdict = tests.verdict(name)
+    paragraphs = [doc.capitalised(verdict), *(x for x in kind.sentences(tests) if x not in said)]
+    doubts = _new_doubts(tests.warnings, said)
+    said.update(paragraphs)
+    caption = f"Pairs of methods over {tests.unit}{f' of {name(dataset)}' if dataset else ''}"
     table = pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption)
-    role = "lead" if tests.unit == "answers" else ""
-    tables = [*kind.above(tests, key, dataset), table]
+    above = [*kind.above(tests, key, dataset), table]
+    if key > 1:  # what columns mean was said under the first
+        above = [replace(one, columns=[*map(_unexplained, one.columns)]) for one in above]
+    title = doc.capitalised(f"{kind.heading}{on}".strip())
     blocks = [
-        Text([*filter(None, paragraphs)], role, title),
-        *(tables if key == 1 else map(_unexplained, tables)),
+        doc.Text(paragraphs, "lead" if tests.unit == "answers" else "", title),
+        *above,
         *kind.below(tests, key, dataset),
-        *doc.points([*filter(None, doubted)], f"Doubts{on}"),
+        *doc.points(doubts, f"Doubts{on}"),
     ]
     return [
-        replace(block, depth=depth if isinstance(block, Text) else max(block.depth, depth))
+        replace(block, depth=depth if isinstance(block, doc.Text) else max(block.depth, depth))
         for block in blocks
     ]
 
 
-def _unexplained(table: Table) -> Table:
-    """The table of a further dataset: what its columns mean was said under the first."""
-    return replace(table, columns=[replace(c, note="", tip=c.note or c.tip) for c in table.columns])
+def _new_doubts(warnings: Iterable[str], said: set[str]) -> list[str]:
+    """Those that were not said before, and how many were."""
+    parts = [text.split("; ") for text in warnings]
+    new = ["; ".join(part for part in each if part not in said) for each in parts]
+    again = new.count("")
+    said.update(*parts)
+    return [*filter(None, new), *[f"{count(again, 'doubt')} told above"] * bool(again)]
 
 
-def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
+def _unexplained(column: Column) -> Column:
+    return replace(column, note="", tip=column.note or column.tip)
+
+
+def pairs_table(tests: PairTests, key: str, caption: str) -> doc.Table:
     """One row a pair and measure, separated ones first."""
-    rows = tests.ordered.head(ALL_ROWS)
+    rows = tests.ordered.head(PAIRS)
     tested = rows["pvalue"].notna()
-    apart = rows["separated"].map({True: "yes", False: "no"}).where(tested, "not tested")
+    verdicts = rows["separated"].map({True: "yes", False: "no"}).where(tested, "not tested")
     doubtful = tested & (rows["doubt"] != "")
-    apart += doubtful.map({True: f" {NOT_TRUSTED}", False: ""})
-    note = f"{NOT_TRUSTED}: see the doubts." if doubtful.any() else ""
+    verdicts += doubtful.map({True: f" {NOT_TRUSTED}", False: ""})
+    trust = f"{NOT_TRUSTED}: see the doubts." if doubtful.any() else ""
     decides, *others = _KINDS[tests.unit].columns(tests, rows)
-    columns = [
-        *doc.pair(rows),
-        *([] if tests.unit == "folds" else [Column("measure", [*rows["measure"]], "<")]),
-        *_differences(rows, tests.alpha),
-        decides,
-        Column("separated", apart.tolist(), "<", note=note),
-        *_counts(rows),
-        *others,
+    columns = doc.pair(rows)
+    if tests.unit != "folds":
+        columns.append(Column("measure", [*rows["measure"]], "<"))
+    if rows["difference"].notna().any():
+        level = f"an interval at {percent(1 - tests.alpha)} that holds together with all others"
+        note = f"Mean difference: positive where the first is better, with {level}."
+        values = rows[["difference", "low", "high"]]
+        columns.append(doc.intervals("mean difference", values, keep=4, note=note))
+    columns += [decides, Column("separated", verdicts.tolist(), "<", note=trust)]
+    if rows["wins"].notna().any():
+        columns.append(doc.won_tied_lost(rows, keep=3))
+    about: Any = {"things": "pairs", "depth": ALWAYS, "most": ROWS}
+    return doc.Table([*columns, *others], len(tests.table), caption=caption, key=key, **about)
+
+
+# --------------------------------------------------------------------------------------------------
+# Over datasets: tests of all methods together, the diagram, the matrix, and every pair.
+
+
+def over_datasets(c: Comparison, depth: int = PAPER) -> doc.Section:
+    """Friedman, the diagram, the matrix and the table of pairs, tests and table down to `depth`; or
+    why there are none.
+    """
+    if c.deciding is None:
+        why = doc.Text([c.decision], depth=PAGE if depth else ALWAYS)
+        return doc.Section("differences", "Differences", [why])
+
+    def blocks() -> list[Any]:
+        tests = doc.Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
+        pairs = _pairs_over_datasets(c, depth)
+        if c.options["control"] is not None:
+            return [tests, _diagram(c), pairs]
+        return [doc.Beside([tests, _diagram(c)], [_matrix(c)]), pairs]
+
+    found = f"{len(c.separated)} of {count(len(c.pairs), 'pair')} separated"
+    return doc.Section("differences", "Differences", doc.Late(blocks), found)
+
+
+def data_over_datasets(c: Comparison) -> Data:
+    """What JSON holds of each test, of what decides, and of the pairs that it separates."""
+    tests: Data = {"max_t": None, "nemenyi": None, "pairwise": None}
+    every = ("alpha", "control", "significant_pairs", "warnings")
+    if c.max_t:
+        known = doc.named(c.max_t, *every, "n_comparisons", "exact", "n_resamples", "seed")
+        tests["max_t"] = {"test": "max-t", **known}
+    if c.nemenyi:
+        kind = "nemenyi" if c.nemenyi.control is None else "bonferroni-dunn"
+        tests["nemenyi"] = {"test": kind, **doc.named(c.nemenyi, *every, "critical_difference")}
+    if c.pairwise:
+        known = doc.named(c.pairwise, *every, "correction", "n_comparisons")
+        pairs = {"alternative": "two-sided", "pairs": rows_among(c.pairs, best(c))}
+        tests["pairwise"] = {"test": "wilcoxon", **known, **pairs}
+    for test, result in c.posthoc:
+        if test.key not in tests:
+            known = doc.named(result, "alpha", "significant_pairs", "warnings")
+            tests[test.key] = {"test": test.name, **known}
+    rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated")
+    rest |= {"cliques": c.cliques}
+    unit = c.decides_over
+    if unit and (c.deciding is None or c.deciding.test.over != unit):  # units where datasets cannot
+        said = [c.decision, *(doc.plain(sentence.text) for sentence in decision.by_fold(c))]
+        cliques, _ = cliques_with_letters(apart(c.order, c.told_apart))
+        rest |= {"decides": unit, "decision": " ".join(said), "separated": c.told_apart}
+        rest |= {"cliques": cliques}
+    return {"friedman": c.friedman, **tests, **rest, "separations": c.needed_by}
+
+
+def frames_over_datasets(c: Comparison) -> Frames:
+    """The pairs, of very many methods the best."""
+    return {"pairs": rows_among(c.pairs, best(c))}
+
+
+def pairs_verdict(c: Comparison) -> list[doc.Sentence]:
+    """The answer about pairs: what the design can show at all, which methods the deciding test
+    separates, and the folds.
+
+    >>> import pandas as pd
+    >>> from mlflow_mleval.analysis.comparison import compare
+    >>> from mlflow_mleval.report.blocks import plain
+    >>> from mlflow_mleval.study import Study
+    >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
+    >>> plain(pairs_verdict(compare(Study.from_frame(frame)))[-1].text)
+    'The evidence separates none of 1 pair (step-down max-T, α = .05).'
+    """  # noqa: E501
+    if c.deciding is None:
+        untested = doc.Sentence(c.decision, doc.claim("untested", "decision"))
+        return [untested, *decision.by_fold(c)]
+    said = c.deciding.test.possible(c.deciding.result)
+    found = [doc.Sentence(said, doc.claim("feasible", c.deciding.test.key))] if said else []
+    if c.letters_apply:
+        n = len(c.separated)
+        total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
+        pairs = [f"{listed([a])} above {listed([b])}" for a, b in c.separated[: doc.SHOWN]]
+        more = f" and {n - doc.SHOWN:,} more" if n > doc.SHOWN else ""
+        which = f"{n:,} of {total}: {', '.join(pairs)}{more}" if pairs else f"none of {total}"
+        says = doc.claim("separated" if pairs else "none separated")
+        text = f"The evidence separates {which} ({decision.deciding_test(c)})."
+        found.append(doc.Sentence(text, says))
+    else:
+        found += [s for s in decision.verdict(c) if "separated" in s.rests_on]
+    return [*found, *decision.needed_in_words(c), *decision.by_fold(c)]
+
+
+def omnibus(c: Comparison) -> list[str]:
+    """The tests over all methods together, a sentence each."""
+    lines = []
+    if (f := c.friedman) is not None:
+        low, high = f.iman_davenport_df
+        policy = c.study.missing
+        filled = f", missing results filled by the policy {policy}" if c.study.filled else ""
+        tests = (
+            f"Friedman χ²({f.df}) = {number(f.statistic)}, {pvalue(f.pvalue)}; Iman–Davenport "
+            f"F({low}, {high}) = {number(f.iman_davenport_statistic)}, "
+            f"{pvalue(f.iman_davenport_pvalue)}"
+        )
+        notes = f.warnings
+        if f.exact_pvalue is not None:  # beside which the approximations are rough, or false
+            tests = f"Friedman's test by all orders of the methods, {pvalue(f.exact_pvalue)}"
+            notes = ()
+        lines.append(" ".join([f"All methods together{filled}: {tests}.", *notes]))
+    if (s := c.skillings_mack) is not None:
+        lines.append(
+            f"With the gaps left empty: Skillings–Mack χ²({s.df}) = {number(s.statistic)}, "
+            f"{pvalue(s.pvalue)}."
+        )
+    return lines
+
+
+def only_best(total: int, what: str = "methods") -> str:
+    """That a figure shows only the best, if so."""
+    if total <= TOP:
+        return ""
+    return f" The best {TOP} of {total:,} {what} are shown; the JSON and CSV data hold all."
+
+
+def _diagram(c: Comparison) -> doc.Figure:
+    control = c.options["control"]
+    bars = c.cliques
+    says = "A bar joins methods that are not separated"
+    if control is not None:
+        bars = [[m for m in c.order if m == control or not c.is_separated(m, control)]]
+        says = (
+            f"The bar joins what is not separated from the control {listed([control])}; no other "
+            "pairs were compared"
+        )
+    caption = (
+        f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says}; dotted, it passes "
+        f"over others.{only_best(len(c.order))}"
+    )
+    if (more := len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS) > 0:
+        caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
+    drawn = (c.ranks.mean()[c.order], bars, present(c.deciding).critical_difference)
+    title = "Critical-difference diagram"
+    return doc.Figure(critical_difference(*drawn), caption, title=title, tikz=in_tikz(*drawn))
+
+
+def _matrix(c: Comparison) -> doc.Figure:
+    test = present(c.deciding).test
+    units = "repeats" if test.over == "repeats" and not test.by_unit else "datasets"
+    caption = (
+        f"Row against column: mean difference of {_what(c)}, {units} won/tied/lost, and p. Blue, "
+        f"+: the row is better; orange, −: the column. Framed: separated.{only_best(len(c.order))}"
+    )
+    return doc.Figure(pairwise_matrix(c.pairs, c.order, test.column), caption, title="Every pair")
+
+
+def _what(c: Comparison) -> str:
+    return c.compared if c.on == FUSED else name(c.on)
+
+
+def _pairs_over_datasets(c: Comparison, depth: int) -> doc.Table:
+    """The pairs, separated ones first, on a page the others folded; what decides comes right after
+    the difference, other tests where one was asked for.
+    """
+    shown = c.pairs.head(PAIRS)
+    made = sorted(c.posthoc, key=lambda made: made.test is not present(c.deciding).test)
+    if c.options["test"] == "max-t":
+        made = made[:1]
+    decided, *others = [
+        doc.pvalues(m.test.head, shown[m.test.column], keep=1 if i else 9)
+        for i, m in enumerate(made)
     ]
-    total = len(tests.table)
-    return Table(columns, total, caption=caption, key=key, things="pairs", depth=ALWAYS, most=ROWS)
+    columns = [*doc.pair(shown), *differences(c, shown), decided, _separated(c, shown)]
+    if shown["n"].min() < len(c.ranks):
+        note = "Datasets: on which both finished."
+        columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
+    columns += [doc.won_tied_lost(shown, keep=3), *others]
+    title = "Pairs" if depth else ""
+    if c.options["control"] is not None:
+        title = "Every method against the control"
+    about: Any = {"things": "pairs", "key": "pairs", "depth": depth}
+    at_once = max(len(c.separated), FEW)
+    return doc.Table(columns, len(c.pairs), title, "Pairs of methods", shown=at_once, **about)
 
 
-def _differences(rows: pd.DataFrame, alpha: float) -> list[Column]:
-    """The difference of each row with its interval, where there is any."""
-    if rows["difference"].isna().all():
-        return []
-    level = f"an interval at {percent(1 - alpha)} that holds together with all others"
-    note = f"Mean difference: positive where the first is better, with {level}."
-    values = rows[["difference", "low", "high"]]
-    return [doc.intervals("mean difference", values, keep=4, note=note)]
+def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    """How far the first is better in the units of what is compared, and in net flows with the
+    intervals of the deciding test, where it has some.
+    """
+    limits = shown[["flow_difference", "flow_low", "flow_high"]]
+    has_limits = bool(np.isfinite(limits[["flow_low", "flow_high"]].astype(float)).any(axis=None))
+    columns = []
+    if c.on != FUSED or not has_limits:
+        turned = " with its sign turned" if c.study.directions.get(c.on) == "min" else ""
+        note = f"Mean difference: of {_what(c)}{turned}, positive where the first is better."
+        columns = [doc.numbers("mean difference", shown["mean_difference"], keep=5, note=note)]
+    if has_limits:
+        of = "" if c.on == FUSED else f" by {_what(c)}"
+        note = (
+            f"Difference of net flows φ{of}; the {confidence(c.options['alpha'])} intervals hold "
+            "together: one excludes 0, or ends at it, where the pair is separated."
+        )
+        columns.append(doc.intervals("difference in φ", limits, keep=4, note=note))
+    return columns
 
 
-def _counts(rows: pd.DataFrame) -> list[Column]:
-    """Units won, tied and lost, where they are counted."""
-    if rows["wins"].isna().all():
-        return []
-    counts = rows[["wins", "ties", "losses"]].to_numpy(float)
-    cells = ["/".join("" if x != x else f"{x:,.0f}" for x in row) for row in counts]
-    return [Column("won/tied/lost", cells, keep=3)]
+def _separated(c: Comparison, shown: pd.DataFrame) -> Column:
+    """Which pairs the deciding test separates, and which verdicts are not to be trusted."""
+    reverse = {(worse, better) for better, worse in c.separated}
+    cells = []
+    for row in shown.itertuples():
+        text = "yes, reversed" if (row.method_a, row.method_b) in reverse else "yes"
+        text += f" {NOT_TRUSTED}" if row.doubts else ""
+        cells.append(text if row.separated else "")
+    reasons = dict.fromkeys("; ".join(filter(None, shown["doubts"])).split("; "))
+    note = ""
+    if (test := present(c.deciding).test).by_unit:
+        note = f"Separated: where {test.over} tell two apart, and none says the opposite."
+    if any(reasons):
+        note = f"{NOT_TRUSTED}: not to be trusted, since {' or '.join(filter(None, reasons))}."
+    return Column("separated", cells, "<", note=note)
 
 
 # --------------------------------------------------------------------------------------------------
 # What is special to folds: several measures tested together, and a picture of the folds.
 
 
-def _fold_means(comparison: FoldComparison, i: int, dataset: str) -> list[Any]:
-    """The means of the methods, over the table of pairs."""
-    shared = comparison.n_shared_folds == comparison.n_folds
-    far = "" if shared else ", as far as a method has them,"
-    caption = f"Means over {count(comparison.n_folds, 'fold')}{far} of {name(dataset)}"
-    return [means_table(comparison, caption=caption, key=f"fold-means-{i}", depth=ALWAYS)]
-
-
 def fold_sentences(comparison: FoldComparison) -> list[str]:
-    """What the folds of one dataset say beside the verdict, a sentence each: what was tested
-    and what was refused.
+    """What the folds of one dataset say beside the verdict, a sentence each: what was tested, what
+    could not be, and what was refused.
     """
+    from mlflow_mleval.analysis.fold_protocol import UNPAIRED
+
+    n = comparison.n_datasets
+    over = f" over the pairs of {all_of(n)} datasets" if n > 1 else ""
+    each = f", each pair on the {comparison.folds_of_a_pair} that both have,"
+    tested = (
+        f"Tested{'' if comparison.n_shared_folds == comparison.n_folds else each} on "
+        f"{listed(comparison.measures, most=8)} (Holm's correction{over}, α = "
+        f"{level(comparison.alpha)})"
+    )
+    for why, pairs in comparison.untested.items():
+        tested += "" if why == UNPAIRED else f"; {count(pairs, 'pair')} could not be tested: {why}"
+    if comparison.n_lost:
+        gone = listed(dict.fromkeys(e.name for e in comparison.excluded if e.kind == "method"))
+        tested += (
+            f"; {count(comparison.n_lost, 'further pair')} of {gone} could not be tested for want "
+            "of folds in common"
+        )
     refused = {"naive": "The uncorrected test was", "pairs": "Pairs were"}
     refusals = [
         f"{refused[key]} refused: {reason.rstrip('.')}."
         for key, reason in comparison.refusals.items()
         if key in refused
     ]
-    return [_tested(comparison), *refusals]
-
-
-def _tested(comparison: FoldComparison) -> str:
-    """What was tested, and what could not be."""
-    each = f", each pair on the {comparison.folds_of_a_pair} that both have,"
-    text = (
-        f"Tested{'' if comparison.n_shared_folds == comparison.n_folds else each} on "
-        f"{listed(comparison.measures, most=8)} (Holm's correction"
-        f"{_over(comparison)}, α = {level(comparison.alpha)})"
-    )
-    for why, n in comparison.untested.items():
-        text += "" if why == UNPAIRED else f"; {count(n, 'pair')} could not be tested: {why}"
-    if comparison.n_lost:
-        gone = listed(dict.fromkeys(e.name for e in comparison.excluded if e.kind == "method"))
-        text += (
-            f"; {count(comparison.n_lost, 'further pair')} of {gone} could not be tested for want "
-            "of folds in common"
-        )
-    return f"{text}."
-
-
-def _over(comparison: FoldComparison) -> str:
-    """What the correction counts, where that is more than the pairs of this dataset."""
-    return (
-        f" over the pairs of {all_of(comparison.n_datasets)} datasets"
-        if comparison.n_datasets > 1
-        else ""
-    )
+    return [f"{tested}.", *refusals]
 
 
 def _heads(comparison: FoldComparison) -> list[str]:
     return [f"{m} {ARROWS[o.direction]}" for m, o in comparison.orderings.items()]
 
 
-def means_table(comparison: FoldComparison, **options: Any) -> Table:
+def means_table(comparison: FoldComparison, i: int = 1, dataset: str = "") -> doc.Table:
     """Means over folds with their intervals and the groups, best mean rank first."""
     shown = comparison.order[:METHODS]
     shared = "" if comparison.protocol.ratio is None else ", widened for shared training data"
     note = f"Means with {confidence(comparison.alpha)} intervals, each alone{shared}."
     columns = [doc.names("method", shown, note=note)]
+    far = ""
     if comparison.n_shared_folds < comparison.n_folds:
+        far = ", as far as a method has them,"
         own = comparison.values.groupby(level=0).size()
         note = "Folds: how many the method has; its means are over them."
         columns.append(Column("folds", [str(own[m]) for m in shown], note=note))
-    for i, (measure, head) in enumerate(zip(comparison.measures, _heads(comparison), strict=True)):
+    for i_measure, (measure, head) in enumerate(
+        zip(comparison.measures, _heads(comparison), strict=True)
+    ):
         means = comparison.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
-        cells = with_intervals(within_range(means, measure).to_numpy())
-        columns.append(Column(head, cells, keep=len(comparison.measures) - i))
+        keep = len(comparison.measures) - i_measure
+        columns.append(doc.intervals(head, doc.within_range(means, measure), keep=keep))
     letters = [comparison.letters[m] for m in shown]
-    columns.append(
-        doc.names("groups", letters, note="Methods that share a letter are not separated.")
-    )
-    return Table(columns, len(comparison.methods), things="methods", **options)
+    note = "Methods that share a letter are not separated."
+    columns.append(doc.names("groups", letters, note=note))
+    caption = f"Means over {count(comparison.n_folds, 'fold')}{far} of {name(dataset)}"
+    about: Any = {"things": "methods", "depth": ALWAYS, "key": f"fold-means-{i}"}
+    return doc.Table(columns, len(comparison.methods), caption=caption, **about)
 
 
 def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Column]:
@@ -538,16 +694,15 @@ def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Colum
         columns.append(Column("carried by", shown["carried"].tolist(), "<", note=note))
     note = "Direction: of the means; the test itself has none."
     columns.append(Column("direction", shown["direction"].tolist(), "<", keep=3, note=note))
-    columns.append(
-        Column("Λ" if comparison.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1)
-    )
+    head = "Λ" if comparison.is_five_by_two else "T²"
+    columns.append(doc.alike(head, shown["statistic"], keep=1))
     if comparison.n_shared_folds < comparison.n_folds:
         note = "Folds: how many both methods have."
         columns.append(Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
     return columns
 
 
-def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[Figure]:
+def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[doc.Figure]:
     """The folds of one of the first datasets on two measures."""
     if len(comparison.measures) < 2 or i > DATASETS:
         return []
@@ -562,27 +717,21 @@ def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[Figure]:
         said.append(f"{drawn}{most}.")
     if len(comparison.measures) > 2:
         said.append(f"Drawn are the first two of {len(comparison.measures)} measures.")
-    svg = fold_scatter(
-        comparison.values.iloc[:, :2],
-        comparison.order,
-        _heads(comparison)[:2],
-        f"Folds on {dataset}",
-    )
-    return [Figure(svg, " ".join(said), title="Folds on two measures")]
+    heads, values = _heads(comparison)[:2], comparison.values.iloc[:, :2]
+    svg = fold_scatter(values, comparison.order, heads, f"Folds on {dataset}")
+    return [doc.Figure(svg, " ".join(said), title="Folds on two measures")]
 
 
 def _fold_record(comparison: FoldComparison) -> Data:
     """What JSON holds of the folds of one dataset beside what it holds of all tests of pairs."""
     learned = comparison.learned
+    keys = ("direction", "order", "groups", "letters")
     return {
         "sentences": fold_sentences(comparison),
         **doc.named(comparison, "cliques", "letters", "directions"),
         "manova": _manova(comparison.manova),
         "naive_manova": _manova(comparison.naive_manova),
-        "orderings": {
-            m: doc.named(o, "direction", "order", "groups", "letters")
-            for m, o in comparison.orderings.items()
-        },
+        "orderings": {m: doc.named(o, *keys) for m, o in comparison.orderings.items()},
         "learned": learned
         and {
             "weights": learned.weights.to_dict(),
@@ -597,8 +746,8 @@ def _fold_record(comparison: FoldComparison) -> Data:
 def _manova(manova: ManovaResult | None) -> Data | None:
     if manova is None:
         return None
-    names = ("statistic", "pvalue", "f_statistic", "df", "design", "warnings")
-    return {**doc.named(manova, *names), "table": manova.table.to_dict(orient="index")}
+    keys = ("statistic", "pvalue", "f_statistic", "df", "design", "warnings")
+    return {**doc.named(manova, *keys), "table": manova.table.to_dict(orient="index")}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -609,36 +758,21 @@ def _instance_columns(tests: InstanceTests, rows: pd.DataFrame) -> list[Column]:
     over = "pairs and measures" if tests.n_datasets == 1 else "pairs, measures and datasets"
     larger = " or, where larger, the score test" if tests.bounded else ""
     draws = f"{tests.n_resamples:,} draws, seed {tests.seed}"
-    note = f"p: by changes of sign ({draws}){larger}, corrected for "
-    note += f"the number of {over}."
+    note = f"p: by changes of sign ({draws}){larger}, corrected for the number of {over}."
     return [doc.pvalues("p", rows["pvalue_corrected"], keep=6, note=note)]
 
 
 def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> list[Column]:
     together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
-    over = count(tests.n_comparisons, "test")
-    note = f"p: {tests.test} (Welch 1947), corrected by Holm over {over}"
+    over = f"{count(tests.n_comparisons, 'test')}{together}"
+    note = f"p: {tests.test} (Welch 1947), corrected by Holm over {over}."
     repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
-    pvalues = doc.pvalues("p", rows["pvalue_corrected"], keep=5, note=f"{note}{together}.")
+    pvalues = doc.pvalues("p", rows["pvalue_corrected"], keep=5, note=note)
     return [pvalues, Column("repeats", repeats, keep=2)]
 
 
 # --------------------------------------------------------------------------------------------------
 # What is special to answers: who leads, on which questions, and what more questions would give.
-
-
-def _answer_blocks(c: AnswerComparison, key: int, dataset: str) -> list[Any]:
-    """What answers tell beside the tests, each part under its title."""
-    on = f" on {name(dataset)}" if dataset else ""
-    parts = [
-        (f"Ranking{on}", _ranking, c.ranking is not None),
-        (f"Where they differ most{on}", _differing, len(c.differing)),
-        (f"Which scorers agree{on}", _agreement, len(c.agreement)),
-        (f"Questions and samples{on}", _sampling, len(c.sampling)),
-        (f"What more questions would show{on}", _needed, True),
-    ]
-    tables = [(title, make(c, key)) for title, make, there in parts if there]
-    return [replace(table, title=title or table.title) for title, table in tables]
 
 
 def _leads(c: AnswerComparison) -> list[str]:
@@ -651,170 +785,135 @@ def _leads(c: AnswerComparison) -> list[str]:
     return [f"{name(first[0])} leads the fused ranking of these instances."]
 
 
-def _ranking(c: AnswerComparison, key: int) -> Table:
-    table = present(c.ranking)
+def _answer_tables(c: AnswerComparison, i: int, dataset: str) -> list[doc.Table]:
+    """What answers tell beside the tests, each part under its title."""
+    on = f" on {name(dataset)}" if dataset else ""
+    parts = {
+        f"Ranking{on}": _ranking(c),
+        f"Where they differ most{on}": _differing(c),
+        f"Which scorers agree{on}": _agreement(c),
+        f"Questions and samples{on}": _sampling(c),
+        f"What more questions would show{on}": _needed(c),
+    }
+    shown = {title: table for title, table in parts.items() if table is not None}
+    return [replace(made, title=title, key=f"{made.key}-{i}") for title, made in shown.items()]
+
+
+def _ranking(c: AnswerComparison) -> doc.Table | None:
+    if (table := c.ranking) is None:
+        return None
     flow = "φ: net flow of PROMETHEE on the means (V-shape, equal weights)."
     ranks = [span(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
-    return Table(
-        [
-            doc.names("method", table.index),
-            doc.numbers("rank", table["rank"]),
-            doc.decimals("φ", table["phi"], 3, note=flow),
-            Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
-        ],
-        caption=f"Fused ranking over {len(c.measures)} measures",
-        key=f"answer-ranking-{key}",
-        first=True,
-        depth=ALWAYS,
-    )
+    columns = [
+        doc.names("method", table.index),
+        doc.numbers("rank", table["rank"]),
+        doc.decimals("φ", table["phi"], 3, note=flow),
+        Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
+    ]
+    caption = f"Fused ranking over {len(c.measures)} measures"
+    return doc.Table(columns, caption=caption, key="answer-ranking", first=True, depth=ALWAYS)
 
 
-def _differing(c: AnswerComparison, key: int) -> Table:
+def _differing(c: AnswerComparison) -> doc.Table | None:
     rows = c.differing
-    (a, b) = c.compared
-    shown = [m for m in c.measures if rows[m].abs().max() > 0][:4]
-    outputs = [
-        Column(method, [*rows[f"output_{side}"].astype(str)], "wrap")
-        for side, method in (("a", a), ("b", b))
-        if rows[f"output_{side}"].astype(bool).any()
-    ]
-    scores = [
-        Column(m, [f"{number(x)} | {number(y)}" for x, y in both.itertuples(index=False)])
-        for m, both in ((m, rows[[f"{m}:a", f"{m}:b"]]) for m in shown)
-    ]
-    traces = [
-        Column(head, [*map(Link.to, rows[f"link_{side}"], rows[f"address_{side}"])], "<", keep=1)
-        for head, side in (("trace", "a"), ("trace of the other", "b"))
-    ]
-    asked = Column("asked", [*rows["asked"].astype(str)], "wrap")
-    return Table(
-        [asked, *outputs, *scores, *traces],
-        caption=f"The answers on which {name(a)} and {name(b)} differ most",
-        key=f"differing-{key}",
-        note=f"Scores: {name(a)} | {name(b)}.",
-        most=10,
-    )
+    if not len(rows):
+        return None
+    a, b = map(name, c.compared)
+    columns = [Column("asked", [*rows["asked"].astype(str)], "wrap")]
+    for method, side in zip(c.compared, "ab", strict=True):
+        if rows[f"output_{side}"].astype(bool).any():
+            columns.append(Column(method, [*rows[f"output_{side}"].astype(str)], "wrap"))
+    for m in [m for m in c.measures if rows[m].abs().max() > 0][:4]:
+        both = zip(rows[f"{m}:a"], rows[f"{m}:b"], strict=True)
+        columns.append(Column(m, [f"{number(x)} | {number(y)}" for x, y in both]))
+    for head, side in (("trace", "a"), ("trace of the other", "b")):
+        links = map(doc.Link.to, rows[f"link_{side}"], rows[f"address_{side}"])
+        columns.append(Column(head, [*links], "<", keep=1))
+    caption = f"The answers on which {a} and {b} differ most"
+    note = f"Scores: {a} | {b}."
+    return doc.Table(columns, caption=caption, key="differing", note=note, most=10)
 
 
-def _agreement(c: AnswerComparison, key: int) -> Table:
-    rows = c.agreement.reindex(
-        c.agreement["correlation"].abs().sort_values(ascending=False, na_position="last").index
+def _agreement(c: AnswerComparison) -> doc.Table | None:
+    if not len(c.agreement):
+        return None
+    rows = c.agreement.sort_values(
+        "correlation", key=abs, ascending=False, na_position="last"
     ).head(ANSWERS_ROWS)
-    return Table(
-        [
-            Column("measure", [*rows["measure_a"]], "<"),
-            Column("and", [*rows["measure_b"]], "<"),
-            doc.decimals(
-                "correlation",
-                rows["correlation"],
-                2,
-                note="Correlation: Pearson's, over the answers of all methods, within each method.",
-            ),
-            doc.percents(
-                "equal",
-                rows["equal_share"],
-                note="Equal: share of the answers that both pass or both fail.",
-            ),
-            doc.counts("answers", rows["n"], keep=1),
-        ],
-        len(c.agreement),
-        caption="Agreement of the scorers",
-        key=f"agreement-{key}",
-        most=8,
-    )
+    how = "Correlation: Pearson's, over the answers of all methods, within each method."
+    equal = "Equal: share of the answers that both pass or both fail."
+    columns = [
+        Column("measure", [*rows["measure_a"]], "<"),
+        Column("and", [*rows["measure_b"]], "<"),
+        doc.decimals("correlation", rows["correlation"], 2, note=how),
+        doc.percents("equal", rows["equal_share"], note=equal),
+        doc.counts("answers", rows["n"], keep=1),
+    ]
+    caption = "Agreement of the scorers"
+    return doc.Table(columns, len(c.agreement), caption=caption, key="agreement", most=8)
 
 
-def _sampling(c: AnswerComparison, key: int) -> Table:
+def _sampling(c: AnswerComparison) -> doc.Table | None:
+    if not len(c.sampling):
+        return None
     rows = c.sampling.head(ANSWERS_ROWS)
-    return Table(
-        [
-            doc.names("method", rows["method"]),
-            Column("measure", [*rows["measure"]], "<"),
-            doc.counts("questions", rows["questions"], keep=1),
-            Column("samples", [number(x, 3) for x in rows["samples"]], keep=1),
-            doc.percents(
-                "question's",
-                rows["question_share"],
-                note="Question's: its share of the variance of one answer; the rest is sampling.",
-            ),
-            doc.alike(
-                "error now",
-                rows["standard_error"],
-                2,
-                note="Errors are standard errors of the mean.",
-            ),
-            doc.alike("twice the questions", rows["with_questions"], 2),
-            doc.alike("twice the samples", rows["with_samples"], 2),
-        ],
-        len(c.sampling),
-        caption="Questions and samples as sources of variance",
-        key=f"sampling-{key}",
-        most=8,
-    )
+    share = "Question's: its share of the variance of one answer; the rest is sampling."
+    errors = "Errors are standard errors of the mean."
+    columns = [
+        doc.names("method", rows["method"]),
+        Column("measure", [*rows["measure"]], "<"),
+        doc.counts("questions", rows["questions"], keep=1),
+        Column("samples", [number(x, 3) for x in rows["samples"]], keep=1),
+        doc.percents("question's", rows["question_share"], note=share),
+        doc.alike("error now", rows["standard_error"], 2, note=errors),
+        doc.alike("twice the questions", rows["with_questions"], 2),
+        doc.alike("twice the samples", rows["with_samples"], 2),
+    ]
+    caption = "Questions and samples as sources of variance"
+    return doc.Table(columns, len(c.sampling), caption=caption, key="sampling", most=8)
 
 
-def _needed(c: AnswerComparison, key: int) -> Table:
+def _needed(c: AnswerComparison) -> doc.Table:
+    from mlflow_mleval.analysis.answer_comparison import POWER
+
     rows = c.needed.head(ANSWERS_ROWS)
     unit = f"clusters ({c.cluster})" if c.cluster else "questions"
-    return Table(
-        [
-            *doc.pair(rows),
-            Column("measure", [*rows["measure"]], "<"),
-            doc.alike("difference", rows["difference"], 3),
-            doc.counts("now", rows["n"], keep=1),
-            Column(
-                "needed",
-                ["" if x == float("inf") else f"{int(x):,}" for x in rows["needed"]],
-                note=(
-                    f"Needed: {unit} until a difference of this size would be found in "
-                    f"{percent(POWER)} of such evaluations, at the level corrected for all rows; "
-                    "none where no difference is seen."
-                ),
-            ),
-        ],
-        len(c.needed),
-        caption="Size of an evaluation that would find the difference",
-        key=f"needed-{key}",
-        most=8,
+    note = (
+        f"Needed: {unit} until a difference of this size would be found in {percent(POWER)} of "
+        "such evaluations, at the level corrected for all rows; none where no difference is seen."
     )
+    needed = ["" if x == float("inf") else f"{int(x):,}" for x in rows["needed"]]
+    columns = [
+        *doc.pair(rows),
+        Column("measure", [*rows["measure"]], "<"),
+        doc.alike("difference", rows["difference"], 3),
+        doc.counts("now", rows["n"], keep=1),
+        Column("needed", needed, note=note),
+    ]
+    caption = "Size of an evaluation that would find the difference"
+    return doc.Table(columns, len(c.needed), caption=caption, key="needed", most=8)
 
 
 _KINDS = {
     "folds": _Kind(
-        "By fold",
-        "folds",
-        "fold_pairs",
-        "fold",
-        _fold_columns,
-        fold_sentences,
-        _fold_means,
-        _scatter,
-        _fold_record,
+        *("By fold", "folds", "fold_pairs", "fold"),
+        columns=_fold_columns,
+        sentences=fold_sentences,
+        above=lambda folds, i, dataset: [means_table(folds, i, dataset)],
+        below=_scatter,
+        record=_fold_record,
     ),
     "repeats": _Kind(
-        "Tests over repeats",
-        "repeat_tests",
-        "repeat_tests",
-        "repeat",
-        _repeat_columns,
-        lambda tests: [],
+        *("Tests over repeats", "repeat_tests", "repeat_tests", "repeat"), columns=_repeat_columns
     ),
     "instances": _Kind(
-        "By instance",
-        "instances",
-        "instances",
-        "instance",
-        _instance_columns,
-        lambda tests: [],
+        *("By instance", "instances", "instances", "instance"), columns=_instance_columns
     ),
     "answers": _Kind(
-        "Answer by answer",
-        "answers",
-        "answers_instances",
-        "answers",
-        _instance_columns,
-        _leads,
-        below=_answer_blocks,
+        *("Answer by answer", "answers", "answers_instances", "answers"),
+        columns=_instance_columns,
+        sentences=_leads,
+        below=_answer_tables,
         record=lambda c: {
             "ranking": None if c.ranking is None else {"table": c.ranking.reset_index()}
         },
