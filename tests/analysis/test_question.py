@@ -10,7 +10,9 @@ from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.recommendation import CLOSE, NO, YES, Verdict, question
 from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
 from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.pair_question import data, needed, sentence
+from mlflow_mleval.report.content.decision import needed
+from mlflow_mleval.report.content.decision import question_data as data
+from mlflow_mleval.report.content.decision import question_sentence as sentence
 from mlflow_mleval.study import Study
 
 

@@ -1,5 +1,5 @@
-"""What a comparison answers: the decision in two lines and a small picture, in the measures' own
-units and without words of statistics; and the verdict, with what it rests on.
+"""What a comparison answers: is one method better than another, whom to use of all, in the
+measures' own units and without words of statistics; and the verdict, with what it rests on.
 """
 
 from __future__ import annotations
@@ -8,46 +8,40 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.recommendation import Decision, Frontier, Question, decision, frontier
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
+from mlflow_mleval.analysis.recommendation import (
+    CLOSE,
+    NO,
+    YES,
+    Decision,
+    Frontier,
+    Question,
+    Verdict,
+    decision,
+    frontier,
+)
 from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    PAGE,
-    Data,
-    Figure,
-    Late,
-    Section,
-    Sentence,
-    Table,
-    Text,
-    claim,
-    claims_in,
-    joined,
-    listed,
-    name,
-)
-from mlflow_mleval.report.content import pair_question
+from mlflow_mleval.report.blocks import Data, Sentence, claim, joined, listed, name
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import cost_figure
-from mlflow_mleval.report.text import (
-    aligned,
-    confidence,
-    fixed,
-    level,
-    number,
-    percent,
-)
+from mlflow_mleval.report.text import confidence, fixed, level, number, percent
 from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words
 from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.fold_comparison import FoldComparison
 
-#: So many methods are named, more are counted.
-FEW = 2
+#: So many methods are named, more are counted; of the better ones so many.
+FEW, BETTER = 2, 3
 #: On fewer datasets than this nobody is told what to use.
 ENOUGH = 6
+#: From this probability on methods count as equivalent.
+EQUIVALENT = 0.95
 #: What counts by each preference function, with its default thresholds.
 SCORED = {
     "usual": "only who is better counted, not by how much",
@@ -57,29 +51,32 @@ SCORED = {
     "linear": "small differences did not count",
     "gaussian": "small differences counted for less than their share",
 }
-#: From this probability on methods count as equivalent.
-EQUIVALENT = 0.95
 
 
-def section(c: Comparison, asked: Question, command: str = "") -> Section:
-    """The question about two methods, whom to use of all, and what could turn it."""
+def section(c: Comparison, asked: Question, command: str = "") -> doc.Section:
+    """The question about two methods with its forest plot, whom to use of all, and what could turn
+    it.
+    """
     texts = [s.text for s in sentences(c, asked)]
-    block = pair_question.block(c, asked, texts, command)
-    return Section("decision", "Decision", [block], open=True)
-
-
-def units_section(c: Comparison) -> Section:
-    """The best methods in the units of the measures."""
-    return Section("units", "In the measures' own units", Late(lambda: [_means(c, decision(c))]))
+    block = doc.Asked(
+        texts,
+        "answer",
+        depth=doc.ALWAYS,
+        question=title(asked),
+        said=_said(c, asked, command),
+        pair={"a": asked.a, "b": asked.b},
+    )
+    return doc.Section("decision", "Decision", [block], open=True)
 
 
 def data(c: Comparison, asked: Question) -> Data:
+    """What JSON holds of the decision and of the question."""
     advice = decision(c)
-    means = advice.means.to_dict()
     facts = ("evidence", "ahead", "best_set", "worse", "next", "equivalent", "n_datasets", "turns")
-    said = claims_in(sentences(c, asked, advice), c.options["alpha"])
+    said = doc.claims_in(sentences(c, asked, advice), c.options["alpha"])
+    means = advice.means.to_dict()
     answer = {"sentences": said, **doc.named(advice, *facts), "means": means}
-    return {"answer": answer, **pair_question.data(asked)}
+    return {"answer": answer, **question_data(asked)}
 
 
 def sentences(
@@ -90,22 +87,247 @@ def sentences(
     """
     asked = asked or ask(c)
     advice = advice or decision(c)
-    doubt = _doubt(c, advice)
-    said = _told_already(asked, advice)
-    told = said and not advice.evidence  # that the first is ahead, and too close to call
-    who = [] if told or len(c.order) < 3 else [_who(c, advice, said)]
-    last = [Sentence(doubt, claim("best set"))] if doubt else []
-    return [pair_question.sentence(c, asked), *who, *last]
-
-
-def _told_already(asked: Question, advice: Decision) -> bool:
-    """Whether the question is about the first and the next, in the measures' own units."""
     row = asked.verdict.main
     own = row is not None and row["measure"] == FUSED and not row["dataset"]
-    return own and [asked.a, asked.b] == [*advice.ahead, advice.next]
+    # that the first is ahead, by how much, and where nothing decides that it is too close to call
+    said = own and [asked.a, asked.b] == [*advice.ahead, advice.next]
+    who = [] if len(c.order) < 3 or (said and not advice.evidence) else [_who(c, advice, said)]
+    doubt = _doubt(c, advice)
+    last = [Sentence(doubt, claim("best set"))] if doubt else []
+    return [question_sentence(c, asked), *who, *last]
+
+
+# --------------------------------------------------------------------------------------------------
+# The reader's question, "Is A better than B?": the verdict in a line, the differences by measure,
+# and what would settle it.
+
+#: Measures in whose units a verdict by all together is told; rows of the forest plot.
+TOLD, ROWS = 2, 24
+NOTHING = "No number that anybody would collect."
+CLAIMS = {YES: "use one", NO: "separated", CLOSE: "best set"}
+_MORE = {
+    "answers": "more questions",
+    "instances": "more instances",
+    "repeats": "more runs of each, with other seeds",
+    "datasets": "more datasets",
+}
+
+
+def title(q: Question) -> str:
+    """The question."""
+    return f"Is {name(q.a)} better than {name(q.b)}?"
+
+
+def question_sentence(c: Comparison, q: Question) -> Sentence:
+    """The question and its verdict."""
+    key = CLAIMS[q.verdict.word()] if q.verdict.unit else "ahead"
+    return Sentence(f"{title(q)} {q.verdict.word()}: {_told(c, q)}", claim(key))
+
+
+def question_data(q: Question) -> Data:
+    """For JSON: the pair, its verdict, and each measure alone."""
+    v = q.verdict
+    verdict = {"of": v.of, "over": v.unit, "verdict": v.word(), "needed": v.needed}
+    measures = q.measures.rename_axis("measure").reset_index()
+    found = {**verdict, "crossing": v.crossing, "rows": v.rows, "measures": measures}
+    return {"question": {"a": q.a, "b": q.b, **found}}
+
+
+def _told(c: Comparison, q: Question) -> str:
+    """By how much, with its interval, of what; and why no more can be said."""
+    v = q.verdict
+    if v.crossing and v.word() == CLOSE:
+        sides = ((q.a, v.crossing["a"]), (q.b, v.crossing["b"]))
+        where = " and ".join(f"{name(m)} on {listed(datasets)}" for m, datasets in sides)
+        return f"it depends. Certainly better are {where}. {_of(c, v)}"
+    return f"{_ahead(c, q, present(v.main))}. {_of(c, v)}"
+
+
+def _ahead(c: Comparison, q: Question, row: Mapping[str, Any]) -> str:
+    """Which of the two is better or ahead, in what and by how much."""
+    v, size = q.verdict, float(row["difference"])
+    first, other = (q.a, q.b) if size >= 0 else (q.b, q.a)
+    better, worse = name(first), name(other)
+    what, by = _what(c, row, v, first, other), _by(c, row)
+    if v.crossing:
+        against = listed(v.crossing["b" if first == q.a else "a"])
+        return f"{better} is better on average{by}, but certainly worse on {against}"
+    close = v.word() == CLOSE
+    mean = float(q.measures.loc[c.on, "difference"]) if c.on != FUSED == row["measure"] else 0.0
+    if mean * size < 0:
+        by_mean = f"by its mean ({number(abs(mean), 2)})"
+        as_tested = f"as the test compares them{by}"
+        if close:
+            return f"{worse} is ahead {what} {by_mean}, {better} {as_tested}"
+        return f"{better} is better than {worse} {what} {as_tested}, but {worse} {by_mean}"
+    on = f" on {name(row['dataset'])}" if row["dataset"] else ""
+    if close and not size:
+        return f"they are level {what}{on}"
+    own = _own(c, q, first) if size and row["measure"] == FUSED and not row["dataset"] else ""
+    verb = "ahead" if close else f"better than {worse}"
+    return f"{better} is {verb} {what}{on}{by}{own}"
+
+
+def _what(c: Comparison, row: Mapping[str, Any], v: Verdict, better: str, worse: str) -> str:
+    """In what one of two is better; where the ranking has them the other way round, also why."""
+    if row["measure"] != FUSED or c.on != FUSED:
+        return f"in {name(c.on if row['measure'] == FUSED else row['measure'])}"
+    if row["dataset"] or c.order.index(better) < c.order.index(worse):
+        return "overall"
+    if v.unit == "datasets" and row["n"] < len(c.study.datasets):
+        return f"on the {row['n']:.0f} datasets that both have"
+    return "as the test compares them"
+
+
+def _by(c: Comparison, row: Mapping[str, Any]) -> str:
+    """By how much the better of two is so, with the interval of the test."""
+    size, low, high = (float(row[key]) for key in ("difference", "low", "high"))
+    if size < 0:
+        size, low, high = -size, -high, -low
+    by = f"net flow {number(size, 2)}" if row["measure"] == FUSED else number(size, 2)
+    if np.isfinite([low, high]).all():
+        level = confidence(c.options["alpha"])
+        return f" ({by}, {level} interval {number(low, 2)} to {number(high, 2)})"
+    alone = row["measure"] == FUSED and len(c.study.datasets) == 1
+    return "" if alone else f" ({by})"
+
+
+def _own(c: Comparison, q: Question, better: str) -> str:
+    """The difference by the measures of most weight, in their own units."""
+    if c.on != FUSED:
+        return f", {number(abs(q.measures.loc[c.on, 'difference']), 2)} on average"
+    sizes = q.measures.loc[c.fusion.by_weight[:TOLD], "difference"]
+    sizes = sizes * (1 if better == q.a else -1)
+    parts = [
+        f"{number(abs(size), 2)} {'better' if size >= 0 else 'worse'} in {name(m)}"
+        for m, size in sizes.items()
+    ]
+    return f", {'but on average ' if (sizes < 0).all() else ''}{joined(parts)}"
+
+
+def _of(c: Comparison, v: Verdict) -> str:
+    """Of what it is a claim, or why it is none."""
+    n = len(c.study.datasets)
+    if v.unit:
+        units = int(v.main["n"]) if v.main else 0
+        again = f"these {in_words(n)} datasets trained again" if n > 1 else v.of
+        of = {
+            "datasets": f"{v.of}, from {units}" if units < n else v.of,
+            "repeats": f"{again}, {_runs(c, v)}",
+            "folds": f"{again}, {units} folds{' each' if n > 1 else ''}",
+        }
+        return f"For {of.get(v.unit, f'these {units:,} {v.unit}')}."
+    if c.decides_over:
+        return "These two were not tested against each other."
+    if n > 1:
+        return f"{in_words(n).capitalize()} datasets cannot tell methods apart."
+    if c.study.repeats is None:
+        return "One run each: chance is not excluded."
+    return "Too few runs of each to exclude chance."
+
+
+def _runs(c: Comparison, v: Verdict) -> str:
+    """How many runs of each method, on each dataset where there are several."""
+    runs = (v.rows if v.by_dataset.empty else v.by_dataset)["n"].astype(int)
+    least = f"{runs.min()} to " if runs.min() < runs.max() else ""
+    each = " method on each" if len(c.study.datasets) > 1 else ""
+    return f"{'up to ' if c.study.filled else least}{runs.max()} runs of each{each}"
+
+
+def needed(c: Comparison, v: Verdict) -> str:
+    """What would settle it; empty where it is settled."""
+    if v.word() != CLOSE or v.crossing:
+        return ""
+    n = len(c.study.datasets)
+    if not v.unit and n > 1:
+        more = count(max(datasets_needed(v.alpha) - n, 1), "more dataset")
+        return f"{more}, or three runs of each method on every one of these."
+    if not v.unit:
+        return f"{v.needed} {_MORE['repeats']}."
+    if v.needed and v.unit in _MORE:
+        return f"About {v.needed:,} {_MORE[v.unit]}, if the difference stays what it is."
+    return "Runs with other seeds, or answers one by one." if v.unit == "folds" else NOTHING
+
+
+def _said(c: Comparison, q: Question, command: str) -> doc.Said:
+    """The verdict with the rows of its forest plot: what decides, then each measure or dataset."""
+    v = q.verdict
+    rows = v.rows.assign(decides=True)
+    unjudged = {"decides": False, "separated": False, "low": np.nan, "high": np.nan}
+    if set(rows["measure"]) == {FUSED}:
+        alone = q.measures.rename_axis("measure").reset_index().assign(dataset="", **unjudged)
+        rows = pd.concat([rows, alone], ignore_index=True)
+    if not v.by_dataset.empty:
+        described = {"decides": False} if v.crossing else unjudged
+        rows = pd.concat([rows, v.by_dataset.assign(**described)], ignore_index=True)
+    told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
+    reaches = _reaches(c, told)
+    settles = needed(c, v)
+    run = command if settles not in ("", NOTHING) else ""
+    drawn = [_row(row, c.on, reaches) for row in told.to_dict("records")]
+    return doc.Said(v.word(), _told(c, q), settles, run, drawn)
+
+
+def _reaches(c: Comparison, told: pd.DataFrame) -> dict[str, float]:
+    """How far the scale of a measure without an interval goes: those between 0 and 1 share one, so
+    that a small difference looks small; others have that between the best and the worst mean.
+    """
+    values = c.study.values
+    shares = {*values.columns[(values.min() >= 0) & (values.max() <= 1)]}
+    bare = told[~np.isfinite(told["low"].astype(float)) & told["measure"].isin(shares)]
+    means = values.groupby(level="method").mean()
+    reaches = (means.max() - means.min()).to_dict()
+    return reaches | dict.fromkeys(shares, float(bare["difference"].abs().max()))
+
+
+def _row(row: dict[str, Any], on: str, reaches: dict[str, float]) -> Data:
+    """A row of the forest plot: places in percent of a scale of its own, and what is written."""
+    low, size, high = (float(row[key]) for key in ("low", "difference", "high"))
+    limits = [x if np.isfinite(x) else None for x in (low, high)]
+    ends = [abs(x) for x in limits if x is not None] or [reaches.get(row["measure"], 0.0)]
+    reach = 1.12 * float(np.nanmax([abs(size), *ends, 1e-12]))
+    places = [None if x is None else round(50 + 50 * x / reach, 3) for x in (*limits, size)]
+    fused = row["measure"] == FUSED
+    label = name(row["measure"])
+    if fused:
+        label = "all together, net flow" if on == FUSED else f"{name(on)}, net flow"
+    return {
+        "label": f"{label} on {name(row['dataset'])}" if row["dataset"] else label,
+        "places": places,
+        "difference": f"{'+' if size > 0 else ''}{number(size, 2)}",
+        "interval": "" if None in limits else f"{number(low, 2)} to {number(high, 2)}",
+        "data": {
+            **{"measure": row["measure"], "part": row["dataset"]},
+            **{"low": limits[0], "high": limits[1], "size": size},
+            **{"apart": bool(row["separated"]), "decides": bool(row["decides"])},
+            **{"reach": reach, "own": not fused},
+        },
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# Of more than two methods: whom to use or who may be as good, and what could turn it.
+
+
+def units_section(c: Comparison) -> doc.Section:
+    """The means of the best methods in the units of the measures: how they differ, the tests of
+    pairs say.
+    """
+
+    def blocks() -> list[Any]:
+        means = decision(c).means
+        heads = {m: doc.heading(c.study.directions, m) for m in means}
+        columns = [doc.alike(head, means[m]) for m, head in heads.items()]
+        each = " that all of these methods finished" if c.study.filled else ""
+        over = f"Means over the datasets{each}." if len(c.study.datasets) > 1 else ""
+        about: Any = {"things": "methods", "note": over, "depth": doc.PAGE}
+        return [doc.Table([doc.names("method", means.index), *columns], len(c.order), **about)]
+
+    return doc.Section("units", "In the measures' own units", doc.Late(blocks))
 
 
 def _who(c: Comparison, advice: Decision, told: bool) -> Sentence:
+    """Whom to use or who is ahead, who else may be as good, and who is clearly worse."""
     who = listed(advice.ahead, 3)
     alone = len(advice.ahead) == 1
     if advice.next is None:
@@ -113,8 +335,7 @@ def _who(c: Comparison, advice: Decision, told: bool) -> Sentence:
     if alone and len(advice.best_set) == 1:
         few = advice.evidence != "datasets" or len(c.study.datasets) < ENOUGH
         first = f"{who} is ahead of {_everyone([m for m in c.order if m != c.leader])}"
-        by = "" if told else f": {_by_how_much(c, advice)}{_where(c, advice)}"
-        text = f"{first if few else f'Use {who}'}{by}."
+        text = f"{first if few else f'Use {who}'}{'' if told else _by_how_much(c, advice)}."
         return Sentence(text, claim("separated" if few else "use one"))
     if advice.equivalent is not None and advice.equivalent >= EQUIVALENT:
         pair = listed(c.order[:2])
@@ -122,49 +343,44 @@ def _who(c: Comparison, advice: Decision, told: bool) -> Sentence:
     if not advice.evidence:
         comes = "comes" if alone else "come"
         return Sentence(f"{who} {comes} first, too close to call.", claim("ahead"))
-    ahead = f"{who} {'is' if alone else 'are'} ahead"
-    says = claim("separated" if advice.worse else "best set")
-    return Sentence(f"{ahead}{_as_good(c, advice)}{_worse(c, advice)}.", says)
+    text = f"{who} {agree(advice.ahead, 'is')} ahead{_as_good(c, advice)}{_worse(c, advice)}."
+    return Sentence(text, claim("separated" if advice.worse else "best set"))
 
 
 def _as_good(c: Comparison, advice: Decision) -> str:
     """Who else may be as good as those ahead."""
     equals = [m for m in advice.best_set if m not in advice.ahead]
-    if not equals:
-        return ""
-    if len(equals) <= FEW:
-        return f", but {listed(equals)} may be as good"
     some = in_words(len(advice.best_set)) if advice.worse else "any"
-    return f", but {some} of the {in_words(len(c.order))} methods may be as good"
+    some = f"{some} of the {in_words(len(c.order))} methods"
+    return f", but {listed(equals) if len(equals) <= FEW else some} may be as good" * bool(equals)
 
 
 def _worse(c: Comparison, advice: Decision) -> str:
     """Who is clearly worse, and than whom: the leader, or others."""
-    worse = advice.worse
     control = c.options["control"]
-    if not worse:
+    if not advice.worse:
         return "" if control is None else f"; only {listed([control])} was compared with all"
-    above = {m: [better for better, other in c.told_apart if other == m] for m in worse}
     leader = advice.ahead[0]
-    by_leader = [m for m in worse if leader in above[m]]
-    others = [m for m in worse if m not in by_leader]
+    above = {m: [a for a, b in c.told_apart if b == m] for m in advice.worse}
+    sides = grouped((leader in above[m], m) for m in advice.worse)
     parts = []
-    if by_leader:
-        better = above[by_leader[0]] if len(by_leader) == 1 else [leader]
-        whom = listed(better, 3)
-        if len(better) > 3:
+    if below := sides.get(True):
+        better = above[below[0]] if len(below) == 1 else [leader]
+        whom = listed(better)
+        if len(better) > BETTER:
             whom = f"{listed([leader])} and {in_words(len(better) - 1)} more"
-        parts.append(f"{_few(by_leader)} {agree(by_leader, 'is')} clearly worse than {whom}")
-    if others:
-        shared = [m for m in c.order if all(m in above[worse] for worse in others)]
-        whom = in_words(len(shared)) if len(shared) > 3 else listed(shared) if shared else "others"
+        parts.append(f"{_few(below)} {agree(below, 'is')} clearly worse than {whom}")
+    if others := sides.get(False):
+        every = set.intersection(*(set(above[m]) for m in others))
+        shared = sorted(every, key=c.order.index)
         verb = "" if parts else f" {agree(others, 'is')} clearly worse"
+        whom = _few(shared, BETTER) if shared else "others"
         parts.append(f"{_few(others)}{verb} than {whom}")
     return f"; {', and '.join(parts)}"
 
 
-def _few(methods: Sequence[str]) -> str:
-    return listed(methods) if len(methods) <= FEW else in_words(len(methods))
+def _few(methods: Sequence[str], most: int = FEW) -> str:
+    return listed(methods) if len(methods) <= most else in_words(len(methods))
 
 
 def _by_how_much(c: Comparison, advice: Decision) -> str:
@@ -172,82 +388,61 @@ def _by_how_much(c: Comparison, advice: Decision) -> str:
     parts = []
     for measure in advice.measures:
         better = advice.better(c, measure)
-        word = "better" if better > 0 else "worse"
-        size = f"{number(abs(better), 2)} {word}" if better else "level"
-        parts.append(f"{size} in {name(measure)}")
-    return f"{joined(parts)} than {listed([advice.next or ''])}"
-
-
-def _where(c: Comparison, advice: Decision) -> str:
-    """Over which datasets."""
+        size = f"{number(abs(better), 2)} {'better' if better > 0 else 'worse'}"
+        parts.append(f"{size if better else 'level'} in {name(measure)}")
+    where = f", on average over {count(advice.n_datasets, 'dataset')}"
     if len(c.study.datasets) == 1:
-        return f" on {listed(c.study.datasets)}"
-    return f", on average over {count(advice.n_datasets, 'dataset')}"
+        where = f" on {listed(c.study.datasets)}"
+    return f": {joined(parts)} than {listed([advice.next or ''])}{where}"
 
 
 def _doubt(c: Comparison, advice: Decision) -> str:
     """What could turn it; one dataset has no weights that could."""
     turns = advice.turns
-    if len(c.study.datasets) == 1:
+    if turns is None or len(c.study.datasets) == 1:
         return ""
     open_anyway = advice.evidence == "datasets" and not advice.worse and len(advice.best_set) > 2
-    if turns is None or (open_anyway and turns["kind"] in ("weights", "function", "weight")):
+    if open_anyway and turns["kind"] in ("weights", "function", "weight"):
         return ""
-    methods = turns.get("methods", [""])
-    ahead = f"{listed(methods, last='or')} {agree(methods, 'is')} ahead"
-    would = f"{listed(methods, last='or')} would be ahead"
-    choice = name(turns.get("choice"))
-    weighed = "all measures weighed alike" if turns.get("choice") == "equal" else "other weights"
+    choice = str(turns.get("choice"))
+    who = listed(turns.get("methods", [""]), last="or")
+    ahead = f"{who} {agree(turns.get('methods', ['']), 'is')} ahead"
+    alike = "all measures weighed alike"
+    weights = {"equal": f" and {alike}", "entropy": " and the data gave the weights"}
+    scored = f"{SCORED.get(choice, '')}{weights.get(turns.get('weights', ''), '')}"
+    share, weight = (percent(turns.get(key, 0)) for key in ("to", "weight"))
+    without = {"drop-datasets": "the datasets that some method did not finish"}
+    without |= {"drop-methods": "the methods that did not finish everywhere"}
+    policy = "With missing results counted as the worst"
+    if choice in without:
+        policy = f"Without {without[choice]}"
     return {
         "tie": "Which of them is ahead depends on the weights of the measures.",
         "two methods": "The ranking only counts which measures each wins, not by how much.",
-        "policy": {
-            "drop-datasets": f"Without the datasets that some method did not finish, {ahead}.",
-            "drop-methods": f"Without the methods that did not finish everywhere, {ahead}.",
-        }.get(str(turns.get("choice")), f"With missing results counted as the worst, {ahead}."),
-        "weights": f"With {weighed}, {ahead}.",
-        "function": f"If {_scored(turns)}, {would}.",
+        "policy": f"{policy}, {ahead}.",
+        "weights": f"With {alike if choice == 'equal' else 'other weights'}, {ahead}.",
+        "function": f"If {scored}, {who} would be ahead.",
         "weight": (
-            f"If {choice} counted for {percent(turns.get('to', 0))} instead of "
-            f"{percent(turns.get('weight', 0))}, {would}."
+            f"If {name(choice)} counted for {share} instead of {weight}, {who} would be ahead."
         ),
     }[turns["kind"]]
-
-
-def _scored(turns: Mapping[str, Any]) -> str:
-    """By which function others lead, and by which weights if those are others, too."""
-    weights = {"equal": "all measures weighed alike", "entropy": "the data gave the weights"}
-    other = turns.get("weights")
-    return SCORED.get(str(turns.get("choice")), "") + (f" and {weights[other]}" if other else "")
-
-
-def _means(c: Comparison, advice: Decision) -> Table:
-    """Means alone: how they differ, the tests of pairs say."""
-    means = advice.means
-    cells = [doc.Column(doc.heading(c.study.directions, m), aligned(means[m])) for m in means]
-    each = " that all of these methods finished" if c.study.filled else ""
-    over = f"Means over the datasets{each}." if len(c.study.datasets) > 1 else ""
-    columns = [doc.names("method", means.index), *cells]
-    return Table(columns, len(c.order), things="methods", note=over, depth=PAGE)
 
 
 # --------------------------------------------------------------------------------------------------
 # Cost beside quality: a figure and a sentence, no second ranking.
 
 
-def cost_section(c: Comparison) -> Section | None:
+def cost_section(c: Comparison) -> doc.Section | None:
     """Quality against cost; nothing where the study holds no cost."""
     found = frontier(c)
     if found is None:
         return None
-
-    def blocks() -> list[Any]:
-        return [Text([cost_sentence(found)]), _cost_picture(c, found)]
-
-    return Section("cost", "Cost beside quality", Late(blocks), found.cost)
+    blocks = doc.Late(lambda: [doc.Text([cost_sentence(found)]), _cost_picture(c, found)])
+    return doc.Section("cost", "Cost beside quality", blocks, found.cost)
 
 
 def cost_data(c: Comparison) -> Data:
+    """What JSON holds of cost: its name, the sentence, and the methods with their places."""
     found = frontier(c)
     if found is None:
         return {"cost": None}
@@ -257,42 +452,38 @@ def cost_data(c: Comparison) -> Data:
 
 def cost_sentence(found: Frontier) -> str:
     """Who is on the frontier for sure, and who may be."""
-    where = {place: list(part.index) for place, part in found.table.groupby("place")}
-    on, may, off = (where.get(place, []) for place in ("on", "open", "off"))
-    said = []
-    if on:
-        said.append(f"nobody is both better and cheaper than {listed(on, 3)}")
-    if off:
-        both = "both" if on else "both better and cheaper"
-        said.append(f"some other method is {both}, for {listed(off, 3)}")
-    if may and not said:
-        return (
-            f"By {name(found.cost)}, tests cannot say of any method whether another is both better "
-            "and cheaper."
-        )
-    if may:
-        said.append(f"for {listed(may, 3)} tests cannot say")
-    return f"By {name(found.cost)}: {'; '.join(said)}."
+    where = {place: listed(part.index, 3) for place, part in found.table.groupby("place")}
+    by = f"By {name(found.cost)}"
+    if {*where} == {"open"}:
+        return f"{by}, tests cannot say of any method whether another is both better and cheaper."
+    both = "both" if "on" in where else "both better and cheaper"
+    says = {
+        "on": "nobody is both better and cheaper than {}",
+        "off": f"some other method is {both}, for {{}}",
+        "open": "for {} tests cannot say",
+    }
+    said = [text.format(where[place]) for place, text in says.items() if place in where]
+    return f"{by}: {'; '.join(said)}."
 
 
-def _cost_picture(c: Comparison, found: Frontier) -> Figure:
+def _cost_picture(c: Comparison, found: Frontier) -> doc.Figure:
     table = found.table.head(TOP)
-    by_rank = c.options["order"] == "mean-rank"
-    flows = c.compared if c.on == FUSED else f"net flow φ by {c.compared}"
-    quality = "mean rank, turned" if by_rank else flows
-    level = confidence(c.options["alpha"])
-    lines = ""
-    if table[["low", "cost_low"]].notna().any(axis=None):
-        lines = f" Lines: {level} intervals of the tests, those of each side together."
-    means = "geometric means" if found.geometric else "means"
+    quality = c.compared if c.on == FUSED else f"net flow φ by {c.compared}"
+    if c.options["order"] == "mean-rank":
+        quality = "mean rank, turned"
+    places = {*table["place"]}
     says = {
         "on": "Full: no other is better and cheaper, for sure.",
-        "open": "Hollow: another may be both." if table["place"].nunique() > 1 else "",
+        "open": "Hollow: another may be both.",
         "off": "Grey: another is both, for sure.",
     }
-    shown = " ".join(text for place, text in says.items() if place in {*table["place"]})
-    caption = f"{shown}{lines} Costs are {means} over datasets.".strip()
-    return Figure(cost_figure(table, found.cost, quality), caption)
+    shown = [text for place, text in says.items() if place in places and places != {"open"}]
+    if table[["low", "cost_low"]].notna().any(axis=None):
+        level = confidence(c.options["alpha"])
+        shown.append(f"Lines: {level} intervals of the tests, those of each side together.")
+    means = "geometric means" if found.geometric else "means"
+    caption = " ".join([*shown, f"Costs are {means} over datasets."])
+    return doc.Figure(cost_figure(table, found.cost, quality), caption)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -316,16 +507,17 @@ PREFERENCES = {
 }
 
 
-def verdict_section(c: Comparison) -> Section | None:
+def verdict_section(c: Comparison) -> doc.Section | None:
     """Why the decision says so, and what it survives; who is first, the ranking says."""
     if c.deciding is None and not _is_varied(c) and not by_fold(c):
         return None
-    why = Late(lambda: [Text([s.text for s in verdict(c)[1:]], role="lead")])
-    return Section("verdict", "Verdict", why)
+    why = doc.Late(lambda: [doc.Text([s.text for s in verdict(c)[1:]], role="lead")])
+    return doc.Section("verdict", "Verdict", why)
 
 
 def verdict_data(c: Comparison) -> Data:
-    return {"verdict": claims_in(verdict(c), c.options["alpha"])}
+    """The sentences with their claims."""
+    return {"verdict": doc.claims_in(verdict(c), c.options["alpha"])}
 
 
 def verdict(c: Comparison) -> list[Sentence]:
@@ -344,43 +536,37 @@ def verdict(c: Comparison) -> list[Sentence]:
     By mean f1 over 2 datasets, b (0.5) is before a (0.35).
     Over 2 datasets no p-value of a pair lies below .5. It takes 6, or three repeats of every method on each.
     """  # noqa: E501
-    return [_lead(c), *_tested(c), *by_fold(c), *_stable(c)]
+    varied = [*_lead_survives(c), *_separation_survives(c)] if _is_varied(c) else []
+    return [_lead(c), *_tested(c), *by_fold(c), *varied]
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
-    """Whom the folds of the only dataset separate from the leader, where they decide."""
-    behind = apart_by_folds(c) if c.decides_over == "folds" else None
-    if behind is None:
+    """Whom the folds of the only dataset separate from the leader, where they decide; nothing where
+    they cannot say.
+    """
+    found = next(iter(c.folds.values()), None)
+    if c.decides_over != "folds" or found is None or len(c.folds) > 1 or len(c.leaders) > 1:
+        return []
+    others = [m for m in found.methods if m != c.leader]
+    if len(others) == len(found.methods):
         return []
     from mlflow_mleval.analysis.fold_comparison import lost_pairs
 
-    (folds,) = c.folds.values()
-    others = [m for m in folds.methods if m != c.leader]
+    behind = [m for m in others if found.is_separated(c.leader, m)]
     whom = listed(behind) if behind else "no other method"
     if len(behind) == len(others) > 1:
         whom = _everyone(others)
-    together = " together" if len(folds.measures) > 1 else ""
-    doubt = " (in doubt: see the tests by fold)" if (folds.pairs["doubt"] != "").any() else ""
+    together = " together" if len(found.measures) > 1 else ""
+    doubt = " (in doubt: see the tests by fold)" if (found.pairs["doubt"] != "").any() else ""
     text = (
-        f"Over its {folds.folds_of_a_pair}, by {listed(folds.measures)}{together}, "
-        f"{listed(c.leaders)} is separated from {whom}{directions(folds, c.leader, behind)}"
-        f"{lost_pairs([folds])}{doubt}."
+        f"Over its {found.folds_of_a_pair}, by {listed(found.measures)}{together}, "
+        f"{listed(c.leaders)} is separated from {whom}{_directions(found, c.leader, behind)}"
+        f"{lost_pairs([found])}{doubt}."
     )
-    says = claim("folds separate" if folds.separated else "folds do not separate")
-    return [Sentence(text, says)]
+    return [Sentence(text, claim(f"folds {'separate' if found.separated else 'do not separate'}"))]
 
 
-def apart_by_folds(c: Comparison) -> list[str] | None:
-    """Methods that the folds of the only dataset with any separate from the leader; None where they
-    cannot say.
-    """
-    found = next(iter(c.folds.values()), None)
-    if found is None or len(c.folds) != 1 or len(c.leaders) > 1 or c.leader not in found.methods:
-        return None
-    return [m for m in found.methods if m != c.leader and found.is_separated(c.leader, m)]
-
-
-def directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str:
+def _directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str:
     """On which measures the leader is better than those from whom it is separated, and on which it
     is worse.
     """
@@ -421,23 +607,21 @@ def deciding_test(c: Comparison) -> str:
 
 def _lead(c: Comparison) -> Sentence:
     """By what the methods are in order, and who comes first and next by it."""
-    datasets = c.study.datasets
-    several = len(c.study.datasets) > 1
+    datasets, fused = c.study.datasets, c.on == FUSED
+    several = len(datasets) > 1
     where = f"over {count(len(datasets), 'dataset')}" if several else f"on {listed(datasets)}"
-    what = "net flow" if c.on == FUSED else listed([c.on])
-    by = f"mean {what}" if several else what
-    digits = 3
-    values = c.table.mean() if c.on == FUSED else c.study.cells(c.on).mean()
+    by = "net flow" if fused else listed([c.on])
+    values = c.table.mean() if fused else c.study.cells(c.on).mean()
+    shown = {m: fixed(values[m], 3) if fused else number(values[m]) for m in c.order[:2]}
     if c.options["order"] == "mean-rank":
         by = "mean rank"
-        digits = 2
-        values = c.ranks.mean()
-    how = f" ({count(len(c.study.measures), 'measure')}, {choices(c.options, 2)})" * (c.on == FUSED)
-    fused = c.on == FUSED or c.options["order"] == "mean-rank"
-    shown = {m: fixed(values[m], digits) if fused else number(values[m]) for m in c.order[:2]}
+        shown = {m: fixed(c.ranks[m].mean(), 2) for m in c.order[:2]}
+    elif several:
+        by = f"mean {by}"
+    how = f" ({count(len(c.study.measures), 'measure')}, {choices(c.options, 2)})" * fused
     first, other = (f"{listed([m])} ({value})" for m, value in shown.items())
     verb = "ties with" if len(c.leaders) > 1 else "is before"
-    says = claim("ahead", *(["options"] if c.on == FUSED else []))
+    says = claim("ahead", *(["options"] if fused else []))
     return Sentence(f"By {by} {where}{how}, {first} {verb} {other}.", says)
 
 
@@ -448,12 +632,11 @@ def _tested(c: Comparison) -> list[Sentence]:
     key = c.deciding.test.key
     if not c.separated and (unable := c.deciding.test.unable(c.deciding.result)):
         return [Sentence(unable, claim("feasible", key))]
-    control = c.options["control"]
     n = len(c.order)
-    total = n * (n - 1) // 2 if control is None else n - 1
-    pairs = count(total, "pair") if control is None else f"{count(total, 'pair')} with the control"
-    test = deciding_test(c)
-    test = f"{test[:1].upper()}{test[1:]}"
+    pairs = count(n * (n - 1) // 2, "pair")
+    if c.options["control"] is not None:
+        pairs = f"{count(n - 1, 'pair')} with the control"
+    test = doc.capitalised(deciding_test(c))
     if not c.separated:
         return [Sentence(f"{test}: none of {pairs} is separated.", claim("none separated", key))]
     apart = set(c.separated)
@@ -487,48 +670,46 @@ def needed_in_words(c: Comparison) -> list[Sentence]:
     return [Sentence(f"{text}.", claim("survives", "separations"))]
 
 
-def _stable(c: Comparison) -> list[Sentence]:
-    """Under how many other choices the lead stays, and, counted apart, the least certain of the
-    separations.
-    """
-    if not _is_varied(c):
-        return []
+def _lead_survives(c: Comparison) -> list[Sentence]:
+    """Under how many other choices the lead stays."""
     lead = c.fusion.ranking.index[0]
-    stability = present(c.stability)
-    draws = stability.acceptability
     found = present(c.survivals())
     lost, tried = len(found.lost), found.tried
     which = f"{tried - lost or 'none'} of" if lost else "all"
     texts = [f"under {which} {tried} other choices of function, weights or policy"] * (tried > 0)
-    texts.append(f"in {percent(draws.acceptability.loc[lead, 1])} of random weightings")
+    share = present(c.stability).acceptability.acceptability.loc[lead, 1]
+    texts.append(f"in {percent(share)} of random weightings")
     if found.methods:
         kept = found.methods - len(found.lost_methods)
-        left_out = f"of {kept or 'none'} of the {found.methods} others"
-        whichever = kept == found.methods
-        texts.append(f"without any one {'other method' if whichever else left_out}")
+        some = f"of {kept or 'none'} of the {found.methods} others"
+        texts.append(f"without any one {'other method' if kept == found.methods else some}")
     else_ = f"; else {listed(found.rivals, last='or')} is" if found.rivals else ""
     keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
     text = f"{listed([lead])} is ahead {joined(texts)}{else_}."
-    said = [Sentence(text, claim("survives", *keys))]
-    if separations := stability.separations:
-        pairs = {pair: separations.counts[pair] for pair in c.separated}
-        (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
-        which = f"The separation of {listed([a])} from {listed([b])}"
-        if stays == of and len(pairs) > 1:
-            which = f"Each of the {len(pairs):,} separations"
-        elif len(pairs) > 1:
-            which += f", the least sure of {len(pairs):,},"
-        under = f"all {of}" if stays == of else f"{stays} of {of}"
-        text = f"{which} stays under {under} such choices and filters of measures."
-        said.append(Sentence(text, claim("survives", "stability.separations")))
-    return said
+    return [Sentence(text, claim("survives", *keys))]
+
+
+def _separation_survives(c: Comparison) -> list[Sentence]:
+    """Under how many other choices the least certain of the separations stays."""
+    separations = present(c.stability).separations
+    if not separations:
+        return []
+    pairs = {pair: separations.counts[pair] for pair in c.separated}
+    (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
+    which = f"The separation of {listed([a])} from {listed([b])}"
+    if stays == of and len(pairs) > 1:
+        which = f"Each of the {len(pairs):,} separations"
+    elif len(pairs) > 1:
+        which += f", the least sure of {len(pairs):,},"
+    under = f"all {of}" if stays == of else f"{stays} of {of}"
+    text = f"{which} stays under {under} such choices and filters of measures."
+    return [Sentence(text, claim("survives", "stability.separations"))]
 
 
 def _is_varied(c: Comparison) -> bool:
     """Whether other choices can say something of the lead."""
-    return not (
-        c.stability is None or c.on != FUSED or counts_wins(c) or len(c.study.datasets) == 1
-    )
+    one = c.on != FUSED or len(c.study.datasets) == 1
+    return c.stability is not None and not one and not counts_wins(c)
 
 
 def counts_wins(c: Comparison) -> bool:

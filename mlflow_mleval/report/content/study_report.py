@@ -35,8 +35,7 @@ from mlflow_mleval.report.blocks import (
     name,
 )
 from mlflow_mleval.report.content import beyond, decision, measures, ranking, units
-from mlflow_mleval.report.content.decision import PREFERENCES
-from mlflow_mleval.report.content.pair_question import title
+from mlflow_mleval.report.content.decision import PREFERENCES, title
 from mlflow_mleval.report.content.ranking import best, rows_among
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level, number
