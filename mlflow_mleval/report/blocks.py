@@ -90,7 +90,7 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
     >>> joined(["a"]), joined(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+    return "".join(parts) if len(parts) < 2 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 
 
 #: The families of claims. A page has one that decides, at level α: where no methods differ, at most

@@ -178,15 +178,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, pd.DataFrame):
-        columns = {str(key): _plain_column(column) for key, column in value.items()}
-        rows = zip(*columns.values(), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in rows]
+        return _plain_rows(value)
     value = _as_container(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return [plain(item) for item in value]
     return None if value is pd.NaT or value is pd.NA else str(value)
+
+
+def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    columns = {str(key): _plain_column(column) for key, column in frame.items()}
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _plain_column(column: pd.Series) -> list[Any]:

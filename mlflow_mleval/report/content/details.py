@@ -2,7 +2,7 @@
 or a pair of methods.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -14,48 +14,22 @@ from mlflow_mleval.analysis import recommendation as part
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    ALWAYS,
-    IMPUTED,
-    PAPER,
-    Column,
-    Data,
-    Figure,
-    Link,
-    Provenance,
-    Section,
-    Table,
-    Text,
-    joined,
-    listed,
-    made_from,
-    name,
-    starred,
-    when,
-)
+from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, Column, listed, name
 from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.beyond import probability_said
 from mlflow_mleval.report.content.decision import deciding_test
 from mlflow_mleval.report.content.ranking import grid
-from mlflow_mleval.report.content.units import differences
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import ratio_panels
-from mlflow_mleval.report.text import (
-    aligned,
-    confidence,
-    fixed,
-    number,
-    terminal,
-    with_intervals,
-)
+from mlflow_mleval.report.text import aligned, confidence, fixed, number, terminal, with_intervals
 from mlflow_mleval.sentences import count, some
-from mlflow_mleval.validation import present
+from mlflow_mleval.validation import one_of, present
 
-#: Measures in a table that has a column for each, those of most weight; measures a method is best
-#: at; rows of a table.
+#: Measures in a table that has a column for each, those of most weight; runs and folds that stand
+#: open on a page; rows of a table.
 MEASURES = 6
-BEST = 3
+RUNS, FOLDS = 3, 12
 ROWS = 500
 KINDS = ("method", "dataset", "cell", "pair")
 #: How the values of a cell scatter, and what is known of a run: columns and their heads.
@@ -75,7 +49,7 @@ _FACTS = {
 
 def document(
     c: Comparison,
-    provenance: Provenance,
+    provenance: doc.Provenance,
     *,
     method: str = "",
     dataset: str = "",
@@ -88,8 +62,8 @@ def document(
     found = section(c, of, method=method, dataset=dataset, against=against)
     first = " on ".join(name(x) for x in (method, dataset) if x)
     title = f"{first} against {name(against)}" if against else first
-    made = made_from(provenance)
-    return Document(title, [found, *([made] if made.blocks else [])], time=when(provenance))
+    made = doc.made_from(provenance)
+    return Document(title, [found, *([made] if made.blocks else [])], time=doc.when(provenance))
 
 
 def section(
@@ -100,38 +74,46 @@ def section(
     dataset: str = "",
     against: str = "",
     base: str = "",
-) -> Section:
+) -> doc.Section:
     """The same as a section, `of` one of `KINDS`; with the address of a server as `base`, runs lead
     to MLflow's pages.
 
     A name may be given as it is or as it is shown. IncomparableRunsError where the comparison has
     none such.
     """
-    if of not in KINDS:
-        raise ValueError(f"`of` must be one of {', '.join(KINDS)}, got {of!r}.")
-    methods = [
-        _known_name(m, c.study.methods, "method")
-        for m in (method, against)[: {"dataset": 0, "pair": 2}.get(of, 1)]
-    ]
-    on = _known_name(dataset, c.study.datasets, "dataset") if of in ("cell", "dataset") else ""
-    if of == "pair" and len({*methods}) < 2:
-        raise IncomparableRunsError(
-            f"a pair needs two methods, got {terminal(methods[0])!r} twice."
-        )
-    make: Any = {"method": _method, "dataset": _about_one_dataset, "cell": _cell, "pair": _pair}[of]
-    where = [base] if of in ("cell", "method") else []
-    blocks = make(c, *methods, *([on] if on else []), *where)
-    return Section("detail", "A closer look", blocks, open=True)
+    one_of(of, "of", KINDS)
+    if of == "dataset":
+        blocks = _about_one_dataset(c, _known_name(dataset, c.study.datasets, "dataset"))
+        return doc.Section("detail", "A closer look", blocks, open=True)
+    first = _known_name(method, c.study.methods, "method")
+    if of == "pair":
+        other = _known_name(against, c.study.methods, "method")
+        if first == other:
+            raise IncomparableRunsError(f"a pair needs two methods, got {terminal(first)!r} twice.")
+        blocks = _pair(c, first, other)
+    elif of == "cell":
+        blocks = _cell(c, first, _known_name(dataset, c.study.datasets, "dataset"), base)
+    else:
+        blocks = _method(c, first, base)
+    return doc.Section("detail", "A closer look", blocks, open=True)
 
 
 def _known_name(asked: str, names: Sequence[str], what: str) -> str:
     found = [n for n in names if n == asked] or [n for n in names if terminal(n) == asked]
     if len(found) != 1:
+        has = some(map(terminal, names))
         raise IncomparableRunsError(
-            f"the comparison has no {what} {terminal(asked)!r}; it has "
-            f"{some(map(terminal, names))}."
+            f"the comparison has no {what} {terminal(asked)!r}; it has {has}."
         )
     return found[0]
+
+
+def _flow(texts: Sequence[str]) -> doc.Text:
+    return doc.Text(texts, role="flow", depth=ALWAYS)
+
+
+def _table(columns: Sequence[Column], title: str, **more: Any) -> doc.Table:
+    return doc.Table(columns, title=title, depth=ALWAYS, **more)
 
 
 # ---- A cell --------------------------------------------------------------------------------------
@@ -140,38 +122,36 @@ def _known_name(asked: str, names: Sequence[str], what: str) -> str:
 def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     looks = (part.measures_of_cell, part.runs_of_cell, part.folds_of_cell)
     values, runs, folds = (look(c, dataset, method) for look in looks)
-    shown = _heaviest(c)
-    scatter = {key: about for key, about in _SCATTER.items() if values[key].notna().any()}
     imputed = [(dataset, method, m) in c.study.imputed for m in values.index]
-    blocks: list[Any] = [
-        Text(_about_cell(c, method, dataset, len(runs), len(folds)), role="flow", depth=ALWAYS)
-    ]
+    alone = "Rank and φ: by this measure alone, on this dataset."
+    cells = doc.starred(map(number, values["value"]), imputed)
     columns = [
         *_measures(c, values.index),
-        Column("value", starred(map(number, values["value"]), imputed), note=_note(any(imputed))),
-        *(doc.numbers(head, values[key], note=text) for key, (head, text) in scatter.items()),
-        doc.numbers(
-            "rank", values["rank"], note="Rank and φ: by this measure alone, on this dataset."
+        Column("value", cells, note=IMPUTED if any(imputed) else ""),
+        *(
+            doc.numbers(head, values[key], note=text)
+            for key, (head, text) in _SCATTER.items()
+            if values[key].notna().any()
         ),
+        doc.numbers("rank", values["rank"], note=alone),
         doc.decimals("φ", values["phi"], 2),
     ]
-    blocks.append(Table(columns, title="Values", depth=ALWAYS, most=len(values)))
+    blocks: list[Any] = [
+        _flow(_about_cell(c, method, dataset, len(runs), len(folds))),
+        _table(columns, "Values", most=len(values)),
+    ]
     if len(runs):
-        blocks.append(_runs(c, runs, shown, base))
-    if len(folds):
-        kept = [m for m in shown if m in folds]
-        table = grid(folds[kept].iloc[:ROWS], "fold", _heads_of_measures(c, kept), number)
-        total = len(folds)
-        blocks.append(
-            replace(table, title="By fold", total=total, things="folds", folded=total > 12)
-        )
+        blocks.append(_runs(c, runs, _heaviest(c), base))
+    if total := len(folds):
+        kept = [m for m in _heaviest(c) if m in folds]
+        table = grid(folds[kept].iloc[:ROWS], "fold", _heads(c, kept), number, title="By fold")
+        blocks.append(replace(table, total=total, things="folds", folded=total > FOLDS))
     return blocks
 
 
 def _about_cell(c: Comparison, method: str, dataset: str, n_runs: int, n_folds: int) -> list[str]:
     """What the values are made of, and where they put the method."""
-    study = c.study
-    cell = (dataset, method)
+    study, cell = c.study, (dataset, method)
     repeats = 0 if study.repeats is None else int(study.n_repeats.get(cell, 0))
     who = f"{name(method)} on {name(dataset)}"
     if cell in study.filled:
@@ -187,37 +167,33 @@ def _about_cell(c: Comparison, method: str, dataset: str, n_runs: int, n_folds: 
         over = f", over {count(n_folds, 'fold')}" if n_folds else ""
         made = f"The values of {who} are {of}{over}."
     ranks = c.fusion.ranks.loc[dataset]
-    phi = c.fusion.phi.loc[dataset, method]
-    return [
-        made,
-        f"By all measures fused it has rank {number(ranks[method])} of {len(ranks)} there (φ = "
-        f"{fixed(phi, 3)}).",
-    ]
+    place = f"rank {number(ranks[method])} of {len(ranks)} there"
+    phi = fixed(c.fusion.phi.loc[dataset, method], 3)
+    return [made, f"By all measures fused it has {place} (φ = {phi})."]
 
 
-def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str) -> Table:
+def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str) -> doc.Table:
+    """The runs, which lead to MLflow's pages where the server is known, and what is known of
+    them.
+    """
     shown = runs.head(ROWS)
-    columns = [Column("run", [*_links(shown, base)], "<")]
+    experiments = shown["experiment_id"] if "experiment_id" in shown else [None] * len(shown)
+    links = []
+    for run, experiment in zip(map(str, shown["run_id"]), experiments, strict=True):
+        place = f"#/experiments/{quote(str(experiment), safe='')}/runs/{quote(run, safe='')}"
+        there = base and isinstance(experiment, str)
+        address = f"{base}{place}?workflowType=machine_learning"
+        links.append(doc.Link.to(run, address if there else ""))
+    columns = [Column("run", links, "<")]
     for key, head in _FACTS.items():
         cells = [_fact_as_text(x) for x in shown[key]] if key in shown else []
         told = key != "dataset" or len({*cells}) > 1  # a cell is of one
         if any(cells) and told:
             strange = key if key in ("dataset", "experiment") else ""
             columns.append(Column(head, cells, "<", name=strange))
-    columns += [
-        Column(head, aligned(shown[m]), keep=i)
-        for m, head, i in _columns(c, [m for m in measures if m in shown])
-    ]
-    return Table(columns, len(runs), title="Runs", things="runs", depth=ALWAYS)
-
-
-def _links(runs: pd.DataFrame, base: str) -> Iterable[str]:
-    """Run ids that lead to MLflow's pages where the server is known."""
-    experiments = runs["experiment_id"] if "experiment_id" in runs else [None] * len(runs)
-    for run, experiment in zip(runs["run_id"], experiments, strict=True):
-        there = base and isinstance(experiment, str)
-        place = f"#/experiments/{quote(str(experiment), safe='')}/runs/{quote(str(run), safe='')}"
-        yield Link.to(str(run), f"{base}{place}?workflowType=machine_learning" if there else "")
+    held = {m: shown[m] for m in measures if m in shown}
+    columns += _by_weight(c, {m: aligned(values) for m, values in held.items()})
+    return doc.Table(columns, len(runs), title="Runs", things="runs", depth=ALWAYS)
 
 
 def _fact_as_text(value: Any) -> str:
@@ -231,38 +207,37 @@ def _fact_as_text(value: Any) -> str:
 
 
 def _method(c: Comparison, method: str, base: str) -> list[Any]:
-    measures = part.measures_of_method(c, method)
-    ranks = c.ranks[method]
-    shown = _heaviest(c)
-    gaps = {m: [(d, method, m) in c.study.imputed for d in ranks.index] for m in shown}
-    runs = c.study.n_repeats
-    table = [
+    study, ranks, runs = c.study, c.ranks[method], c.study.n_repeats
+    gaps = {m: [(d, method, m) in study.imputed for d in ranks.index] for m in _heaviest(c)}
+    values = {m: doc.starred(aligned(study.cells(m)[method]), gaps[m]) for m in gaps}
+    columns = [
         doc.names("dataset", ranks.index, about={"method": method}),
         doc.numbers("rank", ranks),
         doc.decimals("φ", c.fusion.phi[method], 3),
-        *(
-            Column(head, starred(aligned(c.study.cells(m)[method]), gaps[m]), keep=i)
-            for m, head, i in _columns(c, shown)
-        ),
+        *_by_weight(c, values),
     ]
     if len(runs):
-        table.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
+        columns.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
+    note = IMPUTED if any(map(any, gaps.values())) else ""
+    measures = part.measures_of_method(c, method)
+    places = [*map(str, measures["place"])]
+    by_measure = [
+        *_measures(c, measures.index),
+        doc.decimals("weight", measures["weight"], 3),
+        doc.decimals("φ", measures["phi"], 2),
+        doc.decimals("mean rank", measures["mean_rank"], 2),
+        Column("place", places, note="φ, mean rank and place: by it alone."),
+    ]
     blocks = [
-        Text(_about_method(c, method), role="flow", depth=ALWAYS),
-        Table(
-            table,
-            title="On each dataset",
-            things="datasets",
-            note=_note(any(map(any, gaps.values()))),
-            depth=ALWAYS,
-        ),
-        _by_measure(c, measures),
+        _flow(_about_method(c, method)),
+        _table(columns, "On each dataset", things="datasets", note=note),
+        _table(by_measure, "By each measure", most=len(measures)),
     ]
     if c.deciding is not None:
         blocks.append(_against(c, method))
-    of_method = c.study.runs[c.study.runs["method"] == method] if len(c.study.runs) else ()
+    of_method = study.runs[study.runs["method"] == method] if len(study.runs) else ()
     if base and len(of_method):
-        blocks.append(replace(_runs(c, of_method, [], base), folded=len(of_method) > BEST))
+        blocks.append(replace(_runs(c, of_method, [], base), folded=len(of_method) > RUNS))
     return blocks
 
 
@@ -270,47 +245,35 @@ def _about_method(c: Comparison, method: str) -> list[str]:
     """Its place, and from whom it is separated."""
     row = c.ranking.set_index("method").loc[method]
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
-    where = (
-        f"with a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(c.ranks), 'dataset')}"
-    )
-    texts = [f"{name(method)} has place {row['position']} of {len(c.order)} {what}, {where}."]
+    rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(c.ranks), 'dataset')}"
+    place = f"place {row['position']} of {len(c.order)} {what}"
+    texts = [f"{name(method)} has {place}, with {rank}."]
     if c.deciding is not None:
         sides = {
             "better": [worse for better, worse in c.separated if better == method],
             "worse": [better for better, worse in c.separated if worse == method],
         }
         apart = [f"{word} than {listed(others)}" for word, others in sides.items() if others]
-        says = f"says it is {joined(apart)}" if apart else "separates it from none of the others"
+        says = "separates it from none of the others"
+        if apart:
+            says = f"says it is {doc.joined(apart)}"
         texts.append(f"The evidence {says} ({deciding_test(c)}).")
     return texts
 
 
-def _by_measure(c: Comparison, measures: pd.DataFrame) -> Table:
-    columns = [
-        *_measures(c, measures.index),
-        doc.decimals("weight", measures["weight"], 3),
-        doc.decimals("φ", measures["phi"], 2),
-        doc.decimals("mean rank", measures["mean_rank"], 2),
-        Column(
-            "place", [*map(str, measures["place"])], note="φ, mean rank and place: by it alone."
-        ),
-    ]
-    return Table(columns, title="By each measure", depth=ALWAYS, most=len(measures))
-
-
-def _against(c: Comparison, method: str) -> Table:
+def _against(c: Comparison, method: str) -> doc.Table:
     pairs = part.pairs_of(c, method)
-    test = present(c.deciding).test
     apart = {worse: "better" for better, worse in c.separated if better == method}
     apart |= {better: "worse" for better, worse in c.separated if worse == method}
+    pvalues = pairs[present(c.deciding).test.column]
     columns = [
         doc.names("against", pairs["method_b"], about={"method": method}),
-        *differences(c, pairs),
-        doc.pvalues("p", pairs[test.column], note=f"p: {deciding_test(c)}."),
+        *units.differences(c, pairs),
+        doc.pvalues("p", pvalues, note=f"p: {deciding_test(c)}."),
         Column("separated", [apart.get(other, "") for other in pairs["method_b"]], "<"),
         doc.won_tied_lost(pairs),
     ]
-    return Table(columns, title="Against the others", things="methods", depth=ALWAYS)
+    return _table(columns, "Against the others", things="methods")
 
 
 # ---- A dataset -----------------------------------------------------------------------------------
@@ -320,37 +283,32 @@ def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
     fused = c.fusion.results[dataset]
     flows = fused.flows.sort_values("rank", kind="stable").head(ROWS)
     filled = {m for d, m in c.study.filled if d == dataset}
+    values = {}
+    for m in _heaviest(c):
+        gaps = [(dataset, method, m) in c.study.imputed for method in flows.index]
+        shown = aligned(c.study.cells(m).loc[dataset, flows.index])
+        values[m] = doc.starred(shown, gaps)
     columns = [
         doc.numbers("rank", flows["rank"]),
         doc.names("method", flows.index, about={"dataset": dataset}),
         doc.decimals("φ", flows["phi"], 3),
+        *_by_weight(c, values),
     ]
-    for m, head, keep in _columns(c, _heaviest(c)):
-        gaps = [(dataset, method, m) in c.study.imputed for method in flows.index]
-        cells = starred(aligned(c.study.cells(m).loc[dataset, flows.index]), gaps)
-        columns.append(Column(head, cells, keep=keep))
-    note = _note(bool(filled))
-    about: Any = {"title": "Ranking on this dataset", "things": "methods", "note": note}
+    about: Any = {"things": "methods", "note": IMPUTED if filled else ""}
     blocks: list[Any] = [
-        Text(_about_dataset(c, dataset, flows, filled), role="flow", depth=ALWAYS),
-        Table(columns, len(fused.flows), depth=ALWAYS, **about),
+        _flow(_about_dataset(c, dataset, flows, filled)),
+        _table(columns, "Ranking on this dataset", total=len(fused.flows), **about),
     ]
     if len(c.study.measures) > 1:
-        shown = fused.unicriterion.loc[flows.index]
+        alone = fused.unicriterion.loc[flows.index]
         title = "Net flow φ by each measure alone, on this dataset"
-        blocks.append(
-            grid(shown, "method", _heads_of_measures(c, shown), lambda v: fixed(v, 2), title=title)
-        )
+        blocks.append(grid(alone, "method", _heads(c, alone), lambda v: fixed(v, 2), title=title))
     for unit in ("folds", "instances"):
         if (tests := c.tests_over(unit).get(dataset)) is not None:
-            blocks += units.on_dataset(tests, 1, dataset, PAPER)
+            blocks += units.on_dataset(tests, 1, dataset, doc.PAPER)
     if c.profiles is not None and dataset in c.profiles.datasets:
         blocks += along.on_dataset(c.profiles, dataset)
     return blocks
-
-
-def _note(imputed: bool) -> str:
-    return IMPUTED if imputed else ""
 
 
 def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set[str]) -> list[str]:
@@ -360,9 +318,8 @@ def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set
     texts = [f"{listed(first)} {lead} by all measures fused among {among}."]
     if filled:
         whose = listed([m for m in c.order if m in filled])
-        texts.append(
-            f"Results of {whose} are missing and count as the worst (policy {c.study.missing})."
-        )
+        missing = f"missing and count as the worst (policy {c.study.missing})"
+        texts.append(f"Results of {whose} are {missing}.")
     if f"folds.{dataset}" in c.absent:
         texts.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
     return texts
@@ -382,39 +339,29 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         f"{confidence(c.options['alpha'])} interval, not corrected for their number. Means "
         "are over the datasets that both finished."
     )
+    heads = (name(a, 18), name(b, 18))
     columns = [
-        doc.names("measure", measures.index, "measure"),
+        doc.names("measure", measures.index),
         Column("difference", shown, note=note),
         doc.won_tied_lost(measures),
-        *map(Column, (name(a, 18), name(b, 18)), zip(*means, strict=True)),
+        *map(Column, heads, zip(*means, strict=True)),
         doc.better(c.study.directions[m] for m in measures.index),
         doc.decimals("weight", measures["weight"], 3),
     ]
-    ranks = c.ranks[[a, b]]
-    phi = c.fusion.phi[[a, b]]
+    ranks, phi = c.ranks[[a, b]], c.fusion.phi[[a, b]]
+    less = f"φ difference: the net flow of {name(a)} less that of {name(b)}."
     by_dataset = [
         doc.names("dataset", ranks.index),
-        doc.numbers(f"rank of {name(a, 18)}", ranks[a]),
-        doc.numbers(f"rank of {name(b, 18)}", ranks[b]),
-        doc.decimals(
-            "φ difference",
-            phi[a] - phi[b],
-            3,
-            note=f"φ difference: the net flow of {name(a)} less that of {name(b)}.",
-        ),
+        *(doc.numbers(f"rank of {head}", ranks[m]) for head, m in zip(heads, ranks, strict=True)),
+        doc.decimals("φ difference", phi[a] - phi[b], 3, note=less),
     ]
-    blocks = [
-        Text(_about_pair(c, a, b), role="flow", depth=ALWAYS),
+    return [
+        _flow(_about_pair(c, a, b)),
         *_tests(c, a, b),
-        Table(
-            columns,
-            title="By each measure, over the datasets",
-            depth=ALWAYS,
-            most=len(measures),
-        ),
-        Table(by_dataset, title="On each dataset", things="datasets", depth=ALWAYS),
+        _table(columns, "By each measure, over the datasets", most=len(measures)),
+        _table(by_dataset, "On each dataset", things="datasets"),
+        *_profiles(c, a, b),
     ]
-    return [*blocks, *_profiles(c, a, b)]
 
 
 def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
@@ -426,15 +373,18 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
     if abs(mean[a] - mean[b]) < 1e-9:
         place = f"{name(a)} and {name(b)} have the same mean rank ({fixed(mean[a], 2)})."
     texts = [place, *_separation(c, a, b)]
-    if c.next_dataset is not None:
-        rows = {m: c.next_dataset.pair(m, a, b) for m in c.next_dataset.pairs}
-        texts += [
-            f"On the next dataset {name(a)} would be better by {name(m)} with probability "
-            f"{probability_said(row.p_better)}, within {number(c.next_dataset.ropes[m])} with "
-            f"{probability_said(row.p_equivalent)}, and worse with {probability_said(row.p_worse)}."
-            for m, row in rows.items()
-            if row is not None and np.isfinite(row.p_better)
-        ]
+    if (found := c.next_dataset) is None:
+        return texts
+    for m in found.pairs:
+        row = found.pair(m, a, b)
+        if row is not None and np.isfinite(row.p_better):
+            better, same, worse = map(
+                probability_said, (row.p_better, row.p_equivalent, row.p_worse)
+            )
+            texts.append(
+                f"On the next dataset {name(a)} would be better by {name(m)} with probability "
+                f"{better}, within {number(found.ropes[m])} with {same}, and worse with {worse}."
+            )
     return texts
 
 
@@ -455,7 +405,7 @@ def _separation(c: Comparison, a: str, b: str) -> list[str]:
     return texts
 
 
-def _tests(c: Comparison, a: str, b: str) -> list[Table]:
+def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
     """What each test says, the deciding one first: over datasets, folds and instances."""
     rows: list[tuple[str, str, float, str]] = []
     says = {True: "separated", False: "not separated"}
@@ -469,32 +419,33 @@ def _tests(c: Comparison, a: str, b: str) -> list[Table]:
     for unit in ("folds", "instances"):
         for dataset, tests in c.tests_over(unit).items():
             for row in _rows_of_pair(tests.ordered, a, b):
-                by = f", by {name(row['measure'])}" if unit == "instances" else ""
-                over = f"{count(int(row['n']), unit[:-1])} of {name(dataset)}"
+                test, how = f"{tests.test}, by {name(row['measure'])}", ""
+                if unit == "folds":
+                    test = tests.test
+                    direction = c.folds[dataset].direction(a, b, listed)
+                    how = f", {name(a)} {direction}" if row["separated"] else ""
                 doubt = f" (in doubt: {row['doubt']})" if row["doubt"] else ""
-                how = ""
-                if unit == "folds" and row["separated"]:
-                    how = f", {name(a)} {c.folds[dataset].direction(a, b, listed)}"
+                over = f"{count(int(row['n']), unit[:-1])} of {name(dataset)}"
                 said = f"{says[row['separated']]}{how}{doubt}"
-                rows.append((f"{tests.test}{by}", over, row["pvalue_corrected"], said))
+                rows.append((test, over, row["pvalue_corrected"], said))
     if not rows:
         return []
-    frame = pd.DataFrame(rows, columns=["test", "over", "p", "says"])
+    which, overs, pvalues, verdicts = zip(*rows, strict=True)
     columns = [
-        Column("test", [*frame["test"]], "wrap"),
-        doc.pvalues("p", frame["p"]),
-        Column("says", [*frame["says"]], "wrap"),
-        Column("over", [*frame["over"]], "<", keep=1),
+        Column("test", which, "wrap"),
+        doc.pvalues("p", pvalues),
+        Column("says", verdicts, "wrap"),
+        Column("over", overs, "<", keep=1),
     ]
     note = "p-values are corrected as in the report, each for all that its test looks at."
-    return [Table(columns, title="What each test says", things="tests", note=note, depth=ALWAYS)]
+    return [_table(columns, "What each test says", things="tests", note=note)]
 
 
-def _rows_of_pair(pairs: pd.DataFrame, a: str, b: str) -> list[Data]:
+def _rows_of_pair(pairs: pd.DataFrame, a: str, b: str) -> list[doc.Data]:
     return pairs[pairs["method_a"].isin([a, b]) & pairs["method_b"].isin([a, b])].to_dict("records")
 
 
-def _profiles(c: Comparison, a: str, b: str) -> list[Figure]:
+def _profiles(c: Comparison, a: str, b: str) -> list[doc.Figure]:
     """The ratio of their loss profiles, a line a dataset that has both."""
     profiles = c.profiles
     if profiles is None or not any({a, b} <= {*profiles.methods_on(d)} for d in profiles.datasets):
@@ -503,13 +454,13 @@ def _profiles(c: Comparison, a: str, b: str) -> list[Figure]:
     caption = f"The loss of {name(b)} over that of {name(a)}: above 1 {name(a)} is better."
     drawn = profiles.ratios[both[0] & both[1]], profiles.crossings, [(a, b)]
     svg = ratio_panels(*drawn, profiles.options["family"], "Ratio of losses")
-    return [Figure(svg, caption, title="Their loss profiles, a line a dataset")]
+    return [doc.Figure(svg, caption, title="Their loss profiles, a line a dataset")]
 
 
 def _measures(c: Comparison, measures: pd.Index) -> list[Column]:
     """Measures, and which way each is better."""
     directions = (c.study.directions[m] for m in measures)
-    return [doc.names("measure", measures, "measure"), doc.better(directions)]
+    return [doc.names("measure", measures), doc.better(directions)]
 
 
 def _heaviest(c: Comparison) -> list[str]:
@@ -520,10 +471,12 @@ def _heaviest(c: Comparison) -> list[str]:
     return [m for m in c.study.measures if m in kept]
 
 
-def _columns(c: Comparison, measures: Sequence[str]) -> Iterable[tuple[str, str, int]]:
-    """Measures with their heads, and how long they stay where room lacks."""
-    return zip(measures, _heads_of_measures(c, measures), range(len(measures), 0, -1), strict=True)
+def _by_weight(c: Comparison, cells: Mapping[str, Sequence[str]]) -> list[Column]:
+    """A column a measure; where room lacks the last go first."""
+    keeps = range(len(cells), 0, -1)
+    heads = zip(_heads(c, cells), cells.values(), keeps, strict=True)
+    return [Column(head, values, keep=keep) for head, values, keep in heads]
 
 
-def _heads_of_measures(c: Comparison, measures: Iterable[str]) -> list[str]:
+def _heads(c: Comparison, measures: Iterable[str]) -> list[str]:
     return [doc.heading(c.study.directions, m, 18) for m in measures]

@@ -11,60 +11,52 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis.gate_tests import ALL, LEAST_SEEN, POWER, Verdict
-from mlflow_mleval.report.blocks import (
-    ALWAYS,
-    PAGE,
-    Column,
-    Figure,
-    Provenance,
-    Section,
-    Table,
-    Terms,
-    Text,
-    listed,
-    made_from,
-    name,
-    names,
-    note,
-    numbers,
-    points,
-    when,
-)
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import ALWAYS, Column, listed, name
 from mlflow_mleval.report.content.units import depends
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.comparisons import differences_and_margins, ledger_steps
-from mlflow_mleval.report.text import number, with_intervals
+from mlflow_mleval.report.text import ARROWS, number, with_intervals
 from mlflow_mleval.sentences import agree, count
 
 #: Points that a terminal shows, rows of a table on it and on a page, and measures that a sentence
 #: names.
 _POINTS, _ROWS, _SHOWN, _NAMED = 2, 12, 20, 3
+_CAPTION = (
+    "Each row's difference, positive where the candidate is better, with what it may still be at "
+    "the least (for the row alone) and at the most (for all rows at once). The short line is minus "
+    "the margin: to its right the candidate is not worse, to its left it is."
+)
 
 
-def document(verdict: Verdict, provenance: Provenance) -> Document:
+def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     """The verdict, ready for every format."""
     rows = verdict.ordered
-    headline, further = headline_of(verdict), [*_further(verdict)]
-    notes = [*verdict.tests.warnings, *verdict.notes]
     blocks = [
-        Text([headline, *further], "lead", depth=ALWAYS),
-        *points(notes, depth=ALWAYS, most=_POINTS),
-        Figure(differences_and_margins(rows), _CAPTION),
+        doc.Text([headline_of(verdict), *_further(verdict)], "lead", depth=ALWAYS),
+        *doc.points([*verdict.tests.warnings, *verdict.notes], depth=ALWAYS, most=_POINTS),
+        doc.Figure(differences_and_margins(rows), _CAPTION),
         _table(verdict, rows),
     ]
-    sections = [Section("verdict", "Verdict", blocks, open=True), *_criteria(verdict)]
-    sections += [Section("terms", "How it was decided", [Terms(_terms(verdict), depth=PAGE)])]
-    if provenance:
-        sections.append(made_from(provenance))
+    sections = [
+        doc.Section("verdict", "Verdict", blocks, open=True),
+        *_criteria(verdict),
+        doc.Section("terms", "How it was decided", [doc.Terms(_terms(verdict))]),
+        *([doc.made_from(provenance)] if provenance else []),
+    ]
     return Document(
         f"May {verdict.candidate} replace {verdict.champion}?",
         sections,
         about=f"Judged on {_units_in_words(verdict)}",
-        time=when(provenance) if provenance else "",
+        time=doc.when(provenance),
         data=verdict.to_dict,
         frames=lambda: {"gate": verdict.table},
         main="gate",
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# The verdict in sentences.
 
 
 def headline_of(verdict: Verdict) -> str:
@@ -76,84 +68,78 @@ def headline_of(verdict: Verdict) -> str:
             f"{verdict.over}: that stands.{anew if stands.anew != stands.decision else ''}"
         )
     told = {"ship": _shipped, "block": _blocked, "run more": _open}[verdict.decision](verdict)
-    return " ".join([*depends(verdict.crossings), told])
+    return " ".join([*depends(verdict.crossings), f"{verdict.decision.upper()}: {told}."])
 
 
 def _shipped(verdict: Verdict) -> str:
     whole = verdict.table[verdict.table["slice"] == ALL]
-    better = whole[whole["verdict"] == "better"]
     gains = "".join(
         f"; {name(row.measure)} is better by {short(row.difference)} (at least "
         f"{short(max(row.low, 0.0))})"
-        for row in better.itertuples()
+        for row in whole[whole["verdict"] == "better"].itertuples()
     )
     judged = whole[whole["verdict"] != "not judged"]["measure"]
     which = listed(judged) if len(judged) <= 2 else f"all {len(judged)} measures"
     within = "its margin" if len(judged) == 1 else "their margins"
-    return (
-        f"SHIP: {name(verdict.candidate)} is at least as good as {name(verdict.champion)} on "
-        f"{which}, within {within}{gains}."
-    )
+    both = f"{name(verdict.candidate)} is at least as good as {name(verdict.champion)}"
+    return f"{both} on {which}, within {within}{gains}"
 
 
 def _blocked(verdict: Verdict) -> str:
     worse = verdict.table[verdict.table["verdict"] == "worse"].sort_values("difference")
     whole, parts = worse[worse["slice"] == ALL], worse[worse["slice"] != ALL]
     first = (whole if len(whole) else parts).iloc[0]
-    where = "" if first["slice"] == ALL else f" on {name(repr(first['slice']))}"
     text = (
-        f"BLOCK: {name(first['measure'])} is worse by {short(first['difference'])} (at least "
-        f"{short(first['high'])}) than {name(verdict.champion)}{where}"
+        f"{name(first['measure'])} is worse by {short(first['difference'])} (at least "
+        f"{short(first['high'])}) than {name(verdict.champion)}{_on(first)}"
     )
     own = parts[(parts["measure"] == first["measure"]) & (parts.index != first.name)]
     if len(own):
-        part = own.iloc[0]
-        text += f"; on {name(repr(part['slice']))} by {short(part['difference'])}"
+        text += f";{_on(own.iloc[0])} by {short(own.iloc[0]['difference'])}"
     also = whole[whole.index != first.name]["measure"]
     others = len(worse) - 1 - bool(len(own))
     if not others:
-        return f"{text}."
-    if len(also) == others <= _NAMED:
-        return f"{text}; so {agree(others, 'is')} {listed(also)}."
+        return text
     rows = "row of the table" if others == 1 else "rows of the table"
-    return f"{text}; so {agree(others, 'is')} {others} more {rows}."
+    named = len(also) == others <= _NAMED
+    return f"{text}; so {agree(others, 'is')} {listed(also) if named else f'{others} more {rows}'}"
+
+
+def _on(row: pd.Series) -> str:
+    """On which slice, if it is of one."""
+    return "" if row["slice"] == ALL else f" on {name(repr(row['slice']))}"
 
 
 def _open(verdict: Verdict) -> str:
-    units = _units_in_words(verdict)
     if verdict.changed:
-        first = verdict.changed[0]
-        others = len(verdict.changed) - 1
+        first, *others = verdict.changed
         return (
-            f"RUN MORE: the tables have been changed: {name(first.measure)} of {name(first.side)} "
-            f"was logged as {number(first.logged, 6)}, and the mean of its {verdict.over} is "
-            f"{number(first.mean, 6)}{f'; so have {others} more' if others else ''}."
+            f"the tables have been changed: {name(first.measure)} of {name(first.side)} was logged "
+            f"as {number(first.logged, 6)}, and the mean of its {verdict.over} is "
+            f"{number(first.mean, 6)}{f'; so have {len(others)} more' if others else ''}"
         )
     table = verdict.table
     if len(lost := table[table["verdict"] == "lost"]):
         row = lost.iloc[0]
-        where = "" if row["slice"] == ALL else f" on {name(repr(row['slice']))}"
         return (
-            f"RUN MORE: {name(row['measure'])} would be worse{where} if the {verdict.over} that "
-            f"{name(verdict.candidate)} lacks were as bad as can be."
+            f"{name(row['measure'])} would be worse{_on(row)} if the {verdict.over} that "
+            f"{name(verdict.candidate)} lacks were as bad as can be"
         )
-    rows = table[(table["slice"] == ALL) & (table["verdict"] == "open")]
+    whole = table[table["slice"] == ALL]
+    rows = whole[whole["verdict"] == "open"].sort_values("low")
+    if not len(rows) and verdict.entry is None:
+        reasons = whole.groupby("reason", sort=False)["measure"]
+        why = [f"{listed(measures)} ({reason})" for reason, measures in reasons]
+        return f"nothing can be judged: {'; '.join(why)}"
     if not len(rows):
-        if verdict.entry is None:
-            reasons = table[table["slice"] == ALL].groupby("reason", sort=False)["measure"]
-            why = [f"{listed(measures)} ({reason})" for reason, measures in reasons]
-            return f"RUN MORE: nothing can be judged: {'; '.join(why)}."
-        return (
-            "RUN MORE: no measure is worse by its margin or more, but a ledger asks for more "
-            "evidence than that."
-        )
-    row = rows.sort_values("low").iloc[0]
+        more = "but a ledger asks for more evidence than that"
+        return f"no measure is worse by its margin or more, {more}"
+    row = rows.iloc[0]
+    which = f"on {_units_in_words(verdict)} {name(row['measure'])}"
     if row["low"] > -row["margin"]:  # not worse, but it was to improve
-        return f"RUN MORE: on {units} {name(row['measure'])} is not shown to be better yet."
-    return (
-        f"RUN MORE: on {units} {name(row['measure'])} may be worse than {name(verdict.champion)} "
-        f"by {_loss(row['low'], row['margin'])}."
-    )
+        return f"{which} is not shown to be better yet"
+    loss = _loss(row["low"], row["margin"])
+    return f"{which} may be worse than {name(verdict.champion)} by {loss}"
 
 
 def _loss(low: float, margin: float) -> str:
@@ -192,26 +178,24 @@ def _further(verdict: Verdict) -> Iterator[str]:
 
 
 def _units_needed(verdict: Verdict) -> str:
-    zero, observed = (verdict.tests.needed[key] for key in ("zero", "observed"))
-    if verdict.tests.lost and (verdict.table["low"] == -inf).any():
+    over, tests = verdict.over, verdict.tests
+    zero, observed = (tests.needed[key] for key in ("zero", "observed"))
+    if tests.lost and (verdict.table["low"] == -inf).any():
         return (
-            f"How many {verdict.over} it takes cannot be said: nobody knows how bad those can be "
-            f"that {name(verdict.candidate)} lacks."
+            f"How many {over} it takes cannot be said: nobody knows how bad those can be that "
+            f"{name(verdict.candidate)} lacks."
         )
     if isnan(zero):
-        too_few = verdict.tests.units < LEAST_SEEN
-        few = "That is too few" if too_few else "Too few of them make the difference"
-        return f"{few} to say how many {verdict.over} it takes."
-    over, power = verdict.over, f"with probability {short(POWER)}"
-    alike = (
-        f"If the two are equally good, about {_rounded(zero)} {over} show it ({power})"
-        if zero < inf
-        else f"If the two are equally good, no number of {over} shows it"
-    )
+        few = "Too few of them make the difference"
+        few = "That is too few" if tests.units < LEAST_SEEN else few
+        return f"{few} to say how many {over} it takes."
+    power = f"(with probability {short(POWER)})"
+    alike, differ = f"no number of {over} shows it", "no number does"
+    if zero < inf:
+        alike = f"about {_rounded(zero)} {over} show it {power}"
     if observed < inf:
-        likewise = "" if zero < inf else f" ({power})"
-        return f"{alike}; if they differ as observed, about {_rounded(observed)}{likewise}."
-    return f"{alike}; if they differ as observed, no number does."
+        differ = f"about {_rounded(observed)}{'' if zero < inf else f' {power}'}"
+    return f"If the two are equally good, {alike}; if they differ as observed, {differ}."
 
 
 def _rounded(n: float) -> str:
@@ -226,9 +210,8 @@ def _rounded(n: float) -> str:
 def _units_in_words(verdict: Verdict) -> str:
     """How many units there are, as text."""
     tests = verdict.tests
-    noun = verdict.over.removesuffix("s")
     clusters = f" in {count(tests.clusters, 'cluster')}" if tests.clusters else ""
-    return f"{count(tests.units, noun)}{clusters}"
+    return f"{count(tests.units, verdict.over.removesuffix('s'))}{clusters}"
 
 
 def short(x: float) -> str:
@@ -240,21 +223,24 @@ def short(x: float) -> str:
     return number(abs(x), 2).removeprefix("0") if x else "0"
 
 
-def _table(verdict: Verdict, rows: pd.DataFrame) -> Table:
+# --------------------------------------------------------------------------------------------------
+# The tables beside it.
+
+
+def _table(verdict: Verdict, rows: pd.DataFrame) -> doc.Table:
     """One row a measure and slice."""
-    sliced = (rows["slice"] != ALL).any()
-    arrows = [{"min": "↓", "max": "↑"}[verdict.directions[m]] for m in rows["measure"]]
-    columns = [
-        names("measure", rows["measure"]),
-        Column("", arrows, "^", keep=1),
-        *([names("slice", rows["slice"].replace(ALL, "all"))] if sliced else []),
+    arrows = [ARROWS[verdict.directions[m]] for m in rows["measure"]]
+    columns = [doc.names("measure", rows["measure"]), Column("", arrows, "^", keep=1)]
+    if (rows["slice"] != ALL).any():
+        columns.append(doc.names("slice", rows["slice"].replace(ALL, "all")))
+    columns += [
         Column(verdict.over, [f"{n:,}" for n in rows["n"]], keep=2),
         _by_row("difference", rows[["difference", "low", "high"]]),
-        numbers("margin", rows["margin"]),
+        doc.numbers("margin", rows["margin"]),
         Column("verdict", rows["verdict"].tolist(), "<"),
     ]
     about = "Differences are positive where the candidate is better."
-    return Table(columns, note=about, depth=ALWAYS, most=_ROWS, shown=_SHOWN, key="gate")
+    return doc.Table(columns, note=about, depth=ALWAYS, most=_ROWS, shown=_SHOWN, key="gate")
 
 
 def _by_row(head: str, values: pd.DataFrame) -> Column:
@@ -262,30 +248,19 @@ def _by_row(head: str, values: pd.DataFrame) -> Column:
     return Column(head, [with_intervals([row])[0] for row in values.to_numpy(float)])
 
 
-_CAPTION = (
-    "Each row's difference, positive where the candidate is better, with what it may still be at "
-    "the least (for the row alone) and at the most (for all rows at once). The short line is minus "
-    "the margin: to its right the candidate is not worse, to its left it is."
-)
-
-
-def _criteria(verdict: Verdict) -> Iterator[Section]:
+def _criteria(verdict: Verdict) -> Iterator[doc.Section]:
     """MLflow's quality criteria, which are answered beside."""
     asked = verdict.criteria
     if not len(asked):
         return
     columns = [
-        names("criterion", asked["criterion"]),
+        doc.names("criterion", asked["criterion"]),
         _by_row("candidate", asked[["value", "low", "high"]]),
         Column("answer", asked["answer"].tolist(), "<"),
     ]
     about = "Of the candidate alone, with an interval; they do not move the verdict."
-    yield Section(
-        "criteria",
-        "Quality criteria",
-        [Table(columns, title="MLflow's quality criteria", note=about, depth=ALWAYS)],
-        open=True,
-    )
+    table = doc.Table(columns, title="MLflow's quality criteria", note=about, depth=ALWAYS)
+    yield doc.Section("criteria", "Quality criteria", [table], open=True)
 
 
 def _terms(verdict: Verdict) -> list[tuple[str, str]]:
@@ -293,14 +268,14 @@ def _terms(verdict: Verdict) -> list[tuple[str, str]]:
     way = "bets, at any number of looks" if terms.anytime else "sign changes of whole units"
     way = "t tests corrected for shared training data" if verdict.over == "folds" else way
     alpha = short(terms.alpha)
-    explained = [
+    return [
         ("BLOCK", f"some row is worse by more than its margin; wrongly with at most {alpha}"),
         ("SHIP", f"no measure is worse by its margin or more; wrongly with at most {alpha}"),
         ("RUN MORE", "neither is shown yet"),
         ("Tests", f"{way}; they allow for what was not seen yet"),
+        *([("To improve", listed(terms.improve))] if terms.improve else []),
+        ("Seed", f"{terms.seed}, {terms.n_resamples:,} draws"),
     ]
-    improve = [("To improve", listed(terms.improve))] if terms.improve else []
-    return [*explained, *improve, ("Seed", f"{terms.seed}, {terms.n_resamples:,} draws")]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -319,23 +294,25 @@ def history_document(ledger: str, entries: pd.DataFrame) -> Document:
     )
     columns = [
         Column("gate", [f"{n}" for n in entries["number"]]),
-        names("candidate", entries["candidate"]),
-        names("champion", entries["champion"]),
-        numbers("evidence", entries["evidence"]),
-        numbers("needed", 1 / entries["level"]),
+        doc.names("candidate", entries["candidate"]),
+        doc.names("champion", entries["champion"]),
+        doc.numbers("evidence", entries["evidence"]),
+        doc.numbers("needed", 1 / entries["level"]),
         Column("decision", entries["decision"].tolist(), "<"),
         Column("time", entries["time"].tolist(), "<", keep=1),
     ]
+    rule = "A gate ships when its evidence reaches what was needed at its place."
     blocks: list[Any] = [
-        Text([lead], "lead", depth=ALWAYS),
-        note("A gate ships when its evidence reaches what was needed at its place.", ALWAYS),
-        Table(columns, depth=ALWAYS, most=len(entries), key="ledger"),
+        doc.Text([lead], "lead", depth=ALWAYS),
+        doc.note(rule, ALWAYS),
+        doc.Table(columns, depth=ALWAYS, most=len(entries), key="ledger"),
     ]
     if entries["evidence"].notna().any():
-        blocks.append(Figure(ledger_steps(entries), "Evidence, and what was needed, gate by gate."))
+        caption = "Evidence, and what was needed, gate by gate."
+        blocks.append(doc.Figure(ledger_steps(entries), caption))
     return Document(
         f"Ledger {ledger}",
-        [Section("ledger", "Ledger", blocks, open=True)],
+        [doc.Section("ledger", "Ledger", blocks, open=True)],
         data=lambda: {"ledger": ledger, "gates": entries},
         frames=lambda: {"ledger": entries},
         main="ledger",

@@ -1,7 +1,7 @@
 """What a selection of runs holds, which measures are known, and what became of one evaluation."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -10,24 +10,9 @@ import pandas as pd
 
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.metric_names import is_bookkeeping
-from mlflow_mleval.measures.registry import MEASURES, SETS, Measure
+from mlflow_mleval.measures.registry import MEASURES, SETS
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    ALWAYS,
-    Column,
-    Data,
-    Frames,
-    Provenance,
-    Section,
-    Table,
-    Terms,
-    Text,
-    conventions,
-    listed,
-    made_from,
-    name,
-    when,
-)
+from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import run
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
@@ -44,25 +29,30 @@ VALUE = 24
 OVERVIEW_SHOWN = 6
 
 
-def survey_document(survey: Survey, provenance: Provenance) -> Document:
+def survey_document(survey: Survey, provenance: doc.Provenance) -> Document:
     """What was found, and what to do next."""
     held = survey.experiments[survey.experiments["runs"] > 0]
-    title = f"{count(int(held['runs'].sum()), 'run')} in {count(len(held), 'experiment')}"
+    made = [doc.made_from(provenance)] if provenance else []
     return Document(
-        title,
-        [*survey_sections(survey, named=True), *([made_from(provenance)] if provenance else [])],
-        time=when(provenance),
+        f"{count(int(held['runs'].sum()), 'run')} in {count(len(held), 'experiment')}",
+        [*survey_sections(survey, named=True), *made],
+        time=doc.when(provenance),
         data=lambda: survey_data(survey),
         frames=lambda: survey_frames(survey),
         main=main(survey),
     )
 
 
-def survey_sections(survey: Survey, named: bool = False) -> list[Section]:
+def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
     """Why there is no comparison yet, what is there, and what to do next; maybe with the names of
     methods and datasets.
     """
-    problems = [survey.problem] * bool(survey.problem)
+    found: list[doc.Section] = []
+    if survey.problem:
+        why = doc.Text([survey.problem], depth=ALWAYS)
+        found.append(doc.Section("problem", "Why there is no ranking yet", [why]))
+    if survey.factors:
+        found.append(_section_of_factors(survey.factors, named))
     tables = [("experiments", "Experiments", _experiments(survey))]
     if main(survey) == "metrics":
         tables += [
@@ -70,50 +60,58 @@ def survey_sections(survey: Survey, named: bool = False) -> list[Section]:
             ("variables", "Params and tags with several values", _variables(survey)),
             ("candidates", "What may name what", _candidates(survey)),
         ]
-    return [
-        *(
-            [Section("problem", "Why there is no ranking yet", [Text(problems, depth=ALWAYS)])]
-            if problems
-            else []
-        ),
-        *([_section_of_factors(survey.factors, named)] if survey.factors else []),
-        *(Section(key, title, [table]) for key, title, table in tables if table is not None),
-        *(
-            [Section("about", "Notes", doc.points(survey.notes, depth=ALWAYS))]
-            if survey.notes
-            else []
-        ),
-        next_steps(survey),
-    ]
+    for key, title, table in tables:
+        if len(table.columns[0].cells):
+            found.append(doc.Section(key, title, [table]))
+    if survey.notes:
+        found.append(doc.Section("about", "Notes", doc.points(survey.notes, depth=ALWAYS)))
+    return [*found, next_steps(survey)]
 
 
-def next_steps(survey: Survey) -> Section:
+def next_steps(survey: Survey) -> doc.Section:
     """Commands to copy, and what to say where nobody knows it."""
     blocks: list[Any] = []
     if survey.undirected and main(survey) == "metrics" and len(survey.ways) != 1:
-        blocks.append(
-            Text(
-                [
-                    f"Are larger or smaller values of {listed(survey.undirected, 8)} better? "
-                    "Nobody has said so. Declare each that is to count by --max NAME or --min "
-                    "NAME."
-                ],
-                depth=ALWAYS,
-            )
+        ask = (
+            f"Are larger or smaller values of {listed(survey.undirected, 8)} better? Nobody has "
+            "said so. Declare each that is to count by --max NAME or --min NAME."
         )
+        blocks.append(doc.Text([ask], depth=ALWAYS))
     if survey.ways:  # a shell takes the lines as they are
         lines = [line for way in survey.ways for line in (f"# {way.what}", way.line)]
-        blocks.append(Text(["\n".join(lines)], role="pre", depth=ALWAYS))
+        blocks.append(doc.Text(["\n".join(lines)], role="pre", depth=ALWAYS))
     else:
-        blocks.append(Text(_advice(survey), depth=ALWAYS))
-    return Section("next", "Next", blocks, open=True)
+        blocks.append(doc.Text([_advice(survey)], depth=ALWAYS))
+    return doc.Section("next", "Next", blocks, open=True)
+
+
+def _advice(survey: Survey) -> str:
+    """What to do where there is nothing to rank."""
+    if not survey.experiments["runs"].any():
+        return (
+            "Put results into the store by `mleval import results.csv -n NAME`, or set "
+            "MLFLOW_TRACKING_URI to a store that has runs. `mleval demo` shows it all on a "
+            "published study."
+        )
+    if not survey.n_runs:
+        return (
+            "Only finished runs with metrics can be compared. `mlflow server` shows why runs "
+            "failed. Run them again, or choose another experiment: `mleval runs` lists them all."
+        )
+    if "results" in survey.source:
+        return "A ranking takes results of two methods or more, by a measure that they share."
+    return (
+        "Choose other runs by -n, --filter or --run-id, or name methods and datasets by "
+        "--method-by and --dataset-by."
+    )
 
 
 def survey_data(survey: Survey) -> Data:
     """What JSON holds."""
+    tables = doc.named(survey, "experiments", "metrics", "variables")
     return {
         "problem": survey.problem or None,
-        **{key: _records(getattr(survey, key)) for key in ("experiments", "metrics", "variables")},
+        **{key: table.map(_plain_fact).to_dict("records") for key, table in tables.items()},
         "factors": _factors(survey.factors),
         "candidates": [doc.named(c, "role", "rule", "reason", "chosen") for c in survey.candidates],
         "commands": [{"what": way.what, "command": way.line} for way in survey.ways],
@@ -127,33 +125,8 @@ def _factors(factors: Sequence[Factor]) -> list[Data]:
 
 def survey_frames(survey: Survey) -> Frames:
     """What CSV files hold."""
-    tables = {
-        "experiments": survey.experiments,
-        "metrics": survey.metrics,
-        "variables": survey.variables,
-    }
-    return {
-        key: table.map(lambda v: " ".join(v) if isinstance(v, tuple) else _plain_fact(v))
-        for key, table in tables.items()
-    }
-
-
-def main(survey: Survey) -> str:
-    """What stands for all where one CSV file is asked for: the metrics of a selection; of a store,
-    its experiments.
-    """
-    return (
-        "experiments"
-        if not survey.n_runs or any(way.command == "runs" for way in survey.ways)
-        else "metrics"
-    )
-
-
-def _records(table: pd.DataFrame) -> list[Data]:
-    return [
-        {key: _plain_fact(value) for key, value in row.items()}
-        for row in table.astype(object).to_dict("records")
-    ]
+    tables = doc.named(survey, "experiments", "metrics", "variables")
+    return {key: table.map(_plain_fact) for key, table in tables.items()}
 
 
 def _plain_fact(value: Any) -> Any:
@@ -163,11 +136,16 @@ def _plain_fact(value: Any) -> Any:
     return value.isoformat() if isinstance(value, pd.Timestamp) else value
 
 
-def _experiments(survey: Survey) -> Table | None:
+def main(survey: Survey) -> str:
+    """What stands for all where one CSV file is asked for: the metrics of a selection; of a store,
+    its experiments.
+    """
+    whole = not survey.n_runs or any(way.command == "runs" for way in survey.ways)
+    return "experiments" if whole else "metrics"
+
+
+def _experiments(survey: Survey) -> doc.Table:
     held = survey.experiments[survey.experiments["runs"] > 0]
-    if not len(held):
-        return None
-    empty = len(survey.experiments) - len(held)
     shown = held.head(OVERVIEW_ROWS)
     columns = [doc.names("experiment", shown["experiment"]), doc.counts("runs", shown["runs"])]
     counted = ("finished", "failed", "running", "children", "reports")
@@ -175,17 +153,12 @@ def _experiments(survey: Survey) -> Table | None:
     if shown["last_start"].notna().any():
         started = [f"{start:%Y-%m-%d %H:%M}" for start in shown["last_start"]]
         columns.append(Column("last start", started, keep=1))
-    columns += [
-        Column(
-            "metrics", [_some(names, OVERVIEW_SHOWN) or NONE for names in shown["metrics"]], "wrap"
-        ),
-    ]
-    more = (
-        f"{count(empty, 'experiment')} without runs {agree(empty, 'is')} not shown."
-        if empty
-        else ""
-    )
-    return Table(columns, len(held), things="experiments", depth=ALWAYS, note=more)
+    metrics = [_some(names, OVERVIEW_SHOWN) or NONE for names in shown["metrics"]]
+    columns.append(Column("metrics", metrics, "wrap"))
+    note = ""
+    if empty := len(survey.experiments) - len(held):
+        note = f"{count(empty, 'experiment')} without runs {agree(empty, 'is')} not shown."
+    return doc.Table(columns, len(held), things="experiments", depth=ALWAYS, note=note)
 
 
 #: What stands where no direction is known.
@@ -204,31 +177,26 @@ def _better(metric: Any) -> str:
     return f"{ARROWS[metric.proposed]}?" if metric.proposed else "?"
 
 
-def _metrics(survey: Survey) -> Table | None:
+def _metrics(survey: Survey) -> doc.Table:
     table = survey.metrics.head(OVERVIEW_ROWS)
-    if not len(table):
-        return None
     arrows = [_better(row) for row in table.itertuples(index=False)]
     notes = [text for mark, text in _MARKS.items() if any(a.endswith(mark) for a in arrows)]
     columns = [
         doc.names("metric", table["metric"]),
-        Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]]),
+        _of_runs(survey, table["runs"]),
         doc.numbers("from", table["low"]),
         doc.numbers("to", table["high"]),
-        Column(
-            "better",
-            arrows,
-            "^",
-            note=" ".join(notes),
-        ),
+        Column("better", arrows, "^", note=" ".join(notes)),
     ]
-    return Table(columns, len(survey.metrics), things="metrics", depth=ALWAYS)
+    return doc.Table(columns, len(survey.metrics), things="metrics", depth=ALWAYS)
 
 
-def _variables(survey: Survey) -> Table | None:
+def _of_runs(survey: Survey, counts: Iterable[int]) -> Column:
+    return Column("runs", [f"{n} of {survey.n_runs}" for n in counts])
+
+
+def _variables(survey: Survey) -> doc.Table:
     table = survey.variables.head(OVERVIEW_ROWS)
-    if not len(table):
-        return None
     rows = [*table.itertuples(index=False)]
     examples = [
         _some(row.examples, len(row.examples)) + ", …" * (row.values > len(row.examples))
@@ -236,23 +204,21 @@ def _variables(survey: Survey) -> Table | None:
     ]
     columns = [
         doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
-        Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]]),
+        _of_runs(survey, table["runs"]),
         doc.counts("values", table["values"]),
         Column("such as", examples, "wrap"),
     ]
-    return Table(columns, len(survey.variables), things="params and tags", depth=ALWAYS)
+    return doc.Table(columns, len(survey.variables), things="params and tags", depth=ALWAYS)
 
 
-def _candidates(survey: Survey) -> Table | None:
-    if not survey.candidates:
-        return None
+def _candidates(survey: Survey) -> doc.Table:
     columns = [
         Column("for", [c.role for c in survey.candidates], "<"),
         doc.names("rule", (c.rule for c in survey.candidates)),
         Column("chosen", ["✓" if c.chosen else "" for c in survey.candidates], "^"),
         Column("because", [c.reason for c in survey.candidates], "wrap"),
     ]
-    return Table(columns, things="candidates", depth=ALWAYS)
+    return doc.Table(columns, things="candidates", depth=ALWAYS)
 
 
 def _some(texts: Sequence[str], most: int) -> str:
@@ -260,64 +226,44 @@ def _some(texts: Sequence[str], most: int) -> str:
     return ", ".join(name(text, VALUE) for text in texts[:most]) + ", …" * (len(texts) > most)
 
 
-def _advice(survey: Survey) -> list[str]:
-    """What to do where there is nothing to rank."""
-    if not survey.experiments["runs"].any():
-        return [
-            "Put results into the store by `mleval import results.csv -n NAME`, or set "
-            "MLFLOW_TRACKING_URI to a store that has runs. `mleval demo` shows it all on a "
-            "published study."
-        ]
-    if not survey.n_runs:
-        return [
-            "Only finished runs with metrics can be compared. `mlflow server` shows why runs "
-            "failed. Run them again, or choose another experiment: `mleval runs` lists them "
-            "all."
-        ]
-    if "results" in survey.source:
-        return ["A ranking takes results of two methods or more, by a measure that they share."]
-    return [
-        "Choose other runs by -n, --filter or --run-id, or name methods and datasets by "
-        "--method-by and --dataset-by."
-    ]
+# --------------------------------------------------------------------------------------------------
+# What a study holds: counts, the grid of results where it has gaps, what was left out, and one row
+# a run.
 
-
-#: More excluded runs than this are counted, not named; more runs than these are left to the data.
+#: More excluded runs than this are counted, not named; more runs than these are left to the data;
+#: so many names of methods, of datasets and of measures are told.
 SHOWN = 10
 ROWS = 500
+_NAMES_SHOWN = 40
 #: What stands for a cell of the grid of results, by the status of its run.
 _SIGNS = {"dnf": ("·", "did not finish"), "complete": ("○", "without a value of some measure")}
 
 
-def document(study: Study, provenance: Provenance) -> Document:
-    """What a study holds: counts, the grid of results where it has gaps, what was left out, and one
-    row a run.
-    """
+def document(study: Study, provenance: doc.Provenance) -> Document:
+    """What a study holds."""
     kinds = {"unasked": "measure"}
     left = grouped(((kinds.get(e.kind, e.kind), e.reason), e.name) for e in study.excluded)
-    points = {
-        "Left out": [
-            f"{kind if len(names) == 1 else plural(kind)} {listed(names, SHOWN)}: {why}"
-            for (kind, why), names in left.items()
-        ],
-        "Notes": study.notes,
-    }
-    runs = _runs_as_text(study.runs)
-    sections = [
-        Section("study", "Study", [Terms(_facts(study), depth=ALWAYS)]),
-        *([Section("results", "Results by dataset", [_grid(study)])] if study.gaps() else []),
-        *(
-            Section(title.lower().replace(" ", "-"), title, doc.points(texts, depth=ALWAYS))
-            for title, texts in points.items()
-            if texts
-        ),
-        *([Section("runs", "Runs", [_rows(runs)])] if len(runs) else []),
-        *([made_from(provenance)] if provenance else []),
+    left_out = [
+        f"{kind if len(names) == 1 else plural(kind)} {listed(names, SHOWN)}: {why}"
+        for (kind, why), names in left.items()
     ]
+    runs = (  # as readers see them
+        study.runs.astype(object)
+        .fillna("")
+        .map(lambda v: " ".join(map(str, v)) if isinstance(v, tuple) else str(v))
+    )
+    sections = [
+        doc.Section("study", "Study", [doc.Terms(_facts(study), depth=ALWAYS)]),
+        doc.Section("results", "Results by dataset", [_grid(study)] if study.gaps() else []),
+        doc.Section("left-out", "Left out", doc.points(left_out, depth=ALWAYS)),
+        doc.Section("notes", "Notes", doc.points(study.notes, depth=ALWAYS)),
+        doc.Section("runs", "Runs", [_rows(runs)] if len(runs) else []),
+    ]
+    made = [doc.made_from(provenance)] if provenance else []
     return Document(
         f"{count(len(study.methods), 'method')} on {count(len(study.datasets), 'dataset')}",
-        sections,
-        time=when(provenance),
+        [*(section for section in sections if section.blocks), *made],
+        time=doc.when(provenance),
         data=lambda: data(study),
         frames=lambda: {"runs": runs},
         main="runs",
@@ -330,77 +276,64 @@ def found_document(study: Study | None, survey: Survey) -> Document:
     """
     if study is None:
         return survey_document(survey, {})
-    made = document(study, {})
-    told = _section_of_factors(study.factors)
-    more = survey_sections(survey) if survey.foreign else [told, next_steps(survey)]
-    tables = {**made.frames(), **(survey_frames(survey) if survey.foreign else {})}
+    made, about = document(study, {}), survey_data(survey)
+    more = [_section_of_factors(study.factors), next_steps(survey)]
+    tables: Frames = {}
+    known: Data = {"commands": about["commands"]}
+    if survey.foreign:
+        more, tables, known = survey_sections(survey), survey_frames(survey), about
+    told = {"factors": _factors(study.factors), **doc.named(study, "notes", "source")}
     return replace(
         made,
         sections=[*made.sections, *more],
-        frames=lambda: tables,
-        data=lambda: {
-            **data(study),
-            **(survey_data(survey) if survey.foreign else {}),
-            "factors": _factors(study.factors),
-            "notes": study.notes,
-            "commands": survey_data(survey)["commands"],
-            "source": study.source,
-        },
+        frames=lambda: {**made.frames(), **tables},
+        data=lambda: {**data(study), **known, **told},
     )
 
 
 def data(study: Study) -> Data:
+    """What JSON holds of a study."""
     runs = study.runs.astype(object).where(study.runs.notna(), None)
+    folds = None if study.folds is None else int(study.folds.groupby(level=[0, 1]).size().max())
     return {
-        **doc.named(study, "methods", "datasets"),
+        **doc.named(study, "methods", "datasets", "excluded", "notes", "source"),
         "measures": [{"name": m, "direction": study.directions[m]} for m in study.measures],
         "gaps": [{"dataset": d, "method": m} for d, m in study.gaps()],
-        "folds": None
-        if study.folds is None
-        else int(study.folds.groupby(level=[0, 1]).size().max()),
+        "folds": folds,
         "runs": json.loads(runs.to_json(orient="records", date_format="iso")),
-        **doc.named(study, "excluded", "notes", "source"),
     }
-
-
-#: So many names of methods, of datasets and of measures are told; all stand in the data.
-_NAMES_SHOWN = 40
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
     gaps = study.gaps()
     total = len(study.datasets) * len(study.methods)
     why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
-    named = {"methods": study.methods, "datasets": study.datasets, "measures": study.measures}
+    named = doc.named(study, "methods", "datasets", "measures")
+    folds = "none"
+    if study.folds is not None and len(study.folds):
+        per_run = study.folds.groupby(level=[0, 1], sort=False).size()
+        each = span(per_run.min(), per_run.max())
+        folds = f"{each} per run, in {len(per_run)} of {len(study.runs)} runs"
     return [
         *((what, f"{len(names)}: {_some(names, _NAMES_SHOWN)}") for what, names in named.items()),
-        ("folds", _folds(study)),
-        ("conventions", conventions(study.runs)),
+        ("folds", folds),
+        ("conventions", doc.conventions(study.runs)),
         ("results", f"{total - len(gaps)} of {total} cells{why}"),
     ]
 
 
-def _section_of_factors(factors: Sequence[Factor], named: bool = False) -> Section:
+def _section_of_factors(factors: Sequence[Factor], named: bool = False) -> doc.Section:
     """What tells methods, datasets and repeats apart, a line each; maybe with their names."""
     lines = []
     for f in factors:
         names = f" ({_some(f.names, OVERVIEW_SHOWN)})" if named and f.names else ""
         lines.append((f.what, f"{f.n}{names}, by {f.by}{'. ' if f.doubt else ''}{f.doubt}"))
-    return Section("factors", "What tells them apart", [Terms(lines, depth=ALWAYS)])
+    return doc.Section("factors", "What tells them apart", [doc.Terms(lines, depth=ALWAYS)])
 
 
-def _folds(study: Study) -> str:
-    if study.folds is None or study.folds.empty:
-        return "none"
-    per_run = study.folds.groupby(level=[0, 1], sort=False).size()
-    folds = span(per_run.min(), per_run.max())
-    return f"{folds} per run, in {len(per_run)} of {len(study.runs)} runs"
-
-
-def _grid(study: Study) -> Table:
+def _grid(study: Study) -> doc.Table:
     """Which cells have a result, and why others have none."""
-    status = study.statuses()
-    methods = study.methods
+    status, methods = study.statuses(), study.methods
     none = ("–", "no run" if status else "no result")
     sign = {cell: _SIGNS.get(status.get(cell, ""), none) for cell in study.gaps()}
     lost = [[m for m in methods if (d, m) in sign] for d in study.datasets]
@@ -408,106 +341,89 @@ def _grid(study: Study) -> Table:
         f"{mark} {text}" for mark, text in (*_SIGNS.values(), none) if (mark, text) in sign.values()
     ]
     marks = ["".join(sign.get((d, m), "●")[0] for m in methods) for d in study.datasets]
+    there = [f"{len(methods) - len(missing)} of {len(methods)}" for missing in lost]
     columns = [
         doc.names("dataset", study.datasets),
-        Column("there", [f"{len(methods) - len(missing)} of {len(methods)}" for missing in lost]),
+        Column("there", there),
         Column("results", marks, "<", keep=1, note=f"{', '.join(['● there', *used])}."),
         Column("missing", [some(missing) for missing in lost], "wrap"),
     ]
-    return Table(columns, things="datasets", depth=ALWAYS, most=len(marks))
+    return doc.Table(columns, things="datasets", depth=ALWAYS, most=len(marks))
 
 
-def _runs_as_text(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs as readers see them."""
-    return (
-        runs.astype(object)
-        .fillna("")
-        .map(lambda v: " ".join(map(str, v)) if isinstance(v, tuple) else str(v))
-    )
-
-
-def _rows(runs: pd.DataFrame) -> Table:
+def _rows(runs: pd.DataFrame) -> doc.Table:
     """One row a run, which keeps method and dataset longest where room lacks."""
-    first = ("dataset", "method")
-    options = {
-        c: {"name": c} if c in first else {"keep": len(runs.columns) - i}
-        for i, c in enumerate(runs)
-    }
-    columns = [Column(c, [*runs[c].head(ROWS)], "<", **how) for c, how in options.items()]
-    return Table(columns, len(runs), things="runs")
+    columns = []
+    for i, c in enumerate(runs):
+        how: Any = {"keep": len(runs.columns) - i}
+        if c in ("dataset", "method"):
+            how = {"name": c}
+        columns.append(Column(c, [*runs[c].head(ROWS)], "<", **how))
+    return doc.Table(columns, len(runs), things="runs")
+
+
+# --------------------------------------------------------------------------------------------------
+# The registry of measures.
 
 
 def measures_document() -> Document:
     """The registry, a table a family, and the named sets."""
-    measures = [(m, f"{number(m.range[0])} to {number(m.range[1])}") for m in MEASURES.values()]
+    frame = pd.DataFrame(
+        {
+            "name": m.name,
+            "better": m.direction,
+            "range": f"{number(m.range[0])} to {number(m.range[1])}",
+            "low": m.range[0],
+            "high": m.range[1],
+            "family": m.family,
+            "source": m.source,
+            "definition": m.summary,
+            "kinds": ", ".join(m.kinds),
+            "convention": m.convention,
+        }
+        for m in MEASURES.values()
+    )
+    known = groupby(
+        MEASURES.values(), lambda m: (m.family, m.source, m.kinds, m.convention, m.asked)
+    )
     tables = []
-    for (family, source, kinds, convention, asked), members in groupby(
-        measures, key=lambda row: _group(row[0])
-    ):
-        rows = [(m.name, m.direction, span, m.summary) for m, span in members]
-        columns = map(
-            Column,
-            ("measure", "better", "range", "what it is"),
-            zip(*rows, strict=True),
-            ("<", "<", "<", "wrap"),
-        )
-        request = [f"Of {listed(asked)} on request: evaluate(measures=[NAME])"] if asked else []
-        note = ". ".join(
-            [
-                f"For {listed(kinds)}",
-                *request,
-                *([convention[0].upper() + convention[1:]] if convention else []),
-            ]
-        )
-        tables.append(
-            Table(
-                [*columns],
-                title=f"{family} ({source})",
-                note=f"{note}.",
-                depth=ALWAYS,
-                most=len(rows),
-            )
-        )
-    sets = Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
+    for (family, source, kinds, convention, asked), members in known:
+        rows = frame[frame["name"].isin([m.name for m in members])]
+        columns = [
+            Column("measure", [*rows["name"]], "<"),
+            Column("better", [*rows["better"]], "<"),
+            Column("range", [*rows["range"]], "<"),
+            Column("what it is", [*rows["definition"]], "wrap"),
+        ]
+        notes = [f"For {listed(kinds)}"]
+        if asked:
+            notes.append(f"Of {listed(asked)} on request: evaluate(measures=[NAME])")
+        if convention:
+            notes.append(doc.capitalised(convention))
+        about: Any = {"note": f"{'. '.join(notes)}.", "depth": ALWAYS, "most": len(rows)}
+        tables.append(doc.Table(columns, title=f"{family} ({source})", **about))
+    sets = doc.Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
     more = (
         "Where a name holds a number, others are known, too: precision_at_10, level_3_f1, ece_20. "
         "Any other metric works once its direction is declared: --min NAME or --max NAME."
     )
-    frame = pd.DataFrame(
-        [
-            {"name": m.name, "better": m.direction, "range": span, **_origin(m)}
-            for m, span in measures
-        ]
-    )
-    record = [
-        {**doc.named(m, "name", "direction"), "low": m.range[0], "high": m.range[1], **_origin(m)}
-        for m, _ in measures
-    ]
-    first = Text(["Known measures, which way is better, and their range:"], depth=ALWAYS)
+    first = doc.Text(["Known measures, which way is better, and their range:"], depth=ALWAYS)
+    title = "Named sets for --measure and --exclude-measure"
+    record = frame.drop(columns="range").rename(columns={"better": "direction"})
     return Document(
         "Measures",
         [
-            Section("measures", "Measures", [first, *tables]),
-            Section(
-                "sets",
-                "Named sets for --measure and --exclude-measure",
-                [sets, Text([more], depth=ALWAYS)],
-            ),
+            doc.Section("measures", "Measures", [first, *tables]),
+            doc.Section("sets", title, [sets, doc.Text([more], depth=ALWAYS)]),
         ],
         data=lambda: {"measures": record, "sets": SETS},
-        frames=lambda: {"measures": frame},
+        frames=lambda: {"measures": frame.drop(columns=["low", "high"])},
         main="measures",
     )
 
 
-def _group(m: Measure) -> tuple[str, str, tuple[str, ...], str, tuple[str, ...]]:
-    """What the measures of a table share."""
-    return m.family, m.source, m.kinds, m.convention, m.asked
-
-
-def _origin(m: Measure) -> dict[str, str]:
-    about = {"family": m.family, "source": m.source, "definition": m.summary}
-    return about | {"kinds": ", ".join(m.kinds), "convention": m.convention}
+# --------------------------------------------------------------------------------------------------
+# Evaluations in short.
 
 
 def evaluations_document(
@@ -541,13 +457,11 @@ def evaluation_document(
     run_id.
     """
     report = run.RunReport.of(ev, about["method"], about["dataset"])
-    facts = Terms(
-        [*((key, name(text)) for key, text in about.items()), ("size", ", ".join(report.size))],
-        depth=ALWAYS,
-    )
-    sections = [Section("evaluation", "Evaluation", [facts]), run.measures(report)]
+    facts = [*((key, name(text)) for key, text in about.items()), ("size", ", ".join(report.size))]
+    first = doc.Section("evaluation", "Evaluation", [doc.Terms(facts, depth=ALWAYS)])
+    sections = [first, run.measures(report)]
     if remarks := [*report.doubts(), *notes]:
-        sections.append(Section("notes", "Notes", doc.points(remarks, depth=ALWAYS)))
+        sections.append(doc.Section("notes", "Notes", doc.points(remarks, depth=ALWAYS)))
     return Document(
         report.title,
         sections,

@@ -11,23 +11,7 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.fusion import by_chance
 from mlflow_mleval.analysis.stability import Separations
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    PAGE,
-    Column,
-    Data,
-    Figure,
-    Frames,
-    Late,
-    Section,
-    Table,
-    Text,
-    decimals,
-    listed,
-    name,
-    names,
-    note,
-    pvalues,
-)
+from mlflow_mleval.report.blocks import PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
 from mlflow_mleval.report.content.ranking import MOST, best, grid, rows_among
 from mlflow_mleval.report.content.units import PAIRS, only_best
@@ -48,27 +32,27 @@ from mlflow_mleval.validation import present
 # without the redundant ones.
 
 
-def section(c: Comparison) -> Section:
+def section(c: Comparison) -> doc.Section:
     """What the measures contribute; with a single measure only its table."""
-    hint = count(len(c.study.measures), "measure")
-    if (r := c.redundancy) is not None:
-        hint += f", {len(r.kept)} of them kept at correlation {r.max_correlation:g}"
-    return Section("measures", "Measures", Late(lambda: _blocks(c)), hint=hint)
-
-
-def _blocks(c: Comparison) -> list[Any]:
     r = c.redundancy
-    left: list[Any]
-    if r is None:
-        why = c.absent.get("redundancy", "not asked for")
-        left = [doc.note(f"Redundancy was not examined: {why}.")]
-    elif r.dropped.empty:
-        left = [doc.note(f"No two measures correlate above {r.max_correlation:g}.")]
-    else:
-        left = [_correlation(c), _without(c)]
-    plane = [_plane(c)] if c.plane is not None else []
-    several = [_flows(c)] if len(c.study.measures) > 1 else []
-    return [_by_measure(c), doc.Beside(left, plane), *several]
+    hint = count(len(c.study.measures), "measure")
+    if r is not None:
+        hint += f", {len(r.kept)} of them kept at correlation {r.max_correlation:g}"
+
+    def blocks() -> list[Any]:
+        left: list[Any]
+        if r is None:
+            why = c.absent.get("redundancy", "not asked for")
+            left = [doc.note(f"Redundancy was not examined: {why}.")]
+        elif r.dropped.empty:
+            left = [doc.note(f"No two measures correlate above {r.max_correlation:g}.")]
+        else:
+            left = [_correlation(c), _without(c)]
+        plane = [_plane(c)] if c.plane is not None else []
+        several = [_flows(c)] if len(c.study.measures) > 1 else []
+        return [_by_measure(c), doc.Beside(left, plane), *several]
+
+    return doc.Section("measures", "Measures", doc.Late(blocks), hint=hint)
 
 
 def data(c: Comparison) -> Data:
@@ -91,93 +75,72 @@ def frames(c: Comparison) -> Frames:
     return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
 
 
-def _by_measure(c: Comparison) -> Table:
-    weights = c.fusion.weights.mean()
-    found = c.measure_tests
-    several = len(c.study.datasets) > 1
-    ranks = [
-        decimals("its mean rank", found["mean_rank"], 2),
-        pvalues("Friedman p", found["friedman_pvalue"]),
-        pvalues("Iman–Davenport p", found["iman_davenport_pvalue"]),
-    ]
+def _by_measure(c: Comparison) -> doc.Table:
+    found, several = c.measure_tests, len(c.study.datasets) > 1
+    concordance = c.concordance.loc[FUSED, found.index]
+    tip = "Kendall's tau between the ranking by this measure and the fused one"
     columns = [
-        names("measure", found.index),
+        doc.names("measure", found.index),
         doc.better(c.study.directions[m] for m in found.index),
-        decimals("weight", weights[found.index], 3, tip="mean over datasets"),
-        names("leader", found["leader"], "method"),
-        *(ranks if several else []),
-        decimals(
-            "τ with fused",
-            c.concordance.loc[FUSED, found.index],
-            2,
-            tip="Kendall's tau between the ranking by this measure and the fused one",
-        ),
+        doc.decimals("weight", c.fusion.weights.mean()[found.index], 3, tip="mean over datasets"),
+        doc.names("leader", found["leader"], "method"),
     ]
     note = "Who leads by each alone. τ: Kendall's, with the fused ranking."
     if several:
         note += " p-values describe, uncorrected."
-    return Table(columns, title="Each measure by itself", note=note, depth=PAGE)
+        columns += [
+            doc.decimals("its mean rank", found["mean_rank"], 2),
+            doc.pvalues("Friedman p", found["friedman_pvalue"]),
+            doc.pvalues("Iman–Davenport p", found["iman_davenport_pvalue"]),
+        ]
+    columns.append(doc.decimals("τ with fused", concordance, 2, tip=tip))
+    return doc.Table(columns, title="Each measure by itself", note=note, depth=PAGE)
 
 
-def _correlation(c: Comparison) -> Figure:
-    r = present(c.redundancy)
+def _correlation(c: Comparison) -> doc.Figure:
+    r, n = present(c.redundancy), len(c.order)
     gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
     arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
-    svg = correlation_graph(
-        r.correlation,
-        r.max_correlation,
-        r.groups,
-        r.kept,
-        c.fusion.weights.mean(),
-        arrows,
-        gone,
-    )
-    n = len(c.order)
-    several = len(c.study.datasets) > 1
-    chance = by_chance(r.max_correlation, n)
-    doubt = (
-        ""
-        if several or chance < 0.01
-        else (
-            f" Over {n} methods on one dataset, {chance:.0%} of pairs of unrelated measures "
-            "would be joined by chance."
-        )
-    )
+    groups = (r.max_correlation, r.groups, r.kept)
+    svg = correlation_graph(r.correlation, *groups, c.fusion.weights.mean(), arrows, gone)
+    averaged, doubt = ", averaged over datasets", ""
+    if len(c.study.datasets) == 1:
+        averaged = ""
+        if (chance := by_chance(r.max_correlation, n)) >= 0.01:
+            doubt = (
+                f" Over {n} methods on one dataset, {chance:.0%} of pairs of unrelated measures "
+                "would be joined by chance."
+            )
     caption = (
-        f"Joined: measures that correlate above {r.max_correlation:g} over "
-        f"methods{', averaged over datasets' if several else ''}.{doubt} Kept: filled dots; beside "
-        f"a hollow one, what stands for it.{only_best(len(r.correlation), 'measures')}"
+        f"Joined: measures that correlate above {r.max_correlation:g} over methods{averaged}."
+        f"{doubt} Kept: filled dots; beside a hollow one, what stands for it."
+        f"{only_best(len(r.correlation), 'measures')}"
     )
-    return Figure(svg, caption, title="Measures that say the same")
+    return doc.Figure(svg, caption, title="Measures that say the same")
 
 
-def _without(c: Comparison) -> Table:
+def _without(c: Comparison) -> doc.Table:
     r = present(c.redundancy)
     shown = r.ranking.iloc[:TOP]
+    moves = [
+        "–" if places == 0 else f"{'▲' if places > 0 else '▼'} {number(abs(places))}"
+        for places in shown["rank"] - shown["rank_without"]
+    ]
+    tip = "mean over datasets of the absolute change of rank"
     columns = [
-        names("method", shown.index),
-        decimals("mean rank", shown["mean_rank"], 2),
+        doc.names("method", shown.index),
+        doc.decimals("mean rank", shown["mean_rank"], 2),
         doc.numbers("place", shown["rank"]),
-        decimals("mean rank without", shown["mean_rank_without"], 2),
+        doc.decimals("mean rank without", shown["mean_rank_without"], 2),
         doc.numbers("place without", shown["rank_without"]),
-        Column("moves", [*map(_moved, shown["rank"] - shown["rank_without"])]),
-        decimals(
-            "mean change",
-            shown["mean_change"],
-            2,
-            tip="mean over datasets of the absolute change of rank",
-        ),
+        Column("moves", moves),
+        doc.decimals("mean change", shown["mean_change"], 2, tip=tip),
     ]
     title = f"The ranking by the {count(len(r.kept), 'measure')} that the filter keeps"
-    return Table(columns, len(r.ranking), title=title, things="methods", depth=PAGE)
+    return doc.Table(columns, len(r.ranking), title=title, things="methods", depth=PAGE)
 
 
-def _moved(places: float) -> str:
-    """How many places up or down: by sign and arrow."""
-    return "–" if places == 0 else f"{'▲' if places > 0 else '▼'} {number(abs(places))}"
-
-
-def _plane(c: Comparison) -> Figure:
+def _plane(c: Comparison) -> doc.Figure:
     plane = present(c.plane)
     order = c.fusion.ranking.index
     doubt = " Less than 60%: do not read distances from it." if plane.explained < 0.6 else ""
@@ -188,21 +151,14 @@ def _plane(c: Comparison) -> Figure:
     )
     axis = (float(plane.axis["x"]), float(plane.axis["y"]))
     drawn = gaia(plane.methods.loc[order], plane.measures, axis, plane.explained)
-    return Figure(drawn, caption, title="GAIA plane")
+    return doc.Figure(drawn, caption, title="GAIA plane")
 
 
-def _flows(c: Comparison) -> Table:
+def _flows(c: Comparison) -> doc.Table:
     shown = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
-    note = f"Larger is better.{only_best(len(c.order))}"
     heads = [doc.heading(c.study.directions, m, 18) for m in shown]
-    return grid(
-        shown,
-        "method",
-        heads,
-        lambda flow: fixed(flow, 2),
-        title="Net flow φ by each measure alone",
-        note=note,
-    )
+    title, note = "Net flow φ by each measure alone", f"Larger is better.{only_best(len(c.order))}"
+    return grid(shown, "method", heads, lambda flow: fixed(flow, 2), title=title, note=note)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -210,7 +166,7 @@ def _flows(c: Comparison) -> Table:
 # left out.
 
 
-def sensitivity_section(c: Comparison) -> Section | None:
+def sensitivity_section(c: Comparison) -> doc.Section | None:
     """The fused ranking under other choices; nothing where that was not examined, or of one
     dataset, which is told in its own units.
     """
@@ -218,12 +174,14 @@ def sensitivity_section(c: Comparison) -> Section | None:
         return None
 
     def blocks() -> list[Any]:
-        fused = Text(["All of this is about the fused ranking."], depth=PAGE)
+        fused = doc.Text(["All of this is about the fused ranking."], depth=PAGE)
         weights = [_intervals(c), _acceptability(c)] if len(c.study.measures) > 1 else []
         choices = [_scenarios(c), *_separated(c), _left_out(c)]
         return [*([] if c.on == FUSED else [fused]), doc.Beside(weights, choices)]
 
-    return Section("stability", "Stability", Late(blocks), "what other weights and choices change")
+    return doc.Section(
+        "stability", "Stability", doc.Late(blocks), "what other weights and choices change"
+    )
 
 
 def sensitivity_data(c: Comparison) -> Data:
@@ -276,36 +234,26 @@ def _separations(found: Separations | None, most: int | None = None) -> list[Dat
     return rows
 
 
-def _separated(c: Comparison) -> list[Table]:
+def _separated(c: Comparison) -> list[doc.Table]:
     """The separated pairs, and what they depend on."""
     found = present(c.stability).separations
     if not found or not len(found.stays):
         return []
     rows = present(_separations(found, PAIRS))
-    lost = [
-        ", ".join(_choice(choice["varies"], choice["choice"]) for choice in row["lost"]) or "–"
-        for row in rows
-    ]
+    lost = [[_choice(one["varies"], one["choice"]) for one in row["lost"]] for row in rows]
     columns = [
-        names("method", (row["better"] for row in rows)),
-        names("separated from", (row["worse"] for row in rows), "against"),
+        doc.names("method", (row["better"] for row in rows)),
+        doc.names("separated from", (row["worse"] for row in rows), "against"),
         Column("stays under", [f"{row['stays']} of {row['choices']}" for row in rows]),
-        Column("but not under", lost, "wrap"),
+        Column("but not under", [", ".join(texts) or "–" for texts in lost], "wrap"),
     ]
     about = (
         "The same test with one other choice at a time: preference function and weights, policy "
         "for missing results, or measures left out that correlate above .9, .8 or .7."
     )
-    return [
-        Table(
-            columns,
-            len(c.separated),
-            title="What the separations survive",
-            note=about,
-            things="pairs",
-            depth=PAGE,
-        )
-    ]
+    title = "What the separations survive"
+    more: Any = {"note": about, "things": "pairs", "depth": PAGE}
+    return [doc.Table(columns, len(c.separated), title, **more)]
 
 
 def _choice(kind: str, which: str) -> str:
@@ -317,28 +265,24 @@ def _choice(kind: str, which: str) -> str:
     return f"{PREFERENCES.get(function, which)}, {weights} weights"
 
 
-def _intervals(c: Comparison) -> Figure:
-    found = present(c.stability).intervals
-    table = found.table
+def _intervals(c: Comparison) -> doc.Figure:
+    """How far each weight may move, and the smallest change of one that costs the lead."""
+    stability = present(c.stability)
+    found, smallest = stability.intervals, "No single weight would cost the lead."
+    if (change := stability.smallest_change) is not None:
+        rival, measure = name(change["rival"]), name(change["measure"])
+        to = percent(float(change["to"]))
+        smallest = f"{rival} reaches the lead first, once {measure} has {to}."
     stay = agree(found.leaders, "stays")
     caption = (
         f"The others are rescaled. Pale: {listed(found.leaders, 12)} {stay} in the lead; dark: the "
         "whole order stays. Tick: the weight now. "
-        f"{_smallest_change(c)}{only_best(len(table), 'measures')}"
+        f"{smallest}{only_best(len(found.table), 'measures')}"
     )
-    return Figure(weight_intervals(table), caption, title="How far each weight may move")
+    return doc.Figure(weight_intervals(found.table), caption, title="How far each weight may move")
 
 
-def _smallest_change(c: Comparison) -> str:
-    """The smallest change of one weight that costs the lead."""
-    found = present(c.stability).smallest_change
-    if found is None:
-        return "No single weight would cost the lead."
-    to = percent(float(found["to"]))
-    return f"{name(found['rival'])} reaches the lead first, once {name(found['measure'])} has {to}."
-
-
-def _acceptability(c: Comparison) -> Figure:
+def _acceptability(c: Comparison) -> doc.Figure:
     found = present(c.stability).acceptability
     shares = found.acceptability
     caption = (
@@ -347,21 +291,23 @@ def _acceptability(c: Comparison) -> Figure:
     )
     if counts_wins(c):
         caption += " Of two methods this only tells which has more weight on what it wins."
-    held = (
-        f" The best {TOP} of {len(shares):,} methods are shown; the JSON data hold the best {MOST}."
+    held = only_best(len(shares))
+    if len(shares) > MOST:
+        best = f"The best {TOP} of {len(shares):,} methods are shown"
+        held = f" {best}; the JSON data hold the best {MOST}."
+    return doc.Figure(
+        rank_acceptability(shares), caption + held, title="Ranks under random weights"
     )
-    caption += held if len(shares) > MOST else only_best(len(shares))
-    return Figure(rank_acceptability(shares), caption, title="Ranks under random weights")
 
 
-def _scenarios(c: Comparison) -> Figure | Text:
+def _scenarios(c: Comparison) -> doc.Figure | doc.Text:
     scenarios = c.scenarios
     order = c.fusion.ranking.index
     everything = pd.DataFrame({_label(one.key): one.ranking["rank"] for one in scenarios}).reindex(
         order
     )
     if counts_wins(c) and (everything.nunique(axis=1) == 1).all():
-        return note(
+        return doc.note(
             "Other preference functions and weights rank two methods alike: all count the "
             "measures that each wins."
         )
@@ -381,7 +327,7 @@ def _scenarios(c: Comparison) -> Figure | Text:
         )
     title = f"All {len(scenarios)} combinations as a table"
     table = grid(everything.iloc[:TOP], "method", list(everything.columns), number, title=title)
-    return Figure(bump(drawn), caption, table, title="The ranking under other choices")
+    return doc.Figure(bump(drawn), caption, table, title="The ranking under other choices")
 
 
 def _label(key: tuple[str, str, str, str], chosen: tuple[str, str, str, str] | None = None) -> str:
@@ -395,40 +341,25 @@ def _label(key: tuple[str, str, str, str], chosen: tuple[str, str, str, str] | N
     return shown if function != chosen[1] else f"{weights} weights"
 
 
-def _left_out(c: Comparison) -> Table | Text:
+def _left_out(c: Comparison) -> doc.Table | doc.Text:
     found = present(c.stability).leave_one_out
     if found is None or found.reversals.empty:
-        why = (
-            "no two others change places"
-            if found is not None
-            else "it takes at least three methods"
-        )
-        return note(f"Leaving out one method at a time: {why}.")
-    groups = list(found.reversals.groupby("left_out", sort=False))[:TOP]
-    turned = [
-        [f"{name(r.behind, 20)} before {name(r.ahead, 20)}" for r in part.itertuples()]
-        for _, part in groups
-    ]
+        why = "no two others change places" if found else "it takes at least three methods"
+        return doc.note(f"Leaving out one method at a time: {why}.")
+    groups = dict(list(found.reversals.groupby("left_out", sort=False))[:TOP])
+    turned = []
+    for part in groups.values():
+        texts = [f"{name(r.behind, 20)} before {name(r.ahead, 20)}" for r in part.itertuples()]
+        more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
+        turned.append(", ".join(texts[:3]) + more)
     columns = [
-        names("without", (out for out, _ in groups)),
-        names("leader", (found.winners[out] for out, _ in groups), "method"),
-        Column("reversals", [number(len(texts)) for texts in turned]),
-        Column(
-            "which pairs turn round",
-            [
-                ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
-                for texts in turned
-            ],
-            "wrap",
-        ),
+        doc.names("without", groups),
+        doc.names("leader", (found.winners[out] for out in groups), "method"),
+        Column("reversals", [number(len(part)) for part in groups.values()]),
+        Column("which pairs turn round", turned, "wrap"),
     ]
     calm = len(found.ranks) - found.reversals["left_out"].nunique()
-    more = f" Without any of the other {calm}, no two change places." if calm > 1 else ""
-    about = f"Thresholds and weights are computed anew.{more}"
-    return Table(
-        columns,
-        title="Leaving out one method",
-        note=about,
-        folded=len(groups) > 12,
-        depth=PAGE,
-    )
+    others = f" Without any of the other {calm}, no two change places." if calm > 1 else ""
+    note = f"Thresholds and weights are computed anew.{others}"
+    about: Any = {"note": note, "folded": len(groups) > 12, "depth": PAGE}
+    return doc.Table(columns, title="Leaving out one method", **about)

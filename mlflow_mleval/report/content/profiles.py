@@ -3,7 +3,7 @@ together, and who is aware of that.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,24 +13,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.loss_profiles import WHERE, ProfileComparison
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    ALWAYS,
-    PAGE,
-    Column,
-    Data,
-    Figure,
-    Frames,
-    Late,
-    Provenance,
-    Section,
-    Table,
-    Text,
-    joined,
-    listed,
-    made_from,
-    name,
-    when,
-)
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures import TOP
@@ -40,7 +23,7 @@ from mlflow_mleval.report.figures.lines import (
     profile_lines,
     ratio_panels,
 )
-from mlflow_mleval.report.text import aligned, confidence, fixed, level, number
+from mlflow_mleval.report.text import confidence, fixed, level, number
 from mlflow_mleval.sentences import count, grouped
 
 #: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal.
@@ -68,7 +51,7 @@ def _symbol(comparison: ProfileComparison) -> str:
     return SYMBOLS[comparison.options["family"]]
 
 
-def section(c: Comparison) -> Section | None:
+def section(c: Comparison) -> doc.Section | None:
     """The profiles that the runs carry; nothing where there are none to compare."""
     return None if c.profiles is None else _section_of_profiles(described(c.profiles), {})
 
@@ -85,18 +68,17 @@ def described(comparison: ProfileComparison) -> ProfileComparison:
     )
 
 
-def document(comparison: ProfileComparison, provenance: Provenance) -> Document:
+def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Document:
     """What a comparison of loss profiles says; as CSV a row a dataset and pair: who is ahead, and
     where the order changes.
     """
     methods = comparison.curves.index.unique("method")
-    o = comparison.options
+    datasets, o = comparison.datasets, comparison.options
     return Document(
-        f"Loss profiles of {count(len(methods), 'method')} on "
-        f"{count(len(comparison.datasets), 'dataset')}",
-        [_section_of_profiles(comparison, {"depth": ALWAYS}), made_from(provenance)],
-        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(comparison.datasets)}",
-        time=when(provenance),
+        f"Loss profiles of {count(len(methods), 'method')} on {count(len(datasets), 'dataset')}",
+        [_section_of_profiles(comparison, {"depth": ALWAYS}), doc.made_from(provenance)],
+        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(datasets)}",
+        time=doc.when(provenance),
         data=lambda: {
             **units.shape({"": comparison}, comparison.absent, ()),
             "profiles": _record(comparison),
@@ -107,33 +89,35 @@ def document(comparison: ProfileComparison, provenance: Provenance) -> Document:
     )
 
 
-def _section_of_profiles(comparison: ProfileComparison, at: Mapping[str, Any]) -> Section:
+def _section_of_profiles(comparison: ProfileComparison, at: Mapping[str, Any]) -> doc.Section:
     """The sentences, tables and notes at this depth, and the figures."""
-    changes = count(len(comparison.crossings), "change")
-    hint = f"{changes} of order on {count(len(comparison.datasets), 'dataset')}"
-    return Section("profiles", "Loss profiles", Late(lambda: _blocks(comparison, at)), hint)
-
-
-def _blocks(comparison: ProfileComparison, at: Mapping[str, Any]) -> list[Any]:
     datasets = comparison.datasets
-    told = sentences(comparison)
-    if at.get("depth") != ALWAYS:  # the table beside says it
-        told = [text for text in told if text not in _awareness(comparison)]
-    blocks: list[Any] = [Text(told, role="flow", **at)]
-    blocks += doc.points([*comparison.warnings, *_missing(comparison)], "Doubts", most=NOTES, **at)
-    several = len(datasets) > 1
-    if len(comparison.ratios):
-        pairs = profile_pairs(comparison) if several else dataset_table(comparison, datasets[0])
-        caption = "Who is ahead where along the loss profiles"
-        blocks.append(replace(pairs, caption=caption, key="profiles", **at))
-    aware = replace(awareness_table(comparison), **at)
-    blocks.append(doc.Beside(_ratios(comparison), [aware]))
-    for i, dataset in enumerate(datasets[:DATASETS]):
-        blocks += on_dataset(comparison, dataset, explained=i > 0)
-    if len(datasets) > DATASETS:
-        rest = f"The first {DATASETS} of {len(datasets)} datasets are shown"
-        blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
-    return blocks
+
+    def blocks() -> list[Any]:
+        told = sentences(comparison)
+        if not at:  # in a report, where the table beside says it
+            told = [text for text in told if text not in _awareness(comparison)]
+        made: list[Any] = [doc.Text(told, role="flow", **at)]
+        doubts = [*comparison.warnings, *_missing(comparison)]
+        made += doc.points(doubts, "Doubts", most=NOTES, **at)
+        if len(comparison.ratios):
+            pairs = dataset_table(comparison, datasets[0])
+            if len(datasets) > 1:
+                pairs = profile_pairs(comparison)
+            caption = "Who is ahead where along the loss profiles"
+            made.append(replace(pairs, caption=caption, key="profiles", **at))
+        aware = replace(awareness_table(comparison), **at)
+        made.append(doc.Beside(_ratios(comparison), [aware]))
+        for i, dataset in enumerate(datasets[:DATASETS]):
+            made += on_dataset(comparison, dataset, explained=i > 0)
+        if len(datasets) > DATASETS:
+            rest = f"The first {DATASETS} of {len(datasets)} datasets are shown"
+            made.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
+        return made
+
+    changes = count(len(comparison.crossings), "change")
+    hint = f"{changes} of order on {count(len(datasets), 'dataset')}"
+    return doc.Section("profiles", "Loss profiles", doc.Late(blocks), hint)
 
 
 def on_dataset(comparison: ProfileComparison, dataset: str, explained: bool = False) -> list[Any]:
@@ -153,7 +137,7 @@ def on_dataset(comparison: ProfileComparison, dataset: str, explained: bool = Fa
     everyone = comparison.awareness["area"].groupby(level="method").mean().sort_values().index
     kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
     svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}", kinds)
-    figure = Figure(svg, caption.strip(), title=f"On {name(dataset)}")
+    figure = doc.Figure(svg, caption.strip(), title=f"On {name(dataset)}")
     if len(comparison.datasets) == 1 or len(methods) < 2:
         return [figure]
     pairs = replace(dataset_table(comparison, dataset), depth=PAGE)
@@ -162,7 +146,7 @@ def on_dataset(comparison: ProfileComparison, dataset: str, explained: bool = Fa
     return [doc.Beside([figure], [pairs])]
 
 
-def _ratios(comparison: ProfileComparison) -> list[Figure]:
+def _ratios(comparison: ProfileComparison) -> list[doc.Figure]:
     frame = comparison.pair_patterns
     if frame.empty:
         return []
@@ -178,7 +162,7 @@ def _ratios(comparison: ProfileComparison) -> list[Figure]:
     if len(comparison.datasets) > NAMED:
         caption += f" Of the datasets the {NAMED} farthest from 1 are named."
     lines = comparison.ratios, comparison.crossings, drawn, comparison.options["family"]
-    return [Figure(ratio_panels(*lines, "Ratios of losses"), caption, title="Where they cross")]
+    return [doc.Figure(ratio_panels(*lines, "Ratios of losses"), caption, title="Where they cross")]
 
 
 def sentences(comparison: ProfileComparison) -> list[str]:
@@ -216,8 +200,7 @@ def _changes(comparison: ProfileComparison) -> list[str]:
 
 def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) -> str:
     """One pair over several datasets, a row each."""
-    a = name(first)
-    b = name(second)
+    a, b, total = name(first), name(second), len(table)
     texts = {
         "overtaken": f"{a} is ahead at small {symbol} and {b} at large {symbol}",
         "overtakes": f"{b} is ahead at small {symbol} and {a} at large {symbol}",
@@ -227,24 +210,16 @@ def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) ->
         "tied": "they are equal",
     }
     where = {kind: table.loc[table[kind], "dataset"].tolist() for kind in WHERE}
-    kinds = [kind for kind in texts if where[kind]]
-    places = [
-        _datasets_in_words(where[kinds[0]], len(table)),
-        *(listed(where[kind]) for kind in kinds[1:]),
-    ]
-    said = "; ".join(f"{texts[kind]} on {place}" for kind, place in zip(kinds, places, strict=True))
-    return said + (
-        f". Both ends are certain on {listed(where['certain'])}." if where["certain"] else "."
-    )
-
-
-def _datasets_in_words(where: Sequence[str], total: int) -> str:
-    """So many of the datasets, with their names while they are few."""
-    if len(where) == total > 1:
-        return f"all {total} datasets"
-    if total <= 3:
-        return listed(where)
-    return f"{len(where)} of {total} datasets{f' ({listed(where)})' if len(where) <= 3 else ''}"
+    said = [f"{text} on {listed(where[kind])}" for kind, text in texts.items() if where[kind]]
+    kind, on = next((kind, where[kind]) for kind in texts if where[kind])
+    if len(on) == total > 1:
+        said[0] = f"{texts[kind]} on all {total} datasets"
+    elif total > 3:
+        which = f" ({listed(on)})" if len(on) <= 3 else ""
+        said[0] = f"{texts[kind]} on {len(on)} of {total} datasets{which}"
+    sure = where["certain"]
+    certain = f" Both ends are certain on {listed(sure)}." if sure else ""
+    return f"{'; '.join(said)}.{certain}"
 
 
 def crossings(comparison: ProfileComparison, dataset: str) -> list[str]:
@@ -253,25 +228,20 @@ def crossings(comparison: ProfileComparison, dataset: str) -> list[str]:
 
     Pairs whose lines cross several times are told by their number.
     """
-    table = comparison.patterns[
-        (comparison.patterns["dataset"] == dataset) & (comparison.patterns["crossings"] > 0)
-    ]
+    table = comparison.patterns
+    table = table[(table["dataset"] == dataset) & (table["crossings"] > 0)]
     certain = certain_spans(comparison, dataset)
     texts = []
     for row in table.sort_values("certain", ascending=False, kind="stable").itertuples():
-        a = name(row.method)
-        b = name(row.against)
+        a, b = name(row.method), name(row.against)
         at = _at(comparison, dataset, row.parameter)
         text = f"{b} overtakes {a} above {at}"
         if row.crossings > 1:
             text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
-        pairs = (row.method, row.against), (row.against, row.method)
-        sure = [f"of {name(pair[0])} {certain[pair]}" for pair in pairs if pair in certain]
-        text += (
-            f"; the folds are sure {' and '.join(sure) or 'of neither'}"
-            if comparison.tested_on(dataset)
-            else ""
-        )
+        if comparison.tested_on(dataset):
+            pairs = (row.method, row.against), (row.against, row.method)
+            sure = [f"of {name(pair[0])} {certain[pair]}" for pair in pairs if pair in certain]
+            text += f"; the folds are sure {' and '.join(sure) or 'of neither'}"
         texts.append(f"On {name(dataset)} {text}.")
     return texts
 
@@ -287,11 +257,10 @@ def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str
     """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from
     k = 12".
     """
-    symbol = _symbol(comparison)
-    ends = comparison.ends(dataset)
+    symbol, ends = _symbol(comparison), comparison.ends(dataset)
     stretches = comparison.certain_stretches(dataset)
     return {
-        pair: joined([_stretch_in_words(*span, symbol, ends) for span in spans])
+        pair: doc.joined([_stretch_in_words(*span, symbol, ends) for span in spans])
         for pair, spans in stretches.items()
     }
 
@@ -320,16 +289,13 @@ def _claims(comparison: ProfileComparison) -> str:
     if not tested.any():
         return "Which of this is more than chance is not tested here."
     total = count(len(comparison.ratios.index.droplevel("parameter")[tested].unique()), "pair")
-    apart = {
-        (row.dataset, frozenset((row.better, row.worse))) for row in comparison.claims.itertuples()
-    }
+    rows = comparison.claims.itertuples()
+    apart = {(row.dataset, frozenset((row.better, row.worse))) for row in rows}
     if not apart:
         return f"The folds separate none of {total} anywhere along the profile (α = {alpha})."
-    by, over = (
-        ("", "parameters and pairs")
-        if len(comparison.datasets) == 1
-        else (" by dataset", "parameters, pairs and datasets")
-    )
+    by, over = " by dataset", "parameters, pairs and datasets"
+    if len(comparison.datasets) == 1:
+        by, over = "", "parameters and pairs"
     return (
         f"Somewhere along the profile the folds separate {len(apart):,} of {total}{by}; the "
         f"chance that any of these claims is wrong, over all {over}, is at most {alpha}."
@@ -363,45 +329,34 @@ def _missing(comparison: ProfileComparison) -> list[str]:
     ]
 
 
-def profile_pairs(comparison: ProfileComparison) -> Table:
+def profile_pairs(comparison: ProfileComparison) -> doc.Table:
     """One row a pair over the datasets."""
     frame = comparison.pair_patterns
-    symbol = _symbol(comparison)
     shown = frame.head(PAIRS)
-    counts = {kind: shown[kind].astype(str).tolist() for kind in WHERE}
     spans = [
         "" if low != low else "–".join(dict.fromkeys([fixed(low, 2), fixed(high, 2)]))
         for low, high in zip(shown["low"], shown["high"], strict=True)
     ]
+    large = f"Overtaken, overtakes: at large {_symbol(comparison)}."
+    ahead = "Numbers of datasets. Ahead, behind: throughout."
     columns = [
         *doc.pair(shown, "method", "against"),
-        Column(
-            "ahead",
-            counts["ahead"],
-            keep=3,
-            note="Numbers of datasets. Ahead, behind: throughout.",
-        ),
-        Column("overtaken", counts["overtaken"], note=f"Overtaken, overtakes: at large {symbol}."),
-        Column("overtakes", counts["overtakes"]),
-        Column("behind", counts["behind"], keep=3),
-        *(
-            [Column("both", counts["mixed"], keep=2, note="Both: several crossings.")]
-            if shown["mixed"].any()
-            else []
-        ),
-        Column(
-            "crossing at",
-            spans,
-            keep=1,
-            note="Crossing at: 0 is the Hamming, 1 the subset 0/1 loss.",
-        ),
+        doc.counts("ahead", shown["ahead"], keep=3, note=ahead),
+        doc.counts("overtaken", shown["overtaken"], note=large),
+        doc.counts("overtakes", shown["overtakes"]),
+        doc.counts("behind", shown["behind"], keep=3),
     ]
+    if shown["mixed"].any():
+        columns.append(doc.counts("both", shown["mixed"], keep=2, note="Both: several crossings."))
+    note = "Crossing at: 0 is the Hamming, 1 the subset 0/1 loss."
+    columns.append(Column("crossing at", spans, keep=1, note=note))
     if any(map(comparison.tested_on, comparison.datasets)):
-        columns.append(Column("certain", counts["certain"], keep=4, note="Certain: on both sides."))
-    return Table(columns, len(frame), "Every pair", things="pairs", most=AT_ONCE)
+        note = "Certain: on both sides."
+        columns.append(doc.counts("certain", shown["certain"], keep=4, note=note))
+    return doc.Table(columns, len(frame), "Every pair", things="pairs", most=AT_ONCE)
 
 
-def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
+def dataset_table(comparison: ProfileComparison, dataset: str) -> doc.Table:
     """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes,
     what is certain.
     """
@@ -412,14 +367,10 @@ def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
     certain = certain_spans(comparison, dataset)
 
     def where(row: Any) -> str:
+        if not row.crossings or row.tied:
+            return "equal" if row.tied else "never"
         more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
-        return (
-            "equal"
-            if row.tied
-            else f"{_at(comparison, dataset, row.parameter)}{more}"
-            if row.crossings
-            else "never"
-        )
+        return f"{_at(comparison, dataset, row.parameter)}{more}"
 
     columns = [
         doc.names(f"ahead at small {symbol}", shown["method"], "method"),
@@ -436,27 +387,28 @@ def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
             Column("certainly better", better, "<", keep=2),
             Column("certainly worse", worse, "<", keep=2, note=note),
         ]
-    return Table(columns, len(table), "Every pair", things="pairs", most=AT_ONCE)
+    return doc.Table(columns, len(table), "Every pair", things="pairs", most=AT_ONCE)
 
 
-def awareness_table(comparison: ProfileComparison) -> Table:
+def awareness_table(comparison: ProfileComparison) -> doc.Table:
     """One row a method, the flattest first: means over datasets of its summaries."""
     means = comparison.awareness_means
     shown = means.head(METHODS)
     columns = [doc.names("method", shown.index)]
     for summary, head in SUMMARIES.items():
         keep = 1 if summary in ("hamming", "subset") else 2
-        columns.append(Column(head, aligned(shown[summary], 3), keep=keep))
-    shared = comparison.shared_awareness.index.unique("dataset")
-    every = comparison.datasets
-    over = f"Means over {len(shared)} of {len(every)} datasets that all methods share."
+        columns.append(doc.alike(head, shown[summary], 3, keep=keep))
+    shared, every = comparison.shared_awareness.index.unique("dataset"), comparison.datasets
+    notes = []
     if not comparison.same_datasets:
-        over = "No dataset is shared by all methods: the means cannot be compared."
-    of_scores = "Losses of scores, not of the label sets that follow from them."
-    said = [over] * (not comparison.same_datasets or len(shared) < len(every))
-    note = " ".join([*said, *[of_scores] * (comparison.options["kind"] == "soft")])
+        notes.append("No dataset is shared by all methods: the means cannot be compared.")
+    elif len(shared) < len(every):
+        notes.append(f"Means over {len(shared)} of {len(every)} datasets that all methods share.")
+    if comparison.options["kind"] == "soft":
+        notes.append("Losses of scores, not of the label sets that follow from them.")
+    about: Any = {"key": "awareness", "things": "methods", "note": " ".join(notes), "most": 15}
     title = "How aware of the dependence of labels each method is"
-    return Table(columns, len(means), title, "", "awareness", "methods", note, most=15)
+    return doc.Table(columns, len(means), title, **about)
 
 
 def data(c: Comparison) -> Data:

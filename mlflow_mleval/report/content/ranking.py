@@ -14,49 +14,26 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.promethee import WeighedFlows, left_open
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    ALWAYS,
-    IMPUTED,
-    PAGE,
-    Column,
-    Data,
-    Frames,
-    Late,
-    Section,
-    Slider,
-    Sliders,
-    Table,
-    Text,
-    listed,
-    name,
-    note,
-    plain,
-    starred,
-)
+from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content.decision import choices
-from mlflow_mleval.report.figures.comparisons import (
-    CELLS,
-    rank_strip,
-    rungs,
-    shade,
-)
-from mlflow_mleval.report.text import (
-    ARROWS,
-    NONE,
-    aligned,
-    level,
-    number,
-    terminal,
-)
+from mlflow_mleval.report.figures.comparisons import CELLS, rank_strip, rungs, shade
+from mlflow_mleval.report.text import ARROWS, NONE, aligned, level, number, terminal
 from mlflow_mleval.selection import DIGEST
 from mlflow_mleval.sentences import count, span
 from mlflow_mleval.study import Study
 
-# --------------------------------------------------------------------------------------------------
-# Of very many methods, tables of pairs in JSON hold the best only; and the page says so.
-
 #: Methods whose pairs and flows by dataset the data hold; two thousand have four million pairs.
 MOST = 100
+#: Rows of a table of methods; more groups than this are told by how many methods each is better
+#: and worse than.
+METHODS = 300
+GROUPS = 10
+#: Single runs or folds of a method that are drawn.
+DOTS = 30
+#: Methods and columns of the table of ranks on each dataset.
+STRIPS = 100
+DATASETS = 100
+FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
 def best(c: Comparison) -> pd.Index:
@@ -65,334 +42,56 @@ def best(c: Comparison) -> pd.Index:
 
 
 def rows_among(
-    table: pd.DataFrame,
-    methods: pd.Index,
-    a: str = "method_a",
-    b: str = "method_b",
+    table: pd.DataFrame, methods: pd.Index, a: str = "method_a", b: str = "method_b"
 ) -> pd.DataFrame:
     """The rows of a table of pairs of which both are among the methods."""
     return table[table[a].isin(methods) & table[b].isin(methods)]
 
 
-# --------------------------------------------------------------------------------------------------
-# Repeats: how many runs each value is the mean of, and how they scatter.
-
-#: Measures that are shown, those of most weight; rows of a table.
-MEASURES = 3
-SPREAD_METHODS = 100
-
-
-def spread_section(c: Comparison) -> Section | None:
-    """Mean, standard deviation and number of runs of each cell; nothing where no method has several
-    runs.
-    """
-    if c.study.repeats is None or c.study.n_repeats.max() < 2:
-        return None
-    shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
-
-    def blocks() -> list[Any]:
-        datasets = c.study.datasets
-        if len(datasets) == 1:
-            heads = {doc.heading(c.study.directions, m, 18): (datasets[0], m) for m in shown}
-            title = f"Mean and spread over repeats on {name(datasets[0])}"
-            return [Text([*sentences(c.study)]), _spread(c, heads, title, "repeats")]
-        tables = []
-        for i, m in enumerate(shown, start=1):
-            title = f"{doc.heading(c.study.directions, m)} over repeats"
-            heads = {name(d, 18): (d, m) for d in datasets}
-            tables.append(_spread(c, heads, title, f"repeats-{i}"))
-        return [Text([*sentences(c.study)]), *tables]
-
-    runs = c.study.n_repeats
-    return Section("repeats", "Repeats", Late(blocks), hint=f"{_span(runs)} runs each")
-
-
-def spread_data(c: Comparison) -> Data:
-    study = c.study
-    return {
-        "repeats": _nested(study.n_repeats.to_dict()),
-        "spread": _nested(study.spread.to_dict(orient="index")),
-        "standard_errors": _nested(study.standard_errors.to_dict(orient="index")),
-        "same_split": study.same_split(),
-    }
-
-
-def spread_frames(c: Comparison) -> Frames:
-    if c.study.repeats is None:
-        return {}
-    parts = {
-        "mean": c.study.repeats.groupby(level=[0, 1], sort=False).mean(),
-        "sd": c.study.spread,
-        "standard_error": c.study.standard_errors,
-        "runs": c.study.repeats.groupby(level=[0, 1], sort=False).count(),
-    }
-    stacked = {key: frame.rename_axis(columns="measure").stack() for key, frame in parts.items()}
-    table = pd.DataFrame(stacked).reindex(stacked["runs"].index).reset_index()
-    return {
-        "repeats": table[["measure", "dataset", "method", "runs", "mean", "sd", "standard_error"]]
-    }
-
-
-def sentences(study: Study) -> list[str]:
-    """What the values are means of, and whether their spread is that of training or that of the
-    data, too.
-    """
-    runs = study.n_repeats
-    said = {
-        True: (
-            "The repeats share their split of the data, so that their spread is the training's, "
-            "not the data's."
-        ),
-        False: (
-            "The repeats split the data in different ways, so that their spread is that of "
-            "training and data together."
-        ),
-        None: (
-            "How the repeats split the data is not recorded; on one split, their spread is the "
-            "training's, not the data's."
-        ),
-    }[study.same_split()]
-    words = (
-        f"Each value is the mean over {_span(runs)} runs{_alike(study)} "
-        f"({count(int(runs.sum()), 'run')})."
-    )
-    return [f"{words} {said}"]
-
-
-def _alike(study: Study) -> str:
-    """In what the runs of one value differ."""
-    runs = study.runs[study.runs.duplicated(["dataset", "method"], keep=False)]
-    unchecked = "repeat" in runs and (runs["repeat"] == "").any()
-    if unchecked or study.source.get("duplicates") == "mean":
-        return ""
-    rules = study.repeat_rules
-    if DIGEST in rules:
-        return " on different splits of the data"
-    others = f" or {listed(rules)}" if rules else ""
-    return f" that differ in their seed{others} only"
-
-
-def _span(runs: pd.Series) -> str:
-    return span(int(runs.min()), int(runs.max()))
-
-
-def _nested(cells: dict[tuple[str, str], Any]) -> dict[str, Data]:
-    by_dataset: dict[str, Data] = {}
-    for (dataset, method), value in cells.items():
-        by_dataset.setdefault(dataset, {})[method] = value
-    return by_dataset
-
-
-def _spread(c: Comparison, heads: Mapping[str, tuple[str, str]], title: str, key: str) -> Table:
-    """A row a method; each column is of a dataset and a measure."""
-    methods = c.order[:SPREAD_METHODS]
-    columns = [doc.names("method", methods)]
-    for head, (dataset, measure) in heads.items():
-        at = [(dataset, m) for m in methods]
-        means, spread = (t[measure].reindex(at) for t in (c.study.values, c.study.spread))
-        texts = aligned([*means, *spread])
-        runs = c.study.n_repeats.reindex(at)
-        cells = [
-            mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
-            for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
-        ]
-        keep = len(heads) - len(columns) + 1
-        columns.append(Column(head, cells, keep=keep, marks={"dataset": dataset}))
-    note = "Mean ± standard deviation (number of runs)."
-    return Table(columns, len(c.order), title, key=key, things="methods", note=note)
-
-
-# --------------------------------------------------------------------------------------------------
-# Weights that a reader moves on a page: what the page needs so that the ranking, its strips and the
-# decision axis follow.
-
-#: More net flows (datasets x measures x methods) or methods than this make a page heavy; more
-#: measures than this no hand moves.
-SLIDERS_FLOWS = 100_000
-SLIDERS_METHODS = 100
-SLIDERS_MEASURES = 60
-#: A slider has so many steps; the weight is the largest one times the square of the way along it,
-#: so that small weights can be told apart and one measure can weigh as much as twice all others
-#: together.
-STEPS = 200
-#: The least weight a slider starts at: a command takes positive weights only.
-LEAST = 1e-6
-
-
-def sliders(c: Comparison) -> Sliders | Text:
-    """A slider and a switch for each of several measures; or why there are none."""
-    measures = c.study.measures
-    flows = c.fusion.flows
-    if (
-        flows.by_measure.net.size > SLIDERS_FLOWS
-        or len(measures) > SLIDERS_MEASURES
-        or len(c.order) > SLIDERS_METHODS
-    ):
-        return note(
-            f"The weights cannot be moved on this page: that takes at most {SLIDERS_METHODS} "
-            f"methods, {SLIDERS_MEASURES} measures and {SLIDERS_FLOWS:,} net flows, and here are "
-            f"{len(c.order):,}, {len(measures):,} and {flows.by_measure.net.size:,}."
-        )
-    starts = _starts(c)
-    most = float(f"{max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts)):.3g}")
-    shown = [
-        Slider(
-            name(m, 24),
-            ARROWS[c.study.directions[m]],
-            max(1, round(STEPS * math.sqrt(start / most))),
-        )
-        for m, start in zip(measures, starts, strict=True)
-    ]
-    data = {**_data(c), "starts": starts, "most": most}
-    return Sliders(_about(c), shown, STEPS, data)
-
-
-def _starts(c: Comparison) -> list[float]:
-    """By measure: the weight as it was given, or the mean over datasets, with so many digits as a
-    command may hold.
-    """
-    weights = c.fusion.options["weights"]
-    if isinstance(weights, Mapping):
-        return [float(weights[m]) for m in c.study.measures]
-    mean = (
-        c.fusion.weights.mean()
-        if weights == "entropy"
-        else [1 / len(c.study.measures)] * len(c.study.measures)
-    )
-    return [max(float(f"{w:.4g}"), LEAST) for w in mean]
-
-
-def _by_dataset(c: Comparison) -> bool:
-    """Whether the weights follow from the values on each dataset."""
-    return c.fusion.options["weights"] == "entropy" and bool((c.fusion.weights.nunique() > 1).any())
-
-
-def _about(c: Comparison) -> str:
-    """Where sliders start, and what it means to move one."""
-    said = ["Move a slider, or switch a measure off: the ranking follows."]
-    if _by_dataset(c):
-        said.append(
-            "They start at the datasets' mean weights; once moved, weights hold everywhere."
-        )
-    if any(
-        gone.kind in ("dataset", "method") and "(policy drop" in gone.reason
-        for gone in c.study.excluded
-    ):
-        said.append(
-            "What was left out for missing results stays out here, also if you switch off the "
-            "measure that it lacks."
-        )
-    return " ".join(said)
-
-
-def _data(c: Comparison) -> Mapping[str, Any]:
-    """Net flows and weights in full precision, as bytes of little-endian doubles: ranks and ties
-    are those of the report.
-    """
-    flows = c.fusion.flows
-    study = c.study
-    alike = (flows.weights == flows.weights[0]).all()
-    place = {m: i for i, m in enumerate(study.methods)}
-    return {
-        "methods": [terminal(plain(name(m))) for m in study.methods],
-        "rows": [place[m] for m in c.order],
-        "datasets": [*map(terminal, study.datasets)],
-        "measures": [*map(terminal, study.measures)],
-        "flows": _doubles(flows.by_measure.net),
-        "weights": _doubles(flows.weights[:1] if alike else flows.weights),
-        "constant": flows.by_measure.constant.astype(int).tolist()
-        if c.options["drop_constant"]
-        else None,
-        "axis": None
-        if c.plane is None
-        else c.plane.measures.loc[study.measures].to_numpy().tolist(),
-        "by_rank": c.options["order"] == "mean-rank",
-        "named": isinstance(c.fusion.options["weights"], str),
-        "by_dataset": _by_dataset(c),
-        "writable": all(map(_writable, study.measures)),
-    }
-
-
-def _doubles(values: Any) -> str:
-    return b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
-
-
-def _writable(measure: str) -> bool:
-    """Whether ``--weights NAME=NUMBER,…`` can name it.
-
-    >>> [*map(_writable, ("f1", "a=b", "a,b", " a"))]
-    [True, False, False, False]
-    """
-    return measure == terminal(measure) == measure.strip() and not set(measure) & set(",=")
-
-
-#: Rows of a table of methods; more groups than this are told by how many methods each is better
-#: and worse than.
-METHODS = 300
-#: Single runs or folds of a method that are drawn.
-DOTS = 30
-GROUPS = 10
-#: Columns of the table of ranks on each dataset.
-DATASETS = 100
-FLOWS = ["phi_plus", "phi_minus", "phi"]
-
-
-def section(c: Comparison) -> Section:
+def section(c: Comparison) -> doc.Section:
     """The ranking as a picture that is also the table."""
     blocks: list[Any] = [_ranking(c)]
     if len(c.order) > METHODS:
         mean = c.ranks.mean()[c.order[METHODS:]]
-        words = (
-            f"The other {len(mean)} have mean ranks from {number(mean.iloc[0])} to "
-            f"{number(mean.iloc[-1])}: "
-        )
-        blocks.append(doc.note(f"{words}{listed(mean.index, 12)}."))
-    return Section("ranking", "Ranking", blocks, open=True)
+        ends = f"{number(mean.iloc[0])} to {number(mean.iloc[-1])}"
+        words = f"The other {len(mean)} have mean ranks from {ends}: {listed(mean.index, 12)}."
+        blocks.append(doc.note(words))
+    return doc.Section("ranking", "Ranking", blocks, open=True)
 
 
-def weights_section(c: Comparison) -> Section | None:
-    """Weights that a reader may move; nothing where there is nothing to weigh."""
-    if c.on != FUSED or len(c.study.measures) < 2 or len(c.ranks) == 1:
-        return None
-    title = "What if the measures had other weights?"
-    return Section("what-if", title, Late(lambda: [sliders(c)]), open=False)
-
-
-def datasets_section(c: Comparison) -> Section | None:
+def datasets_section(c: Comparison) -> doc.Section | None:
     """Methods against datasets as a heat map: ranks where measures are fused, else values; nothing
     of one dataset.
     """
-    if len(c.ranks) == 1:
+    total = len(c.ranks)
+    if total == 1:
         return None
-    methods, datasets = c.order[:SLIDERS_METHODS], c.ranks.index[:DATASETS]
+    methods, datasets = c.order[:STRIPS], c.ranks.index[:DATASETS]
     ranks = c.ranks.loc[datasets, methods]
-    fused = c.on == FUSED
-    what = "Rank" if fused else doc.heading(c.study.directions, c.on)
-    texts = ranks if fused else c.study.cells(c.on).loc[datasets, methods]
+    what, values = "Rank", ranks
+    if c.on != FUSED:
+        what = doc.heading(c.study.directions, c.on)
+        values = c.study.cells(c.on).loc[datasets, methods]
     columns = [doc.names("method", methods)]
     for d in datasets:
-        gaps = [(d, m) in c.study.filled for m in methods]
-        shown = map(number, texts.loc[d]) if fused else aligned(texts.loc[d])
+        shown = [*map(number, ranks.loc[d])] if c.on == FUSED else aligned(values.loc[d])
+        cells = doc.starred(shown, [(d, m) in c.study.filled for m in methods])
         tones = [shade(rank, len(c.order)) for rank in ranks.loc[d]]
-        marks = {"dataset": d}
-        columns.append(Column(name(d, 18), starred(shown, gaps), tones=tones, marks=marks))
-    total = len(c.ranks)
-    some = f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
-    notes = ["The stronger, the better on the dataset.", *[some] * (total > DATASETS)]
-    notes += [IMPUTED] * bool(c.study.filled)
-    table = Table(
-        columns,
-        len(c.order),
-        key="ranks" if fused else "values",
-        things="methods",
-        note=" ".join(notes),
-        shown=12,
-        depth=PAGE,
-    )
-    return Section("datasets", f"{what} on each dataset", [table], open=True)
+        columns.append(Column(name(d, 18), cells, tones=tones, marks={"dataset": d}))
+    notes = ["The stronger, the better on the dataset."]
+    if total > DATASETS:
+        some = f"The first {DATASETS} of {total:,} datasets are shown"
+        notes.append(f"{some}; ranks_by_dataset.csv holds all.")
+    if c.study.filled:
+        notes.append(IMPUTED)
+    key = "ranks" if c.on == FUSED else "values"
+    about: Any = {"things": "methods", "shown": 12, "depth": PAGE, "note": " ".join(notes)}
+    table = doc.Table(columns, len(c.order), key=key, **about)
+    return doc.Section("datasets", f"{what} on each dataset", [table], open=True)
 
 
 def data(c: Comparison) -> Data:
+    """What JSON holds of the ranking: all methods, and by dataset."""
     rows = c.by_dataset[["method", "rank", *FLOWS]].to_dict("records")
     flows = c.fusion.flows
     m = len(flows.by_measure.methods)
@@ -404,30 +103,40 @@ def data(c: Comparison) -> Data:
     }
 
 
+def _promethee(flows: WeighedFlows, i: int, methods: pd.Index) -> Data:
+    """Of one dataset: flows by measure of these methods, thresholds, and their pairs that PROMETHEE
+    I leaves open; made when it is asked for, for together they may be larger than all else.
+    """
+    by = flows.by_measure
+    kept = np.flatnonzero(by.methods.isin(methods))
+    names = by.methods[kept]
+    net = pd.DataFrame((by.up[i] - by.down[i]).T[kept], names, by.measures)
+    limits = zip(by.functions, by.limits[:, i].T.tolist(), strict=True)
+    thresholds = [{"preference": f.name, **dict(zip("qps", at, strict=True))} for f, at in limits]
+    a, b = left_open(flows.plus[i, kept], flows.minus[i, kept])
+    return {
+        "unicriterion": net.to_dict("index"),
+        "thresholds": dict(zip(by.measures, thresholds, strict=True)),
+        "incomparable": list(zip(names[a], names[b], strict=True)),
+    }
+
+
 def frames(c: Comparison) -> Frames:
+    """The tables of the CSV files."""
     return {"ranking": c.ranking, "ranks_by_dataset": c.by_dataset, "values": c.values_long}
 
 
 def grid(
-    frame: pd.DataFrame,
-    head: str,
-    columns: Sequence[str],
-    cell: Any,
-    **options: Any,
-) -> Table:
-    """A folded table of a frame whose rows are named; `cell` turns a value into what is shown.
-
-    A frame whose columns are called dataset has heads that say which one.
-    """
-    called = [{"dataset": str(d)} if frame.columns.name == "dataset" else {} for d in frame.columns]
-    parts = zip(columns, frame.to_numpy().T, called, strict=True)
-    shown = [Column(text, [*map(cell, values)], marks=marks) for text, values, marks in parts]
-    return Table(
-        [doc.names(head, frame.index), *shown], **{"folded": True, "depth": PAGE} | options
-    )
+    frame: pd.DataFrame, head: str, columns: Sequence[str], cell: Any, **options: Any
+) -> doc.Table:
+    """A folded table of a frame whose rows are named; `cell` turns a value into what is shown."""
+    shown = zip(columns, frame.to_numpy().T, strict=True)
+    cells = [Column(text, [*map(cell, values)]) for text, values in shown]
+    about = {"folded": True, "depth": PAGE} | options
+    return doc.Table([doc.names(head, frame.index), *cells], **about)
 
 
-def _ranking(c: Comparison) -> Table:
+def _ranking(c: Comparison) -> doc.Table:
     """What decides, with its interval, and the ranks that are left; all else is in the data."""
     shown = c.ranking.head(METHODS)
     several = len(c.ranks) > 1
@@ -436,15 +145,19 @@ def _ranking(c: Comparison) -> Table:
     if several or c.told_apart:
         place = shown["position"].astype(str).tolist()
         columns.insert(0, Column("#", place, marks={"key": "position"}))
-    if several and len(c.order) <= SLIDERS_METHODS:
+    if several and len(c.order) <= STRIPS:
         columns.append(_strips(c, methods))
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
     best = c.best_set if c.letters_apply or c.told_apart else []
-    return Table(
+    by = listed([c.on])
+    if c.on == FUSED:
+        by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
+    where = f"over {count(len(c.ranks), 'dataset')}" if several else f"on {listed(c.ranks.index)}"
+    return doc.Table(
         columns,
         len(c.ranking),
-        caption=_caption(c),
+        caption=f"Ranking of {count(len(c.study.methods), 'method')} {where} by {by}",
         key="ranking",
         things="methods",
         first=True,
@@ -453,18 +166,6 @@ def _ranking(c: Comparison) -> Table:
         depth=ALWAYS,
         most=15,
     )
-
-
-def _caption(c: Comparison) -> str:
-    """What a paper says under the ranking."""
-    by = listed([c.on])
-    datasets = c.study.datasets
-    if c.on == FUSED:
-        by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
-    where = f"over {count(len(datasets), 'dataset')}"
-    if len(datasets) == 1:
-        where = f"on {listed(datasets)}"
-    return f"Ranking of {count(len(c.study.methods), 'method')} {where} by {by}"
 
 
 def _range(low: object, high: object) -> str:
@@ -478,20 +179,20 @@ def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     low, high = shown["low"], shown["high"]
     if c.options["control"] is not None or ((low == 1) & (high == len(c.order))).all():
         return []
-    ranks = [*map(_range, shown["low"], shown["high"])]
-    columns = [Column("ranks", ranks, note="Ranks: those that the tests leave.")]
+    columns = [
+        Column("ranks", [*map(_range, low, high)], note="Ranks: those that the tests leave.")
+    ]
     if not c.letters_apply or not c.separated:
         return columns
     if len(c.cliques) <= GROUPS:
         note = "Methods with a letter in common are not separated."
         letters = shown["letters"].tolist()
         return [*columns, Column("groups", letters, "<", note=note, paper=True, keep=2)]
-    sides = {"better than": 0, "worse than": 1}
-    pairs = {head: Counter(pair[side] for pair in c.separated) for head, side in sides.items()}
-    return columns + [
-        Column(head, [str(found[m]) for m in shown["method"]], paper=True, keep=2)
-        for head, found in pairs.items()
-    ]
+    for side, head in enumerate(("better than", "worse than")):
+        found = Counter(pair[side] for pair in c.separated)
+        cells = [str(found[m]) for m in shown["method"]]
+        columns.append(Column(head, cells, paper=True, keep=2))
+    return columns
 
 
 def _strips(c: Comparison, methods: pd.Series) -> Column:
@@ -516,21 +217,20 @@ def _runs(c: Comparison, methods: pd.Series) -> Column:
 
 def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     """What the methods are in order of, as a picture and in numbers; of one measure, its mean."""
-    several = len(c.ranks) > 1
-    mean = "mean " if several else ""
+    mean = "mean " if len(c.ranks) > 1 else ""
     if c.options["order"] == "mean-rank":
         ranks = shown.set_index("method")["mean_rank"]
         number = doc.decimals(f"{mean}rank", ranks, 2, keep=3, marks={"key": "mean-rank"})
         return [_picture(c, ranks, f"{mean}rank, 1 is best"), number]
-    if c.on == FUSED and not several:
+    if c.on != FUSED:
+        return _values(c, shown, c.on)
+    if not mean:
         first, *others = (_values(c, shown, m) for m in c.fusion.by_weight[:2])
         return first + [replace(column, note="") for columns in others for column in columns]
-    if c.on == FUSED:
-        phi = shown.set_index("method")["phi"]
-        note = "φ: how far it is preferred to the others, less how far they are to it."
-        number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
-        return [_picture(c, phi, f"{mean}net flow φ"), number]
-    return _values(c, shown, c.on)
+    phi = shown.set_index("method")["phi"]
+    note = "φ: how far it is preferred to the others, less how far they are to it."
+    number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
+    return [_picture(c, phi, f"{mean}net flow φ"), number]
 
 
 def _values(c: Comparison, shown: pd.DataFrame, measure: str) -> list[Column]:
@@ -539,36 +239,37 @@ def _values(c: Comparison, shown: pd.DataFrame, measure: str) -> list[Column]:
     values = c.study.cells(measure)[shown["method"]]
     gaps = [any((d, m, measure) in c.study.imputed for d in values.index) for m in values]
     head = f"{mean}{doc.heading(c.study.directions, measure)}"
-    cells = starred(aligned(values.mean()), gaps)
+    cells = doc.starred(aligned(values.mean()), gaps)
     number = Column(head, cells, keep=3, note=IMPUTED if any(gaps) else "")
-    return [_picture(c, values.mean(), plain(head), measure), number]
+    return [_picture(c, values.mean(), doc.plain(head), measure), number]
 
 
-def _picture(c: Comparison, means: pd.Series, title: str, measure: str = "") -> Column:
+def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> Column:
     """A dot a method with the interval of the deciding test, on one axis that runs through the
-    rows.
+    rows; of one dataset with repeats, the least to the largest of these.
     """
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
-    single, note, asked = _single(c, measure) if measure else {}, "", title
-    if len(c.ranks) == 1 and single and c.study.repeats is not None:
+    single = _single(c, measure)
+    several, title = len(c.ranks) > 1, asked
+    notes = ["Shaded: may be the best."] if c.letters_apply or c.told_apart else []
+    if single and not several and c.study.repeats is not None:
         ends = {method: (min(values), max(values)) for method, values in single.items()}
         table.loc[[*ends], ["low", "high"]] = [*ends.values()]
-        note = "Lines: the least to the largest of its runs."
+        notes.append("Lines: the least to the largest of its runs.")
     elif (found := c.comparison_intervals) is not None:
         table, title = _as_shown(c, found.loc[means.index], means, title)
         test = f"the deciding test (α = {level(c.options['alpha'])})"
-        note = f"Where two lines lie apart, {test} tells the methods apart, or nearly so."
-    if c.letters_apply or c.told_apart:
-        note = " ".join(filter(None, ["Shaded: may be the best.", note]))
-    own = title == asked  # where intervals are in other units, dots have no place
-    if dots := {m: values for m, values in single.items() if own and len(values) <= DOTS}:
-        what = "runs" if c.study.repeats is not None else "folds"
-        over = " on average over the datasets" if len(c.ranks) > 1 else ""
-        note = f"{note} Small dots: its {what}{over}.".strip()
+        notes.append(f"Where two lines lie apart, {test} tells the methods apart, or nearly so.")
+    if title != asked:  # where intervals are in other units, dots have no place
+        single = {}
+    dots = {m: values for m, values in single.items() if len(values) <= DOTS}
+    if dots:
+        what = "folds" if c.study.repeats is None else "runs"
+        notes.append(f"Small dots: its {what}{' on average over the datasets' * several}.")
     cells, axis, scale = rungs(table, title, "φ" in title, dots)
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}
-    return Column(axis, cells, "<", tip=title, note=note, marks=marks)
+    return Column(axis, cells, "<", tip=title, note=" ".join(notes), marks=marks)
 
 
 def _single(c: Comparison, measure: str) -> dict[str, list[float]]:
@@ -576,7 +277,7 @@ def _single(c: Comparison, measure: str) -> dict[str, list[float]]:
     means of those that are on all.
     """
     held = c.study.folds if c.study.repeats is None else c.study.repeats
-    if held is None:
+    if held is None or not measure:
         return {}
     by_dataset = held[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
     return {
@@ -585,10 +286,7 @@ def _single(c: Comparison, measure: str) -> dict[str, list[float]]:
 
 
 def _as_shown(
-    c: Comparison,
-    intervals: pd.DataFrame,
-    means: pd.Series,
-    title: str,
+    c: Comparison, intervals: pd.DataFrame, means: pd.Series, title: str
 ) -> tuple[pd.DataFrame, str]:
     """Intervals in the units of the means beside them, or what else they are of."""
     if np.allclose(intervals["mean"], means):
@@ -601,21 +299,234 @@ def _as_shown(
     return intervals, f"{title}, as a share of its range"
 
 
-def _promethee(flows: WeighedFlows, i: int, methods: pd.Index) -> Data:
-    """Of one dataset: flows by measure of these methods, thresholds, and their pairs that PROMETHEE
-    I leaves open; made when it is asked for, for together they may be larger than all else.
+# --------------------------------------------------------------------------------------------------
+# Repeats: how many runs each value is the mean of, and how they scatter.
+
+#: Measures that are shown, those of most weight; rows of a table.
+MEASURES = 3
+SPREAD_METHODS = 100
+_SPLITS = {
+    True: (
+        "The repeats share their split of the data, so that their spread is the training's, not "
+        "the data's."
+    ),
+    False: (
+        "The repeats split the data in different ways, so that their spread is that of training "
+        "and data together."
+    ),
+    None: (
+        "How the repeats split the data is not recorded; on one split, their spread is the "
+        "training's, not the data's."
+    ),
+}
+
+
+def spread_section(c: Comparison) -> doc.Section | None:
+    """Mean, standard deviation and number of runs of each cell; nothing where no method has several
+    runs.
     """
-    by = flows.by_measure
-    kept = np.flatnonzero(by.methods.isin(methods))
-    names = by.methods[kept]
-    net = (by.up[i] - by.down[i]).T[kept].tolist()
-    limits = zip(by.functions, by.limits[:, i].T.tolist(), strict=True)
-    thresholds = [{"preference": f.name, **dict(zip("qps", at, strict=True))} for f, at in limits]
-    a, b = left_open(flows.plus[i, kept], flows.minus[i, kept])
-    return {
-        "unicriterion": {
-            m: dict(zip(by.measures, x, strict=True)) for m, x in zip(names, net, strict=True)
-        },
-        "thresholds": dict(zip(by.measures, thresholds, strict=True)),
-        "incomparable": list(zip(names[a], names[b], strict=True)),
+    if c.study.repeats is None or c.study.n_repeats.max() < 2:
+        return None
+    shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
+    directions, datasets = c.study.directions, c.study.datasets
+
+    def blocks() -> list[Any]:
+        text = doc.Text(spread_sentences(c.study))
+        if len(datasets) == 1:
+            heads = {doc.heading(directions, m, 18): (datasets[0], m) for m in shown}
+            title = f"Mean and spread over repeats on {name(datasets[0])}"
+            return [text, _spread(c, heads, title, "repeats")]
+        tables = []
+        for i, m in enumerate(shown, start=1):
+            heads = {name(d, 18): (d, m) for d in datasets}
+            title = f"{doc.heading(directions, m)} over repeats"
+            tables.append(_spread(c, heads, title, f"repeats-{i}"))
+        return [text, *tables]
+
+    hint = f"{_span(c.study.n_repeats)} runs each"
+    return doc.Section("repeats", "Repeats", doc.Late(blocks), hint=hint)
+
+
+def spread_data(c: Comparison) -> Data:
+    """What JSON holds of repeats, by dataset and method."""
+    study = c.study
+    cells = {
+        "repeats": study.n_repeats.to_dict(),
+        "spread": study.spread.to_dict(orient="index"),
+        "standard_errors": study.standard_errors.to_dict(orient="index"),
     }
+    nested: dict[str, dict[str, Data]] = {key: {} for key in cells}
+    for key, values in cells.items():
+        for (dataset, method), value in values.items():
+            nested[key].setdefault(dataset, {})[method] = value
+    return {**nested, "same_split": study.same_split()}
+
+
+def spread_frames(c: Comparison) -> Frames:
+    """One row a measure, dataset and method."""
+    if c.study.repeats is None:
+        return {}
+    cells = c.study.repeats.groupby(level=[0, 1], sort=False)
+    parts = {
+        "runs": cells.count(),
+        "mean": cells.mean(),
+        "sd": c.study.spread,
+        "standard_error": c.study.standard_errors,
+    }
+    stacked = {key: frame.rename_axis(columns="measure").stack() for key, frame in parts.items()}
+    table = pd.DataFrame(stacked).reindex(stacked["runs"].index).reset_index()
+    return {"repeats": table[["measure", "dataset", "method", *parts]]}
+
+
+def spread_sentences(study: Study) -> list[str]:
+    """What the values are means of, in what the runs of one value differ, and whether their spread
+    is that of training or that of the data, too.
+    """
+    several = study.runs[study.runs.duplicated(["dataset", "method"], keep=False)]
+    unchecked = "repeat" in several and (several["repeat"] == "").any()
+    rules = study.repeat_rules
+    differ = f" that differ in their seed{f' or {listed(rules)}' if rules else ''} only"
+    if unchecked or study.source.get("duplicates") == "mean":
+        differ = ""
+    elif DIGEST in rules:
+        differ = " on different splits of the data"
+    total = count(int(study.n_repeats.sum()), "run")
+    words = f"Each value is the mean over {_span(study.n_repeats)} runs{differ} ({total})."
+    return [f"{words} {_SPLITS[study.same_split()]}"]
+
+
+def _span(runs: pd.Series) -> str:
+    return span(int(runs.min()), int(runs.max()))
+
+
+def _spread(c: Comparison, heads: Mapping[str, tuple[str, str]], title: str, key: str) -> doc.Table:
+    """A row a method; each column is of a dataset and a measure."""
+    methods = c.order[:SPREAD_METHODS]
+    columns = [doc.names("method", methods)]
+    for head, (dataset, measure) in heads.items():
+        at = [(dataset, m) for m in methods]
+        means, spread = (t[measure].reindex(at) for t in (c.study.values, c.study.spread))
+        texts = aligned([*means, *spread])
+        runs = c.study.n_repeats.reindex(at)
+        cells = [
+            mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
+            for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
+        ]
+        keep = len(heads) - len(columns) + 1
+        columns.append(Column(head, cells, keep=keep, marks={"dataset": dataset}))
+    note = "Mean ± standard deviation (number of runs)."
+    return doc.Table(columns, len(c.order), title, key=key, things="methods", note=note)
+
+
+# --------------------------------------------------------------------------------------------------
+# Weights that a reader moves on a page: what the page needs so that the ranking, its strips and the
+# decision axis follow.
+
+#: More net flows (datasets x measures x methods) or methods than this make a page heavy; more
+#: measures than this no hand moves.
+SLIDERS_FLOWS = 100_000
+SLIDERS_METHODS = 100
+SLIDERS_MEASURES = 60
+#: A slider has so many steps; the weight is the largest one times the square of the way along it,
+#: so that small weights can be told apart and one measure can weigh as much as twice all others
+#: together.
+STEPS = 200
+#: The least weight a slider starts at: a command takes positive weights only.
+LEAST = 1e-6
+
+
+def weights_section(c: Comparison) -> doc.Section | None:
+    """Weights that a reader may move; nothing where there is nothing to weigh."""
+    if c.on != FUSED or len(c.study.measures) < 2 or len(c.ranks) == 1:
+        return None
+    title = "What if the measures had other weights?"
+    return doc.Section("what-if", title, doc.Late(lambda: [sliders(c)]), open=False)
+
+
+def sliders(c: Comparison) -> doc.Sliders | doc.Text:
+    """A slider and a switch for each of several measures; or why there are none."""
+    measures, net = c.study.measures, c.fusion.flows.by_measure.net
+    here = (len(c.order), len(measures), net.size)
+    most = (SLIDERS_METHODS, SLIDERS_MEASURES, SLIDERS_FLOWS)
+    if any(n > limit for n, limit in zip(here, most, strict=True)):
+        takes = "at most {:,} methods, {:,} measures and {:,} net flows".format(*most)
+        has = "{:,}, {:,} and {:,}".format(*here)
+        text = f"The weights cannot be moved on this page: that takes {takes}, and here are {has}."
+        return doc.note(text)
+    starts = _starts(c)
+    largest = max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts))
+    largest = float(f"{largest:.3g}")
+    shown = []
+    for m, start in zip(measures, starts, strict=True):
+        step = max(1, round(STEPS * math.sqrt(start / largest)))
+        shown.append(doc.Slider(name(m, 24), ARROWS[c.study.directions[m]], step))
+    return doc.Sliders(_about(c), shown, STEPS, {**_data(c), "starts": starts, "most": largest})
+
+
+def _starts(c: Comparison) -> list[float]:
+    """By measure: the weight as it was given, or the mean over datasets, with so many digits as a
+    command may hold.
+    """
+    measures, weights = c.study.measures, c.fusion.options["weights"]
+    if isinstance(weights, Mapping):
+        return [float(weights[m]) for m in measures]
+    mean = [1 / len(measures)] * len(measures)
+    if weights == "entropy":
+        mean = c.fusion.weights.mean().tolist()
+    return [max(float(f"{w:.4g}"), LEAST) for w in mean]
+
+
+def _by_dataset(c: Comparison) -> bool:
+    """Whether the weights follow from the values on each dataset."""
+    return c.fusion.options["weights"] == "entropy" and bool((c.fusion.weights.nunique() > 1).any())
+
+
+def _about(c: Comparison) -> str:
+    """Where sliders start, and what it means to move one."""
+    said = "Move a slider, or switch a measure off: the ranking follows."
+    if _by_dataset(c):
+        said += " They start at the datasets' mean weights; once moved, weights hold everywhere."
+    dropped = (gone for gone in c.study.excluded if gone.kind in ("dataset", "method"))
+    if any("(policy drop" in gone.reason for gone in dropped):
+        said += (
+            " What was left out for missing results stays out here, also if you switch off the "
+            "measure that it lacks."
+        )
+    return said
+
+
+def _data(c: Comparison) -> Mapping[str, Any]:
+    """Net flows and weights in full precision, as bytes of little-endian doubles: ranks and ties
+    are those of the report.
+    """
+    flows, study = c.fusion.flows, c.study
+    alike = (flows.weights == flows.weights[0]).all()
+    constant = flows.by_measure.constant.astype(int).tolist()
+    axis = None if c.plane is None else c.plane.measures.loc[study.measures].to_numpy().tolist()
+    return {
+        "methods": [terminal(doc.plain(name(m))) for m in study.methods],
+        "rows": [study.methods.index(m) for m in c.order],
+        "datasets": [*map(terminal, study.datasets)],
+        "measures": [*map(terminal, study.measures)],
+        "flows": _doubles(flows.by_measure.net),
+        "weights": _doubles(flows.weights[:1] if alike else flows.weights),
+        "constant": constant if c.options["drop_constant"] else None,
+        "axis": axis,
+        "by_rank": c.options["order"] == "mean-rank",
+        "named": isinstance(c.fusion.options["weights"], str),
+        "by_dataset": _by_dataset(c),
+        "writable": all(map(_writable, study.measures)),
+    }
+
+
+def _doubles(values: Any) -> str:
+    return b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
+
+
+def _writable(measure: str) -> bool:
+    """Whether ``--weights NAME=NUMBER,…`` can name it.
+
+    >>> [*map(_writable, ("f1", "a=b", "a,b", " a"))]
+    [True, False, False, False]
+    """
+    return measure == terminal(measure) == measure.strip() and not set(measure) & set(",=")

@@ -565,15 +565,19 @@ def measures(report: RunReport) -> doc.Section:
     families = [FAMILIES[MEASURES[m].family] for m in table.index]
     columns.append(Column("looks at", families, "<", keep=2))
     blocks: list[Any] = [doc.Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))]
-    absent = {m: why for m, why in report.intervals.absent.items() if m in table.index}
-    reasons = grouped((why, m) for m, why in absent.items())
-    without = [f"No interval for {listed(ms, 8)}: {why}." for why, ms in reasons.items()]
-    if len(reasons) == 1 and len(absent) == len(table):
-        without = [f"No measure has an interval: {next(iter(reasons))}."]
-    if notes := [*report.intervals.warnings, *without]:
+    if notes := [*report.intervals.warnings, *_without_interval(report)]:
         blocks.append(doc.Text(notes, "note", depth=PAGE))
     hint = f"{len(table)} of them, with directions"
     return doc.Section("measures", "Measures", blocks, hint=hint)
+
+
+def _without_interval(report: RunReport) -> list[str]:
+    """Which measures have no interval, by reason."""
+    absent = {m: why for m, why in report.intervals.absent.items() if m in report.measures.index}
+    reasons = grouped((why, m) for m, why in absent.items())
+    if len(reasons) == 1 and len(absent) == len(report.measures):
+        return [f"No measure has an interval: {next(iter(reasons))}."]
+    return [f"No interval for {listed(ms, 8)}: {why}." for why, ms in reasons.items()]
 
 
 def _from_to(lows: Iterable[str], highs: Iterable[str]) -> list[str]:

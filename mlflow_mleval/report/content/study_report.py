@@ -18,24 +18,8 @@ from mlflow_mleval.analysis.recommendation import decision as decide
 from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    ALWAYS,
-    PAGE,
-    PAPER,
-    Column,
-    Data,
-    Frames,
-    Late,
-    Provenance,
-    Section,
-    Table,
-    Text,
-    glossary,
-    listed,
-    name,
-)
+from mlflow_mleval.report.blocks import ALWAYS, PAPER, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import beyond, decision, measures, ranking, units
-from mlflow_mleval.report.content.decision import PREFERENCES, title
 from mlflow_mleval.report.content.ranking import best, rows_among
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level, number
@@ -60,20 +44,20 @@ class Reference:
     cite: str
     bibtex: str
 
+    @classmethod
+    def of(cls, bibtex: str) -> "Reference":
+        """The entry, cited by author and year.
 
-def _cite(bibtex: str) -> str:
-    """Author and year.
-
-    >>> _cite(r"@book{k, author = {Dem{\\v{s}}ar, Janez and Holm, Sture}, year = {1979}, }")
-    'Demšar & Holm 1979'
-    """
-    authors, year = (
-        present(re.search(rf"\b{field} = {{(.*?)}},", bibtex))[1] for field in ("author", "year")
-    )
-    for written, letter in _LETTERS.items():
-        authors = authors.replace(written, letter)
-    surnames = [author.partition(",")[0] for author in authors.split(" and ")]
-    return f"{' & '.join(surnames) if len(surnames) < 3 else f'{surnames[0]} et al.'} {year}"
+        >>> Reference.of(r"@book{k, author = {Dem{\\v{s}}ar, Janez and Holm, Sture}, year = {1979}, }").cite
+        'Demšar & Holm 1979'
+        """  # noqa: E501
+        found = (re.search(rf"\b{field} = {{(.*?)}},", bibtex) for field in ("author", "year"))
+        authors, year = (present(hit)[1] for hit in found)
+        for written, letter in _LETTERS.items():
+            authors = authors.replace(written, letter)
+        surnames = [author.partition(",")[0] for author in authors.split(" and ")]
+        who = " & ".join(surnames) if len(surnames) < 3 else f"{surnames[0]} et al."
+        return cls(f"{who} {year}", bibtex)
 
 
 def _entries_of_file(file: str) -> list[str]:
@@ -82,9 +66,7 @@ def _entries_of_file(file: str) -> list[str]:
 
 
 #: The publications by how they are cited.
-REFERENCES = {
-    (cite := _cite(entry)): Reference(cite, entry) for entry in _entries_of_file("references.bib")
-}
+REFERENCES = {one.cite: one for one in map(Reference.of, _entries_of_file("references.bib"))}
 #: Method -> its line, and the sources as they are cited.
 _METHODS = {
     name: (line, sources.split("; "))
@@ -134,10 +116,8 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
         for part in (_FIRST, _THEN)
     )
     tests = [(test.title, test.summary, test.sources) for test, _ in reversed(c.posthoc)]
-    yield from (
-        (name, line, [REFERENCES[cite] for cite in sources])
-        for name, line, sources in (*first, *tests, *then)
-    )
+    for method, line, sources in (*first, *tests, *then):
+        yield method, line, [REFERENCES[cite] for cite in sources]
 
 
 def bibliography(c: Comparison) -> list[Reference]:
@@ -165,38 +145,30 @@ _TABLES = (
 
 def best_methods_data(c: Comparison) -> Data:
     """Which keys of JSON hold the best methods only."""
-    total = len(c.order)
-    return {
-        "shortened": dict.fromkeys(_TABLES, f"the best {ranking.MOST} of {total:,} methods")
-        if total > ranking.MOST
-        else {}
-    }
+    held = f"the best {ranking.MOST} of {len(c.order):,} methods"
+    return {"shortened": dict.fromkeys(_TABLES, held) if len(c.order) > ranking.MOST else {}}
 
 
-def told(c: Comparison) -> list[Text]:
-    """What data are left out, where they are many, and where they are."""
-    if len(c.order) <= ranking.MOST:
-        return []
-    held = f"hold the best {ranking.MOST} of {len(c.order):,} methods"
-    where = "`mleval compare -o pairs.csv` has them all" if len(c.ranks) > 1 else "Python has all"
-    return [doc.note(f"The tables of pairs in the data {held}; {where}.")]
-
-
-def provenance_section(c: Comparison, provenance: Provenance, depth: int = PAPER) -> Section:
-    """What reproduces the report, choices, definitions and sources."""
+def provenance_section(c: Comparison, made_by: doc.Provenance, depth: int = PAPER) -> doc.Section:
+    """What reproduces the report and what its data leave out, choices, definitions and sources."""
 
     def blocks() -> list[Any]:
+        notes = ["report.json holds the ids of the runs and the sources as BibTeX."]
+        if len(c.order) > ranking.MOST:
+            held = f"hold the best {ranking.MOST} of {len(c.order):,} methods"
+            where = "`mleval compare -o pairs.csv` has them all"
+            where = where if len(c.ranks) > 1 else "Python has all"
+            notes.insert(0, f"The tables of pairs in the data {held}; {where}.")
         return [
-            *(replace(block, depth=depth) for block in doc.made_from(provenance).blocks),
-            *told(c),
-            doc.note("report.json holds the ids of the runs and the sources as BibTeX."),
+            *(replace(block, depth=depth) for block in doc.made_from(made_by).blocks),
+            *map(doc.note, notes),
             _choices(c),
             _used(c),
             doc.definitions({m: c.study.directions[m] for m in c.study.measures}),
         ]
 
     hint = "every choice, its source, and what reproduces it"
-    return Section("provenance", "Methods and provenance", Late(blocks), hint=hint)
+    return doc.Section("provenance", "Methods and provenance", doc.Late(blocks), hint=hint)
 
 
 def study_data(c: Comparison) -> Data:
@@ -211,63 +183,51 @@ def study_data(c: Comparison) -> Data:
     }
 
 
-def _choices(c: Comparison) -> Table:
+def _choices(c: Comparison) -> doc.Table:
     """What was chosen or follows from the study."""
-    o = c.options
-    chosen = c.study.source.get("measures_by")
-    rows = [
-        *([("measures", f"{len(c.study.measures)}: {chosen}")] if chosen else []),
-        ("compared", "net flows φ and their ranks" if c.on == FUSED else name(c.on)),
-        ("preference function", _given(o["preference"], PREFERENCES)),
-        (
-            "thresholds",
-            "; ".join(f"{key} = {_given(o[key], {})}" for key in "pqs" if o[key] is not None)
-            or "from the largest difference of each measure on each dataset",
-        ),
-        (
-            "weights",
-            _given(o["weights"], {})
-            + (" (measures that do not differ weigh nothing)" if o["drop_constant"] else ""),
-        ),
-        ("conventions for empty sets and ties", doc.conventions(c.study.runs)),
-        ("missing results", f"{glossary('policies')[o['missing']]} (policy {o['missing']})"),
-        ("significance level", f"α = {level(o['alpha'])}"),
-        ("ties of ranks", glossary("ties")[o["ties"]]),
-        ("control", name(o["control"]) if o["control"] is not None else "none: all pairs"),
-        ("redundant above", f"{o['threshold']:g} (absolute correlation)"),
-        (
-            "random weights",
-            f"{o['n_draws']:,} draws, seed {o['seed']}"
-            if c.stability is not None
-            else "not examined",
-        ),
-    ]
-    what, which = zip(*rows, strict=True)
-    columns = [Column("choice", what, "<"), Column("", which, "wrap")]
-    return Table(columns, title="Choices", depth=PAGE)
+    o, chosen = c.options, c.study.source.get("measures_by")
+    limits = "; ".join(f"{key} = {_given(o[key], {})}" for key in "pqs" if o[key] is not None)
+    largest = "from the largest difference of each measure on each dataset"
+    constant = " (measures that do not differ weigh nothing)" if o["drop_constant"] else ""
+    draws = f"{o['n_draws']:,} draws, seed {o['seed']}"
+    missing = o["missing"]
+    rows = {
+        "measures": f"{len(c.study.measures)}: {chosen}" if chosen else "",
+        "compared": "net flows φ and their ranks" if c.on == FUSED else name(c.on),
+        "preference function": _given(o["preference"], decision.PREFERENCES),
+        "thresholds": limits or largest,
+        "weights": f"{_given(o['weights'], {})}{constant}",
+        "conventions for empty sets and ties": doc.conventions(c.study.runs),
+        "missing results": f"{doc.glossary('policies')[missing]} (policy {missing})",
+        "significance level": f"α = {level(o['alpha'])}",
+        "ties of ranks": doc.glossary("ties")[o["ties"]],
+        "control": "none: all pairs" if o["control"] is None else name(o["control"]),
+        "redundant above": f"{o['threshold']:g} (absolute correlation)",
+        "random weights": "not examined" if c.stability is None else draws,
+    }
+    told = {what: which for what, which in rows.items() if which}
+    columns = [Column("choice", [*told], "<"), Column("", [*told.values()], "wrap")]
+    return doc.Table(columns, title="Choices", depth=doc.PAGE)
 
 
 def _given(choice: Any, words: Mapping[str, str]) -> str:
     """A choice by name, or per measure."""
     if isinstance(choice, Mapping):
+        parts = choice.items()
         return listed(
-            [
-                f"{m} {words.get(x, x) if isinstance(x, str) else number(x)}"
-                for m, x in choice.items()
-            ],
-            40,
+            [f"{m} {words.get(x, x) if isinstance(x, str) else number(x)}" for m, x in parts], 40
         )
     return words.get(choice, str(choice)) if isinstance(choice, str) else str(choice)
 
 
-def _used(c: Comparison) -> Table:
+def _used(c: Comparison) -> doc.Table:
     methods, lines, sources = zip(*methods_used(c), strict=True)
     columns = [
         Column("method", methods, "<"),
         Column("what it does", [f"{line}." for line in lines], "wrap"),
         Column("after", ["; ".join(source.cite for source in cited) for cited in sources], "wrap"),
     ]
-    return Table(columns, title="What was computed", depth=PAGE)
+    return doc.Table(columns, title="What was computed", depth=doc.PAGE)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -277,7 +237,7 @@ def _used(c: Comparison) -> Table:
 class Topic(NamedTuple):
     """What a topic gives: a section of the report, data for JSON, tables for CSV."""
 
-    section: Callable[[Comparison], Section | None]
+    section: Callable[[Comparison], doc.Section | None]
     data: Callable[[Comparison], Data] | None = None
     frames: Callable[[Comparison], Frames] | None = None
     apart: bool = False  #: not in a ranking by itself
@@ -304,7 +264,7 @@ def _of_units(unit: str) -> Topic:
     )
 
 
-def doubts_section(c: Comparison, most: int = 1) -> Section | None:
+def doubts_section(c: Comparison, most: int = 1) -> doc.Section | None:
     """The doubts as a marked list, so many of them on a terminal; nothing where there are none."""
     if not c.doubts:
         return None
@@ -354,7 +314,7 @@ DOUBTS = 6
 
 
 def document(
-    c: Comparison, made_by: Provenance, what: str = "report", pair: Sequence[str] = ()
+    c: Comparison, made_by: doc.Provenance, what: str = "report", pair: Sequence[str] = ()
 ) -> Document:
     """The report, or the part that a command shows ("ranking", "pairs"); JSON always holds
     everything.
@@ -364,54 +324,68 @@ def document(
     `pair` names the two methods of which it is asked first; by default the leader and the next.
     """
     asked = ask(c, *pair)
-    pairs = what == "pairs"
-    if pairs:
-        sections = _sections_of_pairs(c, made_by)
-    else:
-        chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
-        made: list[Section | None] = [decision.section(c, asked, str(made_by.get("command", "")))]
-        made += [*(topic.section(c) for topic in chosen), provenance_section(c, made_by)]
-        sections = [
-            section
-            and replace(section, open=bool(section.open), evidence=section.key not in _ANSWERS)
-            for section in made
-        ]
+    whole = what == "report"
+    if what == "pairs":
+        return _document_of_pairs(c, made_by, asked)
+    made: list[doc.Section | None] = [decision.section(c, asked, str(made_by.get("command", "")))]
+    made += [topic.section(c) for topic in _TOPICS if whole or not topic.apart]
+    made.append(provenance_section(c, made_by))
+    sections = [
+        replace(section, open=bool(section.open), evidence=section.key not in _ANSWERS)
+        for section in made
+        if section is not None
+    ]
+    return _document(c, made_by, asked, decision.title(asked) if whole else title_of(c), sections)
+
+
+def _document(
+    c: Comparison,
+    made_by: doc.Provenance,
+    asked: Question,
+    title: str,
+    sections: Sequence[doc.Section],
+) -> Document:
+    """The sections, with all data beside them."""
 
     def data() -> Data:
         topics = _merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE])
-        topics = {**decision.data(c, asked), **topics}
-        return {**topics, **(_pairs(c) if pairs else {}), "provenance": dict(made_by)}
+        return {**decision.data(c, asked), **topics, "provenance": dict(made_by)}
 
     return Document(
-        f"Pairs of {title_of(c)}" if pairs else title(asked) if what == "report" else title_of(c),
-        [section for section in sections if section is not None],
+        title,
+        sections,
         about=_about(c),
         data=data,
-        frames=lambda: {
-            **_merged(c, [topic.frames for topic in _TOPICS]),
-            **({"pairs": c.pairs} if pairs else {}),
-        },
-        main="pairs" if pairs else "ranking",
+        frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
+        main="ranking",
         shortened=lambda: _shortened(c, made_by, asked),
         pair=(asked.a, asked.b),
     )
 
 
-def _sections_of_pairs(c: Comparison, made_by: Provenance) -> list[Section | None]:
+def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) -> Document:
     """What a terminal shows of pairs."""
     sentences = units.pairs_verdict(c)
-    answer = Text([s.text for s in sentences], role="lead", depth=ALWAYS)
-    return [
-        Section("verdict", "Verdict", [answer]),
+    answer = doc.Text([s.text for s in sentences], role="lead", depth=ALWAYS)
+    sections = [
+        doc.Section("verdict", "Verdict", [answer]),
         doubts_section(c, DOUBTS),
         units.over_datasets(c, ALWAYS),
         beyond.next_dataset_section(c, ALWAYS),
         beyond.section(c, ALWAYS),
         provenance_section(c, made_by, ALWAYS),
     ]
+    there = [section for section in sections if section is not None]
+    made = _document(c, made_by, asked, f"Pairs of {title_of(c)}", there)
+    return replace(
+        made,
+        data=lambda: {**made.data(), **_pairs(c)},
+        frames=lambda: {**made.frames(), "pairs": c.pairs},
+        main="pairs",
+    )
 
 
-def _shortened(c: Comparison, made_by: Provenance, asked: Question) -> Brief:
+def _shortened(c: Comparison, made_by: doc.Provenance, asked: Question) -> Brief:
     """The decision in a few words, and the pair that is told apart most surely."""
     advice = decide(c)
     kinds = ("datasets", "folds", "repeats", "instances", "answers")
@@ -437,11 +411,14 @@ def _pairs(c: Comparison) -> Data:
     if tests is None:
         return {"over": "datasets", "pairs": []}
     shortened = best_methods_data(c)["shortened"]
+    pairs = rows_among(tests.pairs.reset_index(drop=True), best(c))
+    if shortened:
+        shortened = {**shortened, "pairs": next(iter(shortened.values()))}
     return {
         "over": "datasets",
         "verdict": tests.headline(),
-        "pairs": rows_among(tests.pairs.reset_index(drop=True), best(c)),
-        "shortened": shortened and {**shortened, "pairs": next(iter(shortened.values()))},
+        "pairs": pairs,
+        "shortened": shortened,
     }
 
 
@@ -464,15 +441,12 @@ def title_of(c: Comparison) -> str:
 
 def _about(c: Comparison) -> str:
     """How, in a line."""
-    n = len(c.study.measures)
-    policy = c.options["missing"]
-    fused = count(n, "measure")
-    if len(c.study.datasets) > 1:  # one is told in its own units
-        fused += f" fused by PROMETHEE II, {decision.choices(c.options, n)}"
-    parts = [
-        title_of(c),
-        fused if c.on == FUSED else "",
-        "no missing results" if policy == "error" else f"missing results: {policy}",
-        f"α = {level(c.options['alpha'])}",
-    ]
-    return " · ".join(filter(None, parts))
+    n, policy = len(c.study.measures), c.options["missing"]
+    parts = [title_of(c)]
+    if c.on == FUSED and len(c.study.datasets) > 1:
+        how = decision.choices(c.options, n)
+        parts.append(f"{count(n, 'measure')} fused by PROMETHEE II, {how}")
+    elif c.on == FUSED:  # one dataset is told in its own units
+        parts.append(count(n, "measure"))
+    parts.append("no missing results" if policy == "error" else f"missing results: {policy}")
+    return " · ".join([*parts, f"α = {level(c.options['alpha'])}"])
