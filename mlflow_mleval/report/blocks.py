@@ -298,9 +298,13 @@ def alike(head: str, values: Iterable[float | None], digits: int = 4, **more: An
     return Column(head, aligned(values, digits), **more)
 
 
-def intervals(head: str, values: pd.DataFrame, **more: Any) -> Column:
-    """A column of numbers with their intervals: of three columns, value, low and high."""
-    return Column(head, with_intervals(values.to_numpy()), **more)
+def intervals(head: str, values: pd.DataFrame, by_row: bool = False, **more: Any) -> Column:
+    """A column of numbers with their intervals: of three columns, value, low and high; `by_row`
+    each has the decimals of its own size.
+    """
+    rows = values.to_numpy(float)
+    groups = [[row] for row in rows] if by_row else [rows]
+    return Column(head, [cell for group in groups for cell in with_intervals(group)], **more)
 
 
 def won_tied_lost(pairs: pd.DataFrame, **more: Any) -> Column:
@@ -363,6 +367,12 @@ class Table:
     def notes(self) -> str:
         """What the columns mean, and what else there is to say."""
         return " ".join(filter(None, [*(c.note for c in self.columns), self.note]))
+
+    @property
+    def explained(self) -> "Table":
+        """The table where what its columns mean stands under another: a page says it on demand."""
+        columns = [replace(c, note="", tip=c.note or c.tip) for c in self.columns]
+        return replace(self, columns=columns)
 
     @property
     def on_page(self) -> "Table":

@@ -188,16 +188,16 @@ def plain(value: Any) -> Any:
 
 
 def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    columns = {str(key): _plain_column(column) for key, column in frame.items()}
-    rows = zip(*columns.values(), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def _plain_column(column: pd.Series) -> list[Any]:
-    kind = column.dtype.kind
-    if kind == "f":
-        return [x if math.isfinite(x) else None for x in column.tolist()]
-    return column.tolist() if kind in "biu" else [*map(plain, column)]
+    """A dict a row; numbers are taken by whole columns, for tables can be long."""
+    columns: dict[str, list[Any]] = {}
+    for key, column in frame.items():
+        values = column.tolist()
+        if column.dtype.kind == "f":
+            values = [x if math.isfinite(x) else None for x in values]
+        elif column.dtype.kind not in "biu":
+            values = [*map(plain, column)]
+        columns[str(key)] = values
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _as_container(value: Any) -> Any:

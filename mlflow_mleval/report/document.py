@@ -122,11 +122,12 @@ class Document:
 
     @property
     def in_full(self) -> "Document":
-        """The document whose terminal shows all that its paper does."""
-        sections = [
-            replace(section, blocks=[_surfaced(block) for block in section.linear(PAPER)])
-            for section in self.sections
-        ]
+        """The document whose terminal shows all that its paper does, with all points of lists."""
+        sections = []
+        for section in self.sections:
+            blocks = [replace(block, depth=ALWAYS) for block in section.linear(PAPER)]
+            whole = [replace(b, most=None) if isinstance(b, Text) else b for b in blocks]
+            sections.append(replace(section, blocks=whole))
         return replace(self, sections=sections)
 
     def to_html(self, path: str | Path | None = None) -> str:
@@ -186,8 +187,3 @@ class Document:
 
     def __str__(self) -> str:
         return self.to_text()
-
-
-def _surfaced(block: Any) -> Any:
-    """The block as a terminal shows it, with all of its points."""
-    return replace(block, depth=ALWAYS, **({"most": None} if isinstance(block, Text) else {}))

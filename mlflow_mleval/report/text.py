@@ -107,15 +107,30 @@ def pvalue(p: float | None, bare: bool = False) -> str:
     return text if bare else f"p = {text}"
 
 
-def percent(x: float) -> str:
-    """A share in percent, never rounded to all or nothing.
+def percent(x: float, bare: bool = False) -> str:
+    """A share in percent, never rounded to all or nothing; `bare` has signs for words, for cells.
 
     >>> percent(0.8196), percent(0.9999), percent(1.0), percent(0.0001)
     ('82%', 'more than 99%', '100%', 'less than 1%')
+    >>> percent(0.9999, bare=True), percent(0.0001, bare=True)
+    ('>99%', '<1%')
     """
-    if x in (0, 1):
-        return f"{100 * x:g}%"
-    return "less than 1%" if x < 0.01 else "more than 99%" if x > 0.99 else f"{100 * x:.0f}%"
+    if 0 < x < 0.01:
+        return "<1%" if bare else "less than 1%"
+    if 0.99 < x < 1:
+        return ">99%" if bare else "more than 99%"
+    return f"{100 * x:.0f}%"
+
+
+def probability(p: float) -> str:
+    """A probability for a cell, never all or nothing.
+
+    >>> [probability(p) for p in (0.9999, 0.256, 0.0004)]
+    ['>.99', '.26', '<.01']
+    """
+    if not math.isfinite(p):
+        return NONE
+    return ">.99" if p > 0.99 else "<.01" if p < 0.01 else f"{p:.2f}".removeprefix("0")
 
 
 def level(alpha: float) -> str:

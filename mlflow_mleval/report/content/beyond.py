@@ -13,7 +13,7 @@ from mlflow_mleval.analysis.recommendation import days_of, over_time
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import PAGE, PAPER, Column, Data, Frames, name
 from mlflow_mleval.report.figures.comparisons import leaders_over_time, power_lines
-from mlflow_mleval.report.text import NONE, number
+from mlflow_mleval.report.text import number, probability
 from mlflow_mleval.sentences import count, grouped
 from mlflow_mleval.validation import present
 
@@ -86,7 +86,7 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
         f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number of pairs, "
         f"of which chance would call {bayes.by_chance:.1f} different."
     )
-    probability = (
+    says = (
         f"P: probability that the first is better by more than {number(bayes.rope)}, that neither "
         "or the second is."
     )
@@ -95,7 +95,7 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
         *doc.pair(shown),
         doc.intervals("difference", limits, keep=1, note=difference),
         Column("decided", [DECISIONS[d] for d in shown["decision"]], "<", note=decided),
-        *_probabilities(shown[["p_a", "p_equivalent", "p_b"]], probability, keep=3),
+        *_probabilities(shown[["p_a", "p_equivalent", "p_b"]], says, keep=3),
     ]
     if found.equivalence:
         note = "Equivalent p: two one-sided tests, corrected for the number of pairs."
@@ -107,7 +107,7 @@ def _probabilities(values: pd.DataFrame, note: str, **more: Any) -> list[Column]
     """That the first is better, that neither is, that the second is: three columns."""
     heads = ("P first", "P same", "P second")
     notes = (note, "", "")
-    cells = ([*map(probability_said, column)] for _, column in values.items())
+    cells = ([*map(probability, column)] for _, column in values.items())
     made = zip(heads, cells, notes, strict=True)
     return [Column(head, shown, note=said, **more) for head, shown, said in made]
 
@@ -133,17 +133,6 @@ def data(c: Comparison) -> Data:
         return {"beyond": None}
     keys = ("rope", "methods", "bayes", "equivalence", "curve", "absent", "warnings")
     return {"beyond": {"sentences": sentences(c), **doc.named(found, *keys)}}
-
-
-def probability_said(p: float) -> str:
-    """A probability to read, never all or nothing.
-
-    >>> [probability_said(p) for p in (0.9999, 0.256, 0.0004)]
-    ['>.99', '.26', '<.01']
-    """
-    if not np.isfinite(p):
-        return NONE
-    return ">.99" if p > 0.99 else "<.01" if p < 0.01 else f"{p:.2f}".removeprefix("0")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -191,7 +180,7 @@ def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
                 "tell: their differences by dataset are far from the t distribution that it takes."
             )
             continue
-        better, same, worse = map(probability_said, (row.p_better, row.p_equivalent, row.p_worse))
+        better, same, worse = map(probability, (row.p_better, row.p_equivalent, row.p_worse))
         said.append(
             f"On the next dataset {a} would be better than {b} by {by} with probability {better}, "
             f"within {number(pairs.rope)} ({found.ropes_from[measure]}) with {same}, and worse "
@@ -210,7 +199,7 @@ def _table(c: Comparison, depth: int) -> doc.Table:
     parts = [found.table(m, c.order).assign(measure=m) for m in found.pairs]
     table = pd.concat(parts, ignore_index=True)
     credible = next(iter(found.pairs.values())).credible_level
-    probability = (
+    says = (
         "P: probability that on the next dataset the first is better by more than the rope, "
         "neither is, or the second is; the mean of these over the posterior."
     )
@@ -222,7 +211,7 @@ def _table(c: Comparison, depth: int) -> doc.Table:
     columns = [
         *doc.pair(table),
         *([doc.names("measure", table["measure"])] if len(parts) > 1 else []),
-        *_probabilities(table[["p_better", "p_equivalent", "p_worse"]], probability),
+        *_probabilities(table[["p_better", "p_equivalent", "p_worse"]], says),
         doc.intervals("typical difference", limits, keep=3, note=typical),
         doc.numbers("datasets", table["n"], keep=1),
     ]

@@ -261,23 +261,18 @@ def _said(c: Comparison, q: Question, command: str) -> doc.Said:
         described = {"decides": False} if v.crossing else unjudged
         rows = pd.concat([rows, v.by_dataset.assign(**described)], ignore_index=True)
     told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
-    reaches = _reaches(c, told)
+    # The scales of measures without an interval: those between 0 and 1 share one, so that a small
+    # difference looks small; others reach as far as the best and the worst mean lie apart.
+    values = c.study.values
+    means = values.groupby(level="method").mean()
+    shares = {*values.columns[(values.min() >= 0) & (values.max() <= 1)]}
+    bare = told[~np.isfinite(told["low"].astype(float)) & told["measure"].isin(shares)]
+    reaches = (means.max() - means.min()).to_dict()
+    reaches |= dict.fromkeys(shares, float(bare["difference"].abs().max()))
     settles = needed(c, v)
     run = command if settles not in ("", NOTHING) else ""
     drawn = [_row(row, c.on, reaches) for row in told.to_dict("records")]
     return doc.Said(v.word(), _told(c, q), settles, run, drawn)
-
-
-def _reaches(c: Comparison, told: pd.DataFrame) -> dict[str, float]:
-    """How far the scale of a measure without an interval goes: those between 0 and 1 share one, so
-    that a small difference looks small; others have that between the best and the worst mean.
-    """
-    values = c.study.values
-    shares = {*values.columns[(values.min() >= 0) & (values.max() <= 1)]}
-    bare = told[~np.isfinite(told["low"].astype(float)) & told["measure"].isin(shares)]
-    means = values.groupby(level="method").mean()
-    reaches = (means.max() - means.min()).to_dict()
-    return reaches | dict.fromkeys(shares, float(bare["difference"].abs().max()))
 
 
 def _row(row: dict[str, Any], on: str, reaches: dict[str, float]) -> Data:

@@ -4,6 +4,7 @@ or a pair of methods.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -17,12 +18,11 @@ from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, Column, listed, name
 from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
-from mlflow_mleval.report.content.beyond import probability_said
 from mlflow_mleval.report.content.decision import deciding_test
 from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import ratio_panels
-from mlflow_mleval.report.text import aligned, confidence, fixed, number, terminal, with_intervals
+from mlflow_mleval.report.text import aligned, confidence, fixed, number, probability, terminal
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import one_of, present
 
@@ -302,7 +302,9 @@ def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
     if len(c.study.measures) > 1:
         alone = fused.unicriterion.loc[flows.index]
         title = "Net flow φ by each measure alone, on this dataset"
-        blocks.append(grid(alone, "method", _heads(c, alone), lambda v: fixed(v, 2), title=title))
+        blocks.append(
+            grid(alone, "method", _heads(c, alone), partial(fixed, decimals=2), title=title)
+        )
     for unit in ("folds", "instances"):
         if (tests := c.tests_over(unit).get(dataset)) is not None:
             blocks += units.on_dataset(tests, 1, dataset, doc.PAPER)
@@ -331,18 +333,19 @@ def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set
 def _pair(c: Comparison, a: str, b: str) -> list[Any]:
     measures = part.measures_of_pair(c, a, b)
     means = [aligned(row) for row in measures[["mean_a", "mean_b"]].to_numpy()]
-    differences = measures[["difference", "low", "high"]].to_numpy()
-    tested = measures["low"].notna().any()
-    shown = [with_intervals([row])[0] if tested else number(row[0]) for row in differences]
     note = (
         f"Difference: positive where {name(a)} is better, whichever way the measure goes, with its "
         f"{confidence(c.options['alpha'])} interval, not corrected for their number. Means "
         "are over the datasets that both finished."
     )
+    difference = doc.numbers("difference", measures["difference"], note=note)
+    if measures["low"].notna().any():
+        limits = measures[["difference", "low", "high"]]
+        difference = doc.intervals("difference", limits, by_row=True, note=note)
     heads = (name(a, 18), name(b, 18))
     columns = [
         doc.names("measure", measures.index),
-        Column("difference", shown, note=note),
+        difference,
         doc.won_tied_lost(measures),
         *map(Column, heads, zip(*means, strict=True)),
         doc.better(c.study.directions[m] for m in measures.index),
@@ -378,9 +381,7 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
     for m in found.pairs:
         row = found.pair(m, a, b)
         if row is not None and np.isfinite(row.p_better):
-            better, same, worse = map(
-                probability_said, (row.p_better, row.p_equivalent, row.p_worse)
-            )
+            better, same, worse = map(probability, (row.p_better, row.p_equivalent, row.p_worse))
             texts.append(
                 f"On the next dataset {name(a)} would be better by {name(m)} with probability "
                 f"{better}, within {number(found.ropes[m])} with {same}, and worse with {worse}."

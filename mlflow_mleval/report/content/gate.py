@@ -16,7 +16,7 @@ from mlflow_mleval.report.blocks import ALWAYS, Column, listed, name
 from mlflow_mleval.report.content.units import depends
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.comparisons import differences_and_margins, ledger_steps
-from mlflow_mleval.report.text import ARROWS, number, with_intervals
+from mlflow_mleval.report.text import ARROWS, number
 from mlflow_mleval.sentences import agree, count
 
 #: Points that a terminal shows, rows of a table on it and on a page, and measures that a sentence
@@ -235,17 +235,12 @@ def _table(verdict: Verdict, rows: pd.DataFrame) -> doc.Table:
         columns.append(doc.names("slice", rows["slice"].replace(ALL, "all")))
     columns += [
         Column(verdict.over, [f"{n:,}" for n in rows["n"]], keep=2),
-        _by_row("difference", rows[["difference", "low", "high"]]),
+        doc.intervals("difference", rows[["difference", "low", "high"]], by_row=True),
         doc.numbers("margin", rows["margin"]),
         Column("verdict", rows["verdict"].tolist(), "<"),
     ]
     about = "Differences are positive where the candidate is better."
     return doc.Table(columns, note=about, depth=ALWAYS, most=_ROWS, shown=_SHOWN, key="gate")
-
-
-def _by_row(head: str, values: pd.DataFrame) -> Column:
-    """Numbers with their intervals, each row with the decimals of its own size."""
-    return Column(head, [with_intervals([row])[0] for row in values.to_numpy(float)])
 
 
 def _criteria(verdict: Verdict) -> Iterator[doc.Section]:
@@ -255,7 +250,7 @@ def _criteria(verdict: Verdict) -> Iterator[doc.Section]:
         return
     columns = [
         doc.names("criterion", asked["criterion"]),
-        _by_row("candidate", asked[["value", "low", "high"]]),
+        doc.intervals("candidate", asked[["value", "low", "high"]], by_row=True),
         Column("answer", asked["answer"].tolist(), "<"),
     ]
     about = "Of the candidate alone, with an interval; they do not move the verdict."

@@ -2,6 +2,7 @@
 make.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,14 @@ def section(c: Comparison) -> doc.Section:
         else:
             left = [_correlation(c), _without(c)]
         plane = [_plane(c)] if c.plane is not None else []
-        several = [_flows(c)] if len(c.study.measures) > 1 else []
-        return [_by_measure(c), doc.Beside(left, plane), *several]
+        made: list[Any] = [_by_measure(c), doc.Beside(left, plane)]
+        if len(c.study.measures) > 1:
+            flows = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
+            heads = [doc.heading(c.study.directions, m, 18) for m in flows]
+            note = f"Larger is better.{only_best(len(c.order))}"
+            about: Any = {"title": "Net flow φ by each measure alone", "note": note}
+            made.append(grid(flows, "method", heads, partial(fixed, decimals=2), **about))
+        return made
 
     return doc.Section("measures", "Measures", doc.Late(blocks), hint=hint)
 
@@ -152,13 +159,6 @@ def _plane(c: Comparison) -> doc.Figure:
     axis = (float(plane.axis["x"]), float(plane.axis["y"]))
     drawn = gaia(plane.methods.loc[order], plane.measures, axis, plane.explained)
     return doc.Figure(drawn, caption, title="GAIA plane")
-
-
-def _flows(c: Comparison) -> doc.Table:
-    shown = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
-    heads = [doc.heading(c.study.directions, m, 18) for m in shown]
-    title, note = "Net flow φ by each measure alone", f"Larger is better.{only_best(len(c.order))}"
-    return grid(shown, "method", heads, lambda flow: fixed(flow, 2), title=title, note=note)
 
 
 # --------------------------------------------------------------------------------------------------

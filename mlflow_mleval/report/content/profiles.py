@@ -142,7 +142,7 @@ def on_dataset(comparison: ProfileComparison, dataset: str, explained: bool = Fa
         return [figure]
     pairs = replace(dataset_table(comparison, dataset), depth=PAGE)
     if explained:
-        pairs = replace(pairs, columns=[replace(c, note="") for c in pairs.columns])
+        pairs = pairs.explained
     return [doc.Beside([figure], [pairs])]
 
 

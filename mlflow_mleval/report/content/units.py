@@ -353,7 +353,7 @@ def on_dataset(
     table = pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption)
     above = [*kind.above(tests, key, dataset), table]
     if key > 1:  # what columns mean was said under the first
-        above = [replace(one, columns=[*map(_unexplained, one.columns)]) for one in above]
+        above = [one.explained for one in above]
     title = doc.capitalised(f"{kind.heading}{on}".strip())
     blocks = [
         doc.Text(paragraphs, "lead" if tests.unit == "answers" else "", title),
@@ -374,10 +374,6 @@ def _new_doubts(warnings: Iterable[str], said: set[str]) -> list[str]:
     again = new.count("")
     said.update(*parts)
     return [*filter(None, new), *[f"{count(again, 'doubt')} told above"] * bool(again)]
-
-
-def _unexplained(column: Column) -> Column:
-    return replace(column, note="", tip=column.note or column.tip)
 
 
 def pairs_table(tests: PairTests, key: str, caption: str) -> doc.Table:

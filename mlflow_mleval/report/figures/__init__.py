@@ -334,6 +334,31 @@ def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str
     return False
 
 
+def scatter(
+    title: str,
+    words: str,
+    height: float,
+    ends: tuple[tuple[float, float], tuple[float, float]],
+    heads: tuple[str, str],
+    label: Callable[[float], str] = number,
+) -> tuple[Svg, Scale, Scale, list[Box]]:
+    """A plot of points with its axes, the scales across and up, and what is drawn already; of
+    `ends` and `heads` the first is across.
+    """
+    svg = Svg(title, words, height)
+    bottom, top = height - 44, 24
+    up = Scale(*ends[1], bottom, top)
+    ticks, wide = left_ticks(up)
+    left = 10 + wide
+    across = Scale(*ends[0], left, WIDTH - 12)
+    svg.axis(across, bottom, top, label=label)
+    svg.side_axis(up, ticks, left, across.stop)
+    svg.upright(left, top, bottom, "axis")
+    svg.text(0, 13, fit(heads[1], WIDTH), "strong")
+    svg.text(across.stop, height - 8, fit(heads[0], WIDTH - 20), "strong", "end")
+    return svg, across, up, [(0, bottom, WIDTH, height), (0, 0, left, height), (0, 0, WIDTH, 22)]
+
+
 def left_ticks(scale: Scale, about: int = 6) -> tuple[list[tuple[float, str]], float]:
     """Values of an axis at the left with their texts, and how wide these are."""
     ticks = [(tick, number(tick)) for tick in scale.ticks(about)]

@@ -22,14 +22,24 @@ from mlflow_mleval.report.figures import (
     Scale,
     Svg,
     fit,
-    left_ticks,
     missed,
     point_label,
     room_for,
+    scatter,
     spans,
     text_width,
 )
-from mlflow_mleval.report.text import MINUS, fixed, large, latex, number, pvalue, shorten, terminal
+from mlflow_mleval.report.text import (
+    MINUS,
+    fixed,
+    large,
+    latex,
+    number,
+    percent,
+    pvalue,
+    shorten,
+    terminal,
+)
 from mlflow_mleval.sentences import count, span
 
 # --------------------------------------------------------------------------------------------------
@@ -96,34 +106,27 @@ def _rung_axis(title: str, x: Scale) -> Svg:
 
 def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) -> Svg:
     """One cell a dataset, the stronger its colour the better the method's rank there; a dot marks
-    rank 1, a frame a rank that comes from a value that a policy supplied.
+    rank 1, a frame a rank that comes from a value that a policy supplied. Of many datasets best
+    rank first, each cell the mean of as many of them.
     """
-    if len(ranks) > CELLS:
-        return _ranks_in_order(ranks, n_methods)
-    step = min(13.0, CELLS / len(ranks))
-    gap = 1 if step > 3 else 0
     stars = {dataset: "*" * (dataset in imputed) for dataset in ranks.index}
-    words = ", ".join(f"{d} {number(rank)}{stars[d]}" for d, rank in ranks.items())
-    svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
-    for i, (dataset, rank) in enumerate(ranks.items()):
-        tip = f"{dataset}: rank {number(rank)}{stars[dataset]}"
-        strength = shade(rank, n_methods)
-        style = "faccent imputed" if stars[dataset] else "faccent"
+    cells = [(d, f"{number(rank)}{stars[d]}", rank) for d, rank in ranks.items()]
+    if len(ranks) > CELLS:
+        n, stars = CELLS // 2, {}
+        cells = []
+        for i, part in enumerate(np.array_split(np.sort(ranks.to_numpy()), n)):
+            which = f"{i / n:.0%} to {(i + 1) / n:.0%} of the datasets"
+            cells.append((which, span(number(part[0]), number(part[-1])), float(part.mean())))
+    step = min(13.0, CELLS / len(cells))
+    gap = 1 if step > 3 else 0
+    words = ", ".join(f"{d} {rank}" for d, rank, _ in cells)
+    svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(cells), inline=True)
+    for i, (where, shown, rank) in enumerate(cells):
+        style = "faccent imputed" if stars.get(where) else "faccent"
+        strength, tip = shade(rank, n_methods), f"{where}: rank {shown}"
         svg.rect(i * step, 0, step - gap, HEIGHT, style, fill_opacity=strength, tip=tip)
         if rank == 1 and step > 5:
             svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg", pointer_events="none")
-    return svg
-
-
-def _ranks_in_order(ranks: pd.Series, n_methods: int) -> Svg:
-    """The same of many datasets, best rank first, each cell the mean of as many of them."""
-    n = CELLS // 2
-    svg = Svg("", "", HEIGHT, CELLS, inline=True)
-    for i, cell in enumerate(np.array_split(np.sort(ranks.to_numpy()), n)):
-        ranks_here = span(number(cell[0]), number(cell[-1]))
-        tip = f"{i / n:.0%} to {(i + 1) / n:.0%} of the datasets: rank {ranks_here}"
-        strength = shade(float(cell.mean()), n_methods)
-        svg.rect(i * CELLS / n, 0, CELLS / n, HEIGHT, "faccent", fill_opacity=strength, tip=tip)
     return svg
 
 
@@ -142,15 +145,6 @@ NOBODY = "nobody"
 PIECES = 60
 
 
-def percent(share: float) -> str:
-    """A share as a percentage that never claims more certainty than there is.
-
-    >>> [percent(s) for s in (0, 0.0004, 0.256, 0.9999, 1)]
-    ['0%', '<1%', '26%', '>99%', '100%']
-    """
-    return "<1%" if 0 < share < 0.005 else ">99%" if 0.995 < share < 1 else f"{share:.0%}"
-
-
 def rank_acceptability(shares: pd.DataFrame) -> Svg:
     """A strip a method of the shares of its ranks (methods x ranks 1, 2, …, in order), the best at
     the left and strongest.
@@ -159,7 +153,9 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
     n = shares.shape[1]
     room = room_for(["method", *drawn.index], 150) + 10
     x = Scale(0, 1, room, WIDTH - 140)
-    words = "; ".join(f"{m} first in {percent(row.iloc[0])}" for m, row in drawn.iterrows())
+    words = "; ".join(
+        f"{m} first in {percent(row.iloc[0], bare=True)}" for m, row in drawn.iterrows()
+    )
     svg = Svg(
         "Rank acceptability",
         f"Share of random weights that give each rank: {words}.",
@@ -177,11 +173,11 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
             b = edges[last]
             rank = (first + last + 1) / 2
             if b - a > 0.0005:
-                tip = f"{method}: rank {span(first + 1, last)} in {percent(b - a)}"
+                tip = f"{method}: rank {span(first + 1, last)} in {percent(b - a, bare=True)}"
                 width = x(b) - x(a) - 0.6
                 strength = shade(rank, n)
                 svg.rect(x(a), y, width, WEIGHTS_ROW - 4, "faccent", fill_opacity=strength, tip=tip)
-        svg.text(WIDTH - 92, y + 13, percent(row.iloc[0]), anchor="end")
+        svg.text(WIDTH - 92, y + 13, percent(row.iloc[0], bare=True), anchor="end")
         svg.text(WIDTH, y + 13, likely(row.to_numpy(float)), "muted", "end")
     svg.axis(x, 22 + WEIGHTS_ROW * len(drawn), about=4, label=lambda t: f"{t:.0%}")
     return svg
@@ -363,7 +359,10 @@ def correlation_graph(
         strength = 0.35 + 0.65 * (r - threshold) / (1 - threshold)
         style = f"c{group_of.get(a, 0)} thin"
         tip = f"{a} – {b}: {number(r, 3)}"
-        path = _arc(spine + 6, y[a], y[b])
+        tall = abs(y[a] - y[b]) / 2
+        wide = min(SWEEP, 12 + 0.6 * tall)
+        ends = f"{spine + 6:.1f} {y[a]:.1f}", f"{spine + 6:.1f} {y[b]:.1f}"
+        path = f"M{ends[0]}A{wide:.1f} {tall:.1f} 0 0 1 {ends[1]}"  # half an ellipse to the right
         svg.add("path", d=path, class_=style, stroke_opacity=strength, tip=tip)
     for m in drawn:
         svg.text(room, y[m] + 4, arrows.get(m, ""), "muted", "end")
@@ -374,7 +373,10 @@ def correlation_graph(
     beside = spine + SWEEP + 16
     for m in filter(stands_for.get, drawn):
         other = stands_for[m]
-        _follows(svg, beside, y[m] + 4, correlation.loc[m, other], other)
+        words = f"{fixed(correlation.loc[m, other], 2)} with "
+        shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
+        tip = f"redundant: correlation {words}{other}"
+        svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
 
 
@@ -386,24 +388,11 @@ def _close_pairs(
     return {pair: r for pair, r in pairs.items() if r > threshold}
 
 
-def _follows(svg: Svg, x: float, y: float, correlation: float, other: str) -> None:
-    """Because of which other measure one is redundant."""
-    words = f"{fixed(correlation, 2)} with "
-    shown = words + fit(other, WIDTH - x - text_width(words, SMALL), SMALL)
-    svg.text(x, y, shown, "small muted", tip=f"redundant: correlation {words}{other}")
-
-
 def _node(svg: Svg, x: float, y: float, kind: int | None, kept: bool) -> None:
     """A measure on the spine, filled where the filter keeps it, in the colour of its group."""
     fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
     tip = "kept" if kept else "redundant"
     svg.dot(x, y, 5, fill if kept else f"fbg {stroke}", tip=tip)
-
-
-def _arc(x: float, start: float, stop: float) -> str:
-    """The path of half an ellipse to the right, from one height to another."""
-    ry = abs(start - stop) / 2
-    return f"M{x:.1f} {start:.1f}A{min(SWEEP, 12 + 0.6 * ry):.1f} {ry:.1f} 0 0 1 {x:.1f} {stop:.1f}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -495,24 +484,18 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     words = "; ".join(
         f"{m}: {number(r.quality, 3)} at {large(r.cost, 3)}" for m, r in table.iterrows()
     )
-    svg = Svg(f"{quality} against {cost}", f"By method: {words}.", COST_HEIGHT)
-    bottom = COST_HEIGHT - 44
-    up = Scale(*_padded(table[["quality", "low", "high"]]), bottom, 26)
-    ticks, wide = left_ticks(up)
-    left = 10 + wide
-    across = Scale(*_padded(along[sides]), left, WIDTH - 12)
-    svg.axis(across, bottom, 26, 5, lambda x: large(10**x if positive else x))
-    svg.side_axis(up, ticks, left, across.stop)
-    svg.text(0, 13, quality, "strong")
-    head = fit(f"{cost} (less is better)", WIDTH - 20)
-    svg.text(across.stop, COST_HEIGHT - 8, head, "strong", "end")
+    ends = _padded(along[sides]), _padded(table[["quality", "low", "high"]])
+    heads, title = (f"{cost} (less is better)", quality), f"{quality} against {cost}"
+    svg, across, up, taken = scatter(
+        title,
+        f"By method: {words}.",
+        COST_HEIGHT,
+        ends,
+        heads,
+        lambda x: large(10**x if positive else x),
+    )
     places = {m: (across(r.cost), up(r.quality)) for m, r in along.iterrows()}
     styles = {"on": "faccent", "open": "hollow", "off": "fgrey"}
-    taken: list[Box] = [
-        (0, bottom, WIDTH, COST_HEIGHT),
-        (0, 0, left, COST_HEIGHT),
-        (0, 0, WIDTH, 22),
-    ]
     for m, r in along.iterrows():
         x, y = places[m]
         if np.isfinite(r.cost_low):
@@ -527,7 +510,7 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
         svg.dot(x, y, 5, styles[row.place], tip=tip)
         taken.append((x - 6, y - 6, x + 6, y + 6))
     labelled = [point_label(svg, m, place, taken, "small") for m, place in places.items()]
-    missed(svg, labelled.count(False), left)
+    missed(svg, labelled.count(False), across.start)
     return svg
 
 
@@ -561,8 +544,11 @@ class _Diagram:
     ) -> "_Diagram":
         """The diagram from one end to the other; `unit` is a millimetre or so in their unit."""
         ranks = mean_ranks.sort_values(kind="stable")[:TOP]
-        low, high, ruler = _domain(ranks, len(mean_ranks), cd)
-        x = Scale(low, high, *ends)
+        low = max(1, math.floor(ranks.iloc[0]))
+        high = max(min(len(mean_ranks), math.ceil(ranks.iloc[-1])), low + 1)
+        end = low + (cd or 0)
+        ruler = end - high <= (high - low) / 2
+        x = Scale(low, max(high, end) if ruler else high, *ends)
         groups = shown_cliques(cliques, list(ranks.index))
         return cls(ranks, x, ruler, _levels(groups, [x(rank) / unit for rank in ranks]))
 
@@ -705,15 +691,6 @@ def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, lis
     return placed
 
 
-def _domain(ranks: pd.Series, n_methods: int, cd: float | None) -> tuple[float, float, bool]:
-    """Ends of the axis, and whether it has room for the critical difference, or half more."""
-    low = max(1, math.floor(ranks.iloc[0]))
-    high = max(min(n_methods, math.ceil(ranks.iloc[-1])), low + 1)
-    end = low + (cd or 0)
-    fits = end - high <= (high - low) / 2
-    return low, max(high, end) if fits else high, fits
-
-
 def _words(
     ranks: pd.Series, bars: list[tuple[int, list[int]]], methods: list[str], cd: float | None
 ) -> str:
@@ -778,7 +755,12 @@ def _texts(rows: Sequence[Any], cell: float) -> tuple[bool, list[list[str]]]:
     """What stands in the cells: all there is to say where it finds room, else the sign alone."""
     size = max((abs(row.mean_difference) for row in rows), default=0)
     decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
-    texts = [_lines_of_cell(row, decimals) for row in rows]
+    texts = []
+    for row in rows:
+        difference = fixed(abs(row.mean_difference), decimals)
+        counts = f"{row.wins}/{row.ties}/{row.losses}"
+        shown = _sign_shown(row.mean_difference) + difference
+        texts.append([shown, counts, pvalue(row.p, bare=True)])
     widest = max((text_width(text, SMALL) for lines in texts for text in lines), default=0)
     if widest <= cell - 1 and cell >= 40:
         return True, texts
@@ -814,12 +796,6 @@ def _add_key(svg: Svg, x: float, height: float) -> None:
         style = "small strong" if k == 0 else "small"
         svg.text(x - 20 + CELL / 2, at, cell, style, "middle")
         svg.text(x + CELL - 14, at, meaning, "small muted")
-
-
-def _lines_of_cell(row: Any, decimals: int) -> list[str]:
-    """Mean difference with its sign, wins/ties/losses, p-value: what a cell has room for."""
-    difference = _sign_shown(row.mean_difference) + fixed(abs(row.mean_difference), decimals)
-    return [difference, f"{row.wins}/{row.ties}/{row.losses}", pvalue(row.p, bare=True)]
 
 
 def _sign_shown(value: float) -> str:

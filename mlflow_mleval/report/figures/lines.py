@@ -17,7 +17,6 @@ from mlflow_mleval.report.figures import (
     SIZE,
     SMALL,
     WIDTH,
-    Box,
     Point,
     Scale,
     Svg,
@@ -26,6 +25,7 @@ from mlflow_mleval.report.figures import (
     missed,
     point_label,
     room_for,
+    scatter,
     spread,
     text_width,
 )
@@ -78,17 +78,9 @@ def fold_scatter(
     low, high = _extent(points, means, covariances, radius)
     texts = {m: ", ".join(map(number, mean)) for m, mean in means.items()}
     words = "; ".join(map(" ".join, texts.items()))
-    svg = Svg(title, f"Means over folds of {heads[0]} and {heads[1]}: {words}.", HEIGHT)
-    bottom = HEIGHT - 44
-    up = Scale(low[1], high[1], bottom, 24)
-    ticks, wide = left_ticks(up)
-    left = 10 + wide
-    across = Scale(low[0], high[0], left, WIDTH - 12)
-    svg.axis(across, bottom, 24, about=6, label=number)
-    svg.side_axis(up, ticks, left, across.stop)
-    svg.upright(left, 24, bottom, "axis")
-    svg.text(0, 13, fit(heads[1], WIDTH), "strong")
-    svg.text(across.stop, HEIGHT - 8, fit(heads[0], WIDTH - 20), "strong", "end")
+    words = f"Means over folds of {heads[0]} and {heads[1]}: {words}."
+    ends = (low[0], high[0]), (low[1], high[1])
+    svg, across, up, taken = scatter(title, words, HEIGHT, ends, (heads[0], heads[1]))
     places = {m: (across(x), up(y)) for m, (x, y) in means.items()}
     units = np.array([across.unit, up.unit])
     for kind, (m, covariance) in enumerate(covariances.items()):
@@ -97,12 +89,11 @@ def fold_scatter(
         for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
             tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
             add_mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
-    taken: list[Box] = [(0, bottom, WIDTH, HEIGHT), (0, 0, left, HEIGHT), (0, 0, WIDTH, 22)]
     for kind, (m, (x, y)) in enumerate(places.items()):
         add_mark(svg, kind, x, y, 5.5, f"{m}: mean {texts[m]}")
         taken.append((x - 6, y - 6, x + 6, y + 6))
     labelled = [point_label(svg, m, place, taken, "small") for m, place in places.items()]
-    missed(svg, labelled.count(False), left)
+    missed(svg, labelled.count(False), across.start)
     return svg
 
 
@@ -387,19 +378,13 @@ class _Panels:
         stretches = {"thin": real, "thick": real & part["significant"].to_numpy(bool)}
         for style, where in stretches.items():
             dash = DASHES[kind % len(DASHES)] if style == "thin" else None
-            for run in _runs(where):
-                _stretch(self.svg, kind, points[run], f"c{kind % COLOURS} {style}", tip, dash)
+            class_ = f"c{kind % COLOURS} {style}"
+            for run in map(points.__getitem__, _runs(where)):
+                if len(run) > 1:
+                    self.svg.path([*map(tuple, run)], class_, tip=tip, stroke_dasharray=dash)
+                else:
+                    self.svg.dot(run[0][0], run[0][1], 2.4, f"f{kind % COLOURS}", tip=tip)
         return tuple(points[real][-1])
-
-
-def _stretch(
-    svg: Svg, kind: int, points: np.ndarray, class_: str, tip: str, dash: str | None
-) -> None:
-    """A piece of a line; a single point as a dot."""
-    if len(points) > 1:
-        svg.path([tuple(p) for p in points], class_, tip=tip, stroke_dasharray=dash)
-    else:
-        svg.dot(points[0][0], points[0][1], 2.4, f"f{kind % COLOURS}", tip=tip)
 
 
 def _runs(flags: np.ndarray) -> list[np.ndarray]:
