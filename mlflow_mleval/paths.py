@@ -47,7 +47,8 @@ def check_paths(paths: Collection[str]) -> None:
         f"the path {quoted(path)} {problem}" for path, problem in problems.items() if problem
     ]:
         raise ValueError(f"{some(wrong)}, and must lie below a folder")
-    parents = {parent: path for path in paths for parent in _parents(path)}
+    slashes = ((path, at) for path in paths for at, sign in enumerate(path) if sign == "/")
+    parents = {path[:at]: path for path, at in slashes}
     if clash := [
         f"{quoted(path)} and {quoted(parents[path])}" for path in paths if path in parents
     ]:
@@ -86,7 +87,3 @@ def _plain_path_problem(text: str) -> str | None:
         > _LONGEST_PART,
     }
     return next((problem for problem, holds in problems.items() if holds), None)
-
-
-def _parents(path: str) -> list[str]:
-    return [path[:end] for end, character in enumerate(path) if character == "/"]

@@ -738,10 +738,7 @@ def gate(
         if choices["ledger"] is None:
             raise click.UsageError("--history must go with --ledger NAME.")
         return give(history_document(choices["ledger"], gates.history(choices["ledger"])), to)
-    for side, called in ((candidate, "CANDIDATE"), (champion, "--champion")):
-        if side is None:
-            raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
-    named = str(candidate), str(champion)
+    named = _given(candidate, "CANDIDATE"), _given(champion, "--champion")
     candidate, champion = gates.pinned(*named)
     # What was judged is written before anything is moved, which may be refused.
     alias, logged = choices.pop("promote"), choices.pop("log")
@@ -780,3 +777,9 @@ def gate(
     if move is not None and verdict.ship:
         click.echo(move.make(), err=True)
     raise SystemExit(_EXITS[verdict.decision])
+
+
+def _given(side: str | None, called: str) -> str:
+    if side is None:
+        raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
+    return side

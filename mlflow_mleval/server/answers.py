@@ -342,9 +342,7 @@ def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str,
     declared = {*choices["minimize"], *choices["maximize"]}
     unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
     taken = {measure: study.directions[measure] for measure in unsure}
-    names = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
-    proposed = {name: way for name in names if (way := proposed_direction(name))}
-    if proposed:
+    if proposed := _undirected(study):
         left = [
             (f"“{m}”: {_BETTER[way]} is better ✓", _declaring({**taken, m: way}, study, choices))
             for m, way in proposed.items()
@@ -359,6 +357,12 @@ def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str,
     if study.filled:
         why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"
         yield "ranking", why, [way for way in _GAPS if way[1]["missing"] != choices["missing"]]
+
+
+def _undirected(study: Any) -> dict[str, str]:
+    """Measures that were left out for want of a direction, with what their names suggest."""
+    names = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
+    return {name: way for name in names if (way := proposed_direction(name))}
 
 
 def _readings(taken: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:

@@ -80,7 +80,15 @@ def create_app() -> Any:
     made = base_app() if isinstance(base_app, FunctionType) else base_app
     if lock is not None:
         os.close(lock)
-    _let_members_in(page)
+    if "mlflow.server.auth" in sys.modules:
+        # What the page shows is asked of MLflow in the member's name: whoever has logged in may ask
+        # for it, also of a login that is closed by default (MLFLOW_BASIC_AUTH_FAIL_CLOSED).
+        store = _of_mlflow("mlflow.server.auth", "store")
+        store.authenticate_user = verified_once(store.authenticate_user)
+        validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
+        for path, method in page.routes():
+            for verb in (method, "HEAD") if method == "GET" else (method,):
+                validators[page.prefix + path, verb] = lambda: True
     return _for_the_server(made)
 
 
@@ -100,23 +108,6 @@ def _entry(base: str) -> EntryPoint:
             f"MLEVAL_BASE_APP must be one of {names}, got {base!r}. Install what brings it."
         )
     return apps[base]
-
-
-def _let_members_in(page: Any) -> None:
-    """Tell MLflow's login, where it is the app beneath, that whoever has logged in may ask for the
-    page.
-
-    What the page shows is asked of MLflow in the member's name. Without this, a login that is
-    closed by default (MLFLOW_BASIC_AUTH_FAIL_CLOSED) lets only administrators in.
-    """
-    if "mlflow.server.auth" not in sys.modules:
-        return
-    store = _of_mlflow("mlflow.server.auth", "store")
-    store.authenticate_user = verified_once(store.authenticate_user)
-    validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
-    for path, method in page.routes():
-        for verb in (method, "HEAD") if method == "GET" else (method,):
-            validators[page.prefix + path, verb] = lambda: True
 
 
 def _of_mlflow(module: str, name: str) -> Any:
