@@ -176,7 +176,11 @@ class Desk:
 
     def _see_to(self, task: Task) -> None:
         """Have a job done when its turn comes, and keep what came out."""
-        made = self._done(task) if self._turn_comes(task) else None
+        try:
+            made = self._done(task) if self._turn_comes(task) else None
+        except Exception:
+            traceback.print_exc()
+            made = failed(500, "Something went wrong. The server's log says what.")
         with self.changed:
             task.working = False
             if made is not None and made.get("state") == "failed":
@@ -221,15 +225,15 @@ class Desk:
         nobody waits for it any more.
         """
         task.told, began = {"step": "starting"}, time.monotonic()
-        token = self.door.open_for(task.caller, task.job["what"] == "store")
-        heard, told = PROCESSES.Pipe(duplex=False)
         scratch = tempfile.mkdtemp(dir=self.folder)
+        heard, told = PROCESSES.Pipe(duplex=False)
+        token = self.door.open_for(task.caller, task.job["what"] == "store")
         job = {**task.job, "server": self.door.address, "token": token}
         process = PROCESSES.Process(target=work, args=(told, scratch, job), daemon=True)
         try:
             process.start()
             told.close()
-            while True:
+            while not task.is_left:
                 if heard.poll(OFTEN):
                     said = heard.recv()
                     if "made" in said:
@@ -237,16 +241,13 @@ class Desk:
                     task.told = said["told"]
                 if time.monotonic() - began > self.limit:
                     return failed(504, _LONG.format(self.limit))
-                if task.is_left:
-                    return None
+            return None
         except EOFError:
             return failed(500, _ENDED)
-        except Exception:
-            traceback.print_exc()
-            return failed(500, "Something went wrong. The server's log says what.")
         finally:
             self.door.shut(token)
-            with suppress(AttributeError):  # it never began
+            heard.close()
+            if process.pid is not None:
                 process.kill()
                 process.join(1)
             shutil.rmtree(scratch, ignore_errors=True)

@@ -641,6 +641,14 @@ def test_a_failure_is_told_to_whoever_asked_and_made_anew_for_others(quiet_desk)
     quiet_desk.tasks["key"].asked -= 60
 
 
+def test_a_job_that_cannot_begin_holds_no_lane(door, tmp_path):
+    at, ann = Desk(door, tmp_path / "gone"), Caller.of({"REMOTE_USER": "ann"})
+    for key in "abc":
+        at.ask(key, ann, {"what": "survey"}, lane="survey")
+        until(lambda key=key: at.ask(key, ann, {}, lane="survey")["state"] == "failed")
+    assert not any(task.working for task in at.tasks.values())
+
+
 @pytest.mark.parametrize(("ends", "status"), [("late", 504), ("left", None), ("killed", 500)])
 def test_a_process_ends_with_its_job(door, tmp_path, monkeypatch, ends, status):
     monkeypatch.setattr(desk, "work", dawdle if ends != "killed" else die)
