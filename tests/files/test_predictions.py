@@ -83,18 +83,13 @@ def test_tables_give_the_evaluation_of_the_arrays(tmp_path, small_blocks, suffix
 )
 def test_npz_gives_the_evaluation_of_the_arrays(tmp_path, small_blocks, dtype, order):
     y, s, p, folds = made()
-    arrays = {
-        "y_true": np.asarray(y, dtype, order=order),
-        "y_score": np.asarray(s, order=order),
-        "y_pred": p,
-        "folds": folds,
-    }
+    arrays = {"y_pred": p, "folds": folds, "label_names": list("abcde"), "extra": 1}
+    arrays["y_true"] = np.asarray(y, dtype, order=order)
+    arrays["y_score"] = np.asarray(s, order=order)
+    expected = mleval.evaluate(y, s, p, folds=folds, label_names=list("abcde"))
     for write in (np.savez, np.savez_compressed):
-        write(tmp_path / "p.npz", **arrays, label_names=list("abcde"), extra=1)
-        same(
-            evaluate_file(tmp_path / "p.npz"),
-            mleval.evaluate(y, s, p, folds=folds, label_names=list("abcde")),
-        )
+        write(tmp_path / "p.npz", **arrays)
+        same(evaluate_file(tmp_path / "p.npz"), expected)
         assert open_predictions(tmp_path / "p.npz").ignored == ("extra",)
 
 
@@ -103,10 +98,8 @@ def test_threshold_and_conventions_are_those_of_evaluate(tmp_path):
     y[:20] = False
     path = save(frame(y, s, names=range(5)), tmp_path / "p.csv")
     for conventions in ("sklearn", "mulan"):
-        expected = mleval.evaluate(
-            y, s, threshold=0.3, conventions=conventions, label_names=list("01234")
-        )
-        same(evaluate_file(path, threshold=0.3, conventions=conventions), expected)
+        how = {"threshold": 0.3, "conventions": conventions}
+        same(evaluate_file(path, **how), mleval.evaluate(y, s, label_names=list("01234"), **how))
 
 
 def drawn_classes(n=200, n_classes=3):
@@ -116,12 +109,8 @@ def drawn_classes(n=200, n_classes=3):
 
 
 def class_table(true, scores):
-    return pd.DataFrame(
-        {
-            "true": true,
-            **{f"score_{c}": column for c, column in zip("abcdefgh", scores.T, strict=False)},
-        }
-    )
+    named = {f"score_{c}": column for c, column in zip("abcdefgh", scores.T, strict=False)}
+    return pd.DataFrame({"true": true, **named})
 
 
 @pytest.mark.parametrize("format", ["%.3f", "%.2f", "%.3g", "%.17g"])
@@ -134,9 +123,8 @@ def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_
     notes = []
     found = evaluate_file(tmp_path / "p.csv", say=notes.append)
     rounded = np.array([[float(format % x) for x in row] for row in scores])
-    expected = mleval.evaluate(
-        true, rounded / rounded.sum(axis=1, keepdims=True), label_names=["a", "b", "c"]
-    )
+    shares = rounded / rounded.sum(axis=1, keepdims=True)
+    expected = mleval.evaluate(true, shares, label_names=["a", "b", "c"])
     assert found.measures == pytest.approx(expected.measures)
     said = ["probabilities were rounded: in each row they are divided by their sum, such as"]
     assert [note.rpartition(" ")[0] for note in notes] == ([] if format == "%.17g" else said)
@@ -155,17 +143,11 @@ def test_probabilities_of_single_precision_are_accepted(tmp_path):
 
 def test_sums_that_rounding_does_not_explain_are_refused_unless_the_scores_are_none(tmp_path):
     true, scores = drawn_classes()
-    for wrong in (
-        0.9 * scores,
-        scores.round(3) * 0.99,
-        (scores.round(3) - 0.002).clip(0),
-        (scores > 0.4) * 1.0,
-    ):
+    three = scores.round(3)
+    said = r"must sum to 1 .* or pass `probabilities=False` if these are other scores"
+    for wrong in (0.9 * scores, three * 0.99, (three - 0.002).clip(0), (scores > 0.4) * 1.0):
         class_table(true, wrong).to_csv(tmp_path / "p.csv", index=False)
-        with pytest.raises(
-            ImportFileError,
-            match=r"must sum to 1 .* or pass `probabilities=False` if these are other scores",
-        ):
+        with pytest.raises(ImportFileError, match=said):
             evaluate_file(tmp_path / "p.csv")
         found = evaluate_file(tmp_path / "p.csv", probabilities=False)
         assert "log_loss" not in found.measures and "top1_accuracy" in found.measures
@@ -178,13 +160,12 @@ def test_sums_that_rounding_does_not_explain_are_refused_unless_the_scores_are_n
 
 def test_labels_may_be_classes_of_a_hierarchy(tmp_path):
     y, s, *_ = made(k=3)
-    path = save(frame(y, s, names=["animal", "cat", "dog"]), tmp_path / "p.csv")
+    names = ["animal", "cat", "dog"]
+    path = save(frame(y, s, names=names), tmp_path / "p.csv")
     (tmp_path / "edges.txt").write_text("animal cat\nanimal\tdog\n\n")
     (tmp_path / "edges.csv").write_text("\ufeffchild,parent,weight\ncat,animal,1\ndog,animal,1.0\n")
     h = mleval.Hierarchy([("animal", "cat"), ("animal", "dog")])
-    expected = mleval.evaluate(
-        y, s, hierarchy=h, max_distance=3, label_names=["animal", "cat", "dog"]
-    )
+    expected = mleval.evaluate(y, s, hierarchy=h, max_distance=3, label_names=names)
     for edges in ("edges.txt", "edges.csv"):
         found = evaluate_file(path, hierarchy=tmp_path / edges, max_distance=3)
         assert found.measures == pytest.approx(expected.measures) and "h_f1" in found.measures
@@ -211,15 +192,12 @@ def test_lines_of_classes_are_class_sets(tmp_path, small_blocks):
         SMALL.rstrip("\n"),
         "\n" + SMALL.replace("\n", "\n\n"),
         SMALL.replace("1,0,", " 1 ,0.0,").replace("0,1,", '"0","1",'),
-        SMALL.replace("1,0,", "True,False,")
-        .replace("0,1,", "FALSE,TRUE,")
-        .replace("1,1,", "true,true,"),
+        SMALL.replace("1,0,", "True,False,").replace("0,1,", "FALSE,TRUE,"),
+        SMALL.replace("1,1,", "true,true,"),
         SMALL.replace("1,0,", "True,0,"),
         SMALL.replace("true_", "y_true_").replace("score_", "y_score_"),
         SMALL.replace("0.9", "9e-1").replace("0.2", "+.2").replace("0.4", "4.E-1"),
-        "\n".join(
-            f'{line},"a ""text"",\nwith ""lines"", {i}"' for i, line in enumerate(SMALL.split())
-        ),
+        SMALL.replace("\n", ',"a ""text"",\nwith ""lines"""\n'),
     ],
 )
 @pytest.mark.parametrize("size", [7, 64, 1 << 20])
@@ -236,42 +214,24 @@ def test_every_way_of_writing_csv(tmp_path, monkeypatch, text, size):
 BROKEN = {
     "a short row": (SMALL + "1,0,0.5\n", "line 5: the row has 3 cells, the header has 4"),
     "a long row": (SMALL + "1,0,0.5,0.5,0.5\n1,0,0.5\n", "line 5: the row has 5 cells"),
-    "text for a number": (
-        SMALL.replace("0.4", "much"),
-        "line 3, column 'score_b': 'much' is not a finite number",
-    ),
-    "an empty cell": (
-        SMALL.replace("0.4", ""),
-        "line 3, column 'score_b': '' is not a finite number",
-    ),
-    "nan": (SMALL.replace("0.4", "nan"), "line 3, column 'score_b': 'nan' is not"),
-    "infinity": (SMALL.replace("0.4", "-inf"), "line 3, column 'score_b': '-inf' is not"),
-    "too large": (SMALL.replace("0.4", "1e999"), "line 3, column 'score_b': '1e999' is not"),
-    "underscores": (SMALL.replace("0.4", "1_0"), "line 3, column 'score_b': '1_0' is not"),
-    "hexadecimal": (SMALL.replace("0.4", "0x1p-1"), "line 3, column 'score_b': '0x1p-1' is not"),
-    "a score as truth": (
-        SMALL.replace("0,1,", "0,0.5,"),
-        "line 3, column 'true_b': '0.5' is not 0 or 1",
-    ),
+    **{
+        f"cell {cell!r}": (
+            SMALL.replace("0.4", cell),
+            f"line 3, column 'score_b': '{cell}' is not a finite number",
+        )
+        for cell in ("much", "", "nan", "-inf", "1e999", "1_0", "0x1p-1")
+    },
+    "a score as truth": (SMALL.replace("0,1,", "0,0.5,"), "column 'true_b': '0.5' is not 0 or 1"),
     "two as truth": (SMALL.replace("0,1,", "2,1,"), "line 3, column 'true_a': '2' is not 0 or 1"),
-    "an open quote": (
-        SMALL + '1,0,"0.5,0.5\n1,1,1,1\n',
-        "line 5: a quote is opened and never closed",
-    ),
+    "an open quote": (SMALL + '1,0,"0.5,0.5\n1,1,1,1\n', "line 5: a quote is opened and never"),
     "no rows": (SMALL.split()[0] + "\n", "has a header but no rows"),
     "nothing": ("", "is empty"),
     "only empty lines": ("\n\n", "is empty"),
     "semicolons": (SMALL.replace(",", ";"), "the separator seems to be ';'"),
     "no truth": (SMALL.replace("true", "truth"), "no column of the truth"),
     "no predictions": ("true_a,true_b\n1,0\n", "no column of scores or predictions"),
-    "a label without scores": (
-        SMALL.replace("score_b", "other"),
-        "the label 'b' has no column score_b",
-    ),
-    "a label without truth": (
-        SMALL.replace("true_b", "other"),
-        "the label 'b' has no column true_b",
-    ),
+    "a label without scores": (SMALL.replace("score_b", "x"), "label 'b' has no column score_b"),
+    "a label without truth": (SMALL.replace("true_b", "x"), "label 'b' has no column true_b"),
     "a label twice": (
         SMALL.replace("true_b", "y_true_a"),
         "two columns hold true of the label 'a'",
@@ -320,10 +280,8 @@ def test_a_line_without_end_is_no_table(tmp_path, monkeypatch):
     monkeypatch.setattr(predictions, "_LONGEST", 10_000)
     monkeypatch.setattr(predictions, "_BLOCK", 1_000)
     path = tmp_path / "p.csv"
-    for tail, reason in (
-        ("1," * 50_000, "no row of a table"),
-        ('1,0,"' + "0\n" * 50_000, "never closed"),
-    ):
+    quote = '1,0,"' + "0\n" * 50_000
+    for tail, reason in (("1," * 50_000, "no row of a table"), (quote, "never closed")):
         path.write_text(SMALL + tail)
         with pytest.raises(ImportFileError, match=f"line 5: .*{reason}"):
             evaluate_file(path)
@@ -366,17 +324,13 @@ def test_broken_parquet_is_named_by_its_row(tmp_path, small_blocks):
     y, s, *_ = made()
     table = frame(y, s)
     for row, column, value, message in (
-        (
-            321,
-            "score_label 2",
-            np.nan,
-            "row 322, column 'score_label 2': .* is not a finite number",
-        ),
-        (499, "true_label 4", 2, "row 500, column 'true_label 4': 2 is not 0 or 1"),
+        (321, "score_label 2", np.nan, ".* is not a finite number"),
+        (499, "true_label 4", 2, "2 is not 0 or 1"),
     ):
         broken = table.copy()
         broken.loc[row, column] = value
-        with pytest.raises(ImportFileError, match=message):
+        said = f"row {row + 1}, column '{column}': {message}"
+        with pytest.raises(ImportFileError, match=said):
             evaluate_file(save(broken, tmp_path / "p.parquet"))
     missing = table.assign(fold=pd.array([1] * 499 + [None], "Int64"))
     with pytest.raises(ImportFileError, match="row 500, column 'fold': the row has none"):
@@ -406,6 +360,9 @@ def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
         evaluate_file(tmp_path)
 
 
+NAN_AT_2402 = np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -415,24 +372,16 @@ def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
         ({"y_true": np.zeros(500)}, "p.npz, rows from 1 on: `y_score` must sum to 1"),
         ({"y_score": np.full((500, 5), "x")}, "y_score has shape .* and dtype <U1"),
         ({"y_true": np.full((500, 5), 2)}, "p.npz, .* got 2 in row 0, column 0"),
-        (
-            {"y_score": np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)},
-            "p.npz, rows from 481 on: .* got nan in row 0, column 2",
-        ),
+        ({"y_score": NAN_AT_2402}, "p.npz, rows from 481 on: .* got nan in row 0, column 2"),
         ({"label_names": np.array(list("abcd"))}, "label_names has shape \\(4,\\)"),
-        (
-            {"label_names": np.array(list("abcde"), object)},
-            "not an npz file that can be read: Object arrays",
-        ),
+        ({"label_names": np.array(list("abcde"), object)}, "can be read: Object arrays"),
         ({"folds": np.zeros(499, int)}, "folds has shape \\(499,\\)"),
     ],
 )
 def test_broken_npz_is_explained(tmp_path, small_blocks, change, message):
     y, s, *_ = made()
-    np.savez(
-        tmp_path / "p.npz",
-        **{k: v for k, v in ({"y_true": y, "y_score": s} | change).items() if v is not None},
-    )
+    arrays = {"y_true": y, "y_score": s} | change
+    np.savez(tmp_path / "p.npz", **{k: v for k, v in arrays.items() if v is not None})
     with pytest.raises(ImportFileError, match=message):
         evaluate_file(tmp_path / "p.npz")
 
@@ -466,13 +415,9 @@ def test_lines_of_classes_need_a_hierarchy_and_nothing_of_matrices(tmp_path):
     (tmp_path / "p").write_text("a\n")
     with pytest.raises(ImportFileError, match="line 1: 'a' is not LABEL:VALUE pairs"):
         evaluate_file(tmp_path / "p", truth=tmp_path / "p")
+    h = mleval.Hierarchy([("a", "b")])
     with pytest.raises(ValueError, match="must be left out with `truth`"):
-        evaluate_file(
-            tmp_path / "p",
-            truth=tmp_path / "p",
-            hierarchy=mleval.Hierarchy([("a", "b")]),
-            threshold=0.3,
-        )
+        evaluate_file(tmp_path / "p", truth=tmp_path / "p", hierarchy=h, threshold=0.3)
 
 
 @pytest.mark.parametrize(
@@ -501,9 +446,7 @@ def test_progress_ends_at_the_whole(tmp_path, small_blocks):
     sources = [(save(frame(y, s), tmp_path / f"p.{suffix}"), {}) for suffix in ("csv", "parquet")]
     for path, options in [*sources, (tmp_path / "p.npz", {}), (tmp_path / "true", calls)]:
         seen = []
-        evaluate_file(
-            path, progress=lambda done, total, seen=seen: seen.append((done, total)), **options
-        )
+        evaluate_file(path, progress=lambda *step, seen=seen: seen.append(step), **options)
         assert seen == sorted(seen) and seen[-1][0] == seen[-1][1]
 
 

@@ -69,24 +69,18 @@ def test_counts_of_one_label(client):
 def test_other_splits_and_repeated_ones_are_seen_in_the_runs(client):
     log(KFold(5, shuffle=True, random_state=0), {"tree": METHODS["tree"], "knn": METHODS["knn"]})
     log(KFold(5, shuffle=True, random_state=1), {"stump": METHODS["stump"]})
-    found = mleval.compare_folds(
-        mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"]
-    )
+    study = mleval.load_study(experiment_names=["x"])
+    found = mleval.compare_folds(study, "d", ["micro_precision"])
     assert found.table["pvalue"].isna().sum() == 2
     assert "split digests differ" in found.refusals["pairs"]
-    apart = mleval.compare_folds(
-        mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"], paired=False
-    )
+    apart = mleval.compare_folds(study, "d", ["micro_precision"], paired=False)
     assert apart.table["pvalue"].notna().all()
 
 
 def test_repeated_cross_validation_is_recognised_from_runs(client):
-    log(
-        RepeatedKFold(n_splits=5, n_repeats=2, random_state=0),
-        {"tree": METHODS["tree"], "knn": METHODS["knn"]},
-    )
-    found = mleval.compare_folds(
-        mleval.load_study(experiment_names=["x"]), "d", ["micro_precision", "micro_recall"]
-    )
+    two = {name: METHODS[name] for name in ("tree", "knn")}
+    log(RepeatedKFold(n_splits=5, n_repeats=2, random_state=0), two)
+    study = mleval.load_study(experiment_names=["x"])
+    found = mleval.compare_folds(study, "d", ["micro_precision", "micro_recall"])
     assert found.protocol.kind == "repeated" and found.protocol.ratio == pytest.approx(1 / 4)
     assert "naive" in found.refusals

@@ -14,25 +14,21 @@ from mlflow import MlflowClient
 from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.store.query import load_study
 
-ALL = [arg for name in plain_store.DATASETS for arg in ("-n", name)] + [
-    "--method-by",
-    "param:model",
-]
+ALL = [arg for name in plain_store.DATASETS for arg in ("-n", name)]
+ALL += ["--method-by", "param:model"]
 SEEDS = ["-n", "spam", "-n", "wine", "--method-by", "param:model"]
 
 
 def load(*names, **options):
-    return load_study(
-        **{"experiment_names": names or plain_store.DATASETS, "method_by": "param:model"} | options
-    )
+    names = names or plain_store.DATASETS
+    return load_study(**{"experiment_names": names, "method_by": "param:model"} | options)
 
 
 def runs_of(dataset, model):
     client = MlflowClient()
     experiment = client.get_experiment_by_name(dataset).experiment_id
-    return client.search_runs(
-        [experiment], f"params.model = '{model}' and attributes.status = 'FINISHED'"
-    )
+    finished = f"params.model = '{model}' and attributes.status = 'FINISHED'"
+    return client.search_runs([experiment], finished)
 
 
 def test_the_store_is_what_people_have(plain):
@@ -62,18 +58,10 @@ def test_the_mean_over_seeds_counts_with_its_spread(plain):
     assert {*study.n_repeats} == {3, 4, 5}
     expected = [str(i) for i in range(len(values))]
     assert sorted(study.over("repeats", "wine").tables["mlp"].index) == expected
-    assert len(study.runs) == study.n_repeats.sum() and {*study.runs["repeat"]} == {
-        "0",
-        "1",
-        "2",
-        "3",
-        "4",
-    }
+    assert len(study.runs) == study.n_repeats.sum() and {*study.runs["repeat"]} == {*"01234"}
     assert study.same_split() is None
-    assert study.select(methods=["mlp"]).n_repeats.index.tolist() == [
-        ("spam", "mlp"),
-        ("wine", "mlp"),
-    ]
+    alone = study.select(methods=["mlp"]).n_repeats
+    assert alone.index.tolist() == [("spam", "mlp"), ("wine", "mlp")]
 
 
 def test_spread_and_number_of_repeats_stand_in_every_format(plain):
@@ -90,11 +78,8 @@ def test_spread_and_number_of_repeats_stand_in_every_format(plain):
     )
     for format in ("table", "md", "html"):
         text = mleval(*command, "--output", format, "-v").stdout
-        assert (
-            shown in text
-            and "Each value is the mean over 3 to 5 runs that differ in their seed only (55 runs)."
-            in text
-        )
+        assert shown in text
+        assert "mean over 3 to 5 runs that differ in their seed only (55 runs)." in text
     assert as_json(*command, "--read", "duplicates=latest")["repeats"] == {}
     mleval("report", *command[1:], "-o", "study.html")
     assert "test_auc,wine,mlp," in Path("study_data/repeats.csv").read_text(encoding="utf-8")
@@ -109,20 +94,14 @@ def test_candidates_stop_and_each_way_on_is_a_command_that_works(plain):
     commands = [
         shlex.split(line) for line in stopped.splitlines() if line.startswith("  mleval rank ")
     ]
-    assert [c[-1].split("=")[-1] for c in commands] == [
-        "best:val_auc",
-        "param:max_depth",
-        "mean",
-        "latest",
-    ]
+    ways = [c[-1].split("=")[-1] for c in commands]
+    assert ways == ["best:val_auc", "param:max_depth", "mean", "latest"]
     for command in commands:
         assert command[: len(ALL) + 2] == ["mleval", "rank", *ALL]
         ranked = as_json(*command[1:])
         methods = {row["method"] for row in ranked["ranking"]}
-        assert (
-            "xgb" in methods
-            or {"xgb, lr=0.1, max_depth=3", "xgb, lr=0.01, max_depth=8", "rf"} <= methods
-        )
+        each = {"xgb, lr=0.1, max_depth=3", "xgb, lr=0.01, max_depth=8", "rf"}
+        assert "xgb" in methods or each <= methods
 
 
 def test_the_best_candidate_keeps_its_repeats_and_is_doubted_where_it_was_chosen_by_what_is_compared(  # noqa: E501
@@ -163,13 +142,10 @@ def test_the_best_trial_of_each_search_stands_for_it(plain):
     study = load("wine", maximize=["test_auc", "val_auc"], children="best:val_auc")
     trials = runs_of("wine", "lgbm")
     parents = {r.info.run_id for r in trials if "mlflow.parentRunId" not in r.data.tags}
-    best = [
-        max(
-            (r.data.metrics for r in trials if r.data.tags.get("mlflow.parentRunId") == parent),
-            key=lambda m: m["val_auc"],
-        )
-        for parent in parents
-    ]
+    of = {parent: [] for parent in parents}
+    for r in trials:
+        of.get(r.data.tags.get("mlflow.parentRunId"), []).append(r.data.metrics)
+    best = [max(metrics, key=lambda m: m["val_auc"]) for metrics in of.values()]
     assert study.n_repeats["wine", "lgbm"] == len(parents) == 3
     expected = np.mean([m["test_auc"] for m in best])
     assert study.values.loc[("wine", "lgbm"), "test_auc"] == pytest.approx(expected)
@@ -186,10 +162,8 @@ def test_the_best_trial_of_each_search_stands_for_it(plain):
 
 
 def test_trials_are_no_folds(plain):
-    with pytest.raises(
-        IncomparableRunsError,
-        match=r"differ in lr, max_depth: they are trials of a search, not folds",
-    ):
+    said = "differ in lr, max_depth: they are trials of a search, not folds"
+    with pytest.raises(IncomparableRunsError, match=said):
         load("wine", maximize=["test_auc"], folds_by="children")
     for options, why in (
         ({"children": "best:val_auc", "folds_by": "children"}, "trials of a search, or folds"),

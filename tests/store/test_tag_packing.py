@@ -23,18 +23,14 @@ SCORES = np.random.default_rng(1).random(Y.shape)
 
 def stored(run_id):
     """The tags of ours that the run really has."""
-    return {
-        key: value
-        for key, value in MlflowClient().get_run(run_id).data.tags.items()
-        if key.startswith("mleval.")
-    }
+    tags = MlflowClient().get_run(run_id).data.tags
+    return {key: value for key, value in tags.items() if key.startswith("mleval.")}
 
 
 def logged(scores=SCORES, **options):
     ev = mleval.evaluate(Y, scores, folds=np.arange(len(Y)) % 4)
-    return mleval.log_evaluation(
-        ev, **{"method": "BR", "dataset": "made", "n_train": [30] * 4} | options
-    )
+    options = {"method": "BR", "dataset": "made", "n_train": [30] * 4} | options
+    return mleval.log_evaluation(ev, **options)
 
 
 def aged(client, run_id):
@@ -94,9 +90,8 @@ def test_runs_of_earlier_versions_read_and_write_the_same(client):
     assert schema.TAG_RUN not in apart
     assert {schema.TAG_PROFILE, schema.TAG_DIGEST, schema.TAG_OWN_RUN} <= apart.keys()
     same(read(), before)
-    assert (
-        logged(run_id=run_id) == run_id and stored(run_id) == apart
-    )  # it holds just this: nothing is written
+    # it holds just this: nothing is written
+    assert logged(run_id=run_id) == run_id and stored(run_id) == apart
     client.set_tag(run_id, schema.TAG_STATUS, schema.INCOMPLETE)
     logged(run_id=run_id)
     same(read(), before)
@@ -171,13 +166,10 @@ def test_both_kinds_are_found_by_what_they_hold(client):
     experiment = [client.get_experiment_by_name("x").experiment_id]
     for run_id in (new, old):
         digest = client.get_run(run_id).data.tags[schema.TAG_DIGEST]
-        assert [
-            run.info.run_id for run in store.having(client, experiment, schema.TAG_DIGEST, digest)
-        ] == [run_id]
-    assert {run.info.run_id for run in store.having(client, experiment, schema.TAG_OWN_RUN)} == {
-        new,
-        old,
-    }
+        (found,) = store.having(client, experiment, schema.TAG_DIGEST, digest)
+        assert found.info.run_id == run_id
+    found = store.having(client, experiment, schema.TAG_OWN_RUN)
+    assert {run.info.run_id for run in found} == {new, old}
     assert store.having(client, experiment, schema.TAG_EPOCH) == []
 
 
