@@ -145,22 +145,22 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
-    given = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
+    given = _called(arrays, ("y_true", "y_score", "y_pred"))
     if len(given) < 2 or "y_true" not in given:
         listed = some(map(quoted, arrays))
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
     shape = given["y_true"].shape
-    named = {key: arrays[key] for key in arrays.keys() & {"label_names", "folds"}}
+    named = _called(arrays, ("label_names", "folds"))
     for key, array in (given | named).items():
         if not _fits(array, key, shape):
             raise ImportFileError(
                 f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
             )
     n, *width = shape
-    folds = _as_text(arrays["folds"]).tolist() if "folds" in named else None
-    names = range(*width or [0])
+    folds = _as_text(named["folds"]).tolist() if "folds" in named else None
+    names: Sequence[Any] = range(*width or [0])
     if "label_names" in named:
-        names = _as_text(arrays["label_names"]).tolist()
+        names = _as_text(named["label_names"]).tolist()
 
     def batches() -> Batches:
         step = max(1, _CELLS // (width[0] * len(given))) if width else n
@@ -174,6 +174,10 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
 
     ignored = tuple(sorted(arrays.keys() - {*given, *named}))
     return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches())
+
+
+def _called(arrays: Mapping[str, AnyArray], names: Iterable[str]) -> dict[str, AnyArray]:
+    return {name: arrays[name] for name in names if name in arrays}
 
 
 def _fits(array: AnyArray, key: str, truth: tuple[int, ...]) -> bool:

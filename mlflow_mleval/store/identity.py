@@ -95,7 +95,9 @@ class Rule:
         first, *more = self.rules
         names = self._texts(first, table)
         names = names.where(names.str.strip() != "", "")
-        if self.what == "method" and ":" in first and _are_numbers(names):
+        said = pd.Series(names[names != ""].unique())
+        are_numbers = len(said) > 0 and pd.to_numeric(said, errors="coerce").notna().all()
+        if self.what == "method" and ":" in first and are_numbers:
             names = names.where(names == "", f"{key_of(first)[1]}=" + names)  # C=0.1, not 0.1
         for rule in more:
             texts = self._texts(rule, table)
@@ -149,12 +151,6 @@ class Rule:
         if rule == "shape":
             return _shapes(table)
         return table.frame["data" if rule == "input" else rule]
-
-
-def _are_numbers(names: pd.Series) -> bool:
-    """Whether those that are not empty are numbers."""
-    texts = pd.Series(names.unique())
-    return len(texts) > 0 and bool(pd.to_numeric(texts[texts != ""], errors="coerce").notna().all())
 
 
 def _first_of(
@@ -539,42 +535,40 @@ def pattern_of(table: RunsTable) -> str:
         parts = names.str.split(between, regex=False)
         if len(names) and parts.map(len).nunique() == 1 and len(parts.iloc[0]) > 1:
             columns = pd.DataFrame(parts.tolist(), index=names.index)
-            if pattern := _pattern_in_parts(columns, between, table):
-                return pattern
+            texts, varying = _parts_that_vary(columns)
+            if len(varying) not in (1, 2):
+                continue
+            # the method comes first, unless a param says that the other part is it
+            params = (f"params.{name}" for name in table.names["params"] if not is_seed(name))
+            last = columns[varying[-1]].tolist()
+            if len(varying) == 2 and any(table.texts(name).tolist() == last for name in params):
+                varying.reverse()
+            for part, i in zip(("{method}", "{dataset}"), varying, strict=False):
+                texts[i] = part
+            if len(varying) == 2 or "{seed}" in "".join(texts):
+                return between.join(filter(None, texts))
     return ""
 
 
-def _pattern_in_parts(columns: pd.DataFrame, between: str, table: RunsTable) -> str:
-    texts = columns.iloc[0].tolist()
-    varying: list[str] = []
+def _parts_that_vary(columns: pd.DataFrame) -> tuple[list[str], list[int]]:
+    """The parts of names, ``{seed}`` for one that numbers repeats, and the positions of those that
+    vary; of several that vary together the first, for these are one name of several words.
+    """
+    texts, varying, numbered = columns.iloc[0].tolist(), list[int](), False
     for i in columns:
+        n = columns[i].nunique()
         numbers = [_NUMBERED.fullmatch(text) for text in columns[i].unique()]
         before = {hit["before"] for hit in numbers if hit}
-        if columns[i].nunique() == 1:
-            continue
-        if all(numbers) and len(before) == 1 and "{seed}" not in "".join(texts):
-            texts[i] = f"{before.pop()}{{seed}}"
-        elif varying and _vary_together(columns[varying[-1]], columns[i]):
-            texts[i] = ""  # one name of several words
-        else:
+        if n > 1 and all(numbers) and len(before) == 1 and not numbered:
+            texts[i], numbered = f"{before.pop()}{{seed}}", True
+        elif n > 1 and varying and n == columns[varying[-1]].nunique():
+            if len(columns[[varying[-1], i]].drop_duplicates()) == n:
+                texts[i] = ""
+            else:
+                varying.append(i)
+        elif n > 1:
             varying.append(i)
-    if len(varying) not in (1, 2):
-        return ""
-    params = [table.texts(f"params.{name}") for name in table.names["params"] if not is_seed(name)]
-    # the method comes first, unless a param says that the other part is it
-    if len(varying) == 2 and any([*columns[varying[1]]] == [*text] for text in params):
-        varying.reverse()
-    for part, i in zip(("{method}", "{dataset}"), varying, strict=False):
-        texts[i] = part
-    whole = between.join(filter(None, texts))
-    return whole if len(varying) == 2 or "{seed}" in whole else ""
-
-
-def _vary_together(one: pd.Series, other: pd.Series) -> bool:
-    """Whether each text of one part goes with one of the other."""
-    return (
-        len(pd.concat([one, other], axis=1).drop_duplicates()) == one.nunique() == other.nunique()
-    )
+    return texts, varying
 
 
 def _repeated(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> str:

@@ -10,6 +10,7 @@ import json
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -138,15 +139,26 @@ def import_results(
     """
     one_of(conventions, "conventions", schema.CONVENTIONS)
     table = read_results(source)
-    results = _results(table, conventions)
+    results = {
+        (dataset, method, seed): _Result(
+            method,
+            dataset,
+            held.means,
+            held.folds.folds,
+            held.folds.values,
+            tags={schema.TAG_CONVENTIONS: conventions},
+            params={_SEED: seed} if seed else {},
+            warnings=held.warnings,
+        )
+        for (dataset, method, seed), held in grouped_results(table).items()
+    }
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
     earlier, _ = _imported(client, experiment_id)
     with runs.quiet():
         outcomes = _write_all(client, experiment_id, results, earlier, progress)
-        counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
-        for outcome in outcomes.values():
-            counts[outcome.what] += 1
+        counts = Counter(created=0, updated=0, unchanged=0)
+        counts.update(outcome.what for outcome in outcomes.values())
         changes = [change for outcome in outcomes.values() for change in outcome.changes]
         written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
         others = (
@@ -157,12 +169,10 @@ def import_results(
         counts["created"] -= len(others)
         counts["unchanged"] += len(others)
     if others:
-        pairs = some(map(_cell_name, others))
-        withdrawn = (
-            f"another import made the runs of {pairs} at the same time: its runs are kept, those "
-            "of this one were withdrawn"
+        changes.append(
+            f"another import made the runs of {some(map(_cell_name, others))} at the same time: "
+            "its runs are kept, those of this one were withdrawn"
         )
-        changes.append(withdrawn)
     return ImportReport(
         experiment_id,
         experiment_name,
@@ -208,23 +218,6 @@ class _Result(runs.Payload):
 def _cell_name(cell: _Cell) -> str:
     dataset, method, seed = cell
     return f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
-
-
-def _results(table: pd.DataFrame, conventions: str) -> dict[_Cell, _Result]:
-    """What each run is to hold, in the order of the source."""
-    return {
-        (dataset, method, seed): _Result(
-            method,
-            dataset,
-            held.means,
-            held.folds.folds,
-            held.folds.values,
-            tags={schema.TAG_CONVENTIONS: conventions},
-            params={_SEED: seed} if seed else {},
-            warnings=held.warnings,
-        )
-        for (dataset, method, seed), held in grouped_results(table).items()
-    }
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:

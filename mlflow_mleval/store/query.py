@@ -602,9 +602,9 @@ class _Choice:
         self.training = of_training(counts) - ({*MEASURES} if own else set())
         if not self.open or (own and not self.proposed):
             return
-        of_most = (m for m in sorted(counts) if 2 * counts[m] > len(values))
         passed_over = {*self.training, *self.dropped, *NOT_BY_DEFAULT}
-        held = [m for m in of_most if m not in passed_over and self._way(m)]
+        of_most = {m for m, n in counts.items() if 2 * n > len(values)} - passed_over
+        held = list(filter(self._way, sorted(of_most)))
         data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
         best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
         for m in held:

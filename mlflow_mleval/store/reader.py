@@ -187,31 +187,12 @@ def results_of_runs(
 
     Measures that have values by fold get their mean; `wanted` tells whether a measure may count.
     """
-    reasons = pd.Series("", table.frame.index, dtype=object)
-
-    def leave_out(mask: Any, why: Any) -> None:
-        mask = (reasons == "") & mask
-        reasons[mask] = why[mask] if isinstance(why, pd.Series) else why
-
     status = table.tag(schema.TAG_STATUS)
     state = table.frame["status"].replace("FINISHED", schema.COMPLETE)
     status = status.where(status != "", state)
     conventions = table.tag(schema.TAG_CONVENTIONS)
     conventions = conventions.where(conventions != "", schema.UNKNOWN_CONVENTIONS)
-    versions = table.tag(schema.TAG_SCHEMA)
-    for version in versions[table.has(f"tags.{schema.TAG_SCHEMA}")].unique():
-        if newer := schema.newer_schema({schema.TAG_SCHEMA: version}):
-            leave_out(versions == version, NEWER + newer.removeprefix("schema ").rstrip("."))
-    leave_out(table.is_child & (~table.ours | table.has(f"tags.{schema.TAG_TRIAL}")), CHILD)
-    leave_out(status == schema.INCOMPLETE, "written in part only; import or log again")
-    leave_out(~status.isin([schema.COMPLETE, schema.DNF]), "status " + status)
-    known = f"are none of {some(schema.CONVENTIONS)}"
-    for other in conventions[~conventions.isin(schema.CONVENTIONS)].unique():
-        leave_out(conventions == other, f"its conventions, {quoted(other)}, {known}")
-    timeless = table.frame["started"].abs() > MOST_MS
-    for at in table.frame.index[timeless]:
-        since = f"{table.frame.at[at, 'started']:,} milliseconds after 1970"
-        reasons[at] = reasons[at] or f"it is said to have started {since}, which is no time"
+    reasons = _why_none(table, status, conventions)
     named = [rule.named(table) for rule in rules]
     for rule, (names, _) in zip(rules, named, strict=True):
         lacking = (reasons == "") & (names == "")
@@ -236,8 +217,33 @@ def results_of_runs(
     if not (selection.method_by or selection.dataset_by) and table.ours.any():
         beside = Argument("method_by"), " and ", Argument("dataset_by")
         why = Message(f"no tag {schema.TAG_METHOD}; ", *beside, " say how to read such a run")
-        leave_out(~table.ours, why)
+        reasons[(reasons == "") & ~table.ours] = why
     return results.where(reasons[rows.index] == ""), reasons
+
+
+def _why_none(table: RunsTable, status: pd.Series, conventions: pd.Series) -> pd.Series:
+    """Why runs hold no results, whatever these are of; empty where they may."""
+    reasons = pd.Series("", table.frame.index, dtype=object)
+
+    def leave_out(mask: Any, why: Any) -> None:
+        mask = (reasons == "") & mask
+        reasons[mask] = why[mask] if isinstance(why, pd.Series) else why
+
+    versions = table.tag(schema.TAG_SCHEMA)
+    for version in versions[table.has(f"tags.{schema.TAG_SCHEMA}")].unique():
+        if newer := schema.newer_schema({schema.TAG_SCHEMA: version}):
+            leave_out(versions == version, NEWER + newer.removeprefix("schema ").rstrip("."))
+    leave_out(table.is_child & (~table.ours | table.has(f"tags.{schema.TAG_TRIAL}")), CHILD)
+    leave_out(status == schema.INCOMPLETE, "written in part only; import or log again")
+    leave_out(~status.isin([schema.COMPLETE, schema.DNF]), "status " + status)
+    known = f"are none of {some(schema.CONVENTIONS)}"
+    for other in conventions[~conventions.isin(schema.CONVENTIONS)].unique():
+        leave_out(conventions == other, f"its conventions, {quoted(other)}, {known}")
+    timeless = table.frame["started"].abs() > MOST_MS
+    for at in table.frame.index[timeless]:
+        since = f"{table.frame.at[at, 'started']:,} milliseconds after 1970"
+        reasons[at] = reasons[at] or f"it is said to have started {since}, which is no time"
+    return reasons
 
 
 def _rows_of_results(

@@ -992,23 +992,33 @@ def _tagged_folds(
         elif values is not None:
             tagged[label] = values
     rounded = [titles[at] for at, tag in tagged.items() if tag.digits and not tag.omitted]
+    return tagged, _resolved(client, members, tagged, used, excluded), rounded
+
+
+def _resolved(
+    client: MlflowClient | None,
+    members: Results,
+    tagged: dict[int, schema.FoldValues],
+    used: Sequence[str],
+    excluded: list[Excluded],
+) -> list[str]:
+    """Put values in the place of tags that only point to them; the runs of which there are none."""
+    ids = members.rows["run_id"]
     pointers = {label: tag.omitted for label, tag in tagged.items() if tag.omitted}
-    there: dict[str, schema.FoldValues | str | None] = {}
-    if pointers and client is not None:
-        ids = {rows.at[label, "run_id"]: where for label, where in pointers.items()}
-        there = elsewhere(client, ids, used)
+    places = {ids[label]: where for label, where in pointers.items()}
+    there = elsewhere(client, places, used) if places and client is not None else {}
     absent = []
     for label, where in pointers.items():
-        found = there.get(rows.at[label, "run_id"])
+        found = there.get(ids[label])
         if isinstance(found, schema.FoldValues):
             tagged[label] = found
             continue
         del tagged[label]
         if found is None:
-            absent.append(titles[label])
+            absent.append(members.titles[label])
         else:
-            excluded.append(Excluded("artifact", f"{where} of {titles[label]}", found))
-    return tagged, absent, rounded
+            excluded.append(Excluded("artifact", f"{where} of {members.titles[label]}", found))
+    return absent
 
 
 def _mean_folds(

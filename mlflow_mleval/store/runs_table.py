@@ -9,6 +9,7 @@ import re
 import sys
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import repeat
@@ -21,7 +22,6 @@ import pandas as pd
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.files.results import (
     ExportedRun,
-    SourceTable,
     exported_runs,
     is_leaderboard,
     read_cells,
@@ -137,9 +137,8 @@ class RunsTable:
         }
         frame["experiment"] = frame["experiment_id"].map(lambda i: experiments.get(i, ""))
         for kind, columns in cells.items():
-            make = _float_column if kind == "metrics" else _categories
             for key in [*columns]:  # each is let go once it is a column
-                frame[f"{kind}.{key}"] = make(n, *columns.pop(key))
+                frame[f"{kind}.{key}"] = _column(n, *columns.pop(key))
         return cls(pd.DataFrame(frame), experiments, unusable, **more)
 
     def __len__(self) -> int:
@@ -241,22 +240,17 @@ class RunsTable:
         return replace(self, frame=self.frame.loc[labels])
 
 
-def _float_column(n: int, at: array[int], values: array[float]) -> Any:
-    """A column of floats, NaN where there is none."""
-    rows = np.asarray(at, dtype=np.int32)
-    if len(rows) < _RARE * n:
-        numbers = np.asarray(values, float)
+def _column(n: int, at: array[int], held: array[Any], known: dict[str, int] | None = None) -> Any:
+    """A column of floats, NaN where there is none, or of the categories that are known."""
+    rows, values = np.asarray(at, dtype=np.int32), np.asarray(held)
+    if known is None and len(rows) < _RARE * n:
         return pd.arrays.SparseArray.from_indices(
-            numbers, rows, length=n, kind="integer", fill_value=np.nan
+            values, rows, length=n, kind="integer", fill_value=np.nan
         )
-    column = np.full(n, np.nan)
+    column = np.full(n, np.nan) if known is None else np.full(n, -1, dtype=np.int32)
     column[rows] = values
-    return column
-
-
-def _categories(n: int, at: array[int], codes: array[int], known: dict[str, int]) -> pd.Categorical:
-    column = np.full(n, -1, dtype=np.int32)
-    column[np.asarray(at, dtype=np.int32)] = codes
+    if known is None:
+        return column
     return pd.Categorical.from_codes(column, pd.Index([*known], dtype=object))
 
 
@@ -318,27 +312,20 @@ def _dataset_input(run: Run) -> tuple[str, str, int, str]:
     tests = [
         given
         for given in inputs
-        if any(t.key == schema.MLFLOW_CONTEXT and t.value in _TEST_CONTEXTS for t in given.tags)
+        if {t.value for t in given.tags if t.key == schema.MLFLOW_CONTEXT} & {*_TEST_CONTEXTS}
     ]
     held = {(g.dataset.name, g.dataset.digest): g.dataset for g in tests or inputs}
     if len(held) != 1:
         return "", "", 0, ""
-    ((name, digest),) = held
-    name = _as_named(name)
-    (dataset,) = held.values()
-    try:
-        rows, size = _size_of_data(bounded_json(dataset.profile or "{}"), run)
-    except (ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
-        return name, digest, 0, ""
-    return name, digest, rows, count(int(np.prod(size)), "feature") if size else ""
-
-
-def _size_of_data(profile: Mapping[str, Any], run: Run) -> tuple[int, list[int]]:
-    """The rows of the data that a profile describes, and the size of each, as far as it is told."""
-    rows, *size = [int(n) for n in profile.get("features_shape") or [profile["num_rows"]]]
-    if not size and "estimator_name" in run.data.tags:  # tables of others may hold outputs
-        size = [profile["num_elements"] // rows]
-    return rows, size
+    (((name, digest), dataset),) = held.items()
+    name, rows, shape = _as_named(name), 0, ""
+    with suppress(ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
+        profile = bounded_json(dataset.profile or "{}")
+        n, *size = map(int, profile.get("features_shape") or [profile["num_rows"]])
+        if not size and "estimator_name" in run.data.tags:  # tables of others may hold outputs
+            size = [profile["num_elements"] // n]
+        rows, shape = n, count(int(np.prod(size)), "feature") if size else ""
+    return name, digest, rows, shape
 
 
 def _as_named(data: str) -> str:
@@ -458,9 +445,16 @@ def read_results_table(selection: Selection) -> RunsTable:
     if exported is not None:
         return _table_of_export(exported, about, source)
     is_board = is_leaderboard(cells)
-    doubts = [_leaderboard_note(cells)] * is_board
-    told_by = dict.fromkeys(("method", "dataset"), "the table")
-    told_by |= {"method": "the rows", "dataset": "the columns"} if is_board else {}
+    doubts, told_by = [], {"method": "the table", "dataset": "the table"}
+    if is_board:
+        told_by = {"method": "the rows", "dataset": "the columns"}
+        read = with_datasets_alone(cells)
+        columns, n = some(read.header[1:], 4), len(read.rows)
+        doubts.append(
+            f"No column of {read.name} is called dataset: its {count(n, 'row')} {agree(n, 'was')} "
+            f"read as methods, its columns ({columns}) as data sets, and its values as one "
+            "measure, called value."
+        )
     tidied = tidy(cells)
     del cells  # large, and of no more use
     warnings = [*doubts, *tidied.attrs["notes"]]
@@ -516,17 +510,6 @@ def _table_of_export(
     is_named = len(ids) > 1 or any("experiment_name" in run.beside for run in exported)
     names = ids if is_named else dict.fromkeys(ids, about)
     return RunsTable.of(rows, names, source=source).sorted()
-
-
-def _leaderboard_note(cells: SourceTable) -> str:
-    """How a leaderboard is read."""
-    cells = with_datasets_alone(cells)
-    columns, rows = some(cells.header[1:], 4), count(len(cells.rows), "row")
-    were = agree(len(cells.rows), "was")
-    return (
-        f"No column of {cells.name} is called dataset: its {rows} {were} read as methods, its "
-        f"columns ({columns}) as data sets, and its values as one measure, called value."
-    )
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,11 @@ _FOLD = re.compile(
 )
 #: A name that a search gives to a trial.
 _NUMBER = re.compile(r"(trial[_ -]?)?\d+", re.IGNORECASE)
-#: A metric by which one compares, rather than choose by it, by its name.
-_TEST = re.compile(r"(^|[_./-])(test|eval|heldout|holdout)([_./-]|$)", re.IGNORECASE)
+#: A number, or what stands for true, false or none.
+_SAYS_NO_WORD = re.compile(
+    r"\s*[+-]?((\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)\s*|true|false|none|",
+    re.IGNORECASE,
+)
 #: Parts of a metric's name that say on what data it was measured.
 _PART = re.compile(
     r"(^|[_./ -])(test|eval|heldout|holdout|val|valid|validation|dev)([_./ -]|$)", re.IGNORECASE
@@ -89,6 +92,10 @@ _FEW = 20
 _ALONE = "nothing else tells: every run counts as a method"
 #: What stops where all that lacks is a direction.
 _CONFIRM = "Which way the metrics are better is proposed by their names alone. Confirm it."
+#: Options that say which runs are read, and not how.
+_WHICH_RUNS = (
+    *("experiment_ids", "experiment_names", "run_ids", "exclude_runs", "since", "filter_string"),
+)
 #: How often what a command lacks is added, before it is given up.
 _TRIES = 4
 
@@ -113,50 +120,45 @@ def take_stock(
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
         }
-    study, problem, experiments = None, _nothing(table, selection), _experiments_table(table)
     with store.remembered() if selection.results is None else nullcontext():
-        if len(groups) > 1:
-            ways = tuple(_ways_to_choose(groups, table, selection))
-            taken = replace(survey(table, selection), ways=ways, problem=problem)
-            return None, replace(taken, source=source)
-        if groups:
-            selection = replace(selection, experiment_names=groups[0])
-            table = in_experiments(table, groups[0])
-        held = replace(survey(table, selection), problem=problem, experiments=experiments)
-        taken, study = _with_ways(held, table, selection)
-        if (study is None or selection.is_ruled) and (named or groups):
-            found = _study_or_why(selection, table)
-            study = found if isinstance(found, Study) else None
-            if isinstance(found, str) and not (len(held.metrics) or taken.ways):
-                taken = replace(taken, problem=problem or found)
+        study, held = _taken(selection, table, groups, named)
     if selection.results is None and hold_answers(table).sum() > 1:
-        taken = replace(taken, ways=(*taken.ways, _by_answer(selection, taken.ways)))
-    return study, replace(taken, source=source)
+        proposed = any(way.selection.directions == "proposed" for way in held.ways)
+        answers = replace(
+            Selection(directions="proposed" if proposed else "declared"),
+            **{name: getattr(selection, name) for name in _WHICH_RUNS},
+        )
+        by_answer = Way("who answers better, answer by answer", "compare", answers, "instances")
+        held = replace(held, ways=(*held.ways, by_answer))
+    return study, replace(held, source=source)
 
 
-def _study_or_why(selection: Selection, table: RunsTable) -> Study | str:
-    """The study as it was asked for, or why there is none."""
-    try:
-        return query.selected_study(selection, table=table)
-    except StoreError:
-        raise
-    except MlevalError as error:
-        return error.text if isinstance(error, CandidatesError) else str(error)
-
-
-def _by_answer(selection: Selection, ways: Iterable[Way]) -> Way:
-    """The comparison of what runs answered."""
-    proposed = any(way.selection.directions == "proposed" for way in ways)
-    answers = Selection(
-        experiment_ids=selection.experiment_ids,
-        experiment_names=selection.experiment_names,
-        run_ids=selection.run_ids,
-        exclude_runs=selection.exclude_runs,
-        since=selection.since,
-        filter_string=selection.filter_string,
-        directions="proposed" if proposed else "declared",
-    )
-    return Way("who answers better, answer by answer", "compare", answers, "instances")
+def _taken(
+    selection: Selection, table: RunsTable, groups: Sequence[Sequence[str]], named: bool
+) -> tuple[Study | None, Survey]:
+    """The study and the survey of the runs that are named, or of the one group that there is; of
+    several groups the ways to choose one.
+    """
+    problem, experiments = _nothing(table, selection), _experiments_table(table)
+    if len(groups) > 1:
+        ways = tuple(_ways_to_choose(groups, table, selection))
+        return None, replace(survey(table, selection), ways=ways, problem=problem)
+    if groups:
+        selection = replace(selection, experiment_names=groups[0])
+        table = in_experiments(table, groups[0])
+    held = replace(survey(table, selection), problem=problem, experiments=experiments)
+    held, study = _with_ways(held, table, selection)
+    if (study is None or selection.is_ruled) and (named or groups):
+        try:  # as it was asked for
+            return query.selected_study(selection, table=table), held
+        except StoreError:
+            raise
+        except MlevalError as error:
+            why = error.text if isinstance(error, CandidatesError) else str(error)
+        if not (len(held.metrics) or held.ways):
+            held = replace(held, problem=problem or why)
+        return None, held
+    return study, held
 
 
 def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Selection, str]:
@@ -395,7 +397,7 @@ def _unnamed(
     wordy = [
         v
         for v in rows
-        if v.values <= _MOST * n < v.runs and not any(map(_reads_as_number, v.examples))
+        if v.values <= _MOST * n < v.runs and not any(map(_SAYS_NO_WORD.fullmatch, v.examples))
     ]
     if wordy or not none:
         return _role_candidates("method", wordy[:3], "holds words", n)
@@ -539,14 +541,6 @@ def _fold_pattern(keys: Collection[str]) -> str | None:
     return None
 
 
-def _reads_as_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return text.lower() in ("true", "false", "none", "")
-    return True
-
-
 def _survey_notes(found: Found, by_method: Rule) -> Iterator[str]:
     """Which runs the tables do not count, and why."""
     tops, searches = found.tops, found.searches
@@ -614,38 +608,24 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     if not len(held.metrics):
         return held, None
     base, undeclared = _to_try(held, selection)
-    variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
-    if undeclared:
-        ways_on = [("larger", "maximize"), ("smaller", "minimize")]
-        if [proposed_direction(m) for m in undeclared] == ["min"]:
-            ways_on.reverse()
-        named = " and ".join(undeclared)
-        variants = [
-            (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways_on
-        ]
-    trial = _Trial(table, base, variants)
+    trial = _Trial(table, base, undeclared)
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
-    notes = trial.notes
     if trial.reason and others and selection.method_by and not trial.choices:
-        notes = [Message("As it was asked for: ", trial.reason)]
-        trial = _Trial(table, replace(trial.base, method_by=others[:1]), trial.variants)
-        notes += trial.notes
-    ways = tuple(trial.ways()) if trial.choices or not trial.reason else held.ways
+        reason = Message("As it was asked for: ", trial.reason)
+        trial = _Trial(table, replace(base, method_by=others[:1]), undeclared)
+        trial.notes.insert(0, reason)
     problem = trial.reason or _vague(held)
-    taken = () if trial.reason or undeclared else _taken_measures(trial.study, base)
-    factors = trial.study.factors if trial.study is not None else ()
-    to_settle = tuple(_to_settle(trial, table, base))
-    ways = to_settle if to_settle and problem else (*ways, *to_settle)
-    survey_of_all = replace(
+    settling = tuple(_to_settle(trial, base))
+    held = replace(
         held,
-        ways=ways,
+        ways=settling if settling and problem else (*trial.ways(held), *settling),
         problem=problem,
-        notes=(*held.notes, *notes),
-        candidates=(*held.candidates, *taken),
-        factors=factors,
+        notes=(*held.notes, *trial.notes),
+        candidates=(*held.candidates, *_taken_measures(trial, base)),
+        factors=getattr(trial.study, "factors", ()),
     )
-    clear = len(survey_of_all.rankings) == 1 and base.directions == selection.directions
-    return survey_of_all, trial.whole if clear and not problem else None
+    clear = len(held.rankings) == 1 and base.directions == selection.directions
+    return held, trial.whole if clear and not problem else None
 
 
 def _to_try(held: Survey, selection: Selection) -> tuple[Selection, tuple[str, ...]]:
@@ -673,18 +653,18 @@ def _to_try(held: Survey, selection: Selection) -> tuple[Selection, tuple[str, .
     return base, undeclared
 
 
-def _to_settle(trial: _Trial, table: RunsTable, base: Selection) -> Iterator[Way]:
+def _to_settle(trial: _Trial, base: Selection) -> Iterator[Way]:
     """What to say where the runs do not tell what the datasets are, if it is right."""
-    if base.name_as or (trial.study is not None and not trial.study.unsure("dataset")):
-        return
-    if table.ours.all():
+    table, study = trial.table, trial.study
+    known = study is not None and not study.unsure("dataset")
+    if base.name_as or known or table.ours.all():
         return
     if pattern := pattern_of(table.where(~table.is_record)):
         named = replace(base, method_by=(), name_as=pattern, **trial.added)
         with suppress(MlevalError):  # where names are not what is the matter
             query.selected_study(named, table=table)
             yield Way("if this is what the names of the runs say", "rank", named, settles=True)
-    if trial.study is not None and len(trial.study.datasets) > 1:
+    if study is not None and len(study.datasets) > 1:
         each = replace(base, dataset_by="experiment", **trial.added)
         yield Way("if each experiment is of its own data", "rank", each, settles=True)
 
@@ -702,9 +682,10 @@ def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
     return asked or usable
 
 
-def _taken_measures(study: Study | None, selection: Selection) -> tuple[Candidate, ...]:
+def _taken_measures(trial: _Trial, selection: Selection) -> tuple[Candidate, ...]:
     """Which measures the command takes, and why."""
-    if study is None:
+    study = trial.study
+    if study is None or trial.reason or len(trial.variants) > 1:
         return ()
     why = {HELD_OUT: "of held-out data", VALIDATION: "of validation data; there are none of a test"}
     if selection.directions == "proposed":
@@ -733,25 +714,35 @@ def _vague(held: Survey) -> str:
 
 
 class _Trial:
-    """A selection and its variants, tried out: what has to be added for a ranking, what that does
-    in words, and why it is to no avail; `choices` are ways among which somebody has to choose.
+    """A selection, tried out; where nobody knows which way a metric is better, either way. What has
+    to be added for a ranking, what that does in words, and why it is to no avail; `choices` are
+    ways among which somebody has to choose.
     """
 
-    def __init__(
-        self, table: RunsTable, base: Selection, variants: list[tuple[str, dict[str, Any]]]
-    ) -> None:
-        self.table, self.base, self.variants = table, base, variants
+    def __init__(self, table: RunsTable, base: Selection, undeclared: tuple[str, ...]) -> None:
+        self.table, self.base = table, base
+        self.variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
+        if undeclared:
+            ways = [("larger", "maximize"), ("smaller", "minimize")]
+            if [proposed_direction(m) for m in undeclared] == ["min"]:
+                ways.reverse()
+            named = " and ".join(undeclared)
+            self.variants = [
+                (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways
+            ]
         self.added: dict[str, Any] = {}
         self.notes: list[str] = []
         self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
         self.whole: Study | None = None
         self.study: Study | None = None
-        self.reason = self._completed(replace(base, **variants[0][1]))
+        self.reason = self._completed(replace(base, **self.variants[0][1]))
 
-    def ways(self) -> Iterator[Way]:
-        if self.choices:
+    def ways(self, held: Survey) -> Iterator[Way]:
+        """The rankings that there are, or those among which to choose; else those of before."""
+        if self.choices or self.reason:
             for what, more in self.choices:
                 yield Way(what, "rank", replace(self.base, **{**self.added, **more}))
+            yield from () if self.choices else held.ways
             return
         study = self.study if len(self.variants) == 1 else None
         for what, more in self.variants:
