@@ -526,31 +526,20 @@ def import_answers(
             runs.write(payload, **into)
             created += 1
         progress(done, len(results))
+    # what was not read as a measure, and what it is good for
+    notes = [note for answers in results.values() for note in graded(answers, {}).notes]
+    texts = {c for answers in results.values() for c in answers.about if c not in ABOUT}
+    for column in () if is_answer_log(path) else sorted(texts):
+        cluster = Argument("cluster", column), " puts instances together by it, and "
+        grades = Argument("grades", f"{column}=WORST,…,BEST"), " makes it a measure."
+        notes.append(Message(f"{column} holds text, and is no measure: ", *cluster, *grades))
     return ImportReport(
         experiment_id,
         experiment_name,
         created,
         unchanged=len(results) - created,
-        warnings=_text_notes(path, results),
+        warnings=tuple(dict.fromkeys(notes)),
     )
-
-
-def _text_notes(path: str | Path, results: Mapping[tuple[str, str], Answers]) -> tuple[str, ...]:
-    """What was not read as a measure, and what it is good for."""
-    notes = [note for answers in results.values() for note in graded(answers, {}).notes]
-    if not is_answer_log(path):
-        texts = {c for answers in results.values() for c in answers.about if c not in ABOUT}
-        notes += [
-            Message(
-                f"{column} holds text, and is no measure: ",
-                Argument("cluster", column),
-                " puts instances together by it, and ",
-                Argument("grades", f"{column}=WORST,…,BEST"),
-                " makes it a measure.",
-            )
-            for column in sorted(texts)
-        ]
-    return tuple(dict.fromkeys(notes))
 
 
 def read_imported(client: MlflowClient, run: Run) -> Answers:
@@ -599,17 +588,16 @@ def _answers_in_file(path: Path) -> Answers:
         raise ValueError(
             "it holds a number that is infinite or too large, or does not say what was asked"
         )
-    counted = meta.get("counted")
+    counted, texts = meta.get("counted"), {}
+    for key in ("notes", "words"):
+        held = meta.get(key)
+        texts[key] = tuple(map(str, held)) if isinstance(held, list) else ()
     return Answers(
         values,
         about,
         str(meta.get("digest", "")),
         counted if type(counted) is int else None,
         passing=tuple(m for m in values if m in (meta.get("passing") or ())),
-        notes=_tuple_of_texts(meta.get("notes")),
-        words=_tuple_of_texts(meta.get("words")),
+        notes=texts["notes"],
+        words=texts["words"],
     )
-
-
-def _tuple_of_texts(given: object) -> tuple[str, ...]:
-    return tuple(map(str, given)) if isinstance(given, list) else ()

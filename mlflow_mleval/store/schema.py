@@ -295,22 +295,16 @@ def encode_folds(
     >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
     '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
     """
-    head = {"schema": SCHEMA_VERSION}
-    folds = [int(f) for f in folds]
-    checksum = ""
+    head: dict[str, Any] = {"schema": SCHEMA_VERSION}
+    whole: dict[str, Any] = {}
     for digits in _DIGITS:
         rounded = {m: [_to_digits(v, digits) for v in column] for m, column in values.items()}
-        text = json.dumps(head | {"folds": folds, "values": rounded}, separators=(",", ":"))
-        if digits is None:
-            checksum = hashlib.sha256(text.encode()).hexdigest()
-        else:
-            text = json.dumps(
-                head | {"folds": folds, "values": rounded, "digits": digits, "sha256": checksum},
-                separators=(",", ":"),
-            )
+        content = head | {"folds": [int(f) for f in folds], "values": rounded}
+        text = _text(content | ({"digits": digits} | whole if whole else {}))
+        whole = whole or {"sha256": hashlib.sha256(text.encode()).hexdigest()}
         if len(text) <= MAX_TAG:
             return text
-    return json.dumps(head | {"omitted": elsewhere, "sha256": checksum}, separators=(",", ":"))
+    return _text(head | {"omitted": elsewhere} | whole)
 
 
 def decode_folds(text: str) -> FoldValues:
@@ -347,10 +341,7 @@ def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
     >>> encode_fold_sizes([10, 10], [20, 20])
     '{"n_test":[10,10],"n_train":[20,20]}'
     """
-    return json.dumps(
-        {"n_test": list(map(int, n_test)), "n_train": list(map(int, n_train))},
-        separators=(",", ":"),
-    )
+    return _text({"n_test": list(map(int, n_test)), "n_train": list(map(int, n_train))})
 
 
 def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
@@ -378,7 +369,7 @@ def encode_counts(folds: Sequence[int], counts: Mapping[str, Sequence[float]]) -
         cell: [int(v) if float(v).is_integer() else float(v) for v in counts[cell]]
         for cell in CELLS
     }
-    return json.dumps({"folds": list(map(int, folds)), **whole}, separators=(",", ":"))
+    return _text({"folds": list(map(int, folds)), **whole})
 
 
 def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
@@ -432,7 +423,7 @@ def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -
     for parts, rows in _by_fold_then_pooled(counts, folds):
         sparse = [[v for pair in enumerate(row) if pair[1] for v in pair] for row in rows]
         for form in ({"counts": [_without_zeros(row) for row in rows]}, {"sparse": sparse}):
-            if (text := _text_that_fits(head | parts | form)) is not None:
+            if len(text := _text(head | parts | form)) <= MAX_TAG:
                 return text
     return _pointer(head)
 
@@ -458,11 +449,9 @@ def encode_soft_profile(
                 [float(v) if decimals is None else round(float(v), decimals) for v in row]
                 for row in exact
             ]
-            if (
-                text := _text_that_fits(
-                    head | parts | {"n": sizes, "errors": [_without_zeros(row) for row in rounded]}
-                )
-            ) is not None:
+            rounded = [[*_without_zeros(row)] for row in rounded]
+            text = _text(head | parts | {"n": sizes, "errors": rounded})
+            if len(text) <= MAX_TAG:
                 return text
     return _pointer(head)
 
@@ -473,10 +462,10 @@ def decode_profile(text: str) -> ProfileTag:
     >>> decode_profile(encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])).rows
     [[5, 1], [4, 0, 2]]
     """
-    content, n_labels, folds = _profile_head(text)
-    if "omitted" in content:
-        return ProfileTag(n_labels, [], [], [], omitted=True)
     with _expected_form("profile"):
+        content, n_labels, folds = _profile_head(text)
+        if "omitted" in content:
+            return ProfileTag(n_labels, [], [], [], omitted=True)
         if "counts" in content:
             rows = [whole_numbers(row, 0) for row in content["counts"]]
         else:
@@ -485,11 +474,8 @@ def decode_profile(text: str) -> ProfileTag:
             pairs = [dict(zip(row[::2], row[1::2], strict=True)) for row in sparse]
             rows = [[at.get(i, 0) for i in range(max(at, default=-1) + 1)] for at in pairs]
         _refuse_more(list(map(len, rows)), n_labels + 1)
-        return _complete_rows(
-            ProfileTag(
-                n_labels, folds, [sum(row) for row in rows], rows, content.get("pooled") is True
-            )
-        )
+        n = [sum(row) for row in rows]
+        return _complete_rows(ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True))
 
 
 def decode_soft_profile(text: str) -> ProfileTag:
@@ -498,14 +484,12 @@ def decode_soft_profile(text: str) -> ProfileTag:
     >>> decode_soft_profile(encode_soft_profile([[0.75, 0.25]], [20])).rows
     [[0.75, 0.25]]
     """
-    content, n_labels, folds = _profile_head(text)
-    if "omitted" in content:
-        return ProfileTag(n_labels, [], [], [], omitted=True)
     with _expected_form("profile"):
-        rows, n = (
-            [[_plain_number(v) for v in row] for row in content["errors"]],
-            whole_numbers(content["n"], 1),
-        )
+        content, n_labels, folds = _profile_head(text)
+        if "omitted" in content:
+            return ProfileTag(n_labels, [], [], [], omitted=True)
+        rows = [[_plain_number(v) for v in row] for row in content["errors"]]
+        n = whole_numbers(content["n"], 1)
         _refuse_more(list(map(len, rows)), n_labels)
         falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
         possible = all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)
@@ -523,13 +507,12 @@ def _by_fold_then_pooled(
         yield {"pooled": True}, [[sum(column) for column in zip(*rows, strict=True)]]
 
 
-def _text_that_fits(content: Mapping[str, object]) -> str | None:
-    text = json.dumps(content, separators=(",", ":"))
-    return text if len(text) <= MAX_TAG else None
+def _text(content: Mapping[str, object]) -> str:
+    return json.dumps(content, separators=(",", ":"))
 
 
 def _pointer(head: Mapping[str, object]) -> str:
-    return json.dumps({**head, "omitted": ARTIFACT_PROFILE}, separators=(",", ":"))
+    return _text({**head, "omitted": ARTIFACT_PROFILE})
 
 
 def _without_zeros(row: Sequence[float]) -> Sequence[float]:
@@ -575,12 +558,11 @@ def _content(text: str) -> Mapping[str, Any]:
 
 
 def _profile_head(text: str) -> tuple[Mapping[str, Any], int, list[int]]:
-    with _expected_form("profile"):
-        content = _content(text)
-        n_labels = content["n_labels"]
-        if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
-            raise ValueError("its number of labels is none")
-        return content, n_labels, whole_numbers(content.get("folds", []))
+    content = _content(text)
+    n_labels = content["n_labels"]
+    if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
+        raise ValueError("its number of labels is none")
+    return content, n_labels, whole_numbers(content.get("folds", []))
 
 
 def _complete_rows(tag: ProfileTag) -> ProfileTag:
@@ -641,17 +623,11 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
     tags = tags or {}
     before = _packed_tags(tags)
     # The one that stands apart may have to say what both said.
-    changes = {
-        key: tags[key] for key in (TAG_WITHDRAWN,) if key in tags and key not in before
-    } | dict(changes)
-    apart = {
-        key: value
-        for key, value in changes.items()
-        if key not in PACKED or (key in tags and key not in before)
-    }
-    inside = {
-        key: value for key, value in (before | dict(changes)).items() if value and key not in apart
-    }
+    if TAG_WITHDRAWN in tags and TAG_WITHDRAWN not in before:
+        changes = {TAG_WITHDRAWN: tags[TAG_WITHDRAWN], **changes}
+    stands_apart = tags.keys() - before.keys()
+    apart = {k: v for k, v in changes.items() if k not in PACKED or k in stands_apart}
+    inside = {k: v for k, v in {**before, **changes}.items() if v and k not in apart}
     while len(text := _tag_text(inside)) > MAX_TAG:
         longest = max(inside, key=lambda key: len(inside[key]))
         apart[longest] = inside.pop(longest)
@@ -715,7 +691,7 @@ def _packed_tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 def _tag_text(inside: Mapping[str, str]) -> str:
     content = {key.removeprefix(TAG_PREFIX): value for key, value in inside.items()}
-    return json.dumps({"schema": SCHEMA_VERSION, **content}, separators=(",", ":"))
+    return _text({"schema": SCHEMA_VERSION, **content})
 
 
 # --------------------------------------------------------------------------------------------------
