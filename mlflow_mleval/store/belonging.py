@@ -13,8 +13,7 @@ import pandas as pd
 from mlflow_mleval.measures.metric_names import is_bookkeeping, of_training
 from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.identity import METHOD, Rule
-from mlflow_mleval.store.reader import measured
+from mlflow_mleval.store.reader import METHOD, Rule, measured
 from mlflow_mleval.store.repeats import Searches
 from mlflow_mleval.store.runs_table import RunsTable, read_store
 

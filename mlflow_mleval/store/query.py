@@ -58,21 +58,19 @@ from mlflow_mleval.sentences import (
 )
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.belonging import placed
-from mlflow_mleval.store.identity import (
-    called_dataset,
-    factors_of,
-    period_doubts,
-    rules_of,
-    with_models,
-    with_name_parts,
-)
 from mlflow_mleval.store.reader import (
     CHILD,
     COLUMNS,
     FAILED,
     UNDIRECTED,
     Results,
+    called_dataset,
+    factors_of,
+    period_doubts,
     results_of_runs,
+    rules_of,
+    with_models,
+    with_name_parts,
 )
 from mlflow_mleval.store.repeats import (
     BestTrials,

@@ -1,16 +1,21 @@
-"""What the runs of a table say: method, dataset, status and values, or why they are no results."""
+"""What the runs of a table say: of what they are (method, dataset, repeat), by rules that are
+expressions over its columns; their status and values, or why they are no results; and what tells
+all these apart, where that is too weak for a test that counts them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.metric_names import (
     by_measure,
     direction_of,
@@ -21,13 +26,406 @@ from mlflow_mleval.measures.metric_names import (
 )
 from mlflow_mleval.measures.owa import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.selection import Selection
-from mlflow_mleval.sentences import DECLARE, PROPOSED, Argument, Message, quoted, some
+from mlflow_mleval.selection import DIGEST, SINCE, Selection, key_of, name_parts, started
+from mlflow_mleval.sentences import (
+    DECLARE,
+    PROPOSED,
+    Argument,
+    Message,
+    count,
+    did_you_mean,
+    joined,
+    quoted,
+    some,
+)
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.identity import Rule, digests, repeat_names
-from mlflow_mleval.store.runs_table import MOST_MS, RunsTable
-from mlflow_mleval.store.schema import MAX_DIGITS
-from mlflow_mleval.study import NEWER
+from mlflow_mleval.store.runs_table import MOST_MS, NAMELESS, RunsTable
+from mlflow_mleval.store.schema import MAX_DIGITS, bounded_json
+from mlflow_mleval.study import NEWER, Factor
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+#: Where MLflow keeps which prompts of its registry a run loaded.
+_PROMPTS = "mlflow.linkedPrompts"
+#: A class in the text of an estimator, and how much of a digest stands in a name.
+_CLASS, _SHORT = re.compile(r"\b([A-Z]\w*)\("), 8
+#: The rule that takes the LoggedModel of a run for its method.
+_MODEL = "model"
+#: Of a model's id, enough to tell a million apart.
+_ID_SHOWN = len("m-") + 12
+#: What is plainly a seed: these names, also as the last part of a longer one (model__random_state,
+#: train.seed, data_seed).
+_SEED = re.compile(
+    r"(.*[_./:-])?(seed|random_state|random_seed|rng|try|attempt|repeat|repetition|replicate)",
+    re.IGNORECASE,
+)
+#: What stands for no seed.
+_NO_SEED = ("", "none", "nan", "null")
+#: A seed within the text of an estimator.
+_SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
+
+
+#: What names a dataset where no tag of ours does, the strongest evidence first.
+_DATASET = ("input", "shape", "experiment")
+#: What people call the param or tag that names a method, the plainest first.
+METHOD = (
+    *("method", "model", "model_name", "model_type", "algorithm", "algo", "estimator_name"),
+    *("estimator", "classifier", "clf", "learner", "architecture", "arch", "approach", "system"),
+)
+#: What people call the param or tag that names a dataset, the plainest first.
+DATASET = (
+    *("dataset", "dataset_name", "data", "data_name", "data_set", "corpus", "task", "benchmark"),
+    "domain",
+)
+#: What data are called that nothing tells apart.
+_ALL = "all runs"
+#: Params that stand for the parts of a run's name.
+_PART = "name's {}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
+    ``experiment``; of a dataset ``input`` or ``digest``, of a method ``run_id``,
+    ``estimator``, ``model``, ``prompt`` or ``since:DATE``, the period before or since then.
+
+    Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
+    Where experiments are methods, all data that have no other name are `one` dataset. `models` says
+    what LoggedModels are called by their ids, and by those of runs that are not linked to them but
+    gave their metrics or were registered.
+    """
+
+    what: str
+    rules: tuple[str, ...] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
+    one: bool = False
+
+    def named(self, table: RunsTable) -> tuple[pd.Series, pd.Series]:
+        """The names, empty where nothing gives one, and the rules that gave them."""
+        if not self.rules:
+            first = schema.TAG_METHOD if self.what == "method" else schema.TAG_DATASET
+            others = ("estimator", "run_name") if self.what == "method" else _DATASET
+            parts = [(f"tag:{first}", table.tag(first))]
+            parts += [(rule, self._texts(rule, table)) for rule in others]
+            if self.what == "dataset":
+                parts[1] = ("input", parts[1][1].where(parts[1][1] != NAMELESS, ""))
+            if self.one:
+                parts[2:] = [("all", pd.Series(_ALL, table.frame.index, dtype=object))]
+            return _first_of(parts, table.frame.index)
+        first, *more = self.rules
+        names = self._texts(first, table)
+        names = names.where(names.str.strip() != "", "")
+        said = pd.Series(names[names != ""].unique())
+        are_numbers = len(said) > 0 and pd.to_numeric(said, errors="coerce").notna().all()
+        if self.what == "method" and ":" in first and are_numbers:
+            names = names.where(names == "", f"{key_of(first)[1]}=" + names)  # C=0.1, not 0.1
+        for rule in more:
+            texts = self._texts(rule, table)
+            kind, key = key_of(rule)
+            said = f", {key}=" if key and kind != SINCE else ", "
+            names = names.where((names == "") | (texts == ""), names + said + texts)
+        return names, pd.Series(", ".join(self.rules), names.index, dtype=object)
+
+    def names(self, table: RunsTable) -> pd.Series:
+        return self.named(table)[0]
+
+    def lacking(self, table: RunsTable) -> list[str]:
+        """That each of these runs lacks what was to name it, and of a param or tag, which ones it
+        has.
+        """
+        text = f"no {self.rules[0] if self.rules else self.what}, which was to name the {self.what}"
+        kind, key = key_of(self.rules[0]) if self.rules else ("", "")
+        if kind not in ("param", "tag"):
+            return [text] * len(table)
+        hidden = ("mlflow.", "mleval.")
+        names = sorted(n for n in table.names[f"{kind}s"] if not n.startswith(hidden))
+        there = np.array([table.has(f"{kind}s.{n}").to_numpy() for n in names]).T
+        texts: dict[bytes, str] = {}
+        reasons = []
+        for row in there.reshape(len(table), len(names)):
+            if row.tobytes() not in texts:  # most runs of an experiment have the same params
+                has = [name for name, held in zip(names, row, strict=True) if held]
+                guess = f".{did_you_mean([key], has)}".rstrip(".")
+                texts[row.tobytes()] = f"{text}; it has {some(has)}{guess}" if has else text
+            reasons.append(texts[row.tobytes()])
+        return reasons
+
+    def _texts(self, rule: str, table: RunsTable) -> pd.Series:
+        kind, key = key_of(rule)
+        if kind in ("tag", "param"):
+            return table.texts(f"{kind}s.{key}")
+        if kind == SINCE:
+            begun, date = table.frame["started"], key if "-" in key else f"{key} ago"
+            periods = np.where(begun < started(key), f"before {date}", f"{SINCE} {date}")
+            return pd.Series(np.where(begun > 0, periods, ""), begun.index, dtype=object)
+        if rule == _MODEL:
+            made, ids = table.frame["model"], table.frame["run_id"]
+            return made.where(made != "", ids).map(self.models).fillna(made)
+        if rule == DIGEST:
+            names = Rule("dataset").names(table) + " " + digests(table).str[:_SHORT]
+            return names.str.rstrip()
+        if rule == "estimator":
+            return estimators(table)
+        if rule == "prompt":
+            return table.tag(_PROMPTS).map(_prompts)
+        if rule == "shape":
+            return _shapes(table)
+        return table.frame["data" if rule == "input" else rule]
+
+
+def _first_of(
+    parts: Iterable[tuple[str, pd.Series]], index: pd.Index
+) -> tuple[pd.Series, pd.Series]:
+    """Of each run the first of several names that is not empty, and what gave it."""
+    names, by = pd.Series("", index, dtype=object), pd.Series("", index, dtype=object)
+    for rule, texts in parts:
+        taken = (names == "") & (texts.str.strip() != "")
+        names, by = names.where(~taken, texts), by.where(~taken, rule)
+    return names, by
+
+
+def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
+    """That runs before and since a date differ in more than that: in how many have which setting,
+    or are of which method, as far as no other rule says so.
+    """
+    doubts = []
+    for rule in (rule for rule in rules if key_of(rule)[0] == SINCE):
+        periods = Rule("method", (rule,)).names(table)
+        names, codes = settings(table, rules)
+        told = dict(zip(names, codes.T, strict=True))
+        if len(rules) == 1:
+            methods, by = Rule("method").named(table)
+            if not (by == "run_name").any() or methods.nunique() < len(methods):
+                told = {"method": pd.factorize(methods)[0], **told}
+        differ = []
+        for name, held in told.items():
+            shares = pd.crosstab(periods, held, normalize="index")
+            if (shares != shares.iloc[0]).any(axis=None):
+                differ.append(name)
+        if differ:
+            when = " and ".join(sorted(periods.unique()))
+            text = f"Runs {when} differ in {some(differ, 6)}, too: a difference may be theirs."
+            doubts.append(text)
+    return doubts
+
+
+def _shapes(table: RunsTable) -> pd.Series:
+    """The experiment with the shape of the data, "autolog (13 features)", of runs whose data have
+    no name, where an experiment holds data of several shapes: these are different datasets.
+    """
+    frame = table.frame
+    known = frame["shape"].where(frame["data"].isin(["", NAMELESS]), "")
+    told = frame[known != ""].groupby("experiment_id")["shape"].nunique()
+    several = frame["experiment_id"].isin(told.index[told > 1]) & (known != "")
+    return (frame["experiment"] + " (" + known + ")").where(several, "")
+
+
+def rules_of(selection: Selection) -> tuple[Rule, Rule]:
+    """What names the methods, and what the datasets."""
+    method, dataset = tuple(selection.method_by), selection.dataset_by
+    if selection.name_as:
+        method = (f"param:{_PART.format('method')}",)
+        if "dataset" in name_parts(selection.name_as):
+            dataset = dataset or f"param:{_PART.format('dataset')}"
+    if method == ("experiment",) and dataset is None:
+        return Rule("method", method), Rule("dataset", one=True)
+    return Rule("method", method), Rule("dataset", (dataset,) if dataset else ())
+
+
+def with_name_parts(table: RunsTable, pattern: str) -> RunsTable:
+    """The runs with the parts of their names as params; the seed is one of that name."""
+    text = re.escape(pattern)
+    for part in name_parts(pattern):
+        text = text.replace(rf"\{{{part}\}}", r"(\d+)" if part == "seed" else "(.+?)")
+    found = table.frame["run_name"].str.extract(f"^{text}$")
+    if not len(found) or found[0].isna().all():
+        names = some(map(repr, table.frame["run_name"].unique()), 4)
+        raise NoRunsError(f"no run has a name like {pattern!r}; they have {names}.")
+    parts = {
+        f"params.{'seed' if part == 'seed' else _PART.format(part)}": found[i].astype("category")
+        for i, part in enumerate(name_parts(pattern))
+    }
+    frame = table.frame.drop(columns=[name for name in parts if name in table.frame])
+    return replace(table, frame=frame.assign(**parts))
+
+
+def digests(table: RunsTable) -> pd.Series:
+    """The digest of the data that each run was evaluated on, or, where only these were logged,
+    trained on; empty where there is none.
+    """
+    own = table.tag(schema.TAG_DATASET_DIGEST)
+    return own.where(own != "", table.frame["digest"])
+
+
+def estimators(table: RunsTable) -> pd.Series:
+    """The scikit-learn estimator that MLflow's autologging saw, with those that a pipeline or a
+    search holds: "Pipeline(StandardScaler, SVC)", "GridSearchCV(SVC)"; empty where there is none.
+    """
+    names = table.texts("params.estimator_name")
+    names = names.where(names != "", table.tag("estimator_name"))
+    is_pipeline = names == "Pipeline"
+    for at in names.index[is_pipeline | names.str.endswith("SearchCV")]:
+        param = "params.steps" if is_pipeline[at] else "params.estimator"
+        text = table.frame.at[at, param] if param in table.frame else ""
+        classes = [c for c in _CLASS.findall(text) if c != "Pipeline"] if text == text else []
+        if classes:
+            names[at] = f"{names[at]}({', '.join(classes)})"
+    return names
+
+
+def _prompts(tag: str) -> str:
+    """The versions of the prompts that a run loaded, "qa/2"."""
+    try:
+        linked = bounded_json(tag or "[]")
+        return ", ".join(f"{prompt['name']}/{prompt['version']}" for prompt in linked)
+    except (ValueError, TypeError, KeyError):
+        return ""
+
+
+# --------------------------------------------------------------------------------------------------
+# Which repeat a run is, and in which params repeats are equal.
+
+
+def is_seed(param: str) -> bool:
+    """Whether a param of this name is plainly a seed, or counts repeats.
+
+    >>> [is_seed(name) for name in ("seed", "model__random_state", "data_seed", "n_seeds", "lr")]
+    [True, True, True, False, False]
+    >>> [is_seed(name) for name in ("try", "attempt", "trial", "n_repeats")]
+    [True, True, False, False]
+    """
+    return _SEED.fullmatch(param) is not None
+
+
+def repeat_names(table: RunsTable, rules: Sequence[str]) -> pd.Series:
+    """Which repeat each run is, by its seed or by what ``param:NAME`` or ``tag:NAME`` names; with
+    ``digest`` each is on another split of the same data. Empty where nothing says so.
+    """
+    if not rules:
+        seeds = sorted(filter(is_seed, table.names["params"]), key=len)
+        names = pd.Series("", table.frame.index, dtype=object)
+        unnamed = pd.Series(True, names.index)
+        for seed in seeds:
+            texts = table.texts(f"params.{seed}")
+            has = ~texts.str.lower().isin(_NO_SEED) & unnamed
+            names, unnamed = names.where(~has, texts), unnamed & ~has
+        return names
+    parts = [
+        digests(table) if rule == DIGEST else table.texts("{}s.{}".format(*key_of(rule)))
+        for rule in rules
+    ]
+    names = parts[0]
+    for part in parts[1:]:
+        between = np.where((names != "") & (part != ""), ", ", "")
+        names = names + between + part
+    return names
+
+
+def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """The params in which repeats of a run are equal, without seeds and what tells repeats apart,
+    and a number for each value, −1 where there is none: runs x params.
+    """
+    gone = {key for kind, key in map(key_of, rules) if kind == "param"}
+    names, codes = table.codes()
+    gone |= _repeats_the_name(table, names)
+    kept = [i for i, name in enumerate(names) if not (is_seed(name) or name in gone)]
+    names, codes = [names[i] for i in kept], codes[:, kept]
+    found = table.has("metrics.best_cv_score").to_numpy()
+    for i, name in enumerate(names):
+        if name.startswith("best_"):  # what a search found is no setting of it
+            codes[found, i] = -1
+        texts = table.frame[f"params.{name}"].cat.categories
+        bare = [_SEED_IN_TEXT.sub("", text) for text in texts]
+        if len({*bare}) < len(bare):
+            same = pd.factorize(np.array(bare, dtype=object))[0]
+            codes[:, i] = np.where(codes[:, i] < 0, -1, same[codes[:, i]])
+    return names, codes
+
+
+def _repeats_the_name(table: RunsTable, params: Sequence[str]) -> set[str]:
+    """The params that hold no more than the run's name, as it is or at the end of a path: what
+    Trainers log as run_name and output_dir.
+    """
+    names = table.frame["run_name"]
+    if not len(names) or any(map(MADE_UP.fullmatch, names.unique())):
+        return set()
+    found = set()
+    for param in params:
+        texts = table.frame[f"params.{param}"]
+        if str(texts.iloc[0]).rpartition("/")[2] != names.iloc[0] or texts.nunique() < 2:
+            continue
+        last = texts.astype(object).where(texts.notna(), names).map(str)
+        if (last.str.rpartition("/")[2] == names).all():
+            found.add(param)
+    return found
+
+
+def differing(names: Sequence[str], codes: np.ndarray) -> list[str]:
+    """The names that have several values among these rows; one that some lack has.
+
+    >>> differing(["lr", "depth"], np.array([[0, 1], [1, 1]]))
+    ['lr']
+    """
+    several = (codes != codes[:1]).any(axis=0)
+    return [name for name, differs in zip(names, several, strict=True) if differs]
+
+
+# --------------------------------------------------------------------------------------------------
+# What LoggedModels are called.
+
+
+def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:
+    """The rule, knowing what LoggedModels are called where it needs that: by the version that was
+    registered, else by name and id, for most are named "model".
+    """
+    if _MODEL not in rule.rules:
+        return rule
+    named, measured = logged_models(client, experiment_ids)
+
+    def search(token: str | None) -> Any:
+        with store.store_errors("read"):
+            return client.search_model_versions(page_token=token)
+
+    pages = store.paged(search, lambda each: f"{each.name}/{each.version}", "model versions")
+    versions = [version for page in pages for version in page]
+    versions.sort(key=lambda version: version.creation_timestamp)  # the last one counts
+    called = {model: f"{name} {model[:_ID_SHOWN]}" for model, name in named.items()}
+    for version in versions:
+        # a registry may know the run alone
+        if made := store.id_of_version(version) or version.run_id:
+            called[made] = f"{version.name}/{version.version}"
+    return replace(rule, models=called | {run: called[model] for run, model in measured.items()})
+
+
+def logged_models(
+    client: MlflowClient, experiment_ids: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The names of the LoggedModels by their ids, and their ids by those of the runs that gave
+    metrics of one alone.
+
+    A run of `mlflow.genai.evaluate` is linked to its model in no other way.
+    """
+    named: dict[str, str] = {}
+    by_run: dict[str, set[str]] = {}
+
+    def search(token: str | None) -> Any:
+        with store.store_errors("read"):
+            return client.search_logged_models(
+                experiment_ids=list(experiment_ids), page_token=token
+            )
+
+    for page in store.paged(search, lambda model: model.model_id, "models"):
+        for model in page:
+            named[model.model_id] = model.name
+            for metric in model.metrics or ():
+                by_run.setdefault(metric.run_id, set()).add(model.model_id)
+    return named, {run: next(iter(models)) for run, models in by_run.items() if len(models) == 1}
+
+
+# --------------------------------------------------------------------------------------------------
+# Status and values of the runs that are results.
 
 CHILD = "children of other runs are no results"
 #: Why a run is left out that failed.
@@ -379,17 +777,17 @@ def _joined_terms(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str
         alike.setdefault(joined_term(name), []).append(name)
     alike.pop("", None)
     found = {}
-    for joined, names in alike.items():
+    for whole, names in alike.items():
         held = np.where(among, np.array([columns[name] for name in names]), np.nan)
         there = ~np.isnan(held)
         if len(names) < 2 or (there.sum(axis=0) > 1).any():
             continue
         for name in names:
             columns[name] = np.where(among, np.nan, columns[name])
-        old = columns.get(joined, np.nan)
+        old = columns.get(whole, np.nan)
         which = np.array([*names, ""], dtype=object)[np.where(there.any(0), there.argmax(0), -1)]
-        columns[joined] = np.where(there.any(0), np.nansum(held, axis=0), old)
-        found[joined] = which
+        columns[whole] = np.where(there.any(0), np.nansum(held, axis=0), old)
+        found[whole] = which
     return found
 
 
@@ -449,3 +847,188 @@ def errors_of(tag: schema.ProfileTag, kind: str) -> np.ndarray:
         return rows
     # 1 where at least i labels are wrong
     return np.cumsum(rows[:, ::-1], axis=1)[:, -2::-1] / rows.sum(axis=1, keepdims=True)
+
+
+# --------------------------------------------------------------------------------------------------
+# What tells methods, datasets and repeats apart, and where that is too weak.
+
+#: What names a method or a dataset, in words.
+_IN_WORDS = {
+    "tag:mleval.method": "its own tag",
+    "tag:mleval.dataset": "its own tag",
+    "estimator": "scikit-learn's estimator",
+    "run_name": "the name of the run",
+    "input": "the name of the dataset input",
+    "shape": "the shape of the data",
+    "experiment": "the experiment",
+    DIGEST: "the digest of the data",
+    "all": "nothing: experiments are methods, and their data are taken for the same",
+}
+#: A part of a run's name that numbers repeats.
+_NUMBERED = re.compile(r"(?P<before>|s|seed|r|rep|repeat|run|try|split)\d+", re.I)
+#: A name that MLflow or a search makes up for a run without one.
+MADE_UP = re.compile(r"[a-z]+-[a-z]+-\d{1,4}|(trial[_ -]?)?\d+", re.IGNORECASE)
+#: What settles that each experiment is a dataset.
+_ALONE = Argument("dataset_by", "experiment")
+#: What tells repeats apart where nothing does, and what that leaves open.
+NOTHING = "nothing: they have the same params"
+_UNTOLD = (
+    "Runs of a method differ in nothing that was recorded: they may be repeats, or results on "
+    "several datasets. Say "
+)
+#: What stands between the parts of names.
+_BETWEEN = ("_", "/", "-", " ", ".", "|")
+
+
+def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tuple[Factor, ...]:
+    """What tells the methods, the datasets and the repeats of these runs apart."""
+    by = table.told_by.get("method", told_by(rows["method_by"]))
+    methods = Factor("method", rows["method"].nunique(), by, names=(*rows["method"].unique(),))
+    repeats = rows.groupby(["dataset", "method"]).size()
+    repeated = _repeated(rows, table, selection) if repeats.max() > 1 else ""
+    doubt = more = ""
+    if selection.dataset_by is None and "dataset" not in name_parts(selection.name_as or ""):
+        unnamed = rows["dataset_by"] == "experiment"
+        by_experiment = rows[unnamed], table.where(unnamed)
+        n = rows["dataset"].nunique()
+        doubt = _more(*by_experiment, n)
+        if repeated == NOTHING and unnamed.any() and not doubt:
+            doubt = Message(_UNTOLD, Argument("dataset_by", "RULE"), " or ", _ALONE, ".")
+        more = doubt or _fewer(*by_experiment, n)
+    factors = [methods, _datasets(rows, table, selection, more)]
+    if repeated:
+        factors.append(Factor("repeat", int(repeats.max()), repeated, doubt))
+    return tuple(factors)
+
+
+def told_by(rules: pd.Series) -> str:
+    """By what names were found, with counts where there are several ways."""
+    counts = Counter(rules)
+    return ", ".join(
+        f"{_IN_WORDS.get(rule, rule)} ({count(n, 'run')})"
+        if len(counts) > 1
+        else str(_IN_WORDS.get(rule, rule))
+        for rule, n in counts.most_common()
+    )
+
+
+def _datasets(rows: pd.DataFrame, table: RunsTable, selection: Selection, doubt: str) -> Factor:
+    """How datasets are told apart; digests are splits of one, unless somebody says otherwise."""
+    shapes = table.frame["shape"]
+    names = (*rows["dataset"].unique(),)
+    n, by = len(names), table.told_by.get("dataset", told_by(rows["dataset_by"]))
+    known = rows[rows["dataset_digest"] != ""]
+    # of one method: tables of several differ in what these predicted
+    several = known.groupby(["dataset", "method"])["dataset_digest"].transform("nunique") > 1
+    splits = known[several].groupby("dataset")["dataset_digest"].nunique()
+    own = Argument("dataset_by", DIGEST)
+    if selection.dataset_by == DIGEST and 0 < shapes.nunique() < n and (shapes != "").all():
+        by = f"{by}, as asked; by its shape there would be {shapes.nunique()}"
+    elif selection.dataset_by is None and len(splits):
+        by = Message(
+            f"{by}; {splits.sum()} digests are splits of them (", own, " if each is its own)"
+        )
+    return Factor("dataset", n, by, doubt, names)
+
+
+def _more(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
+    """That there may be more datasets, of runs whose dataset nothing but the experiment names: a
+    param that nobody named, or a part of the runs' names, says otherwise.
+    """
+    these = "This may be one dataset" if n == 1 else f"These may be {n} datasets"
+    for rule, texts in called_dataset(table):
+        if (texts.groupby(rows["dataset"]).nunique() > 1).any():
+            several = f"{these} or {texts.nunique()}, for {rule} differs: say "
+            return Message(several, Argument("dataset_by", rule), " or ", _ALONE, ".")
+    pattern = pattern_of(table)
+    if "dataset" not in name_parts(pattern):
+        return ""
+    several = f"{these} or more, for the names of the runs differ in further parts: say "
+    return Message(several, Argument("name_as", pattern), " or ", _ALONE, ".")
+
+
+def _fewer(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
+    """That there may be fewer, where the shapes of their data do not tell the experiments apart."""
+    if not len(rows) or n == 1:
+        return ""
+    shapes = table.frame["shape"]
+    of_each = shapes.groupby(rows["dataset"]).agg(["nunique", "first"])
+    if (of_each["nunique"] == 1).all() and of_each["first"].is_unique and (shapes != "").all():
+        return ""
+    text = f"These may be {n} datasets, for nothing but the experiment tells them apart: say "
+    return Message(text, _ALONE, " if each is of its own data.")
+
+
+def called_dataset(table: RunsTable) -> list[tuple[str, pd.Series]]:
+    """The params and tags that are called like a dataset's, with their texts."""
+    return [
+        (f"{kind}:{name}", table.texts(f"{kind}s.{name}"))
+        for kind in ("param", "tag")
+        for name in table.names[f"{kind}s"]
+        if re.split(r"[./:]|__", name)[-1].lower() in DATASET and not name.startswith("mlflow.")
+    ]
+
+
+def pattern_of(table: RunsTable) -> str:
+    """What the names of the runs seem to say, as `name_as` takes it: the parts that vary, of which
+    one that a param holds is the method, else the first; empty where names are not built alike.
+
+    A guess, which nobody may follow unasked.
+    """
+    names = table.frame["run_name"]
+    if any(map(MADE_UP.fullmatch, names.unique())):
+        return ""
+    for between in _BETWEEN:
+        parts = names.str.split(between, regex=False)
+        if len(names) and parts.map(len).nunique() == 1 and len(parts.iloc[0]) > 1:
+            columns = pd.DataFrame(parts.tolist(), index=names.index)
+            texts, varying = _parts_that_vary(columns)
+            if len(varying) not in (1, 2):
+                continue
+            # the method comes first, unless a param says that the other part is it
+            params = (f"params.{name}" for name in table.names["params"] if not is_seed(name))
+            last = columns[varying[-1]].tolist()
+            if len(varying) == 2 and any(table.texts(name).tolist() == last for name in params):
+                varying.reverse()
+            for part, i in zip(("{method}", "{dataset}"), varying, strict=False):
+                texts[i] = part
+            if len(varying) == 2 or "{seed}" in "".join(texts):
+                return between.join(filter(None, texts))
+    return ""
+
+
+def _parts_that_vary(columns: pd.DataFrame) -> tuple[list[str], list[int]]:
+    """The parts of names, ``{seed}`` for one that numbers repeats, and the positions of those that
+    vary; of several that vary together the first, for these are one name of several words.
+    """
+    texts, varying, numbered = columns.iloc[0].tolist(), list[int](), False
+    for i in columns:
+        n = columns[i].nunique()
+        numbers = [_NUMBERED.fullmatch(text) for text in columns[i].unique()]
+        before = {hit["before"] for hit in numbers if hit}
+        if n > 1 and all(numbers) and len(before) == 1 and not numbered:
+            texts[i], numbered = f"{before.pop()}{{seed}}", True
+        elif n > 1 and varying and n == columns[varying[-1]].nunique():
+            if len(columns[[varying[-1], i]].drop_duplicates()) == n:
+                texts[i] = ""
+            else:
+                varying.append(i)
+        elif n > 1:
+            varying.append(i)
+    return texts, varying
+
+
+def _repeated(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> str:
+    """What tells repeats apart: what was asked for, seeds, the data, or nothing."""
+    several = rows[rows.duplicated(["dataset", "method"], keep=False)]
+    cells = several.groupby(["dataset", "method"])
+    told = []
+    if selection.repeats_by:
+        told.append(f"{', '.join(selection.repeats_by)}, as asked")
+    elif (cells["repeat"].nunique() > 1).any():
+        seeds: Sequence[str] = sorted(filter(is_seed, table.names["params"]), key=len)
+        told.append(f"param:{seeds[0]}" if seeds else "its number")
+    digests = several["dataset_digest"] + several["split_digest"]
+    if (digests.groupby([several["dataset"], several["method"]]).nunique() > 1).any():
+        told.append("different splits of the data")
+    return joined(" and ", told) if told else NOTHING

@@ -34,8 +34,7 @@ from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
 from mlflow_mleval.sentences import Argument, Message, agree, count, did_you_mean, some
 from mlflow_mleval.store import artifacts, schema, store
-from mlflow_mleval.store.identity import differing, is_seed, settings
-from mlflow_mleval.store.reader import Results, measured
+from mlflow_mleval.store.reader import Results, differing, is_seed, measured, settings
 from mlflow_mleval.store.runs_table import RunRow, RunsTable, families, read_children
 from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded

@@ -45,16 +45,16 @@ from mlflow_mleval.store.belonging import (
     usable_groups,
     values_of,
 )
-from mlflow_mleval.store.identity import (
+from mlflow_mleval.store.reader import (
     DATASET,
     MADE_UP,
     METHOD,
     Rule,
     estimators,
     is_seed,
+    measured,
     pattern_of,
 )
-from mlflow_mleval.store.reader import measured
 from mlflow_mleval.store.repeats import BEST_TRIAL, FoldRule, Searches
 from mlflow_mleval.store.run_answers import hold_answers
 from mlflow_mleval.store.runs_table import MOST_MS, RunsTable, read_results_table, read_store

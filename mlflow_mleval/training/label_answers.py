@@ -24,7 +24,7 @@ from mlflow_mleval.measures.registry import meant
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import quoted, some
 from mlflow_mleval.store import runs, schema, store
-from mlflow_mleval.store.identity import Rule, logged_models
+from mlflow_mleval.store.reader import Rule, logged_models
 from mlflow_mleval.store.run_answers import EXPECTATIONS, OUTPUTS, RawAnswers, read_raw_answers
 from mlflow_mleval.store.runs_table import select, table_of_runs
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
