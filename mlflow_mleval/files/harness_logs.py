@@ -272,23 +272,17 @@ _LONG = ("measure", "value")
 
 def holds_instances(path: str | Path) -> bool:
     """Whether the file holds a result an answer: a log, or a table with a column `instance`."""
-    if is_answer_log(path):
-        return Path(path).suffix != ".json" or not _is_of_tool(Path(path))
+    path = Path(path)
     try:
+        if is_answer_log(path):
+            is_json = path.suffix == ".json"  # it may hold results of another tool
+            return not is_json or tool_results(path.read_text("utf-8"), path.name) is None
         if str(path).endswith((".parquet", ".pq")):
             return INSTANCE in pq.read_schema(path).names
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return INSTANCE in [cell.strip() for cell in next(csv.reader(file), [])]
     except (OSError, ValueError, csv.Error):  # whoever reads it in full says what is wrong
-        return False
-
-
-def _is_of_tool(path: Path) -> bool:
-    """Whether the file holds no answers, but results of another tool."""
-    try:
-        return tool_results(path.read_text("utf-8"), path.name) is not None
-    except (OSError, ValueError):
-        return False
+        return is_answer_log(path)
 
 
 def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:

@@ -625,10 +625,15 @@ class Columns:
                     shown = str(cells[wrong])
                     if kind in ("class", "fold") or _is_text(cells.type):
                         shown = quoted(shown)
-                    raise ImportFileError(
-                        f"{file}, {row_name(done + wrong)}, {where}: "
-                        f"{_complaint(shown, kind, names)}."
-                    )
+                    why = f"{shown} is not a finite number"
+                    if kind == "binary":
+                        why = f"{shown} is not 0 or 1"
+                    elif kind != "number":
+                        why = "the row has none"
+                        if names and kind == "class" and shown not in ("''", "'None'"):
+                            classes = some(map(repr, sorted(names)), 8)
+                            why = f"{shown} is none of the classes with scores ({classes})"
+                    raise ImportFileError(f"{file}, {row_name(done + wrong)}, {where}: {why}.")
             done += len(part)
             yield values
         if not done:
@@ -736,15 +741,6 @@ def _first_wrong(values: Any, kind: str, names: set[str] | None) -> int | None:
     return int(wrong.argmax()) if wrong.any() else None
 
 
-def _complaint(shown: str, kind: str, names: set[str] | None) -> str:
-    """What is wrong with a cell."""
-    if kind in ("binary", "number"):
-        return f"{shown} is not {'0 or 1' if kind == 'binary' else 'a finite number'}"
-    if names is None or kind == "fold" or shown in ("''", "'None'"):
-        return "the row has none"
-    return f"{shown} is none of the classes with scores ({some(map(repr, sorted(names)), 8)})"
-
-
 # ---- CSV -----------------------------------------------------------------------------------------
 
 
@@ -789,7 +785,13 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                         held.clear()
             except pa.ArrowException as error:
                 yield from joined()
-                raise _broken_csv(path, len(header), error) from error
+                why = f" is no table of CSV that can be read: {reason(error)}"
+                for line, cells in _csv_lines(path):  # the first that is no row
+                    if len(cells) != len(header):
+                        why = f", line {line}: the row has {len(cells)} cells, the header has "
+                        why += f"{len(header)}"
+                        break
+                raise ImportFileError(f"{path.name}{why}.") from error
         yield from joined()
         progress(total, total)
 
@@ -797,16 +799,6 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
         return f"line {next(islice(_csv_lines(path), 1 + row, None))[0]}"
 
     return table_columns(header, path.name).opened(path.name, parts, row_name)
-
-
-def _broken_csv(path: Path, width: int, error: Exception) -> ImportFileError:
-    """The error of a table that Arrow does not read: it names the first line that is no row."""
-    for at, cells in _csv_lines(path):
-        if len(cells) != width:
-            return ImportFileError(
-                f"{path.name}, line {at}: the row has {len(cells)} cells, the header has {width}."
-            )
-    return ImportFileError(f"{path.name} is no table of CSV that can be read: {reason(error)}.")
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:

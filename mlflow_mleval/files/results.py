@@ -133,7 +133,15 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
             ) from error
         return _from_frame(frame, name)
     if path.suffix.lower() in (".json", ".jsonl"):
-        return _from_tool(content, name)
+        results = tool_results(_decoded(content, name), name)
+        if results is None:
+            known = some([tool.name for tool in TOOLS], len(TOOLS))
+            raise ImportFileError(
+                f"{name} is JSON of none of the tools whose results are read: {known}."
+            )
+        return SourceTable(
+            name, [*LONG_COLUMNS], [(f"result {i}", row) for i, row in enumerate(results, 1)]
+        )
     return _from_csv(content, name)
 
 
@@ -160,25 +168,11 @@ class SourceTable:
         """ImportFileError with the problem of the first row that has one."""
         if self.problems:
             n = len(self.problems)
-            _, text = min(self.problems, key=lambda each: _row_number(each[0]))
+            numbers = [re.sub(r"\D", "", row) for row, _ in self.problems]
+            first = min(range(n), key=lambda i: int(numbers[i] or 0))
+            text = self.problems[first][1]
             more = f" (and {count(n - 1, 'more problem')} in this file)" if n > 1 else ""
             raise ImportFileError(text + more)
-
-
-def _row_number(row: str) -> int:
-    number = row.rpartition(" ")[2]
-    return int(number) if number.isdecimal() else 0
-
-
-def _from_tool(content: bytes, name: str) -> SourceTable:
-    rows = tool_results(_decoded(content, name), name)
-    if rows is None:
-        known = some([tool.name for tool in TOOLS], len(TOOLS))
-        raise ImportFileError(
-            f"{name} is JSON of none of the tools whose results are read: {known}."
-        )
-    named: list[tuple[str, Sequence[object]]] = [(f"result {i}", r) for i, r in enumerate(rows, 1)]
-    return SourceTable(name, [*LONG_COLUMNS], named)
 
 
 #: By what columns a benchmark is known, and what they are called here.
@@ -734,7 +728,13 @@ def _put(run: ExportedRun, where: str, name: str, cell: Any) -> None:
     if _is_empty(cell):
         return
     if where in ("summary", "config"):
-        values = cell if isinstance(cell, Mapping) else _literal(str(cell))
+        values: Any = cell
+        if not isinstance(cell, Mapping):  # as Python writes it; what is no number is left out
+            text = re.sub(r"(?<=: )-?(nan|inf)\b", "None", str(cell))
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                values = ast.literal_eval(text)
+        if not isinstance(values, Mapping):
+            return
         sort = "either" if where == "summary" else "params"
         for key, value in values.items():
             if not str(key).startswith("_") and pd.api.types.is_scalar(value):
@@ -745,14 +745,6 @@ def _put(run: ExportedRun, where: str, name: str, cell: Any) -> None:
         run.metrics[name] = float(cell)
     elif where != "metrics":
         run.params[name] = str(cell).strip()
-
-
-def _literal(text: str) -> dict[Any, Any]:
-    """A dictionary as Python writes it; empty where it is none. What is no number is left out."""
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-        value = ast.literal_eval(re.sub(r"(?<=: )-?(nan|inf)\b", "None", text))
-        return value if isinstance(value, dict) else {}
-    return {}
 
 
 # --------------------------------------------------------------------------------------------------

@@ -114,6 +114,27 @@ class _Experiment:
     methods: Mapping[str, frozenset[str]]
     usable: bool
 
+    @classmethod
+    def of(cls, table: RunsTable, name: str, selection: Selection) -> _Experiment:
+        """What the runs of an experiment say."""
+        found = Found.among(table)
+        tops, used = found.tops, found.used
+        counts = found.values.notna().sum()
+        told = {m for m, n in counts.items() if 2 * n > len(used) and not is_bookkeeping(m)}
+        there = [rule for rule in _METHOD_RULES if "{}s.{}".format(*key_of(rule)) in table.frame]
+        rules = selection.method_by or ("estimator", "run_name", *there)
+        by_rule = {rule: {*Rule("method", (rule,)).names(tops)} for rule in rules}
+        by_rule["tag"] = {*tops.tag(schema.TAG_METHOD)}
+        data = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
+        return cls(
+            name,
+            len(used) > 0 and bool(used.ours.all()),
+            frozenset(data.names(tops)),
+            frozenset(told - of_training(told)),
+            {rule: frozenset(texts - {""}) for rule, texts in by_rule.items() if texts - {""}},
+            len(used) > 0,
+        )
+
     def belongs_to(self, other: _Experiment) -> bool:
         """The same measures, methods in common, and data apart."""
         if self.ours != other.ours or self.datasets & other.datasets:
@@ -140,7 +161,7 @@ def usable_groups(table: RunsTable, selection: Selection) -> list[list[str]]:
     groups: list[list[_Experiment]] = []
     for experiment_id in last.index:
         here = results.where(results.frame["experiment_id"] == experiment_id)
-        one = _described(here, table.experiments[experiment_id], selection)
+        one = _Experiment.of(here, table.experiments[experiment_id], selection)
         group = next((g for g in groups if all(one.belongs_to(e) for e in g)), None)
         if group is None:
             groups.append([one])
@@ -148,23 +169,3 @@ def usable_groups(table: RunsTable, selection: Selection) -> list[list[str]]:
             group.append(one)
     usable = [group for group in groups if any(e.usable for e in group)]
     return [[e.name for e in group] for group in (usable if len(usable) == 1 else groups)]
-
-
-def _described(table: RunsTable, name: str, selection: Selection) -> _Experiment:
-    found = Found.among(table)
-    tops, used = found.tops, found.used
-    counts = found.values.notna().sum()
-    told = {m for m, n in counts.items() if 2 * n > len(used) and not is_bookkeeping(m)}
-    there = [rule for rule in _METHOD_RULES if "{}s.{}".format(*key_of(rule)) in table.frame]
-    rules = selection.method_by or ("estimator", "run_name", *there)
-    by_rule = {rule: {*Rule("method", (rule,)).names(tops)} for rule in rules}
-    by_rule["tag"] = {*tops.tag(schema.TAG_METHOD)}
-    data = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
-    return _Experiment(
-        name,
-        len(used) > 0 and bool(used.ours.all()),
-        frozenset(data.names(tops)),
-        frozenset(told - of_training(told)),
-        {rule: frozenset(texts - {""}) for rule, texts in by_rule.items() if texts - {""}},
-        len(used) > 0,
-    )

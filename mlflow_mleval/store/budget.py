@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -145,7 +144,17 @@ def within(what: str, act: Callable[[], T], most: int | None = None) -> T:
     in at most so many bytes; under a budget already, within that.
     """
     if (budget := _budget.get()) is None:
-        return bounded(act, chosen := seconds(READING), partial(_late, what, chosen), most=most)
+        chosen = seconds(READING)
+
+        def late() -> str:
+            import mlflow
+
+            return (
+                f"the store {masked(mlflow.get_tracking_uri())} has not answered `{what}` within "
+                f"{chosen:g} seconds. Is it well? To wait longer: --timeout SECONDS, or {SETTING}."
+            )
+
+        return bounded(act, chosen, late, most=most)
     go_on()
     thread = threading.get_ident()
     if thread in budget.threads:
@@ -245,12 +254,3 @@ def connecting(driver: str) -> dict[str, int]:
     if budget is None or driver not in _CONNECT:
         return {}
     return {_CONNECT[driver]: math.ceil(min(budget.left, 3600)) + 2}
-
-
-def _late(what: str, chosen: float) -> str:
-    import mlflow
-
-    return (
-        f"the store {masked(mlflow.get_tracking_uri())} has not answered `{what}` within "
-        f"{chosen:g} seconds. Is it well? To wait longer: --timeout SECONDS, or {SETTING}."
-    )

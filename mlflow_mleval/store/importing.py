@@ -588,16 +588,13 @@ def _answers_in_file(path: Path) -> Answers:
         raise ValueError(
             "it holds a number that is infinite or too large, or does not say what was asked"
         )
-    counted, texts = meta.get("counted"), {}
-    for key in ("notes", "words"):
-        held = meta.get(key)
-        texts[key] = tuple(map(str, held)) if isinstance(held, list) else ()
+    counted = meta.get("counted")
     return Answers(
         values,
         about,
         str(meta.get("digest", "")),
         counted if type(counted) is int else None,
         passing=tuple(m for m in values if m in (meta.get("passing") or ())),
-        notes=texts["notes"],
-        words=texts["words"],
+        notes=tuple(map(str, meta.get("notes") or ())),
+        words=tuple(map(str, meta.get("words") or ())),
     )

@@ -253,9 +253,17 @@ class Ledger:
         if run_id not in runs:
             raise self._changed(f"entry {number} is missing")
         text = runs[run_id].data.tags.get(schema.TAG_ENTRY, "")
-        with suppress(ValueError):
+        with suppress(ValueError, TypeError, LookupError):
             values = bounded_json(text)
-            if _digest(text) == digest and _is_entry(values) and values["number"] == number:
+            numbers = [values[name] for name in ("evidence", "level", "asked", "number")]
+            texts = [values[name] for name in ("candidate", "champion", "units", "time")]
+            if (
+                _digest(text) == digest
+                and values["number"] == number
+                and values["decision"] in ("ship", "block", "run more")
+                and all(isinstance(x, int | float) and 0 <= x < math.inf for x in numbers)
+                and all(isinstance(text, str) for text in texts)
+            ):
                 return dict(values)
         raise self._changed(f"entry {number} is not what was entered")
 
@@ -273,19 +281,6 @@ def _digest(text: str) -> str:
 def now() -> str:
     """The time to the second, in UTC."""
     return str(pd.Timestamp(int(time.time()), unit="s"))
-
-
-def _is_entry(values: Any) -> bool:
-    """Whether these are the values of a gate."""
-    if not isinstance(values, dict):
-        return False
-    numbers = [values.get(name) for name in ("evidence", "level", "asked", "number")]
-    texts = [values.get(name) for name in ("candidate", "champion", "units", "time")]
-    return (
-        values.get("decision") in ("ship", "block", "run more")
-        and all(isinstance(x, int | float) and 0 <= x < math.inf for x in numbers)
-        and all(isinstance(text, str) for text in texts)
-    )
 
 
 # --------------------------------------------------------------------------------------------------

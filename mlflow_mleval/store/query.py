@@ -632,7 +632,10 @@ class _Choice:
         but for runs named by id. `doubts` stand before why there is no measure.
         """
         self._check_named(_runs_with(_finished_values(cells)))
-        bad = _bad(cells)
+        rows, bad = cells.members.rows, dict[Cell, dict[str, float]]()
+        for label in rows.index[rows["run_id"].isin(cells.members.table.unusable)]:
+            cell = rows.at[label, "dataset"], rows.at[label, "method"]
+            bad.setdefault(cell, {}).update(cells.members.bad(label))
         apart = self._apart(cells, named, bad)
         excluded += [Excluded("run", cells.rows.at[c, "name"], why) for c, why in apart.items()]
         cells = cells.where(~cells.rows.index.isin([*apart]))
@@ -810,16 +813,6 @@ def _runs_with(values: pd.DataFrame) -> Counter[str]:
     return Counter({str(m): int(n) for m, n in values.notna().sum().items() if n})
 
 
-def _bad(cells: Cells) -> dict[Cell, dict[str, float]]:
-    """By cell, measures whose values are no results."""
-    found: dict[Cell, dict[str, float]] = {}
-    rows = cells.members.rows
-    for label in rows.index[rows["run_id"].isin(cells.members.table.unusable)]:
-        cell = rows.at[label, "dataset"], rows.at[label, "method"]
-        found.setdefault(cell, {}).update(cells.members.bad(label))
-    return found
-
-
 def _twin(metric: str, others: Sequence[str], values: pd.DataFrame) -> str:
     """The metric that this one is under another name, with the same values in all runs: what
     scikit-learn's `score` is, or val_loss of Keras's validation_loss; empty where there is none.
@@ -843,18 +836,6 @@ def _finished_values(cells: Cells) -> pd.DataFrame:
     return cells.values[cells.finished]
 
 
-def _where_datasets_are(table: RunsTable) -> Iterator[object]:
-    """That experiments name the datasets, and what would name others."""
-    yield ", for nothing but the experiment names the datasets. "
-    found = {
-        rule: [*texts.unique()] for rule, texts in called_dataset(table) if (texts != "").all()
-    }
-    for rule, names in found.items():
-        yield from (Argument("dataset_by", rule), f" would find {some(names, 6)}. ")
-    if not found:
-        yield from ("What else names them is said by ", Argument("dataset_by", "RULE"), ".")
-
-
 def _with_names(
     results: Results, what: str, keep: Iterable[str] | None, drop: Iterable[str]
 ) -> Results:
@@ -867,7 +848,14 @@ def _with_names(
         listed = some(map(repr, sorted(have)))
         text = f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}"
         if what == "dataset" and (results.rows["dataset_by"] == "experiment").all():
-            raise NoRunsError(Message(text, *_where_datasets_are(results.table)))
+            parts: list[object] = [", for nothing but the experiment names the datasets. "]
+            for rule, texts in called_dataset(results.table):
+                if (texts != "").all():
+                    would = f" would find {some(texts.unique(), 6)}. "
+                    parts += [Argument("dataset_by", rule), would]
+            if len(parts) == 1:
+                parts += ["What else names them is said by ", Argument("dataset_by", "RULE"), "."]
+            raise NoRunsError(Message(text, *parts))
         raise NoRunsError(f"{text}.{guess}")
     if keep is None and not dropped:
         return results

@@ -171,7 +171,13 @@ class Rule:
         if rule == "prompt":
             return table.tag(_PROMPTS).map(_prompts)
         if rule == "shape":
-            return _shapes(table)
+            # of runs whose data have no name, where an experiment holds data of several shapes:
+            # these are different datasets, "autolog (13 features)"
+            frame = table.frame
+            known = frame["shape"].where(frame["data"].isin(["", NAMELESS]), "")
+            told = frame[known != ""].groupby("experiment_id")["shape"].nunique()
+            several = frame["experiment_id"].isin(told.index[told > 1]) & (known != "")
+            return (frame["experiment"] + " (" + known + ")").where(several, "")
         return table.frame["data" if rule == "input" else rule]
 
 
@@ -209,17 +215,6 @@ def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
             text = f"Runs {when} differ in {some(differ, 6)}, too: a difference may be theirs."
             doubts.append(text)
     return doubts
-
-
-def _shapes(table: RunsTable) -> pd.Series:
-    """The experiment with the shape of the data, "autolog (13 features)", of runs whose data have
-    no name, where an experiment holds data of several shapes: these are different datasets.
-    """
-    frame = table.frame
-    known = frame["shape"].where(frame["data"].isin(["", NAMELESS]), "")
-    told = frame[known != ""].groupby("experiment_id")["shape"].nunique()
-    several = frame["experiment_id"].isin(told.index[told > 1]) & (known != "")
-    return (frame["experiment"] + " (" + known + ")").where(several, "")
 
 
 def rules_of(selection: Selection) -> tuple[Rule, Rule]:
@@ -561,8 +556,7 @@ class Results:
         there = self.table.has(f"tags.{schema.TAG_PROFILE}")
         values = self.values.copy()
         for label in self.rows.index[lacking & there]:
-            profiles = self.profiles(label)
-            found = store.of_one_run(partial(_of_profile, profiles))
+            found = store.of_one_run(partial(_of_profile, self.profiles(label)))
             if isinstance(found, str):  # whoever compares profiles is told
                 continue
             for m in asked:

@@ -634,9 +634,20 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
         return ModelRun(name)
     model, version, alias = _model_parts(name)
     with _known_model(client, model):
-        if version or alias:
-            return _of_version(client, name, model, version, alias)
-        return _of_logged_model(client, name, model)
+        if not (version or alias):
+            return _of_logged_model(client, name, model)
+        number, versions = _version_number(client, model, version, alias)
+        chosen = versions[number]
+        model_id = id_of_version(chosen)
+        if chosen.run_id:
+            return ModelRun(chosen.run_id, model_id)
+        if model_id:
+            return _of_logged_model(client, name, model_id)
+        source = without_passwords(str(chosen.source))
+        raise NoRunsError(
+            f"no run is known to have made {name}: version {number} was registered from {source}. "
+            "Name the run that evaluated it."
+        )
 
 
 @contextmanager
@@ -727,22 +738,6 @@ def _version_number(
             f"Aliases: {some(named) or 'none'}."
         )
     return number, versions
-
-
-def _of_version(client: MlflowClient, name: str, model: str, version: str, alias: str) -> ModelRun:
-    """The run of a version that is named by number, as "latest", or by alias."""
-    number, versions = _version_number(client, model, version, alias)
-    chosen = versions[number]
-    model_id = id_of_version(chosen)
-    if chosen.run_id:
-        return ModelRun(chosen.run_id, model_id)
-    if model_id:
-        return _of_logged_model(client, name, model_id)
-    source = without_passwords(str(chosen.source))
-    raise NoRunsError(
-        f"no run is known to have made {name}: version {number} was registered from {source}. "
-        "Name the run that evaluated it."
-    )
 
 
 def id_of_version(version: ModelVersion) -> str | None:
