@@ -587,7 +587,13 @@ _ABOUT_RUNS = {
 }
 #: Columns beside those of `mlflow.search_runs` for what it leaves out: names of experiments, and
 #: the data that a run was evaluated on.
-_BESIDE = ("experiment_name", "dataset", "dataset_digest", "dataset_rows", "dataset_shape")
+_OF_MLFLOW = {
+    "experiment_name": ("experiment_name",),
+    "data": ("dataset",),
+    "digest": ("dataset_digest",),
+    "n_rows": ("dataset_rows",),
+    "shape": ("dataset_shape",),
+}
 #: Further columns of the UIs of MLflow and Weights & Biases that say nothing of a result.
 _PASSED_OVER = {
     *("agent", "notes", "user", "tags", "runtime", "sweep", "description", "duration", "updated"),
@@ -616,61 +622,82 @@ _RESULT = re.compile(
 
 
 @dataclass
-class ExportedRun:
-    """A row of an export: what a run is called, and what it holds."""
+class RunRow:
+    """What is known of a run. `data` and `digest` are of the dataset input for testing, or the only
+    one, empty where that is not clear; `started` is in milliseconds since 1970.
+    """
 
-    id: str
-    name: str
+    run_id: str
+    run_name: str
     status: str
-    started: pd.Timestamp | None
-    experiment: str = ""
+    started: int
+    experiment_id: str = "0"
     metrics: dict[str, float] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-    beside: dict[str, str] = field(default_factory=dict)  #: the columns of `_BESIDE`
+    data: str = ""
+    digest: str = ""
+    n_rows: int = 0  #: of the data, 0 where nobody says
+    shape: str = ""  #: of its features, "13 features", as far as it is known
+    model: str = ""  #: the id of the one LoggedModel that it made, or took
+    last_step: int = 0  #: of its metrics
 
 
-def exported_runs(table: SourceTable, results: Collection[str]) -> list[ExportedRun] | None:
-    """The runs of an export; None where the table is none. `results` are names of columns that
-    hold results, whatever they are called.
+def exported_runs(
+    table: SourceTable, results: Collection[str]
+) -> tuple[list[RunRow], dict[str, str]] | None:
+    """The runs of an export, and the names of their experiments by id, if it says these; None where
+    the table is none. `results` are names of columns that hold results, whatever they are called.
     """
     kind = _exporter(table.header)
     if kind is None:
         return None
     table.stop_if_problems()
     header = [column.lower() for column in table.header]
+    told = _ABOUT_RUNS | (_OF_MLFLOW if kind == "mlflow" else {})
     places = {
-        what: header.index(present[0])
-        for what, names in _ABOUT_RUNS.items()
-        if (present := [name for name in names if name in header])
+        what: header.index(name)
+        for what, names in told.items()
+        for name in reversed(names)  # the first of them counts
+        if name in header
     }
     columns = [
         (at, *sort)
         for at, column in enumerate(table.header)
         if at not in places.values() and (sort := _sorted(column, kind, results))
     ]
-    runs = []
-    for row, cells in table.rows:
-        run = _run_of({what: cells[at] for what, at in places.items()}, row)
+    runs, experiments = list[RunRow](), dict[str, str]()
+    for label, cells in table.rows:
+        run, named = _run_of({what: cells[at] for what, at in places.items()}, label, len(runs))
         for at, where, name in columns:
             _put(run, where, name, cells[at])
         runs.append(run)
-    return runs
+        experiments[run.experiment_id] = named
+    if len(experiments) == 1 and "experiment_name" not in places:
+        experiments.clear()
+    return runs, experiments
 
 
-def _run_of(cells: Mapping[str, Any], row: str) -> ExportedRun:
-    """A run without results, from what its row says of it by `_ABOUT_RUNS`."""
+def _run_of(cells: Mapping[str, Any], label: str, number: int) -> tuple[RunRow, str]:
+    """A run without results, from what its row says of it by `_ABOUT_RUNS`, and the name of its
+    experiment; a run without a time started after those before it.
+    """
     about: dict[str, str] = defaultdict(str)
     about |= {what: str(cell).strip() for what, cell in cells.items() if not _is_empty(cell)}
     state = about["failed"] if about["failed"] == "True" else about["status"]
     begun = pd.to_datetime(about["started"], errors="coerce", utc=True)
-    return ExportedRun(
-        about["id"] or row,
-        about["name"] or about["id"] or row,
+    run = RunRow(
+        about["id"] or label,
+        about["name"] or about["id"] or label,
         _STATES.get(state.lower(), state.upper()),
-        None if pd.isna(begun) else begun,
+        number if pd.isna(begun) else int(begun.timestamp() * 1000),
         about["experiment"],
+        data=about["data"],
+        digest=about["digest"],
+        n_rows=int(float(about["n_rows"] or 0)),
+        shape=about["shape"],
     )
+    return run, about["experiment_name"] or f"experiment {run.experiment_id}"
 
 
 def _exporter(header: Sequence[str]) -> str | None:
@@ -706,8 +733,6 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     """
     if kind == "mlflow":
         what, dot, name = column.partition(".")
-        if column in _BESIDE:
-            return "beside", column
         return (what, name) if dot and what in ("metrics", "params", "tags") else None
     if kind == "wandb api":
         where = {"summary": "summary", "config": "config"}.get(column)
@@ -723,7 +748,7 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
 
 
-def _put(run: ExportedRun, where: str, name: str, cell: Any) -> None:
+def _put(run: RunRow, where: str, name: str, cell: Any) -> None:
     """Add what a cell holds to the run."""
     if _is_empty(cell):
         return
@@ -739,8 +764,8 @@ def _put(run: ExportedRun, where: str, name: str, cell: Any) -> None:
         for key, value in values.items():
             if not str(key).startswith("_") and pd.api.types.is_scalar(value):
                 _put(run, sort, str(key), value)
-    elif where in ("tags", "beside"):
-        getattr(run, where)[name] = str(cell)
+    elif where == "tags":
+        run.tags[name] = str(cell)
     elif where != "params" and _is_number(cell):
         run.metrics[name] = float(cell)
     elif where != "metrics":

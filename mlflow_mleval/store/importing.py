@@ -570,11 +570,10 @@ def _answers_in_file(path: Path) -> Answers:
             f"it has {head.metadata.num_rows:,} rows of {len(head.schema_arrow.names)} columns, "
             "too many"
         )
-    meta = bounded_json(
-        (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace"), 1_000_000
-    )
+    text = (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace")
+    meta = {"passing": [], "notes": [], "words": [], **bounded_json(text, 1_000_000)}
     frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
-    if INSTANCE not in frame or not isinstance(meta, dict):
+    if INSTANCE not in frame:
         raise ValueError(f"it has no column {INSTANCE}")
     frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
     values, about = (
@@ -594,7 +593,7 @@ def _answers_in_file(path: Path) -> Answers:
         about,
         str(meta.get("digest", "")),
         counted if type(counted) is int else None,
-        passing=tuple(m for m in values if m in (meta.get("passing") or ())),
-        notes=tuple(map(str, meta.get("notes") or ())),
-        words=tuple(map(str, meta.get("words") or ())),
+        passing=tuple(m for m in values if m in meta["passing"]),
+        notes=tuple(map(str, meta["notes"])),
+        words=tuple(map(str, meta["words"])),
     )

@@ -22,6 +22,7 @@ from mlflow_mleval.errors import (
     NoRunsError,
     UndirectedError,
 )
+from mlflow_mleval.files.results import RunRow
 from mlflow_mleval.measures.metric_names import (
     data_of,
     direction_of,
@@ -35,7 +36,7 @@ from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
 from mlflow_mleval.sentences import Argument, Message, agree, count, did_you_mean, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.reader import Results, differing, is_seed, measured, settings
-from mlflow_mleval.store.runs_table import RunRow, RunsTable, families, read_children
+from mlflow_mleval.store.runs_table import RunsTable, families, read_children
 from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded
 from mlflow_mleval.validation import present

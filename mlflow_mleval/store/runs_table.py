@@ -21,7 +21,7 @@ import pandas as pd
 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.files.results import (
-    ExportedRun,
+    RunRow,
     exported_runs,
     is_leaderboard,
     read_cells,
@@ -52,28 +52,6 @@ MOST_MS = 9_000_000_000_000
 _IDS_AT_ONCE = 500
 #: The one experiment of a table.
 _ONLY = "0"
-
-
-@dataclass
-class RunRow:
-    """What is known of a run. `data` and `digest` are of the dataset input for testing, or the only
-    one, empty where that is not clear; `started` is in milliseconds since 1970.
-    """
-
-    run_id: str
-    run_name: str
-    status: str
-    started: int
-    experiment_id: str = _ONLY
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    params: Mapping[str, str] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
-    data: str = ""
-    digest: str = ""
-    n_rows: int = 0  #: of the data, 0 where nobody says
-    shape: str = ""  #: of its features, "13 features", as far as it is known
-    model: str = ""  #: the id of the one LoggedModel that it made, or took
-    last_step: int = 0  #: of its metrics
 
 
 _ABOUT = tuple(RunRow.__dataclass_fields__)
@@ -443,7 +421,12 @@ def read_results_table(selection: Selection) -> RunsTable:
         cells, {*(selection.measures or ()), *selection.minimize, *selection.maximize}
     )
     if exported is not None:
-        return _table_of_export(exported, about, source)
+        runs, names = exported
+        for run in runs:
+            run.tags, run.data = schema.unpacked(run.tags), _as_named(run.data)
+        # where it names no experiment, they are of one that is called as the file is
+        names = names or {run.experiment_id: about for run in runs}
+        return RunsTable.of(runs, names, source=source).sorted()
     is_board = is_leaderboard(cells)
     doubts, told_by = [], {"method": "the table", "dataset": "the table"}
     if is_board:
@@ -480,36 +463,6 @@ def read_results_table(selection: Selection) -> RunsTable:
     more = {"by_fold": by_fold, "told_by": told_by}
     table = RunsTable.of(each(), {_ONLY: about}, source=source, **more)
     return replace(table, doubts=tuple(warnings))
-
-
-def _table_of_export(
-    exported: Sequence[ExportedRun], about: str, source: Mapping[str, str]
-) -> RunsTable:
-    """The runs of an export; where it names no experiment, of one that is called as the file is."""
-    ids = {
-        run.experiment: run.beside.get("experiment_name", f"experiment {run.experiment}")
-        for run in exported
-    }
-    rows = [
-        RunRow(
-            run.id,
-            run.name,
-            run.status,
-            i if run.started is None else int(run.started.timestamp() * 1000),
-            run.experiment,
-            metrics=run.metrics,
-            params=run.params,
-            tags=schema.unpacked(run.tags),
-            data=_as_named(run.beside.get("dataset", "")),
-            digest=run.beside.get("dataset_digest", ""),
-            n_rows=int(float(run.beside.get("dataset_rows", 0))),
-            shape=run.beside.get("dataset_shape", ""),
-        )
-        for i, run in enumerate(exported)
-    ]
-    is_named = len(ids) > 1 or any("experiment_name" in run.beside for run in exported)
-    names = ids if is_named else dict.fromkeys(ids, about)
-    return RunsTable.of(rows, names, source=source).sorted()
 
 
 @dataclass(frozen=True)
