@@ -9,7 +9,7 @@ import json
 import math
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,18 @@ def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
 
 
 def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
-    head, samples = _inspect_parts(path)
+    with path.open("rb") as file:
+        packed = file.read(4) == b"PK\x03\x04"
+    samples: Iterable[dict[str, Any]]
+    if packed:
+        with zipfile.ZipFile(path) as log:
+            names = [name for name in log.namelist() if name.startswith("samples/")]
+        head, samples = _member(path, "header.json"), (_member(path, name) for name in names)
+    else:
+        if (size := path.stat().st_size) > LARGEST:
+            raise ValueError(f"it has {size:,} bytes, more than {LARGEST:,}")
+        head = json.loads(path.read_text("utf-8"))
+        samples = head.get("samples") or ()
     if head.get("status") != "success":
         raise ValueError(f"its status is {head.get('status')!r}, not 'success'")
     rows = []
@@ -129,20 +140,6 @@ def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
             }
         )
     return str(head["eval"]["model"]), str(head["eval"]["task"]), rows
-
-
-def _inspect_parts(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """What the log says of the whole, and its samples one by one."""
-    with path.open("rb") as file:
-        packed = file.read(4) == b"PK\x03\x04"
-    if not packed:
-        if (size := path.stat().st_size) > LARGEST:
-            raise ValueError(f"it has {size:,} bytes, more than {LARGEST:,}")
-        whole = json.loads(path.read_text("utf-8"))
-        return whole, iter(whole.get("samples") or ())
-    with zipfile.ZipFile(path) as log:
-        names = [name for name in log.namelist() if name.startswith("samples/")]
-    return _member(path, "header.json"), (_member(path, name) for name in names)
 
 
 def _member(path: Path, name: str) -> dict[str, Any]:

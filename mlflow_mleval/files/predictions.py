@@ -11,7 +11,6 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -113,34 +112,28 @@ _NPZ_NEEDS = (
 def _npz_arrays(path: Path) -> dict[str, AnyArray]:
     """The arrays of a file by name, unpacked on disk: in memory is what is looked at."""
     arrays = {}
-    with (
-        _damage_named(path),
-        zipfile.ZipFile(path) as archive,
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-    ):
-        refuse_bomb(path, sum(member.file_size for member in archive.infolist()))
-        for i, name in enumerate(archive.namelist()):
-            if name.endswith(".npy"):
-                unpacked = Path(folder, f"{i}.npy")
-                with archive.open(name) as packed, unpacked.open("wb") as file:
-                    shutil.copyfileobj(packed, file)
-                # files that are open stay until the last array is let go
-                is_large = unpacked.stat().st_size > _IN_MEMORY
-                array = np.load(unpacked, "r" if is_large else None, allow_pickle=False)
-                arrays[name.removesuffix(".npy")] = array
-    return arrays
-
-
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
     try:
-        yield
+        with (
+            zipfile.ZipFile(path) as archive,
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        ):
+            refuse_bomb(path, sum(member.file_size for member in archive.infolist()))
+            for i, name in enumerate(archive.namelist()):
+                if name.endswith(".npy"):
+                    unpacked = Path(folder, f"{i}.npy")
+                    with archive.open(name) as packed, unpacked.open("wb") as file:
+                        shutil.copyfileobj(packed, file)
+                    # files that are open stay until the last array is let go
+                    is_large = unpacked.stat().st_size > _IN_MEMORY
+                    array = np.load(unpacked, "r" if is_large else None, allow_pickle=False)
+                    arrays[name.removesuffix(".npy")] = array
     except ImportFileError:
         raise
     except Exception as error:  # zipfile, zlib, lzma and NumPy raise a dozen kinds
         raise ImportFileError(
             f"{path.name} is not an npz file that can be read: {reason(error)}."
         ) from error
+    return arrays
 
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
@@ -238,28 +231,27 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
     try:
         with path.open("rb") as file:
             packed = file.read(4) in (b"PK\3\4", b"PK\5\6")
-        matrix = _of_npz(path) if packed else _of_text(path, labels)
+        if packed:
+            _npz_arrays(path)  # what is damaged, or unpacks to hundreds of times its size
+            matrix = sparse.csr_array(sparse.load_npz(path))
+            matrix.check_format(full_check=True)
+        else:
+            matrix = _of_text(path, labels)
     except OSError as error:
         raise unreadable(path, error) from error
+    except ImportFileError:
+        raise
+    except Exception as error:  # of as many kinds
+        raise ImportFileError(
+            f"{path.name} holds no sparse matrix: {reason(error)}. Write it by "
+            "scipy.sparse.save_npz."
+        ) from error
     if matrix.shape[1] > _MOST_LABELS:
         raise ImportFileError(
             f"{path.name} declares {matrix.shape[1]:,} labels, more than {_MOST_LABELS:,}. Number "
             "the labels from 0."
         )
     return matrix
-
-
-def _of_npz(path: Path) -> sparse.csr_array:
-    _npz_arrays(path)  # what is damaged, or unpacks to hundreds of times its size, ends here
-    try:
-        matrix = sparse.csr_array(sparse.load_npz(path))
-        matrix.check_format(full_check=True)
-        return matrix
-    except Exception as error:  # of as many kinds
-        raise ImportFileError(
-            f"{path.name} holds no sparse matrix: {reason(error)}. Write it by "
-            "scipy.sparse.save_npz."
-        ) from error
 
 
 def _of_text(path: Path, labels: bool) -> sparse.csr_array:

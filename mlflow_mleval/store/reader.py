@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -113,7 +113,12 @@ class Rule:
                 parts[1] = ("input", parts[1][1].where(parts[1][1] != NAMELESS, ""))
             if self.one:
                 parts[2:] = [("all", pd.Series(_ALL, table.frame.index, dtype=object))]
-            return _first_of(parts, table.frame.index)
+            names = pd.Series("", table.frame.index, dtype=object)
+            by = names.copy()
+            for rule, texts in parts:
+                taken = (names == "") & (texts.str.strip() != "")
+                names, by = names.where(~taken, texts), by.where(~taken, rule)
+            return names, by
         first, *more = self.rules
         names = self._texts(first, table)
         names = names.where(names.str.strip() != "", "")
@@ -179,17 +184,6 @@ class Rule:
             several = frame["experiment_id"].isin(told.index[told > 1]) & (known != "")
             return (frame["experiment"] + " (" + known + ")").where(several, "")
         return table.frame["data" if rule == "input" else rule]
-
-
-def _first_of(
-    parts: Iterable[tuple[str, pd.Series]], index: pd.Index
-) -> tuple[pd.Series, pd.Series]:
-    """Of each run the first of several names that is not empty, and what gave it."""
-    names, by = pd.Series("", index, dtype=object), pd.Series("", index, dtype=object)
-    for rule, texts in parts:
-        taken = (names == "") & (texts.str.strip() != "")
-        names, by = names.where(~taken, texts), by.where(~taken, rule)
-    return names, by
 
 
 def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:

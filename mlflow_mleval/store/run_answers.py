@@ -900,7 +900,12 @@ def read_raw_answers(
     if table is None and is_evaluated(run):
         rows = _from_traces(client, run, predicted, expected, instance_by)
     else:
-        rows = _from_table(client, run, predicted, expected, table or EVALUATED, instance_by)
+        needed = [predicted, expected, *([instance_by] if instance_by else [])]
+        frame = _frame_of(client, run, table or EVALUATED, needed)
+        keys: Sequence[Any] = range(len(frame))
+        if instance_by is not None:
+            keys = keys_of(frame, [instance_by])
+        rows = [*zip(keys, frame[predicted], frame[expected], strict=True)]
     if not rows:
         raise ValueError("it holds no answers")
     n = counted(run)
@@ -952,19 +957,3 @@ def _recorded_part(recorded: Mapping[str, Any], path: str) -> Any:
             f"{EXPECTATIONS}.{next(iter(value))}"
         )
     return next(iter(value.values()), None) if root == EXPECTATIONS else value
-
-
-def _from_table(
-    client: MlflowClient,
-    run: Run,
-    predicted: str,
-    expected: str,
-    path: str,
-    instance_by: str | None,
-) -> list[tuple[Any, Any, Any]]:
-    needed = [predicted, expected, *([instance_by] if instance_by else [])]
-    table = _frame_of(client, run, path, needed)
-    keys: Sequence[Any] = (
-        range(len(table)) if instance_by is None else keys_of(table, [instance_by])
-    )
-    return [*zip(keys, table[predicted], table[expected], strict=True)]

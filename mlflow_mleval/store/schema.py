@@ -298,7 +298,10 @@ def encode_folds(
     head: dict[str, Any] = {"schema": SCHEMA_VERSION}
     whole: dict[str, Any] = {}
     for digits in _DIGITS:
-        rounded = {m: [_to_digits(v, digits) for v in column] for m, column in values.items()}
+        rounded: dict[str, list[float | None]] = {}
+        for m, column in values.items():
+            exact = [None if math.isnan(v) else float(v) for v in column]
+            rounded[m] = [v if not (v and digits) else float(f"{v:.{digits}g}") for v in exact]
         content = head | {"folds": [int(f) for f in folds], "values": rounded}
         text = _text(content | ({"digits": digits} | whole if whole else {}))
         whole = whole or {"sha256": hashlib.sha256(text.encode()).hexdigest()}
@@ -574,12 +577,6 @@ def _complete_rows(tag: ProfileTag) -> ProfileTag:
     ):
         raise ValueError("rows, sizes and folds of different number")
     return tag
-
-
-def _to_digits(value: float, digits: int | None) -> float | None:
-    if math.isnan(value):
-        return None
-    return float(value) if digits is None else float(f"{value:.{digits}g}")
 
 
 # --------------------------------------------------------------------------------------------------
