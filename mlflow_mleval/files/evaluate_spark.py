@@ -1,4 +1,4 @@
-"""Evaluate a Spark DataFrame: each partition gives an Evaluation, and the executors merge them."""
+"""Evaluate a Spark DataFrame: each partition gives an Evaluation, and an executor merges them."""
 
 from __future__ import annotations
 
@@ -125,8 +125,7 @@ def evaluate_spark(
     conventions: Conventions = "sklearn",
     **hierarchy_options: Any,
 ) -> Evaluation:
-    """Evaluate a Spark DataFrame where its rows are: only sums travel, and they are merged on the
-    executors.
+    """Evaluate a Spark DataFrame where its rows are: only sums travel, and an executor merges them.
 
     Needs the extra ``spark``, and this package on every executor. Lost executors and tasks are
     Spark's business: what they had done is done again. Spark hands over
