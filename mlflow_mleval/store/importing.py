@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -302,26 +302,26 @@ def _write_all(
     in the order of the source.
     """
     outcomes: dict[_Cell, _Outcome] = {}
-    waiting, begun, lock = iter(results.items()), 0, threading.Lock()
+    lock = threading.Lock()
 
-    def write_next() -> None:
-        nonlocal begun
-        with lock:
-            pair, result = next(waiting)
-            begun = max(int(time.time() * 1000), begun + 1)
-            start = begun
+    def write(pair: _Cell, start: int) -> None:
         with store.store_errors("write to"):
-            outcome = _write(client, experiment_id, result, earlier.get(pair), start)
+            outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
         with lock:
             outcomes[pair] = outcome
             if progress:
                 progress(len(outcomes), len(results))
 
-    jobs = [write_next] * len(results)
+    def jobs() -> Iterator[Callable[[], None]]:
+        begun = 0
+        for pair in results:
+            begun = max(int(time.time() * 1000), begun + 1)
+            yield partial(write, pair, begun)
+
     if store.is_elsewhere(mlflow.get_tracking_uri()):
-        runs.together(jobs)
+        runs.together(jobs())
     else:
-        for job in jobs:
+        for job in jobs():
             job()
     return {pair: outcomes[pair] for pair in results}
 

@@ -19,7 +19,6 @@ from functools import cached_property, lru_cache, partial
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -392,64 +391,38 @@ def send(
 
 
 def together(jobs: Iterable[Callable[[], None]]) -> None:
-    """Do the jobs, several at a time, begun in their order, while the next are made; the first
-    failure ends it.
+    """Do the jobs, several at a time, begun in their order, while the next are made; after a
+    failure none is begun, and the first is raised.
     """
-    crew = _Crew()
-    try:
-        for job in jobs:
-            crew.submit(job)
-    except BaseException:
-        crew.cancel()
-        raise
-    finally:
-        crew.finish()
+    waiting, turn = iter(jobs), threading.Lock()
+    failures: list[BaseException] = []
 
-
-class _Crew:
-    """Threads that do jobs.
-
-    Those of an executor would hold up the interpreter's end as long as a store does not answer.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._failures: list[BaseException] = []
-
-    def submit(self, job: Callable[[], None]) -> None:
-        """Do the job as soon as a thread is free."""
-        self._jobs.put(job)
-        if len(self._threads) < _THREADS:
-            thread = threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def cancel(self) -> None:
-        """Begin no further job."""
-        self._failures.append(InterruptedError())
-
-    def finish(self) -> None:
-        """Wait for the jobs; raise the first failure, after which no other was begun."""
+    def work() -> None:
         try:
-            for _ in self._threads:
-                self._jobs.put(None)
-            for thread in self._threads:
-                thread.join()
-        except BaseException:  # somebody presses Ctrl-C
-            self.cancel()
-            raise
-        if self._failures and not isinstance(self._failures[0], InterruptedError):
-            raise self._failures[0]
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            if self._failures:
-                continue
-            try:
+            while not failures:
+                with turn:
+                    job = next(waiting, None)
+                if job is None:
+                    return
                 job()
-            except BaseException as error:
-                self._failures.append(error)
+        except BaseException as error:
+            failures.append(error)
+
+    # Those of an executor would hold up the interpreter's end as long as a store does not answer.
+    threads = [
+        threading.Thread(target=copy_context().run, args=(work,), daemon=True)
+        for _ in range(_THREADS)
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException as error:  # somebody presses Ctrl-C
+        failures.append(error)
+        raise
+    if failures:
+        raise failures[0]
 
 
 def _new_run(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
