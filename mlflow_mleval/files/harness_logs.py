@@ -10,7 +10,6 @@ import math
 import struct
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -292,21 +291,22 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         return {(method, dataset): answers}
     table = _read(path)
     _refuse_names(path, table)
-    columns = _columns_of_instances(path, table)
-    for column in ["value"] if columns.is_long else columns.measures:
+    is_long = {*_LONG} <= {*table}
+    measures, about = _columns_of_instances(path, table, is_long)
+    for column in ["value"] if is_long else measures:
         table[column] = _numbers_of_column(path, table[column])
     results = {}
     for (method, dataset), rows in table.groupby(["method", "dataset"], sort=False):
-        if columns.is_long:
-            rows = _wide(path, rows, columns.measures, columns.about)
+        if is_long:
+            rows = _wide(path, rows, measures, about)
         index = pd.Index(rows[INSTANCE], name=INSTANCE, dtype=object)
-        measured = [m for m in columns.measures if rows[m].notna().any()]
+        measured = [m for m in measures if rows[m].notna().any()]
         values = rows[measured].set_axis(index)
-        about = rows[[c for c in columns.about if c in rows]].set_axis(index)
-        about = about if "link" in about else about.assign(link="")
-        about = about if "asked" in about else about.assign(asked=index)
+        told = rows[[c for c in about if c in rows]].set_axis(index)
+        told = told if "link" in told else told.assign(link="")
+        told = told if "asked" in told else told.assign(asked=index)
         passing = tuple(m for m in measured if _is_binary(values[m]))
-        results[(method, dataset)] = Answers(values.astype(float), about, passing=passing)
+        results[(method, dataset)] = Answers(values.astype(float), told, passing=passing)
     return results
 
 
@@ -325,37 +325,24 @@ def _refuse_names(path: Path, table: pd.DataFrame) -> None:
                 )
 
 
-@dataclass(frozen=True)
-class _InstanceColumns:
-    """What a table of instances holds beside their names."""
-
-    is_long: bool
-    measures: list[str]
-    about: list[str]
-
-
-def _columns_of_instances(path: Path, table: pd.DataFrame) -> _InstanceColumns:
-    is_long = set(_LONG) <= set(table)
-    taken = (*_NAMES, *ABOUT, *(_LONG if is_long else ()))
-    others = [c for c in table if c not in taken]
+def _columns_of_instances(
+    path: Path, table: pd.DataFrame, is_long: bool
+) -> tuple[list[str], list[str]]:
+    """What a table of instances holds beside their names: measures, and what is told of them."""
+    taken = [*_NAMES, *ABOUT, *(_LONG if is_long else ())]
+    others = table.columns.difference(taken, sort=False).tolist()
     texts = others if is_long else [c for c in others if _describes_instances(table[c])]
-    measures = [c for c in others if c not in texts]
-    if is_long:
-        measures = sorted(set(table["measure"]))
-    _refuse_measures(path, measures, texts)
-    return _InstanceColumns(is_long, measures, [c for c in table if c in (*ABOUT, *texts)])
-
-
-def _refuse_measures(path: Path, measures: Sequence[str], texts: Sequence[str]) -> None:
+    measures = sorted(set(table["measure"])) if is_long else [c for c in others if c not in texts]
     for measure in measures:
         if problem := measure_name_problem(measure):
             raise ImportFileError(f"{path.name}, measure {quoted(measure)}: {problem}.")
     if not measures:
-        text = f" ({some(map(quoted, texts))} holds text)" if texts else ""
+        held = f" ({some(map(quoted, texts))} holds text)" if texts else ""
         raise ImportFileError(
-            f"{path.name} has no column of a measure{text}. Add one column a measure, or measure "
+            f"{path.name} has no column of a measure{held}. Add one column a measure, or measure "
             "and value."
         )
+    return measures, [c for c in table if c in (*ABOUT, *texts)]
 
 
 def _read(path: Path) -> pd.DataFrame:
