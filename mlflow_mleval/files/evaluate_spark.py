@@ -181,7 +181,8 @@ def evaluate_spark(
     if not np.array_equal(threshold, 0.5):
         options["threshold"] = threshold
     refuse_keywords(evaluate_spark, options, _FURTHER)
-    selected, layout = _prepared(df, truth, scores, predictions, folds, None, hierarchy, options)
+    sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
+    selected, layout = _prepared(df, sides, {"folds": folds}, hierarchy, options)
     parts = selected.mapInArrow(partial(_evaluate_partition, layout=layout), _PART)
     rows = parts.repartition(1).mapInArrow(_merge_parts, _PART).collect()
     if not rows:
@@ -211,7 +212,9 @@ def spark_instances(
     >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
     """  # noqa: E501
     refuse_keywords(spark_instances, options, _FURTHER)
-    selected, layout = _prepared(df, truth, scores, predictions, folds, cluster, hierarchy, options)
+    sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
+    beside = {"folds": folds, "cluster": cluster}
+    selected, layout = _prepared(df, sides, beside, hierarchy, options)
     kinds = selected.limit(1).mapInArrow(partial(_kinds, layout=layout), "name string, kind string")
     own = {layout.fold: "folds", layout.cluster: "cluster"}
     fields = {
@@ -231,34 +234,26 @@ def spark_instances(
 
 def _prepared(
     df: DataFrame,
-    truth: str | Sequence[str],
-    scores: str | Sequence[str] | None,
-    predictions: str | Sequence[str] | None,
-    folds: str | None,
-    cluster: str | None,
+    sides: Mapping[str, str | Sequence[str] | None],
+    beside: Mapping[str, str | None],
     hierarchy: Hierarchy | None,
     options: dict[str, Any],
 ) -> tuple[DataFrame, _Layout]:
     """Rows with one column a side, in types that Arrow knows, and how they are evaluated."""
-    given = {
-        name: value
-        for name, value in zip(_SIDES, (truth, scores, predictions), strict=True)
-        if value is not None
-    }
+    given = {name: value for name, value in sides.items() if value is not None}
     if len(given) < 2 or not all(given.values()):
         raise ValueError(
             "`scores` or `predictions` must be given with `truth`. Name the columns that hold them."
         )
     columns: list[Any] = []
     labels: dict[str, tuple[str, ...]] = {}  # label columns, by side
-    sides: dict[str, str] = {}
+    shown: dict[str, str] = {}
     for name, value in given.items():
         column, listed = _side(df, name, value)
         columns.append(column.alias(name))
         labels |= {name: listed} if listed else {}
-        sides[name] = value if isinstance(value, str) else columns_shown([*value])
-    own = {"folds": folds, "cluster": cluster}
-    columns += [_arrow_column(df, of, name).alias(name) for name, of in own.items() if of]
+        shown[name] = value if isinstance(value, str) else columns_shown([*value])
+    columns += [_arrow_column(df, of, name).alias(name) for name, of in beside.items() if of]
     selected = df.select(*columns)
     held = {name: None if name in labels else _element(selected.select(name)) for name in given}
     # beside scores that are pairs with classes, arrays of numbers are classes
@@ -269,7 +264,8 @@ def _prepared(
     if names is None:
         is_array = held["y_true"] is not None
         names = _label_names(labels, lists, is_array, "y_score" in given, hierarchy)
-    return selected, _Layout(sides, folds, cluster, names, options, hierarchy, lists)
+    own = beside["folds"], beside.get("cluster")
+    return selected, _Layout(shown, *own, names, options, hierarchy, lists)
 
 
 def _side(df: DataFrame, name: str, value: str | Sequence[str]) -> tuple[Any, tuple[str, ...]]:
