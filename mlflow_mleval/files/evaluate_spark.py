@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.errors import MlevalError
@@ -50,7 +51,7 @@ class _Layout:
     an array of numbers or classes, or one of pairs of class and score; and maybe folds and cluster.
     """
 
-    sides: Mapping[str, str]  # y_true, y_score, y_pred: what errors call them
+    sides: Mapping[str, Sequence[str]]  # y_true, y_score, y_pred, by the columns that they were
     fold: str | None
     cluster: str | None
     names: Sequence[Hashable] | None
@@ -65,7 +66,7 @@ class _Layout:
         given = {name: self._values(batch[name], name, names) for name in self.sides}
         given |= {**self.options, "instances": instances}
         if self.fold is not None:
-            given["folds"] = _filled(batch["folds"], self.fold).to_pylist()
+            given["folds"] = _filled(batch["folds"], [self.fold]).to_pylist()
         if class_sets:
             sets = (given.pop("y_true"), given.pop("y_pred"))
             return evaluate_hierarchical(*sets, self.hierarchy, **given)
@@ -73,9 +74,10 @@ class _Layout:
 
     def _values(self, cells: pa.Array, name: str, names: Sequence[Hashable] | None) -> Any:
         """A side of some rows, as `evaluate` takes it."""
-        shown = self.sides[name]
+        columns = self.sides[name]
+        where = f"column {quoted(columns[0])}"
         if not pa.types.is_nested(cells.type):
-            return np.array(_filled(cells, shown).to_pylist())
+            return np.array(_filled(cells, columns).to_pylist())
         lengths = cells.value_lengths().to_numpy(zero_copy_only=False)
         values, scores = cells.flatten(), None
         if pa.types.is_struct(values.type):
@@ -84,14 +86,13 @@ class _Layout:
         elif name == "y_score" or not self.lists:
             width = int(lengths[0]) if names is None else len(names)
             if (odd := lengths[lengths != width]).size:
-                text = f"{odd[0]} elements instead of {width}"
-                raise ValueError(f"column {quoted(shown)}: {text}")
-            numbers = _filled(values, shown).to_numpy(zero_copy_only=False)
+                raise ValueError(f"{where}: {odd[0]} elements instead of {width}")
+            numbers = _filled(values, columns).to_numpy(zero_copy_only=False)
             return numbers.reshape(len(cells), width)
         try:
             return sets_in(cells, present(names), scores, repeats=scores is None)
         except ValueError as error:
-            raise ValueError(f"column {quoted(shown)}: {error}") from error
+            raise ValueError(f"{where}: {error}") from error
 
     def instances(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """The table of instances of some rows, with soft losses where these have none."""
@@ -105,11 +106,12 @@ class _Layout:
         return arrays if self.cluster is None else arrays | {self.cluster: batch["cluster"]}
 
 
-def _filled(cells: pa.Array, column: str) -> pa.Array:
-    """A column that lacks no value."""
-    if cells.null_count:
-        raise ValueError(f"column {quoted(column)}: the value is missing")
-    return cells
+def _filled(values: pa.Array, columns: Sequence[str]) -> pa.Array:
+    """The values of these columns in turn, of which none is lacking."""
+    if values.null_count:
+        at = int(pc.index(values.is_null(), True).as_py()) % len(columns)
+        raise ValueError(f"column {quoted(columns[at])}: the value is missing")
+    return values
 
 
 def evaluate_spark(
@@ -247,12 +249,12 @@ def _prepared(
         )
     columns: list[Any] = []
     labels: dict[str, tuple[str, ...]] = {}  # label columns, by side
-    shown: dict[str, str] = {}
+    own: dict[str, Sequence[str]] = {}
     for name, value in given.items():
         column, listed = _side(df, name, value)
         columns.append(column.alias(name))
         labels |= {name: listed} if listed else {}
-        shown[name] = value if isinstance(value, str) else columns_shown([*value])
+        own[name] = [value] if isinstance(value, str) else [*value]
     columns += [_arrow_column(df, of, name).alias(name) for name, of in beside.items() if of]
     selected = df.select(*columns)
     held = {name: None if name in labels else _element(selected.select(name)) for name in given}
@@ -264,8 +266,8 @@ def _prepared(
     if names is None:
         is_array = held["y_true"] is not None
         names = _label_names(labels, lists, is_array, "y_score" in given, hierarchy)
-    own = beside["folds"], beside.get("cluster")
-    return selected, _Layout(shown, *own, names, options, hierarchy, lists)
+    further = beside["folds"], beside.get("cluster")
+    return selected, _Layout(own, *further, names, options, hierarchy, lists)
 
 
 def _side(df: DataFrame, name: str, value: str | Sequence[str]) -> tuple[Any, tuple[str, ...]]:
@@ -407,7 +409,8 @@ def _instance_table(
     """The table of instances, some rows at a time."""
     for batch in _joined_batches(batches):
         arrays = layout.instances(batch)
-        yield pa.RecordBatch.from_pydict({name: arrays[name] for name in columns})
+        lacking = pa.nulls(len(batch), pa.float64())
+        yield pa.RecordBatch.from_pydict({name: arrays.get(name, lacking) for name in columns})
 
 
 # ---- parquet, for the command line ---------------------------------------------------------------

@@ -218,6 +218,9 @@ def test_what_cannot_be_evaluated_is_said_with_its_partition(spark, table):
     with pytest.raises(ValueError, match="column 'fold': the value is missing"):
         nameless = df.selectExpr(*TRUE, *SCORE, "nullif(fold, 'large') fold")
         mleval.evaluate_spark(nameless, TRUE, SCORE, folds="fold")
+    with pytest.raises(ValueError, match="column 'score_c': the value is missing"):
+        lacking = df.selectExpr(*TRUE, *SCORE[:2], "nullif(score_c, score_c) score_c", SCORE[3])
+        mleval.evaluate_spark(lacking, TRUE, SCORE)
     lists = spark.createDataFrame(
         [(["a"], [("z", 0.5)])], "t array<string>, s array<struct<l:string,v:double>>"
     )
