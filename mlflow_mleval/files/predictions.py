@@ -827,7 +827,13 @@ def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
         return _open_lists(path, file, lists, progress)
     columns = table_columns(schema.names, path.name)
     for place, kind in columns.kinds.items():
-        _check_type(schema.types[place], kind, f"{path.name}, column {quoted(schema.names[place])}")
+        where, held = f"{path.name}, column {quoted(schema.names[place])}", schema.types[place]
+        is_number = pa.types.is_integer(held) or pa.types.is_floating(held)
+        if kind in ("binary", "number") and not (is_number or pa.types.is_boolean(held)):
+            shown = held.value_type if pa.types.is_dictionary(held) else held
+            raise ImportFileError(f"{where}: the type is {shown}, not numbers.")
+        if pa.types.is_nested(held):
+            raise ImportFileError(f"{where}: the type is {held}, not one value a row.")
     refuse_bomb(path, 8 * file.metadata.num_rows * len(columns.kinds))
 
     def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
@@ -857,15 +863,6 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
 
 def _is_text(kind: pa.DataType) -> bool:
     return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-
-
-def _check_type(kind: pa.DataType, wanted: str, where: str) -> None:
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    if wanted in ("binary", "number") and not is_number:
-        shown = kind.value_type if pa.types.is_dictionary(kind) else kind
-        raise ImportFileError(f"{where}: the type is {shown}, not numbers.")
-    if pa.types.is_nested(kind):
-        raise ImportFileError(f"{where}: the type is {kind}, not one value a row.")
 
 
 def _parquet_batches(

@@ -826,16 +826,17 @@ def _lighteval(held: Any) -> Iterator[Row]:
                 yield measure, task, str(method), value
 
 
-def _is_helm(held: Any) -> bool:
-    tables = held if isinstance(held, list) else [held]
-    return bool(tables) and all(
-        isinstance(t, dict) and {"title", "header", "rows"} <= t.keys() for t in tables
-    )
+def _tables(held: Any) -> list[Any]:
+    return held if isinstance(held, list) else [held]
+
+
+def _is_table(held: Any) -> bool:
+    return isinstance(held, dict) and {"title", "header", "rows"} <= held.keys()
 
 
 def _helm(held: Any) -> Iterator[Row]:
     """HELM: tables whose rows are models; a column is a scenario, or says scenario and metric."""
-    for table in held if isinstance(held, list) else [held]:
+    for table in _tables(held):
         header = [str(cell["value"]) for cell in table["header"]]
         for row in table["rows"]:
             model = str(row[0]["value"])
@@ -843,11 +844,6 @@ def _helm(held: Any) -> Iterator[Row]:
                 dataset, _, metric = column.partition(" - ")
                 if isinstance(value := cell.get("value"), int | float) and metric:
                     yield metric, dataset, model, float(value)
-
-
-def _is_promptfoo(held: Any) -> bool:
-    inner = held.get("results") if isinstance(held, dict) else None
-    return isinstance(inner, dict) and isinstance(inner.get("results"), list)
 
 
 def _promptfoo(held: Any) -> Iterator[Row]:
@@ -866,10 +862,6 @@ def _promptfoo(held: Any) -> Iterator[Row]:
         yield measure, dataset, method, sum(values) / len(values)
 
 
-def _is_evals(held: Any) -> bool:
-    return isinstance(held, list) and bool(held) and _with_keys("spec")(held[0])
-
-
 def _evals(held: Any) -> Iterator[Row]:
     """OpenAI evals: lines, of which the first says what ran, and one how it ended."""
     spec = held[0]["spec"]
@@ -882,10 +874,20 @@ def _evals(held: Any) -> Iterator[Row]:
 #: The tools whose files are read, in the order in which they are tried.
 TOOLS = (
     Tool("lighteval", _with_keys("results", "config_general"), _lighteval),
-    Tool("promptfoo", _is_promptfoo, _promptfoo),
+    Tool(
+        "promptfoo",
+        lambda held: (
+            _with_keys("results")(held) and isinstance(held["results"].get("results"), list)
+        ),
+        _promptfoo,
+    ),
     Tool("lm-evaluation-harness", _with_keys("results", "config"), _harness),
-    Tool("OpenAI evals", _is_evals, _evals),
-    Tool("HELM", _is_helm, _helm),
+    Tool(
+        "OpenAI evals",
+        lambda held: isinstance(held, list) and any(map(_with_keys("spec"), held[:1])),
+        _evals,
+    ),
+    Tool("HELM", lambda held: bool(held) and all(map(_is_table, _tables(held))), _helm),
 )
 
 
