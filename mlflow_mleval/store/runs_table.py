@@ -505,18 +505,15 @@ def _table_result(
     """Of values by measure, without folds and with them."""
     name = f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
     folds = sorted({fold for held in by_fold.values() for fold in held})
-    wide = np.array([[held.get(fold, np.nan) for held in by_fold.values()] for fold in folds])
-    if folds:
-        means |= dict(zip(by_fold, wide.mean(axis=0).tolist(), strict=True))
     values, warnings = {}, []
-    for m, row in zip(by_fold, wide.T, strict=True):
-        gaps = np.isnan(row)
-        if gaps.all():
-            continue
-        values[m] = row.tolist()
-        if gaps.any():
-            empty = [fold for fold, gap in zip(folds, gaps, strict=True) if gap]
-            which, where = some([f"{m} of {name}"]), f"fold {some(empty)} of {len(folds)}"
+    for m, held in by_fold.items():
+        column = [held.get(fold, np.nan) for fold in folds]
+        gaps = [fold for fold, value in zip(folds, column, strict=True) if np.isnan(value)]
+        means[m] = sum(column) / len(folds)
+        if len(gaps) < len(folds):
+            values[m] = column
+        if 0 < len(gaps) < len(folds):
+            which, where = some([f"{m} of {name}"]), f"fold {some(gaps)} of {len(folds)}"
             warnings.append(f"{which} has no value in {where}: its mean counts as not finished")
     means = {m: float(v) for m, v in means.items() if not np.isnan(v)}
     of_folds = schema.FoldValues(folds if values else [], values)
