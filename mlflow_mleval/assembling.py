@@ -175,8 +175,8 @@ def _study_asked_for(
     is. Where nobody said how to read runs of others, or which runs to take, the one that `mleval
     runs` finds.
     """
-    from mlflow_mleval.store.belonging import is_placed, placed
     from mlflow_mleval.store.query import selected_study
+    from mlflow_mleval.store.repeats import is_placed, placed
     from mlflow_mleval.store.survey import taken_unasked
 
     ruled, table = selection.is_ruled, None

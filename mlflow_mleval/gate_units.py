@@ -302,7 +302,7 @@ class GateRequest:
 def _experiment_of(client: Any, names: Sequence[str]) -> tuple[str, ...]:
     """The only experiment with runs of these names; empty where there is none, or several."""
     from mlflow_mleval.store import store
-    from mlflow_mleval.store.belonging import everywhere
+    from mlflow_mleval.store.repeats import everywhere
 
     if any("'" in name for name in names):
         return ()

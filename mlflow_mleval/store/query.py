@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,6 @@ from mlflow_mleval.sentences import (
     some,
 )
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.reader import (
     CHILD,
     COLUMNS,
@@ -77,19 +76,24 @@ from mlflow_mleval.store.repeats import (
     Cells,
     FoldRule,
     Searches,
-    best_steps,
     best_trials,
     check_comparable,
     check_propensities,
     check_repeats,
-    choice_notes,
     gather,
     held_out_first,
+    placed,
     repeats_table,
-    step_notes,
+    sign_of,
     study_folds,
 )
-from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
+from mlflow_mleval.store.runs_table import (
+    RunsTable,
+    best_steps,
+    read_results_table,
+    read_store,
+    step_notes,
+)
 from mlflow_mleval.study import NEWER, NO_DIRECTION, Cell, Excluded, Study
 from mlflow_mleval.validation import known_keywords
 
@@ -326,7 +330,9 @@ class _Loading:
             def wanted(metric: str) -> bool:
                 return metric == chooser or self.choice.may_count(metric)
 
-            table, steps = best_steps(self.client, table, chosen, wanted, self.progress)
+            metric = best_metric(chosen.step)
+            sign = partial(sign_of, metric, chosen)
+            table, steps = best_steps(self.client, table, metric, sign, wanted, self.progress)
         results, failed = self.read(table.where(~table.is_record))
         cells = gather(results, chosen, trials.own)
         self.excluded += cells.excluded
@@ -454,7 +460,7 @@ class _Loading:
         rows = cells.rows.copy()
         most = rows.index.map(lambda cell: optimistic.get(cell, 1))
         rows["selected_among"] = rows["selected_among"].clip(lower=pd.Series(most, rows.index))
-        notes = [*choice_notes(chosen, used), *step_notes(step_by, among_steps, used)]
+        notes = [*_choice_notes(chosen, used), *step_notes(step_by, among_steps, used)]
         return used, replace(cells, rows=rows), notes
 
     def run_rows(self, cells: Cells) -> pd.DataFrame:
@@ -514,6 +520,19 @@ class _Loading:
             "runs_found": len(self.table),
             **measured,
         }
+
+
+def _choice_notes(chosen: Mapping[Cell, tuple[str, int]], used: Sequence[str]) -> Iterator[str]:
+    """By what candidates and trials were chosen, and among how many."""
+    for metric in sorted({metric for metric, _ in chosen.values()}):
+        names = (f"{a} on {d} (of {n})" for (d, a), (by, n) in chosen.items() if by == metric)
+        note = f"The best of several candidates by {metric} was taken: {some(names, 6)}."
+        if metric not in used:
+            note += (
+                f" {metric} itself is not compared; if it was measured on the same data as what "
+                "is, these results are optimistic."
+            )
+        yield note
 
 
 def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:

@@ -1,6 +1,6 @@
 """Which runs compare: those of one method on one dataset are repeats, whose mean counts, or
 candidates, among which somebody has to choose; trials of searches and folds, in child runs or in
-the steps of metrics; and results of different kinds stay apart.
+the steps of metrics; results of different kinds stay apart; and which experiments belong together.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from mlflow_mleval.errors import (
 )
 from mlflow_mleval.files.results import RunRow
 from mlflow_mleval.measures.metric_names import (
-    data_of,
     direction_of,
     directions,
+    is_bookkeeping,
     is_cost,
     of_training,
     suggestions,
 )
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
-from mlflow_mleval.sentences import Argument, Message, agree, count, did_you_mean, some
+from mlflow_mleval.sentences import Argument, Message, count, did_you_mean, some
 from mlflow_mleval.store import artifacts, schema, store
-from mlflow_mleval.store.reader import Results, differing, is_seed, measured, settings
-from mlflow_mleval.store.runs_table import RunsTable, families, read_children
+from mlflow_mleval.store.reader import METHOD, Results, Rule, differing, is_seed, measured, settings
+from mlflow_mleval.store.runs_table import RunsTable, families, read_children, read_store
 from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded
 from mlflow_mleval.validation import present
@@ -471,25 +471,6 @@ def repeats_table(cells: Cells, used: Sequence[str]) -> pd.DataFrame | None:
     return runs.values.reindex(columns=list(used)).set_axis(index)
 
 
-def choice_notes(chosen: Mapping[Cell, tuple[str, int]], used: Sequence[str]) -> list[str]:
-    """By what candidates and trials were chosen, and among how many."""
-    notes = []
-    for metric in sorted({metric for metric, _ in chosen.values()}):
-        cells = some(
-            (f"{_cell_said(c)} (of {n})" for c, (by, n) in chosen.items() if by == metric), 6
-        )
-        also = (
-            ""
-            if metric in used
-            else (
-                f" {metric} itself is not compared; if it was measured on the same data as what "
-                "is, these results are optimistic."
-            )
-        )
-        notes.append(f"The best of several candidates by {metric} was taken: {cells}.{also}")
-    return notes
-
-
 # --------------------------------------------------------------------------------------------------
 # Results of different kinds, whose values do not compare.
 
@@ -699,90 +680,6 @@ def held_out_first(results: Results, named: Collection[str], excluded: list[Excl
     why = "a search chose it by these very values, and the method was evaluated without them"
     excluded += [Excluded("run", name, why) for name in results.titles[gone]]
     return results.where(~gone)
-
-
-# --------------------------------------------------------------------------------------------------
-# Metrics that others logged by epoch, at the step where one of them is best.
-
-#: Steps and values of a metric, in the order of the steps.
-History = Sequence[tuple[int, float]]
-
-
-def best_steps(
-    client: MlflowClient,
-    table: RunsTable,
-    selection: Selection,
-    wanted: Callable[[str], object],
-    progress: Callable[[int, int], object],
-) -> tuple[RunsTable, dict[str, int]]:
-    """The runs with the metrics of their best step, where others logged them, and by run id among
-    how many steps that is; a request a run and a metric that is `wanted`.
-    """
-    metric = best_metric(present(selection.step))
-    having = table.where(~table.ours & table.has(f"metrics.{metric}"))
-    larger = sign_of(metric, selection) if len(having) else 0
-
-    def read(row: RunRow) -> tuple[int, dict[str, float]] | None:
-        """The number of steps, and the metrics at the best of them; None for one step."""
-        chooser = _steps_of(client, row.run_id, metric)
-        if len(chooser) < 2:
-            return None
-        step, best = max(chooser, key=lambda at: larger * at[1])
-        metrics = {metric: best}
-        for key in row.metrics:
-            if key != metric and wanted(key):
-                history = _steps_of(client, row.run_id, key)
-                upto = [value for at, value in history if at <= step]
-                if len(history) > 1 and upto:
-                    metrics[key] = upto[-1]
-        return len(chooser), metrics
-
-    frame, among = table.frame.copy(), {}
-    found = artifacts.at_once(read, having.rows())
-    runs = zip(having.frame.index, having.frame["run_id"], found, strict=True)
-    for i, (label, run_id, best) in enumerate(runs, start=1):
-        progress(i, len(having))
-        if isinstance(best, tuple):
-            among[run_id], metrics = best
-            for key, value in metrics.items():
-                frame[f"metrics.{key}"] = frame[f"metrics.{key}"].astype(float)
-                frame.loc[label, f"metrics.{key}"] = value
-    if not among:
-        logged, _, _ = measured(table.where(~table.ours))
-        guess = did_you_mean([metric], logged)
-        there = (
-            f"they have {some(sorted(logged))}"
-            if len(logged.columns)
-            else "mleval logged all of them"
-        )
-        raise MeasureError(
-            f"no run has several steps of {metric!r}, by which to choose one; {there}.{guess}"
-        )
-    return replace(table, frame=frame), among
-
-
-def step_notes(metric: str, steps: Mapping[Cell, int], used: Collection[str]) -> list[str]:
-    """By what the steps were chosen, and on which data."""
-    if not steps:
-        return []
-    data = data_of(metric)
-    cells = some((f"{method} on {dataset} (of {n})" for (dataset, method), n in steps.items()), 6)
-    note = f"Values are of the step with the best {metric}, chosen on the {data} data: {cells}."
-    if same := [m for m in used if data_of(m) == data]:
-        note += f" {some(same)} {agree(same, 'is')} of the same data, and optimistic."
-    return [note]
-
-
-def _steps_of(client: MlflowClient, run_id: str, key: str) -> History:
-    """A metric's history, of each step the later value; where all have the same step, as Keras
-    logs its validation_loss, they are counted from 0.
-    """
-    logged = client.get_metric_history(run_id, key)
-    logged = sorted((m for m in logged if computable(m.value)), key=lambda m: m.timestamp)
-    steps = {m.step for m in logged}
-    if len(steps) == 1:
-        return [(i, m.value) for i, m in enumerate(logged)]
-    return sorted({m.step: m.value for m in logged}.items())
 
 
 # --------------------------------------------------------------------------------------------------
@@ -1038,3 +935,158 @@ def _mean_folds(
     whole = [table.reindex(folds, columns=list(measures)) for table in tables]
     means = np.mean([table.to_numpy(float) for table in whole], axis=0)
     return schema.FoldValues(folds, dict(zip(measures, means.T.tolist(), strict=True)))
+
+
+# --------------------------------------------------------------------------------------------------
+# Which experiments of a store hold runs that can be compared, and which of them belong together:
+# what is read where nobody names one.
+
+_METHOD_RULES = tuple(f"{kind}:{name}" for kind in ("param", "tag") for name in METHOD)
+
+
+def is_placed(selection: Selection) -> bool:
+    """Whether it names experiments, runs or a table."""
+    chosen = store.asked(selection.experiment_ids, selection.experiment_names)
+    return selection.results is not None or any(chosen) or bool(selection.run_ids)
+
+
+def everywhere(client: MlflowClient, selection: Selection) -> Selection:
+    """The same in all experiments, but for registers."""
+    ids = [
+        e.experiment_id for e in store.all_experiments(client) if schema.TAG_REGISTER not in e.tags
+    ]
+    return replace(selection, experiment_ids=ids)
+
+
+def placed(
+    selection: Selection, progress: Callable[[int, int], object] = lambda done, total: None
+) -> tuple[Selection, RunsTable | None]:
+    """The selection with the experiment, or those that belong together, that alone hold runs which
+    can be compared, and these runs, for they have been read; as it is where it names some, or where
+    there are several, or none.
+    """
+    if is_placed(selection):
+        return selection, None
+    client = store.connect()
+    table = read_store(client, everywhere(client, selection), progress)
+    groups = usable_groups(table, selection)
+    if len(groups) != 1:
+        return selection, None
+    return replace(selection, experiment_names=groups[0]), in_experiments(table, groups[0])
+
+
+def in_experiments(table: RunsTable, names: Collection[str]) -> RunsTable:
+    """The runs of these experiments."""
+    experiments = {i: name for i, name in table.experiments.items() if name in names}
+    return replace(table.where(table.frame["experiment"].isin(names)), experiments=experiments)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The runs that may be results, which of them have metrics, the searches among the children of
+    runs that others logged, and the runs that count with their values: where only children have
+    metrics, what there is lies in them.
+    """
+
+    tops: RunsTable
+    with_metrics: pd.Series
+    searches: Searches
+    used: RunsTable
+    values: pd.DataFrame
+
+    @classmethod
+    def among(cls, table: RunsTable) -> Found:
+        table = table.where(~table.is_record)
+        child = table.is_child & ~table.ours
+        tops, children = table.where(~child), table.where(child & are_finished(table))
+        held = values_of(tops)
+        with_metrics = held.notna().any(axis=1)
+        usable = with_metrics & are_finished(tops)
+        used, values = tops.where(usable), held[usable]
+        if not len(used):
+            held = values_of(children)
+            usable = held.notna().any(axis=1)
+            used, values = children.where(usable), held[usable]
+        return cls(tops, with_metrics, Searches.among(children), used, values)
+
+
+def values_of(table: RunsTable) -> pd.DataFrame:
+    """Values by measure or metric, without those of the machine."""
+    values, _, _ = measured(table)
+    return values[[m for m in values if not m.startswith("system/")]]
+
+
+def are_finished(table: RunsTable) -> pd.Series:
+    own = table.tag(schema.TAG_STATUS).isin([schema.COMPLETE, schema.DNF])
+    return own | (table.frame["status"] == "FINISHED")
+
+
+@dataclass(frozen=True)
+class _Experiment:
+    """What tells whether an experiment belong to others: its datasets, the measures that most of
+    its runs have on new data, by each rule that may name methods their names, and whether it holds
+    finished runs with metrics.
+    """
+
+    name: str
+    ours: bool
+    datasets: frozenset[str]
+    measures: frozenset[str]
+    methods: Mapping[str, frozenset[str]]
+    usable: bool
+
+    @classmethod
+    def of(cls, table: RunsTable, name: str, selection: Selection) -> _Experiment:
+        """What the runs of an experiment say."""
+        found = Found.among(table)
+        tops, used = found.tops, found.used
+        counts = found.values.notna().sum()
+        told = {m for m, n in counts.items() if 2 * n > len(used) and not is_bookkeeping(m)}
+        there = [rule for rule in _METHOD_RULES if "{}s.{}".format(*key_of(rule)) in table.frame]
+        rules = selection.method_by or ("estimator", "run_name", *there)
+        by_rule = {rule: {*Rule("method", (rule,)).names(tops)} for rule in rules}
+        by_rule["tag"] = {*tops.tag(schema.TAG_METHOD)}
+        data = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
+        return cls(
+            name,
+            len(used) > 0 and bool(used.ours.all()),
+            frozenset(data.names(tops)),
+            frozenset(told - of_training(told)),
+            {rule: frozenset(texts - {""}) for rule, texts in by_rule.items() if texts - {""}},
+            len(used) > 0,
+        )
+
+    def belongs_to(self, other: _Experiment) -> bool:
+        """The same measures, methods in common, and data apart."""
+        if self.ours != other.ours or self.datasets & other.datasets:
+            return False
+        shared = {
+            rule: self.methods[rule] & names
+            for rule, names in other.methods.items()
+            if rule in self.methods
+        }
+        in_common = any(
+            2 * len(names) >= max(len(self.methods[rule]), len(other.methods[rule]), 2)
+            for rule, names in shared.items()
+        )
+        fewer = min(len(self.measures), len(other.measures))
+        return in_common and 2 * len(self.measures & other.measures) >= max(fewer, 1)
+
+
+def usable_groups(table: RunsTable, selection: Selection) -> list[list[str]]:
+    """The experiments that hold runs, by name, each with those that belong to it; the last used
+    first. Where one group alone can be compared, the others do not count.
+    """
+    results = table.where(~table.is_record)
+    last = results.frame.groupby("experiment_id")["started"].max().sort_values(ascending=False)
+    groups: list[list[_Experiment]] = []
+    for experiment_id in last.index:
+        here = results.where(results.frame["experiment_id"] == experiment_id)
+        one = _Experiment.of(here, table.experiments[experiment_id], selection)
+        group = next((g for g in groups if all(one.belongs_to(e) for e in g)), None)
+        if group is None:
+            groups.append([one])
+        else:
+            group.append(one)
+    usable = [group for group in groups if any(e.usable for e in group)]
+    return [[e.name for e in group] for group in (usable if len(usable) == 1 else groups)]

@@ -38,8 +38,8 @@ from mlflow_mleval.files.harness_logs import SHOWN, flat, shortened
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import artifacts, schema, store
-from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.reader import period_doubts, rules_of, with_models
+from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import RunsTable, select, table_of_runs
 from mlflow_mleval.store.schema import MAX_CELLS, bounded_json, computable
 from mlflow_mleval.store.study_artifacts import changed_means

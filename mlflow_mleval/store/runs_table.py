@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.errors import NoRunsError
+from mlflow_mleval.errors import MeasureError, NoRunsError
 from mlflow_mleval.files.results import (
     RunRow,
     exported_runs,
@@ -29,10 +29,12 @@ from mlflow_mleval.files.results import (
     unreadable,
     with_datasets_alone,
 )
+from mlflow_mleval.measures.metric_names import data_of
 from mlflow_mleval.selection import Selection, started
-from mlflow_mleval.sentences import agree, count, some
-from mlflow_mleval.store import schema, store
+from mlflow_mleval.sentences import agree, count, did_you_mean, some
+from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.schema import bounded_json, computable
+from mlflow_mleval.study import Cell
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -399,6 +401,89 @@ def families(table: RunsTable) -> dict[str, Sequence[int]]:
     parents = table.parent
     held = parents[table.is_child.to_numpy()].groupby(parents, sort=False)
     return {str(parent): table.frame.index.get_indexer(at) for parent, at in held.groups.items()}
+
+
+# --------------------------------------------------------------------------------------------------
+# Metrics that others logged by epoch, at the step where one of them is best.
+
+#: Steps and values of a metric, in the order of the steps.
+History = Sequence[tuple[int, float]]
+
+
+def best_steps(
+    client: MlflowClient,
+    table: RunsTable,
+    metric: str,
+    sign: Callable[[], int],
+    wanted: Callable[[str], object],
+    progress: Callable[[int, int], object],
+) -> tuple[RunsTable, dict[str, int]]:
+    """The runs with the metrics of the step where one is best, where others logged them, and by run
+    id among how many steps that is; a request a run and a metric that is `wanted`. `sign` is 1
+    where larger values of the one are better, else −1.
+    """
+    having = table.where(~table.ours & table.has(f"metrics.{metric}"))
+    larger = sign() if len(having) else 0
+
+    def read(row: RunRow) -> tuple[int, dict[str, float]] | None:
+        """The number of steps, and the metrics at the best of them; None for one step."""
+        chooser = _steps_of(client, row.run_id, metric)
+        if len(chooser) < 2:
+            return None
+        step, best = max(chooser, key=lambda at: larger * at[1])
+        metrics = {metric: best}
+        for key in row.metrics:
+            if key != metric and wanted(key):
+                history = _steps_of(client, row.run_id, key)
+                upto = [value for at, value in history if at <= step]
+                if len(history) > 1 and upto:
+                    metrics[key] = upto[-1]
+        return len(chooser), metrics
+
+    frame, among = table.frame.copy(), {}
+    found = artifacts.at_once(read, having.rows())
+    runs = zip(having.frame.index, having.frame["run_id"], found, strict=True)
+    for i, (label, run_id, best) in enumerate(runs, start=1):
+        progress(i, len(having))
+        if isinstance(best, tuple):
+            among[run_id], metrics = best
+            for key, value in metrics.items():
+                frame[f"metrics.{key}"] = frame[f"metrics.{key}"].astype(float)
+                frame.loc[label, f"metrics.{key}"] = value
+    if not among:
+        others = table.where(~table.ours)
+        names = others.names["metrics"]
+        logged = sorted(filter(lambda m: others.has(f"metrics.{m}").any(), names))
+        guess = did_you_mean([metric], logged)
+        there = f"they have {some(logged)}" if logged else "mleval logged all of them"
+        raise MeasureError(
+            f"no run has several steps of {metric!r}, by which to choose one; {there}.{guess}"
+        )
+    return replace(table, frame=frame), among
+
+
+def step_notes(metric: str, steps: Mapping[Cell, int], used: Collection[str]) -> list[str]:
+    """By what the steps were chosen, and on which data."""
+    if not steps:
+        return []
+    data = data_of(metric)
+    cells = some((f"{method} on {dataset} (of {n})" for (dataset, method), n in steps.items()), 6)
+    note = f"Values are of the step with the best {metric}, chosen on the {data} data: {cells}."
+    if same := [m for m in used if data_of(m) == data]:
+        note += f" {some(same)} {agree(same, 'is')} of the same data, and optimistic."
+    return [note]
+
+
+def _steps_of(client: MlflowClient, run_id: str, key: str) -> History:
+    """A metric's history, of each step the later value; where all have the same step, as Keras
+    logs its validation_loss, they are counted from 0.
+    """
+    logged = client.get_metric_history(run_id, key)
+    logged = sorted((m for m in logged if computable(m.value)), key=lambda m: m.timestamp)
+    steps = {m.step for m in logged}
+    if len(steps) == 1:
+        return [(i, m.value) for i, m in enumerate(logged)]
+    return sorted({m.step: m.value for m in logged}.items())
 
 
 # --------------------------------------------------------------------------------------------------

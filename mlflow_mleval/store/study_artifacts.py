@@ -31,9 +31,9 @@ from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import artifacts, schema, store
-from mlflow_mleval.store.belonging import placed
 from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
+from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import read_store
 from mlflow_mleval.store.schema import decoded, is_number, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out

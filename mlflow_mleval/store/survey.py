@@ -36,15 +36,6 @@ from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Selection, key_of, name_parts
 from mlflow_mleval.sentences import Argument, Message, count, joined, some
 from mlflow_mleval.store import query, schema, store
-from mlflow_mleval.store.belonging import (
-    Found,
-    are_finished,
-    everywhere,
-    in_experiments,
-    is_placed,
-    usable_groups,
-    values_of,
-)
 from mlflow_mleval.store.reader import (
     DATASET,
     MADE_UP,
@@ -55,7 +46,18 @@ from mlflow_mleval.store.reader import (
     measured,
     pattern_of,
 )
-from mlflow_mleval.store.repeats import BEST_TRIAL, FoldRule, Searches
+from mlflow_mleval.store.repeats import (
+    BEST_TRIAL,
+    FoldRule,
+    Found,
+    Searches,
+    are_finished,
+    everywhere,
+    in_experiments,
+    is_placed,
+    usable_groups,
+    values_of,
+)
 from mlflow_mleval.store.run_answers import hold_answers
 from mlflow_mleval.store.runs_table import MOST_MS, RunsTable, read_results_table, read_store
 from mlflow_mleval.study import Candidate, Study, Survey, Way
