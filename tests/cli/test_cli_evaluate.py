@@ -48,30 +48,20 @@ def csv(tmp_path):
 def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     y, s, folds = made()
     indices = [np.flatnonzero(folds == f) for f in range(5)]
-    ev = mleval.evaluate(
-        y, s, folds=folds, threshold=0.4, conventions="mulan", label_names=list("abcd")
-    )
-    found = json.loads(
-        run(
-            csv,
-            "--method BR --dataset d -n x --threshold",
-            0.4,
-            "--conventions mulan --output json",
-        ).stdout
-    )
+    how = {"threshold": 0.4, "conventions": "mulan", "label_names": list("abcd")}
+    ev = mleval.evaluate(y, s, folds=folds, **how)
+    how = "--method BR --dataset d -n x --threshold 0.4 --conventions mulan --output json"
+    found = json.loads(run(csv, how).stdout)
     assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_instances"] == 200
     assert found["folds"]["3"] == pytest.approx(ev.folds.loc[3].to_dict())
     assert found["warnings"][-1].endswith("neither truth nor predictions: id")
     assert found["conventions"] == "mulan"
     logged = client.get_run(found["run_id"])
     assert logged.data.tags["mleval.method"] == "BR" and logged.info.status == "FINISHED"
-    twin = mleval.log_evaluation(
-        ev, method="CC", dataset="d", experiment_name="x", test_indices=indices
-    )
-    for tag in (
-        "mleval.dataset_digest",
-        "mleval.split_digest",
-    ):  # read in blocks or given at once, it is the same data
+    where = {"dataset": "d", "experiment_name": "x"}
+    twin = mleval.log_evaluation(ev, method="CC", test_indices=indices, **where)
+    # read in blocks or given at once, it is the same data
+    for tag in ("mleval.dataset_digest", "mleval.split_digest"):
         assert logged.data.tags[tag] == client.get_run(twin).data.tags[tag]
     study = mleval.load_study(experiment_names=["x"])
     expected = {m: ev.fold_means()[m] for m in study.measures}
@@ -112,24 +102,18 @@ def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
     y, s, _ = made()
     edges = tmp_path / "edges.txt"
     edges.write_text("a b\na c\nc d\n")
-    found = json.loads(
-        run(
-            csv,
-            "--method BR --dataset d -n x -m probabilistic -m hmc -m ece_7 --hierarchy",
-            edges,
-            "--class-costs siblings --output json",
-        ).stdout
-    )
+    asked = "--method BR --dataset d -n x -m probabilistic -m hmc -m ece_7 --hierarchy"
+    told = run(csv, asked, edges, "--class-costs siblings --output json").stdout
+    found = json.loads(told)
     assert {"ece_7", "micro_ap", "f_max", "violation_rate"} <= found["measures"].keys()
     assert found["absent"]["s_min"] == "no `train_labels` were given"
     whole = mleval.evaluate(y, s, label_names=list("abcd"), measures="probabilistic")
+    names = "precision_at_recall", "recall_at_false_positive", "share_true_at_score"
     steps = {
-        name: client.get_metric_history(found["run_id"], f"mleval.curve/{name}")
-        for name in (
-            "precision_at_recall_percent",
-            "recall_at_false_positive_percent",
-            "share_true_at_score_percent",
+        f"{name}_percent": client.get_metric_history(
+            found["run_id"], f"mleval.curve/{name}_percent"
         )
+        for name in names
     }
     expected = percent_curves(whole.total)
     assert {name: {m.step: m.value for m in values} for name, values in steps.items()} == expected
@@ -166,21 +150,13 @@ def test_every_format(client, csv, format):
 
 
 def test_lines_of_classes_with_a_hierarchy(client, tmp_path):
-    for name, text in (
-        ("true", "3 4\n5\n\n"),
-        ("pred", "3\n4 5\n2\n"),
-        ("edges", "1 2\n1 3\n2 4\n2 5\n"),
-    ):
+    texts = {"true": "3 4\n5\n\n", "pred": "3\n4 5\n2\n", "edges": "1 2\n1 3\n2 4\n2 5\n"}
+    for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    options = [
-        "--hierarchy",
-        tmp_path / "edges",
-        "--method A --dataset d --count-root --max-distance",
-        4,
-    ]
-    found = json.loads(
-        run(tmp_path / "pred", "--truth", tmp_path / "true", *options, "--output", "json").stdout
-    )
+    options = ["--hierarchy", tmp_path / "edges", "--method A --dataset d --count-root"]
+    options += ["--max-distance 4 --output json"]
+    told = run(tmp_path / "pred", "--truth", tmp_path / "true", *options).stdout
+    found = json.loads(told)
     h = mleval.Hierarchy([("1", "2"), ("1", "3"), ("2", "4"), ("2", "5")])
     ev = mleval.evaluate_hierarchical(
         [["3", "4"], ["5"], []], [["3"], ["4", "5"], ["2"]], h, count_root=True, max_distance=4

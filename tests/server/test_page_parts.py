@@ -74,17 +74,11 @@ def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
     assert "unknown" not in found.query
     assert "--method=-x" in found.command and "--filter 'tags.a = '" in found.command
     assert "--protocol :unpaired" in found.command
-    assert (
-        parsed({**given, "alpha": ["0.1"]}).key("answer")
-        != found.key("answer")
-        != found.key("survey")
-    )
+    other = parsed({**given, "alpha": ["0.1"]}).key("answer")
+    assert other != found.key("answer") != found.key("survey")
     more = found.adding({"missing": "drop-methods", "maximize": ("z", "é"), "method_by": "tag:m"})
-    assert more.choices["missing"] == "drop-methods" and more.choices["maximize"] == (
-        "x y",
-        "é",
-        "z",
-    )
+    assert more.choices["missing"] == "drop-methods"
+    assert more.choices["maximize"] == ("x y", "é", "z")
     assert more.choices["method_by"] == ("tag:m",)
     assert parsed({}).query == ""
     assert {"experiment-name", "log", "output", "draws"}.isdisjoint(options())
@@ -112,9 +106,8 @@ def test_a_wrong_value_names_its_field(name, value, text):
 def test_a_selection_holds_fifty_experiments_and_no_more():
     ids = [str(i) for i in range(51)]
     assert parsed({"experiment-id": ids[:50]}).experiment_ids == tuple(ids[:50])
-    assert (
-        len(parsed({"experiment-id": [*ids[:50], "0"]}).experiment_ids) == 50
-    )  # given twice, counted once
+    twice = parsed({"experiment-id": [*ids[:50], "0"]})  # which is counted once
+    assert len(twice.experiment_ids) == 50
     said = "51 experiments are chosen; 50 are the most"
     with pytest.raises(SelectionError, match=said) as caught:
         parsed({"experiment-id": ids})
@@ -276,25 +269,15 @@ def test_a_request_to_write_is_believed_from_the_members_page_only():
     fine, old = token_of(secret, MEMBER), token_of(secret, MEMBER, 1)
 
     def met(token: str, **headers: str) -> str:
-        headers = {
-            "X-Mleval-Token": token,
-            "Host": "mlflow.example",
-            **{k.replace("_", "-"): v for k, v in headers.items()},
-        }
-        return forged(
-            Request(EnvironBuilder(method="POST", headers=headers).get_environ()), secret, MEMBER
-        )
+        headers = {k.replace("_", "-"): v for k, v in headers.items()}
+        headers |= {"X-Mleval-Token": token, "Host": "mlflow.example"}
+        asked = Request(EnvironBuilder(method="POST", headers=headers).get_environ())
+        return forged(asked, secret, MEMBER)
 
     assert not met(fine) and not met(old) and not met(fine, Origin="https://mlflow.example")
     assert not met(fine, Sec_Fetch_Site="same-origin", Origin="https://proxy.example")
-    for token in (
-        "",
-        "é",
-        fine[:-1],
-        token_of(secret, other),
-        token_of(secret, MEMBER, 2),
-        token_of(b"t" * 32, MEMBER),
-    ):
+    wrong = token_of(secret, other), token_of(secret, MEMBER, 2), token_of(b"t" * 32, MEMBER)
+    for token in ("", "é", fine[:-1], *wrong):
         assert "Load it again" in met(token)
     assert "another site" in met(fine, Origin="http://evil.example")
     assert "another site" in met(fine, Origin="null")

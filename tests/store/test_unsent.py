@@ -32,10 +32,8 @@ def payload(value=0.5):
 
 def keep(count, folder, monkeypatch, run_id=None, value=0.5):
     monkeypatch.setenv(unsent.SETTING, str(folder))
-    experiment = None if run_id else "kept"
-    return [
-        unsent.keep(payload(value), run_id=run_id, experiment_name=experiment) for _ in range(count)
-    ]
+    where = {"run_id": run_id, "experiment_name": None if run_id else "kept"}
+    return [unsent.keep(payload(value), **where) for _ in range(count)]
 
 
 def whole(client, name="kept"):
@@ -161,10 +159,8 @@ def test_the_folder_stays_where_it_was_first(client, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     for name in ("first", "second"):
         os.chdir(tmp_path / name)  # the fixture of the store takes it back
-        with pytest.raises(
-            StoreError,
-            match=f"kept in {tmp_path}/first/mleval_unsent.*mleval import {tmp_path}/first/",
-        ):
+        said = f"kept in {tmp_path}/first/mleval_unsent.*mleval import {tmp_path}/first/"
+        with pytest.raises(StoreError, match=said):
             delivery.deliver(payload(), None, "kept")
     assert len(list((tmp_path / "first" / "mleval_unsent").iterdir())) == 2
     assert not list((tmp_path / "second").iterdir())
@@ -180,13 +176,9 @@ class Lossy(BaseHTTPRequestHandler):
         last = self.path.endswith("log-batch") and b'"complete"' in body
         if self.server.lost and not self.server.goes_on:
             return self.connection.close()
-        answer = requests.request(
-            self.command,
-            self.server.url + self.path,
-            data=body,
-            headers={"Content-Type": self.headers.get("Content-Type", "")},
-            timeout=60,
-        )
+        types = {"Content-Type": self.headers.get("Content-Type", "")}
+        address = self.server.url + self.path
+        answer = requests.request(self.command, address, data=body, headers=types, timeout=60)
         if last:
             self.server.lost = True
             return self.connection.close()
@@ -229,9 +221,8 @@ def test_a_run_whose_last_answer_was_lost_is_finished(server, tmp_path, monkeypa
     client = mlflow.MlflowClient()
     assert len(whole(client, name)) == 1
     if not goes_on:
-        client.set_terminated(
-            whole(client, name)[0].info.run_id, "FAILED"
-        )  # as one that has seen the failure would
+        # as one that has seen the failure would
+        client.set_terminated(whole(client, name)[0].info.run_id, "FAILED")
         assert send_unsent(tmp_path / "kept") == Sent(0, 1)
         assert len(whole(client, name)) == 1
     assert not list((tmp_path / "kept").glob("*"))
