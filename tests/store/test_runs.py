@@ -100,20 +100,13 @@ def test_a_study_reads_what_was_logged(client):
 
 
 def test_what_a_run_holds(client):
-    ev, y = made(
-        label_names=[f"label {i} ✓" for i in range(6)], fit_time=dict.fromkeys(range(5), 0.5)
-    )
+    names, times = [f"label {i} ✓" for i in range(6)], dict.fromkeys(range(5), 0.5)
+    ev, y = made(label_names=names, fit_time=times)
     indices = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
-    run_id = mleval.log_evaluation(
-        ev,
-        method="BR",
-        dataset="yeast",
-        experiment_name="x",
-        test_indices=indices,
-        n_train=160,
-        log_instances=True,
-        tags={"note": "mine", "mleval.status": "dnf", "mleval.conventions": "mulan"},
-    )
+    given = {"note": "mine", "mleval.status": "dnf", "mleval.conventions": "mulan"}
+    what = {"method": "BR", "dataset": "yeast", "experiment_name": "x", "tags": given}
+    what |= {"test_indices": indices, "n_train": 160, "log_instances": True}
+    run_id = mleval.log_evaluation(ev, **what)
     run = client.get_run(run_id)
     assert run.info.status == "FINISHED" and run.info.run_name == "BR · yeast"
     tags, metrics = run.data.tags, run.data.metrics
@@ -126,9 +119,8 @@ def test_what_a_run_holds(client):
     steps = client.get_metric_history(run_id, "mleval.fold/f1")
     assert [(m.step, m.value) for m in steps] == list(ev.folds["f1"].items())
     for kind, name in (("hard", "mleval.profile"), ("soft", "mleval.soft_profile")):
-        profile = np.mean(
-            [ev.fold(f).profile("binomial", kind=kind).losses for f in range(5)], axis=0
-        )
+        by_fold = [ev.fold(f).profile("binomial", kind=kind).losses for f in range(5)]
+        profile = np.mean(by_fold, axis=0)
         steps = client.get_metric_history(run_id, f"{name}/binomial")
         assert [m.step for m in steps] == [1, 2, 3, 4, 5, 6]
         np.testing.assert_allclose([m.value for m in steps], profile, rtol=1e-15)
@@ -137,19 +129,12 @@ def test_what_a_run_holds(client):
         assert [m.step for m in steps] == [1, 2, 3, 5, 7, 10, 15, 20, 30]
         assert steps[2].value == pytest.approx(np.mean(cubes))
     found = schema.decode_profile(tags["mleval.profile"])
-    assert (found.n_labels, found.folds, found.n, found.pooled) == (
-        6,
-        [0, 1, 2, 3, 4],
-        [40] * 5,
-        False,
-    )
+    assert (found.n_labels, found.folds) == (6, [0, 1, 2, 3, 4])
+    assert found.n == [40] * 5 and not found.pooled
     assert found.rows[2] == np.trim_zeros(ev.sums[2].wrong, "b").tolist()
     found = schema.decode_soft_profile(tags["mleval.soft_profile"])
-    assert (found.folds, found.n, found.rows[2]) == (
-        [0, 1, 2, 3, 4],
-        [40] * 5,
-        ev.sums[2].mean_errors("soft").tolist(),
-    )
+    assert (found.folds, found.n) == ([0, 1, 2, 3, 4], [40] * 5)
+    assert found.rows[2] == ev.sums[2].mean_errors("soft").tolist()
     (known,) = mleval.load_study(experiment_names=["x"]).runs.to_dict("records")
     assert (known["n_train"], known["n_test"]) == ((160,) * 5, (40,) * 5)
     assert known["split_digest"] == tags["mleval.split_digest"]
@@ -228,13 +213,8 @@ def test_what_is_not_finite_is_not_logged(client):
     ev = mleval.evaluate(y, s, folds=np.arange(60) // 20)
     run_id = mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x")
     assert all(np.isfinite(m[2]) and abs(m[2]) < 1e300 for m in history(client, run_id))
-    payload = runs.Payload(
-        "CC",
-        "d",
-        {"f1": np.nan, "recall": np.inf, "precision": 0.5},
-        [1, 2],
-        {"f1": [np.nan, 0.25]},
-    )
+    means = {"f1": np.nan, "recall": np.inf, "precision": 0.5}
+    payload = runs.Payload("CC", "d", means, [1, 2], {"f1": [np.nan, 0.25]})
     run = client.get_run(runs.write(payload, experiment_name="x"))
     assert run.data.metrics == {"mleval/precision": 0.5, "mleval.fold/f1": 0.25}
     assert np.isnan(schema.decode_folds(run.data.tags["mleval.folds"]).values["f1"][0])

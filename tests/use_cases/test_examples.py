@@ -29,11 +29,7 @@ def test_what_an_example_takes_from_the_package_exists(path):
             except ModuleNotFoundError as error:
                 if error.name.startswith("mlflow_mleval"):  # and not the framework of a callback
                     raise
-        if (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "mleval"
-        ):
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", None) == "mleval":
             assert hasattr(mleval, node.attr), f"line {node.lineno}: mleval.{node.attr}"
 
 
@@ -94,11 +90,8 @@ def test_the_case_studies_over_folds_run(tmp_path):
     run(STUDIES / "case_studies_folds.py", str(tmp_path / "out.md"), "wine 0", cwd=tmp_path)
     text = (tmp_path / "out.md").read_text(encoding="utf-8")
     committed = (STUDIES / "case_studies_folds.md").read_text(encoding="utf-8")
-    for heading in (
-        "## Table 1: error and (tpr, fpr)",
-        "## Table 2: F and (precision, recall)",
-        "## Learned measures on",
-    ):
+    tables = "## Table 1: error and (tpr, fpr)", "## Table 2: F and (precision, recall)"
+    for heading in (*tables, "## Learned measures on"):
         assert heading in text and heading in committed
 
 
@@ -110,10 +103,8 @@ def challenges():
 
 def test_the_challenge_cases_of_hierarchical_evaluation_are_up_to_date(challenges, tmp_path):
     challenges[0].main(tmp_path / "out.md")
-    made = {
-        path.relative_to(tmp_path): path.read_text(encoding="utf-8")
-        for path in tmp_path.rglob("*.*")
-    }
+    written = tmp_path.rglob("*.*")
+    made = {path.relative_to(tmp_path): path.read_text(encoding="utf-8") for path in written}
     made[Path("case_studies_hierarchical.md")] = made.pop(Path("out.md"))
     assert made == {path: (STUDIES / path).read_text(encoding="utf-8") for path in made}
     assert len(made) == 10
@@ -125,15 +116,11 @@ def test_the_figures_that_the_hierarchical_paper_mentions_are_reproduced(challen
     assert [example[f"{rate}_LCA"] for rate in "PRF"] == [0.6] * 3
     assert [example[f"{rate}_LCA, minimal"] for rate in "PRF"] == [0.5] * 3
     near, far = cases["12"].variants.values()
-    assert near.lca_sets() == ({"TP", "D"}, {"TP", "D", "P1"}) and far.lca_sets() == (
-        {"TP", "D", "B"},
-        {"TP", "B", "P1"},
-    )
+    assert near.lca_sets() == ({"TP", "D"}, {"TP", "D", "P1"})
+    assert far.lca_sets() == ({"TP", "D", "B"}, {"TP", "B", "P1"})
     a, b, *_ = cases["16"].variants.values()
-    assert [(v["l_Δ"], round(v["F_LCA"], 2), v["MGIA, error"]) for v in (a, b)] == [
-        (5, 0.44, 7),
-        (6, 0.25, 10),
-    ]
+    found = [(v["l_Δ"], round(v["F_LCA"], 2), v["MGIA, error"]) for v in (a, b)]
+    assert found == [(5, 0.44, 7), (6, 0.25, 10)]
     a, b, options = cases["17"].variants.values()
     for v in (b, options):
         assert a["l_Δ"] - v["l_Δ"] == 2 and a["MGIA, error"] - v["MGIA, error"] == 4
@@ -150,9 +137,8 @@ def test_statements_of_the_hierarchical_paper_hold_but_for_three(challenges):
         "(a) and (b) receive the same scores.",
         "All measures lead to a higher error in (c) than in (b).",
     ]
-    assert all(
-        held != bool(claim.but) for claim, held in claims
-    )  # what does not hold is explained, and nothing else
+    # what does not hold is explained, and nothing else
+    assert all(held != bool(claim.but) for claim, held in claims)
 
 
 @pytest.mark.slow
@@ -174,25 +160,17 @@ def test_the_walkthrough_prints_what_it_shows(tmp_path, unset):
     walkthrough.md to show.
     """
     run(SCRIPTS / "make_walkthrough.py", str(tmp_path / "out.md"), cwd=tmp_path)
-    found, committed = (
-        path.read_text(encoding="utf-8")
-        for path in (tmp_path / "out.md", GUIDES / "walkthrough.md")
-    )
+    pages = tmp_path / "out.md", GUIDES / "walkthrough.md"
+    found, committed = (path.read_text(encoding="utf-8") for path in pages)
     same_versions = found.splitlines()[-1] == committed.splitlines()[-1]
     (cells, printed), (cells_shown, printed_shown) = map(parts, (found, committed))
-    assert cells == cells_shown, "run python examples/scripts/make_walkthrough.py"
-    if (
-        same_versions
-    ):  # others of numpy or scikit-learn give other numbers, and other processors other last digits
+    anew = "run python examples/scripts/make_walkthrough.py"
+    assert cells == cells_shown, anew
+    # others of numpy or scikit-learn give other numbers, and other processors other last digits
+    if same_versions:
         (words, numbers), (words_shown, numbers_shown) = map(apart, (printed, printed_shown))
-        assert words == words_shown, "run python examples/scripts/make_walkthrough.py"
-        np.testing.assert_allclose(
-            numbers,
-            numbers_shown,
-            rtol=0.1,
-            atol=0.05,
-            err_msg="run python examples/scripts/make_walkthrough.py",
-        )
+        assert words == words_shown, anew
+        np.testing.assert_allclose(numbers, numbers_shown, rtol=0.1, atol=0.05, err_msg=anew)
 
 
 def parts(page):
@@ -261,10 +239,8 @@ def test_the_surrogates_of_real_data_are_up_to_date(db):
 
 def test_clus_files_are_read(tmp_path):
     study = loaded(STUDIES / "hierarchical_study.py")
-    head = (
-        "@relation r\n@attribute x numeric\n@ATTRIBUTE y {n,s}\n@attribute class hierarchical "
-        "{}\n@DATA\n"
-    )
+    head = "@relation r\n@attribute x numeric\n@ATTRIBUTE y {n,s}\n"
+    head += "@attribute class hierarchical {}\n@DATA\n"
     tree, graph = (
         head.replace("{}", classes) for classes in ("1,1/a,1/b,2", "root/1,root/2,1/a,2/a,1/b")
     )
@@ -272,9 +248,7 @@ def test_clus_files_are_read(tmp_path):
         (tmp_path / f"{name}.train.arff").write_text(f"{text}1,n,1@{a}\n?,s,2\n")
         (tmp_path / f"{name}_Test.arff").write_text(f"{text}3,n,{a}@2\n")
         d = study.read_clus(tmp_path, name)
-        assert (
-            d.hierarchy.nodes == ["1", a, "2"] if name == "tree" else ["1", "2", "a"]
-        )  # no instance has b
+        assert d.hierarchy.nodes == ["1", a, "2"]  # no instance has b
         assert d.X.tolist() == [[0, 1, -1], [0, -1, 1]] and d.X_test.tolist() == [[2, 1, -1]]
         names = [[d.hierarchy.nodes[j] for j in np.flatnonzero(row)] for row in (*d.Y, *d.Y_test)]
         assert names == (
