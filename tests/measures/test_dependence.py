@@ -347,17 +347,12 @@ def test_every_kind_of_number_and_of_storage_gives_the_same(kind, store):
     pred = score > 0.5
     for a in (truth, store(truth.astype(kind))):
         for b in (score, store(score)):
-            np.testing.assert_allclose(
-                order_statistic_sums(a, b),
-                order_statistic_sums(truth, score),
-                rtol=1e-14,
-                atol=1e-15,
-            )
-            np.testing.assert_allclose(
-                binomial_loss(a, b, 3, per_instance=True),
-                binomial_loss(truth, score, 3, per_instance=True),
-                atol=1e-15,
-            )
+            expected = order_statistic_sums(truth, score)
+            found = order_statistic_sums(a, b)
+            np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+            expected = binomial_loss(truth, score, 3, per_instance=True)
+            found = binomial_loss(a, b, 3, per_instance=True)
+            np.testing.assert_allclose(found, expected, atol=1e-15)
         for b in (pred, store(pred.astype(kind))):
             assert (error_histogram(a, b) == error_histogram(truth, pred)).all()
             expected = order_statistic_sums(truth, pred)
@@ -365,9 +360,8 @@ def test_every_kind_of_number_and_of_storage_gives_the_same(kind, store):
 
 
 def test_an_entry_stored_twice_counts_as_its_sum():
-    twice = sparse.csr_array(
-        (np.array([0.25, 0.5]), np.array([1, 1]), np.array([0, 2])), shape=(1, 3)
-    )
+    stored = np.array([0.25, 0.5]), np.array([1, 1]), np.array([0, 2])
+    twice = sparse.csr_array(stored, shape=(1, 3))
     assert order_statistic_sums(sparse.csr_array([[0, 1, 0]]), twice).tolist() == [0.25, 0, 0]
     assert twice.data.tolist() == [0.25, 0.5]
 
@@ -379,11 +373,7 @@ RISING = "`means` must be a non-increasing sequence"
 @pytest.mark.parametrize(
     ("call", "given", "message"),
     [
-        (
-            binomial_loss,
-            (T, T, 3),
-            r"`k` must be an integer in 1\.\.2, the number of labels, got 3\.",
-        ),
+        (binomial_loss, (T, T, 3), r"`k` must be an integer in 1\.\.2, the number of .*, got 3\."),
         (binomial_loss, (T, T, 1.5), "`k` must be an integer .* got 1.5"),
         (polynomial_loss, (T, T, 0.5), "`alpha` must be a finite number of at least 1, got 0.5"),
         (polynomial_loss, (T, T, np.inf), "`alpha` must be a finite number .* got inf"),
@@ -393,11 +383,7 @@ RISING = "`means` must be a non-increasing sequence"
         (binomial_loss, (T, T, [1, 2]), r"one number, got \[1, 2\]\. `loss_profile` takes several"),
         (order_statistic_sums, (T, [[0.5, np.nan]]), r"in \[0, 1\], got nan in row 0, column 1 "),
         (order_statistic_sums, (T, sparse.csr_array([[0, 1.5]])), "got 1.5 in row 0, column 1"),
-        (
-            order_statistic_sums,
-            ([[0, 1], [1, 1]], [[-0.1, 2], [0, 0]]),
-            r"got -0.1 in row 0, column 0 \(2 such cells\)",
-        ),
+        (order_statistic_sums, ([[0, 1]], [[-0.1, 2]]), r"-0.1 in row 0, column 0 \(2 such cells"),
         (order_statistic_sums, ([[0, 2]], T), "must hold only 0 and 1, got 2 in row 0, column 1"),
         (order_statistic_sums, (T, [[0, 1, 0]]), r"`y_score` must have the shape \(1, 2\)"),
         (order_statistic_sums, ([0, 1], [0, 1]), "`y_true` must be a matrix"),

@@ -5,6 +5,7 @@ study holds.
 import re
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -37,28 +38,19 @@ def repeated():
     c.
     """
     rng = np.random.default_rng(0)
-    rows = [
-        (d, m, str(seed), *rng.uniform(size=2).round(3))
-        for d in "de"
-        for m in "abc"
-        for seed in range(3)
-    ]
-    frame = pd.DataFrame(rows, columns=["dataset", "method", "repeat", "f1", "hamming_loss"])
-    gone = (frame["dataset"] == "e") & (
-        (frame["method"] == "c") | ((frame["method"] == "b") & (frame["repeat"] == "1"))
-    )
+    key = ["dataset", "method", "repeat"]
+    rows = [(*cell, *rng.uniform(size=2).round(3)) for cell in product("de", "abc", "012")]
+    frame = pd.DataFrame(rows, columns=[*key, "f1", "hamming_loss"])
+    cells = frame[key].agg("".join, axis=1)
+    gone = cells.str.startswith("ec") | (cells == "eb1")
     status, ids = np.where(gone, "dnf", "complete"), [f"{i:032x}" for i in range(len(frame))]
-    runs = frame[["dataset", "method", "repeat"]].assign(
-        run_id=ids, experiment_id="7", experiment="x", status=status
-    )
-    repeats = frame[~gone].set_index(["dataset", "method", "repeat"])
+    where = {"run_id": ids, "experiment_id": "7", "experiment": "x"}
+    runs = frame[key].assign(**where, status=status)
+    repeats = frame[~gone].set_index(key)
     means = repeats.groupby(level=[0, 1], sort=False).mean()
-    values = means.reindex(
-        pd.MultiIndex.from_product([[*"de"], [*"abc"]], names=["dataset", "method"])
-    )
-    return compare(
-        Study(values, {"f1": "max", "hamming_loss": "min"}, "worst", runs=runs, repeats=repeats)
-    )
+    values = means.reindex(pd.MultiIndex.from_product([[*"de"], [*"abc"]], names=key[:2]))
+    ways = {"f1": "max", "hamming_loss": "min"}
+    return compare(Study(values, ways, "worst", runs=runs, repeats=repeats))
 
 
 def told(c, **what) -> str:
@@ -80,11 +72,8 @@ def test_a_cell_has_its_runs_with_their_values_and_where_they_lie():
     assert "means over 2 runs" in html and "dnf" in html
     plain = c.detail(method="b", dataset="e")
     assert "<a " not in plain.to_html() and runs["run_id"][0] in plain.to_text()
-    filled = told(c, method="c", dataset="e")
-    assert (
-        "did not finish: what is missing counts as the worst of the dataset (policy worst)"
-        in filled
-    )
+    policy = "did not finish: what is missing counts as the worst of the dataset (policy worst)"
+    assert policy in told(c, method="c", dataset="e")
 
 
 def test_a_method_has_its_ranks_places_and_pairs():
@@ -103,15 +92,10 @@ def test_a_method_has_its_ranks_places_and_pairs():
     text = told(c, method="PCT")
     assert "PCT has place 12 of 12" in text and "it is worse than" in text
     page = Page(fragment(section(c, "method", method="PCT")))
-    marks = [
-        {k: v for k, v in a.items() if k.startswith("data-")}
-        for t, a in page.elements
-        if t == "bdi" and len(a) > 1
-    ]
-    assert {"data-method": "PCT", "data-dataset": "yeast"} in marks and {
-        "data-method": "PCT",
-        "data-against": "BR",
-    } in marks
+    named = [a for t, a in page.elements if t == "bdi" and len(a) > 1]
+    marks = [{k: v for k, v in a.items() if k.startswith("data-")} for a in named]
+    assert {"data-method": "PCT", "data-dataset": "yeast"} in marks
+    assert {"data-method": "PCT", "data-against": "BR"} in marks
 
 
 def test_a_pair_has_its_differences_and_what_each_test_says():

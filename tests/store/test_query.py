@@ -29,17 +29,8 @@ from mlflow_mleval.study import Study
 
 
 def ours(method, dataset, **more):
-    tags = {
-        "mleval.method": method,
-        "mleval.dataset": dataset,
-        "mleval.schema": "1",
-        "mleval.status": "complete",
-    }
-    return {
-        key: value
-        for key, value in (tags | {f"mleval.{k}": v for k, v in more.items()}).items()
-        if value is not None
-    }
+    tags = {"method": method, "dataset": dataset, "schema": "1", "status": "complete"} | more
+    return {f"mleval.{key}": value for key, value in tags.items() if value is not None}
 
 
 def left_out(study, kind=None):
@@ -54,22 +45,13 @@ def load(**options):
 
 
 def test_the_study_is_the_table_that_was_imported(db):
-    source = pd.DataFrame(
-        {
-            "dataset": ["e", "e", "d", "d"],
-            "method": ["b", "a", "b", "a"],
-            "f1": [0.4, 0.3, 0.2, 0.1],
-        }
-    )
+    columns = {"dataset": [*"eedd"], "method": [*"baba"], "f1": [0.4, 0.3, 0.2, 0.1]}
+    source = pd.DataFrame(columns)
     import_results(source, experiment_name="x", conventions="mulan")
     study = load(missing="worst")
     pd.testing.assert_frame_equal(study.values, Study.from_frame(source).values)
-    assert (study.datasets, study.methods, study.missing, study.directions) == (
-        ["e", "d"],
-        ["b", "a"],
-        "worst",
-        {"f1": "max"},
-    )
+    assert (study.datasets, study.methods) == (["e", "d"], ["b", "a"])
+    assert (study.missing, study.directions) == ("worst", {"f1": "max"})
     assert study.excluded == study.notes == () and study.folds is None
     assert list(study.runs) == list(COLUMNS)
     assert set(study.runs["conventions"]) == {"mulan"} and set(study.runs["status"]) == {"complete"}
