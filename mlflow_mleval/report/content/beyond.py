@@ -11,7 +11,7 @@ from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, PowerCurve
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.recommendation import days_of, over_time
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import PAGE, PAPER, Column, Data, Frames, name
+from mlflow_mleval.report.blocks import PAGE, Column, Data, Frames, name
 from mlflow_mleval.report.figures.comparisons import leaders_over_time, power_lines
 from mlflow_mleval.report.text import number, probability
 from mlflow_mleval.sentences import count, grouped
@@ -28,19 +28,16 @@ PARTS = {
 }
 
 
-def section(c: Comparison, depth: int = PAGE) -> doc.Section | None:
-    """Probabilities and planning; nothing where no rope was given.
-
-    The sentences and doubts lie at `depth`.
-    """
+def section(c: Comparison) -> doc.Section | None:
+    """Probabilities and planning; nothing where no rope was given."""
     rope = c.options["rope"]
     if rope is None:
         return None
 
     def blocks() -> list[Any]:
         found = present(c.beyond)
-        made: list[Any] = [doc.Text(sentences(c), "points", depth=depth)]
-        made += doc.points(found.warnings, "Doubts about these", depth=depth)
+        made: list[Any] = [doc.Text(sentences(c), "points", depth=PAGE)]
+        made += doc.points(found.warnings, "Doubts about these", depth=PAGE)
         if found.bayes is not None:
             made.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
         if found.curve is not None:
@@ -141,20 +138,19 @@ def data(c: Comparison) -> Data:
 # The hierarchical correlated t test.
 
 
-def next_dataset_section(c: Comparison, depth: int = PAPER) -> doc.Section | None:
+def next_dataset_section(c: Comparison) -> doc.Section | None:
     """Sentences and the pairs, or what it lacks; nothing where it was not asked for."""
     found = c.next_dataset
     if found is None:
         if not c.options["next_dataset"] or c.tells_of_next_dataset:
             return None
         lacks = "It takes folds or repeats on at least two datasets to tell of the next one."
-        blocks = [doc.Text([lacks], depth=depth)]
-        return doc.Section("next_dataset", "On the next dataset", blocks)
-    text = doc.Text([s.text for s in next_dataset_sentences(c)], depth=depth)
+        return doc.Section("next_dataset", "On the next dataset", [doc.Text([lacks])])
+    text = doc.Text([s.text for s in next_dataset_sentences(c)])
     if all(pairs.table["p_better"].isna().all() for pairs in found.pairs.values()):
         return next_dataset_heading(c, [text])
-    doubts = doc.points(found.doubts, "Doubts about these", depth=depth)
-    return next_dataset_heading(c, [text, *doubts, _table(c, depth)])
+    doubts = doc.points(found.doubts, "Doubts about these")
+    return next_dataset_heading(c, [text, *doubts, _table(c)])
 
 
 def next_dataset_heading(c: Comparison, blocks: Sequence[Any]) -> doc.Section:
@@ -194,7 +190,7 @@ def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
     return [doc.Sentence(text, doc.claim("next dataset")) for text in said]
 
 
-def _table(c: Comparison, depth: int) -> doc.Table:
+def _table(c: Comparison) -> doc.Table:
     found = present(c.next_dataset)
     parts = [found.table(m, c.order).assign(measure=m) for m in found.pairs]
     table = pd.concat(parts, ignore_index=True)
@@ -215,8 +211,8 @@ def _table(c: Comparison, depth: int) -> doc.Table:
         doc.intervals("typical difference", limits, keep=3, note=typical),
         doc.numbers("datasets", table["n"], keep=1),
     ]
-    about: Any = {"key": "next-dataset", "things": "pairs", "depth": depth}
-    return doc.Table(columns, title="Pairs on the next dataset", **about)
+    title = "Pairs on the next dataset"
+    return doc.Table(columns, title=title, key="next-dataset", things="pairs")
 
 
 def next_dataset_data(c: Comparison) -> Data:

@@ -51,6 +51,13 @@ SCORED = {
     "linear": "small differences did not count",
     "gaussian": "small differences counted for less than their share",
 }
+#: What other weights and policies for missing results mean.
+WEIGHED = {"equal": "all measures weighed alike", "entropy": "the data gave the weights"}
+FILLED = {
+    "drop-datasets": "the datasets that some method did not finish were left out",
+    "drop-methods": "the methods that did not finish everywhere were left out",
+    "worst": "missing results counted as the worst",
+}
 
 
 def section(c: Comparison, asked: Question, command: str = "") -> doc.Section:
@@ -396,31 +403,26 @@ def _doubt(c: Comparison, advice: Decision) -> str:
     turns = advice.turns
     if turns is None or len(c.study.datasets) == 1:
         return ""
+    kind, choice = turns["kind"], str(turns.get("choice"))
+    if kind == "tie":
+        return "Which of them is ahead depends on the weights of the measures."
+    if kind == "two methods":
+        return "The ranking only counts which measures each wins, not by how much."
     open_anyway = advice.evidence == "datasets" and not advice.worse and len(advice.best_set) > 2
-    if open_anyway and turns["kind"] in ("weights", "function", "weight"):
+    if open_anyway and kind != "policy":
         return ""
-    choice = str(turns.get("choice"))
-    who = listed(turns.get("methods", [""]), last="or")
-    ahead = f"{who} {agree(turns.get('methods', ['']), 'is')} ahead"
-    alike = "all measures weighed alike"
-    weights = {"equal": f" and {alike}", "entropy": " and the data gave the weights"}
-    scored = f"{SCORED.get(choice, '')}{weights.get(turns.get('weights', ''), '')}"
-    share, weight = (percent(turns.get(key, 0)) for key in ("to", "weight"))
-    without = {"drop-datasets": "the datasets that some method did not finish"}
-    without |= {"drop-methods": "the methods that did not finish everywhere"}
-    policy = "With missing results counted as the worst"
-    if choice in without:
-        policy = f"Without {without[choice]}"
-    return {
-        "tie": "Which of them is ahead depends on the weights of the measures.",
-        "two methods": "The ranking only counts which measures each wins, not by how much.",
-        "policy": f"{policy}, {ahead}.",
-        "weights": f"With {alike if choice == 'equal' else 'other weights'}, {ahead}.",
-        "function": f"If {scored}, {who} would be ahead.",
-        "weight": (
-            f"If {name(choice)} counted for {share} instead of {weight}, {who} would be ahead."
-        ),
-    }[turns["kind"]]
+    if kind == "weight":
+        to, now = percent(turns["to"]), percent(turns["weight"])
+        what = f"{name(choice)} counted for {to} instead of {now}"
+    elif kind == "function":
+        weights = turns.get("weights")
+        scored = SCORED.get(choice, "the preference functions were others")
+        what = f"{scored} and {WEIGHED[weights]}" if weights else scored
+    elif kind == "policy":
+        what = FILLED.get(choice, FILLED["worst"])
+    else:
+        what = WEIGHED.get(choice, "the weights were others")
+    return f"If {what}, {listed(turns['methods'], last='or')} would be ahead."
 
 
 # --------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@ together, and who is aware of that.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.loss_profiles import WHERE, ProfileComparison
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
+from mlflow_mleval.report.blocks import PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures import TOP
@@ -53,7 +52,7 @@ def _symbol(comparison: ProfileComparison) -> str:
 
 def section(c: Comparison) -> doc.Section | None:
     """The profiles that the runs carry; nothing where there are none to compare."""
-    return None if c.profiles is None else _section_of_profiles(described(c.profiles), {})
+    return None if c.profiles is None else _section_of_profiles(described(c.profiles), beside=True)
 
 
 def described(comparison: ProfileComparison) -> ProfileComparison:
@@ -76,7 +75,7 @@ def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Docum
     datasets, o = comparison.datasets, comparison.options
     return Document(
         f"Loss profiles of {count(len(methods), 'method')} on {count(len(datasets), 'dataset')}",
-        [_section_of_profiles(comparison, {"depth": ALWAYS}), doc.made_from(provenance)],
+        [_section_of_profiles(comparison).surfaced, doc.made_from(provenance)],
         about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(datasets)}",
         time=doc.when(provenance),
         data=lambda: {
@@ -89,25 +88,24 @@ def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Docum
     )
 
 
-def _section_of_profiles(comparison: ProfileComparison, at: Mapping[str, Any]) -> doc.Section:
-    """The sentences, tables and notes at this depth, and the figures."""
+def _section_of_profiles(comparison: ProfileComparison, beside: bool = False) -> doc.Section:
+    """The sentences, tables and notes, and the figures; `beside` all else that a report holds."""
     datasets = comparison.datasets
 
     def blocks() -> list[Any]:
         told = sentences(comparison)
-        if not at:  # in a report, where the table beside says it
+        if beside:  # the table says it
             told = [text for text in told if text not in _awareness(comparison)]
-        made: list[Any] = [doc.Text(told, role="flow", **at)]
+        made: list[Any] = [doc.Text(told, role="flow")]
         doubts = [*comparison.warnings, *_missing(comparison)]
-        made += doc.points(doubts, "Doubts", most=NOTES, **at)
+        made += doc.points(doubts, "Doubts", most=NOTES)
         if len(comparison.ratios):
             pairs = dataset_table(comparison, datasets[0])
             if len(datasets) > 1:
                 pairs = profile_pairs(comparison)
             caption = "Who is ahead where along the loss profiles"
-            made.append(replace(pairs, caption=caption, key="profiles", **at))
-        aware = replace(awareness_table(comparison), **at)
-        made.append(doc.Beside(_ratios(comparison), [aware]))
+            made.append(replace(pairs, caption=caption, key="profiles"))
+        made.append(doc.Beside(_ratios(comparison), [awareness_table(comparison)]))
         for i, dataset in enumerate(datasets[:DATASETS]):
             made += on_dataset(comparison, dataset, explained=i > 0)
         if len(datasets) > DATASETS:

@@ -18,7 +18,7 @@ from mlflow_mleval.analysis.recommendation import decision as decide
 from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, PAPER, Column, Data, Frames, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import beyond, decision, measures, ranking, units
 from mlflow_mleval.report.content.ranking import best, rows_among
 from mlflow_mleval.report.document import Brief, Document
@@ -149,7 +149,7 @@ def best_methods_data(c: Comparison) -> Data:
     return {"shortened": dict.fromkeys(_TABLES, held) if len(c.order) > ranking.MOST else {}}
 
 
-def provenance_section(c: Comparison, made_by: doc.Provenance, depth: int = PAPER) -> doc.Section:
+def provenance_section(c: Comparison, made_by: doc.Provenance) -> doc.Section:
     """What reproduces the report and what its data leave out, choices, definitions and sources."""
 
     def blocks() -> list[Any]:
@@ -160,7 +160,7 @@ def provenance_section(c: Comparison, made_by: doc.Provenance, depth: int = PAPE
             where = where if len(c.ranks) > 1 else "Python has all"
             notes.insert(0, f"The tables of pairs in the data {held}; {where}.")
         return [
-            *(replace(block, depth=depth) for block in doc.made_from(made_by).blocks),
+            *(replace(block, depth=doc.PAPER) for block in doc.made_from(made_by).blocks),
             *map(doc.note, notes),
             _choices(c),
             _used(c),
@@ -370,12 +370,12 @@ def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) 
     sections = [
         doc.Section("verdict", "Verdict", [answer]),
         doubts_section(c, DOUBTS),
-        units.over_datasets(c, ALWAYS),
-        beyond.next_dataset_section(c, ALWAYS),
-        beyond.section(c, ALWAYS),
-        provenance_section(c, made_by, ALWAYS),
+        units.over_datasets(c),
+        beyond.next_dataset_section(c),
+        beyond.section(c),
+        provenance_section(c, made_by),
     ]
-    there = [section for section in sections if section is not None]
+    there = [section.surfaced for section in sections if section is not None]
     made = _document(c, made_by, asked, f"Pairs of {title_of(c)}", there)
     return replace(
         made,

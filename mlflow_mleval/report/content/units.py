@@ -404,17 +404,15 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> doc.Table:
 # Over datasets: tests of all methods together, the diagram, the matrix, and every pair.
 
 
-def over_datasets(c: Comparison, depth: int = PAPER) -> doc.Section:
-    """Friedman, the diagram, the matrix and the table of pairs, tests and table down to `depth`; or
-    why there are none.
-    """
+def over_datasets(c: Comparison) -> doc.Section:
+    """Friedman, the diagram, the matrix and the table of pairs; or why there are none."""
     if c.deciding is None:
-        why = doc.Text([c.decision], depth=PAGE if depth else ALWAYS)
+        why = doc.Text([c.decision], depth=PAGE)
         return doc.Section("differences", "Differences", [why])
 
     def blocks() -> list[Any]:
-        tests = doc.Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
-        pairs = _pairs_over_datasets(c, depth)
+        tests = doc.Text([*omnibus(c), f"For pairs: {c.decision}"])
+        pairs = _pairs_over_datasets(c)
         if c.options["control"] is not None:
             return [tests, _diagram(c), pairs]
         return [doc.Beside([tests, _diagram(c)], [_matrix(c)]), pairs]
@@ -555,7 +553,7 @@ def _what(c: Comparison) -> str:
     return c.compared if c.on == FUSED else name(c.on)
 
 
-def _pairs_over_datasets(c: Comparison, depth: int) -> doc.Table:
+def _pairs_over_datasets(c: Comparison) -> doc.Table:
     """The pairs, separated ones first, on a page the others folded; what decides comes right after
     the difference, other tests where one was asked for.
     """
@@ -572,10 +570,8 @@ def _pairs_over_datasets(c: Comparison, depth: int) -> doc.Table:
         note = "Datasets: on which both finished."
         columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
     columns += [doc.won_tied_lost(shown, keep=3), *others]
-    title = "Pairs" if depth else ""
-    if c.options["control"] is not None:
-        title = "Every method against the control"
-    about: Any = {"things": "pairs", "key": "pairs", "depth": depth}
+    title = "" if c.options["control"] is None else "Every method against the control"
+    about: Any = {"things": "pairs", "key": "pairs"}
     at_once = max(len(c.separated), FEW)
     return doc.Table(columns, len(c.pairs), title, "Pairs of methods", shown=at_once, **about)
 
