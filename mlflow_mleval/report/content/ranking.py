@@ -453,7 +453,14 @@ def sliders(c: Comparison) -> doc.Sliders | doc.Text:
         has = "{:,}, {:,} and {:,}".format(*here)
         text = f"The weights cannot be moved on this page: that takes {takes}, and here are {has}."
         return doc.note(text)
-    starts = _starts(c)
+    given = c.fusion.options["weights"]  # else the means over datasets, of so many digits
+    if isinstance(given, Mapping):
+        starts = [float(given[m]) for m in measures]
+    else:
+        mean = (
+            c.fusion.weights.mean() if given == "entropy" else [1 / len(measures)] * len(measures)
+        )
+        starts = [max(float(f"{w:.4g}"), LEAST) for w in mean]
     largest = max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts))
     largest = float(f"{largest:.3g}")
     shown = []
@@ -461,19 +468,6 @@ def sliders(c: Comparison) -> doc.Sliders | doc.Text:
         step = max(1, round(STEPS * math.sqrt(start / largest)))
         shown.append(doc.Slider(name(m, 24), ARROWS[c.study.directions[m]], step))
     return doc.Sliders(_about(c), shown, STEPS, {**_data(c), "starts": starts, "most": largest})
-
-
-def _starts(c: Comparison) -> list[float]:
-    """By measure: the weight as it was given, or the mean over datasets, with so many digits as a
-    command may hold.
-    """
-    measures, weights = c.study.measures, c.fusion.options["weights"]
-    if isinstance(weights, Mapping):
-        return [float(weights[m]) for m in measures]
-    mean = [1 / len(measures)] * len(measures)
-    if weights == "entropy":
-        mean = c.fusion.weights.mean().tolist()
-    return [max(float(f"{w:.4g}"), LEAST) for w in mean]
 
 
 def _by_dataset(c: Comparison) -> bool:
