@@ -122,10 +122,10 @@ def percent(x: float, bare: bool = False) -> str:
     return f"{100 * x:.0f}%"
 
 
-def probability(p: float) -> str:
+def probability_said(p: float) -> str:
     """A probability for a cell, never all or nothing.
 
-    >>> [probability(p) for p in (0.9999, 0.256, 0.0004)]
+    >>> [probability_said(p) for p in (0.9999, 0.256, 0.0004)]
     ['>.99', '.26', '<.01']
     """
     if not math.isfinite(p):

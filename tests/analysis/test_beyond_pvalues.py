@@ -28,7 +28,7 @@ from mlflow_mleval.analysis.posthoc.max_t import level_of_a_pair, max_t
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.beyond import beyond_pairs, sentences
 from mlflow_mleval.report.content.study_report import document
-from mlflow_mleval.report.text import probability
+from mlflow_mleval.report.text import probability_said
 
 
 def table(n=10, m=3, seed=0, shift=0.02):
@@ -320,7 +320,7 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
         assert (a, b) == (row.method_b, row.method_a)
         assert difference.startswith("−") == (row.mean_difference > 0)
         assert (decided == "second") == (row.decision == "a")
-        assert (first, second) == (probability(row.p_b), probability(row.p_a))
+        assert (first, second) == (probability_said(row.p_b), probability_said(row.p_a))
 
 
 def test_what_does_not_matter_has_one_name(four):

@@ -13,7 +13,7 @@ from mlflow_mleval.analysis.recommendation import days_of, over_time
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import PAGE, Column, Data, Frames, name
 from mlflow_mleval.report.figures.comparisons import leaders_over_time, power_lines
-from mlflow_mleval.report.text import number, probability
+from mlflow_mleval.report.text import number, probability_said
 from mlflow_mleval.sentences import count, grouped
 from mlflow_mleval.validation import present
 
@@ -104,7 +104,7 @@ def _probabilities(values: pd.DataFrame, note: str, **more: Any) -> list[Column]
     """That the first is better, that neither is, that the second is: three columns."""
     heads = ("P first", "P same", "P second")
     notes = (note, "", "")
-    cells = ([*map(probability, column)] for _, column in values.items())
+    cells = ([*map(probability_said, column)] for _, column in values.items())
     made = zip(heads, cells, notes, strict=True)
     return [Column(head, shown, note=said, **more) for head, shown, said in made]
 
@@ -176,7 +176,7 @@ def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
                 "tell: their differences by dataset are far from the t distribution that it takes."
             )
             continue
-        better, same, worse = map(probability, (row.p_better, row.p_equivalent, row.p_worse))
+        better, same, worse = map(probability_said, (row.p_better, row.p_equivalent, row.p_worse))
         said.append(
             f"On the next dataset {a} would be better than {b} by {by} with probability {better}, "
             f"within {number(pairs.rope)} ({found.ropes_from[measure]}) with {same}, and worse "

@@ -128,7 +128,7 @@ def title(q: Question) -> str:
 def question_sentence(c: Comparison, q: Question) -> Sentence:
     """The question and its verdict."""
     key = CLAIMS[q.verdict.word()] if q.verdict.unit else "ahead"
-    return Sentence(f"{title(q)} {q.verdict.word()}: {_told(c, q)}", claim(key))
+    return Sentence(f"{title(q)} {q.verdict.word()}: {_answer_in_words(c, q)}", claim(key))
 
 
 def question_data(q: Question) -> Data:
@@ -140,7 +140,7 @@ def question_data(q: Question) -> Data:
     return {"question": {"a": q.a, "b": q.b, **found}}
 
 
-def _told(c: Comparison, q: Question) -> str:
+def _answer_in_words(c: Comparison, q: Question) -> str:
     """By how much, with its interval, of what; and why no more can be said."""
     v = q.verdict
     if v.crossing and v.word() == CLOSE:
@@ -279,7 +279,7 @@ def _said(c: Comparison, q: Question, command: str) -> doc.Said:
     settles = needed(c, v)
     run = command if settles not in ("", NOTHING) else ""
     drawn = [_row(row, c.on, reaches) for row in told.to_dict("records")]
-    return doc.Said(v.word(), _told(c, q), settles, run, drawn)
+    return doc.Said(v.word(), _answer_in_words(c, q), settles, run, drawn)
 
 
 def _row(row: dict[str, Any], on: str, reaches: dict[str, float]) -> Data:

@@ -22,7 +22,7 @@ from mlflow_mleval.report.content.decision import deciding_test
 from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import ratio_panels
-from mlflow_mleval.report.text import aligned, confidence, fixed, number, probability, terminal
+from mlflow_mleval.report.text import aligned, confidence, fixed, number, probability_said, terminal
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import one_of, present
 
@@ -112,7 +112,7 @@ def _flow(texts: Sequence[str]) -> doc.Text:
     return doc.Text(texts, role="flow", depth=ALWAYS)
 
 
-def _table(columns: Sequence[Column], title: str, **more: Any) -> doc.Table:
+def _open_table(columns: Sequence[Column], title: str, **more: Any) -> doc.Table:
     return doc.Table(columns, title=title, depth=ALWAYS, **more)
 
 
@@ -138,13 +138,13 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     ]
     blocks: list[Any] = [
         _flow(_about_cell(c, method, dataset, len(runs), len(folds))),
-        _table(columns, "Values", most=len(values)),
+        _open_table(columns, "Values", most=len(values)),
     ]
     if len(runs):
         blocks.append(_runs(c, runs, _heaviest(c), base))
     if total := len(folds):
         kept = [m for m in _heaviest(c) if m in folds]
-        table = grid(folds[kept].iloc[:ROWS], "fold", _heads(c, kept), number, title="By fold")
+        table = grid(folds[kept].iloc[:ROWS], "fold", _narrow(c, kept), number, title="By fold")
         blocks.append(replace(table, total=total, things="folds", folded=total > FOLDS))
     return blocks
 
@@ -230,8 +230,8 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     ]
     blocks = [
         _flow(_about_method(c, method)),
-        _table(columns, "On each dataset", things="datasets", note=note),
-        _table(by_measure, "By each measure", most=len(measures)),
+        _open_table(columns, "On each dataset", things="datasets", note=note),
+        _open_table(by_measure, "By each measure", most=len(measures)),
     ]
     if c.deciding is not None:
         blocks.append(_against(c, method))
@@ -273,7 +273,7 @@ def _against(c: Comparison, method: str) -> doc.Table:
         Column("separated", [apart.get(other, "") for other in pairs["method_b"]], "<"),
         doc.won_tied_lost(pairs),
     ]
-    return _table(columns, "Against the others", things="methods")
+    return _open_table(columns, "Against the others", things="methods")
 
 
 # ---- A dataset -----------------------------------------------------------------------------------
@@ -297,13 +297,13 @@ def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
     about: Any = {"things": "methods", "note": IMPUTED if filled else ""}
     blocks: list[Any] = [
         _flow(_about_dataset(c, dataset, flows, filled)),
-        _table(columns, "Ranking on this dataset", total=len(fused.flows), **about),
+        _open_table(columns, "Ranking on this dataset", total=len(fused.flows), **about),
     ]
     if len(c.study.measures) > 1:
         alone = fused.unicriterion.loc[flows.index]
         title = "Net flow φ by each measure alone, on this dataset"
         blocks.append(
-            grid(alone, "method", _heads(c, alone), partial(fixed, decimals=2), title=title)
+            grid(alone, "method", _narrow(c, alone), partial(fixed, decimals=2), title=title)
         )
     for unit in ("folds", "instances"):
         if (tests := c.tests_over(unit).get(dataset)) is not None:
@@ -361,8 +361,8 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
     return [
         _flow(_about_pair(c, a, b)),
         *_tests(c, a, b),
-        _table(columns, "By each measure, over the datasets", most=len(measures)),
-        _table(by_dataset, "On each dataset", things="datasets"),
+        _open_table(columns, "By each measure, over the datasets", most=len(measures)),
+        _open_table(by_dataset, "On each dataset", things="datasets"),
         *_profiles(c, a, b),
     ]
 
@@ -381,7 +381,9 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
     for m in found.pairs:
         row = found.pair(m, a, b)
         if row is not None and np.isfinite(row.p_better):
-            better, same, worse = map(probability, (row.p_better, row.p_equivalent, row.p_worse))
+            better, same, worse = map(
+                probability_said, (row.p_better, row.p_equivalent, row.p_worse)
+            )
             texts.append(
                 f"On the next dataset {name(a)} would be better by {name(m)} with probability "
                 f"{better}, within {number(found.ropes[m])} with {same}, and worse with {worse}."
@@ -439,7 +441,7 @@ def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
         Column("over", overs, "<", keep=1),
     ]
     note = "p-values are corrected as in the report, each for all that its test looks at."
-    return [_table(columns, "What each test says", things="tests", note=note)]
+    return [_open_table(columns, "What each test says", things="tests", note=note)]
 
 
 def _rows_of_pair(pairs: pd.DataFrame, a: str, b: str) -> list[doc.Data]:
@@ -475,9 +477,9 @@ def _heaviest(c: Comparison) -> list[str]:
 def _by_weight(c: Comparison, cells: Mapping[str, Sequence[str]]) -> list[Column]:
     """A column a measure; where room lacks the last go first."""
     keeps = range(len(cells), 0, -1)
-    heads = zip(_heads(c, cells), cells.values(), keeps, strict=True)
+    heads = zip(_narrow(c, cells), cells.values(), keeps, strict=True)
     return [Column(head, values, keep=keep) for head, values, keep in heads]
 
 
-def _heads(c: Comparison, measures: Iterable[str]) -> list[str]:
+def _narrow(c: Comparison, measures: Iterable[str]) -> list[str]:
     return [doc.heading(c.study.directions, m, 18) for m in measures]

@@ -183,7 +183,7 @@ def _metrics(survey: Survey) -> doc.Table:
     notes = [text for mark, text in _MARKS.items() if any(a.endswith(mark) for a in arrows)]
     columns = [
         doc.names("metric", table["metric"]),
-        _of_runs(survey, table["runs"]),
+        _share_of_runs(survey, table["runs"]),
         doc.numbers("from", table["low"]),
         doc.numbers("to", table["high"]),
         Column("better", arrows, "^", note=" ".join(notes)),
@@ -191,7 +191,7 @@ def _metrics(survey: Survey) -> doc.Table:
     return doc.Table(columns, len(survey.metrics), things="metrics", depth=ALWAYS)
 
 
-def _of_runs(survey: Survey, counts: Iterable[int]) -> Column:
+def _share_of_runs(survey: Survey, counts: Iterable[int]) -> Column:
     return Column("runs", [f"{n} of {survey.n_runs}" for n in counts])
 
 
@@ -204,7 +204,7 @@ def _variables(survey: Survey) -> doc.Table:
     ]
     columns = [
         doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
-        _of_runs(survey, table["runs"]),
+        _share_of_runs(survey, table["runs"]),
         doc.counts("values", table["values"]),
         Column("such as", examples, "wrap"),
     ]

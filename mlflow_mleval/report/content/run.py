@@ -289,7 +289,7 @@ class RunReport:
         if not self.flat or n < 2:
             return {}
         kinds = ["hard", "soft"] if self.ev.total.errors is not None else ["hard"]
-        ks = _spread(1, n, _PARAMETERS)
+        ks = _steps_between(1, n, _PARAMETERS)
         return {kind: self.ev.profile("binomial", ks=ks, kind=kind) for kind in kinds}
 
     @cached_property
@@ -357,7 +357,7 @@ class RunReport:
         return path[::-1]
 
 
-def _spread(first: int, last: int, most: int) -> np.ndarray:
+def _steps_between(first: int, last: int, most: int) -> np.ndarray:
     """Whole numbers from first to last, at most so many of them."""
     return np.unique(np.linspace(first, last, min(last - first + 1, most)).round().astype(int))
 
@@ -551,10 +551,10 @@ def measures(report: RunReport) -> doc.Section:
         half = ["" if h == NONE else f"± {h}" for h in cells["half"]]
         columns += [
             Column("95%", half, keep=4, note=note),
-            Column("folds", _from_to(cells["low"], cells["high"]), keep=3),
+            Column("folds", _interval_texts(cells["low"], cells["high"]), keep=3),
             Column("all instances", [*cells["whole"]], keep=1),
         ]
-    if any(interval := _from_to(cells["ci_low"], cells["ci_high"])):
+    if any(interval := _interval_texts(cells["ci_low"], cells["ci_high"])):
         n = report.intervals.n_clusters
         together = f", by {count(n, 'cluster')} of instances" if n else ""
         note = (
@@ -580,7 +580,7 @@ def _without_interval(report: RunReport) -> list[str]:
     return [f"No interval for {listed(ms, 8)}: {why}." for why, ms in reasons.items()]
 
 
-def _from_to(lows: Iterable[str], highs: Iterable[str]) -> list[str]:
+def _interval_texts(lows: Iterable[str], highs: Iterable[str]) -> list[str]:
     ends = zip(lows, highs, strict=True)
     return ["" if low == NONE else f"{low} – {high}" for low, high in ends]
 
@@ -672,7 +672,7 @@ def _profile(report: RunReport) -> doc.Section | None:
         f"flatter the line, the more the errors fall on the same instances. {' '.join(rises)}"
     )
     ks = next(iter(profiles.values())).parameters
-    at = _spread(0, len(ks) - 1, _SHOWN)
+    at = _steps_between(0, len(ks) - 1, _SHOWN)
     columns = [Column("k", [*map(str, ks[at])], "<")]
     columns += [doc.alike(KINDS[kind], p.losses[at]) for kind, p in profiles.items()]
     table = doc.Table(columns, title="In numbers", folded=True, depth=PAGE)

@@ -335,10 +335,12 @@ def document(
         for section in made
         if section is not None
     ]
-    return _document(c, made_by, asked, decision.title(asked) if whole else title_of(c), sections)
+    return _with_all_data(
+        c, made_by, asked, decision.title(asked) if whole else title_of(c), sections
+    )
 
 
-def _document(
+def _with_all_data(
     c: Comparison,
     made_by: doc.Provenance,
     asked: Question,
@@ -376,7 +378,7 @@ def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) 
         provenance_section(c, made_by),
     ]
     there = [section.surfaced for section in sections if section is not None]
-    made = _document(c, made_by, asked, f"Pairs of {title_of(c)}", there)
+    made = _with_all_data(c, made_by, asked, f"Pairs of {title_of(c)}", there)
     return replace(
         made,
         data=lambda: {**made.data(), **_pairs(c)},
