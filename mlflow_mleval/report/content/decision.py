@@ -322,8 +322,15 @@ def units_section(c: Comparison) -> doc.Section:
         columns = [doc.alike(head, means[m]) for m, head in heads.items()]
         each = " that all of these methods finished" if c.study.filled else ""
         over = f"Means over the datasets{each}." if len(c.study.datasets) > 1 else ""
-        about: Any = {"things": "methods", "note": over, "depth": doc.PAGE}
-        return [doc.Table([doc.names("method", means.index), *columns], len(c.order), **about)]
+        return [
+            doc.Table(
+                [doc.names("method", means.index), *columns],
+                len(c.order),
+                things="methods",
+                note=over,
+                depth=doc.PAGE,
+            )
+        ]
 
     return doc.Section("units", "In the measures' own units", doc.Late(blocks))
 
@@ -352,9 +359,12 @@ def _who(c: Comparison, advice: Decision, told: bool) -> Sentence:
 def _as_good(c: Comparison, advice: Decision) -> str:
     """Who else may be as good as those ahead."""
     equals = [m for m in advice.best_set if m not in advice.ahead]
+    if not equals:
+        return ""
+    if len(equals) <= FEW:
+        return f", but {listed(equals)} may be as good"
     some = in_words(len(advice.best_set)) if advice.worse else "any"
-    some = f"{some} of the {in_words(len(c.order))} methods"
-    return f", but {listed(equals) if len(equals) <= FEW else some} may be as good" * bool(equals)
+    return f", but {some} of the {in_words(len(c.order))} methods may be as good"
 
 
 def _worse(c: Comparison, advice: Decision) -> str:
@@ -615,7 +625,8 @@ def _lead(c: Comparison) -> Sentence:
         shown = {m: fixed(c.ranks[m].mean(), 2) for m in c.order[:2]}
     elif several:
         by = f"mean {by}"
-    how = f" ({count(len(c.study.measures), 'measure')}, {choices(c.options, 2)})" * fused
+    n = count(len(c.study.measures), "measure")
+    how = f" ({n}, {choices(c.options, 2)})" if fused else ""
     first, other = (f"{listed([m])} ({value})" for m, value in shown.items())
     verb = "ties with" if len(c.leaders) > 1 else "is before"
     says = claim("ahead", *(["options"] if fused else []))
@@ -673,7 +684,9 @@ def _lead_survives(c: Comparison) -> list[Sentence]:
     found = present(c.survivals())
     lost, tried = len(found.lost), found.tried
     which = f"{tried - lost or 'none'} of" if lost else "all"
-    texts = [f"under {which} {tried} other choices of function, weights or policy"] * (tried > 0)
+    texts = []
+    if tried:
+        texts = [f"under {which} {tried} other choices of function, weights or policy"]
     share = present(c.stability).acceptability.acceptability.loc[lead, 1]
     texts.append(f"in {percent(share)} of random weightings")
     if found.methods:

@@ -294,10 +294,15 @@ def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
         doc.decimals("φ", flows["phi"], 3),
         *_by_weight(c, values),
     ]
-    about: Any = {"things": "methods", "note": IMPUTED if filled else ""}
     blocks: list[Any] = [
         _flow(_about_dataset(c, dataset, flows, filled)),
-        _open_table(columns, "Ranking on this dataset", total=len(fused.flows), **about),
+        _open_table(
+            columns,
+            "Ranking on this dataset",
+            total=len(fused.flows),
+            things="methods",
+            note=IMPUTED if filled else "",
+        ),
     ]
     if len(c.study.measures) > 1:
         alone = fused.unicriterion.loc[flows.index]

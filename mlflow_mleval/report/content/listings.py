@@ -400,8 +400,15 @@ def measures_document() -> Document:
             notes.append(f"Of {listed(asked)} on request: evaluate(measures=[NAME])")
         if convention:
             notes.append(doc.capitalised(convention))
-        about: Any = {"note": f"{'. '.join(notes)}.", "depth": ALWAYS, "most": len(rows)}
-        tables.append(doc.Table(columns, title=f"{family} ({source})", **about))
+        tables.append(
+            doc.Table(
+                columns,
+                title=f"{family} ({source})",
+                note=f"{'. '.join(notes)}.",
+                depth=ALWAYS,
+                most=len(rows),
+            )
+        )
     sets = doc.Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
     more = (
         "Where a name holds a number, others are known, too: precision_at_10, level_3_f1, ece_20. "

@@ -55,8 +55,16 @@ def section(c: Comparison) -> doc.Section:
             flows = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
             heads = [doc.heading(c.study.directions, m, 18) for m in flows]
             note = f"Larger is better.{only_best(len(c.order))}"
-            about: Any = {"title": "Net flow φ by each measure alone", "note": note}
-            made.append(grid(flows, "method", heads, partial(fixed, decimals=2), **about))
+            made.append(
+                grid(
+                    flows,
+                    "method",
+                    heads,
+                    partial(fixed, decimals=2),
+                    title="Net flow φ by each measure alone",
+                    note=note,
+                )
+            )
         return made
 
     return doc.Section("measures", "Measures", doc.Late(blocks), hint=hint)
@@ -252,8 +260,7 @@ def _separated(c: Comparison) -> list[doc.Table]:
         "for missing results, or measures left out that correlate above .9, .8 or .7."
     )
     title = "What the separations survive"
-    more: Any = {"note": about, "things": "pairs", "depth": PAGE}
-    return [doc.Table(columns, len(c.separated), title, **more)]
+    return [doc.Table(columns, len(c.separated), title, note=about, things="pairs", depth=PAGE)]
 
 
 def _choice(kind: str, which: str) -> str:
@@ -361,5 +368,6 @@ def _left_out(c: Comparison) -> doc.Table | doc.Text:
     calm = len(found.ranks) - found.reversals["left_out"].nunique()
     others = f" Without any of the other {calm}, no two change places." if calm > 1 else ""
     note = f"Thresholds and weights are computed anew.{others}"
-    about: Any = {"note": note, "folded": len(groups) > 12, "depth": PAGE}
-    return doc.Table(columns, title="Leaving out one method", **about)
+    return doc.Table(
+        columns, title="Leaving out one method", note=note, folded=len(groups) > 12, depth=PAGE
+    )

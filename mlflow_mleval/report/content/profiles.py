@@ -404,9 +404,10 @@ def awareness_table(comparison: ProfileComparison) -> doc.Table:
         notes.append(f"Means over {len(shared)} of {len(every)} datasets that all methods share.")
     if comparison.options["kind"] == "soft":
         notes.append("Losses of scores, not of the label sets that follow from them.")
-    about: Any = {"key": "awareness", "things": "methods", "note": " ".join(notes), "most": 15}
     title = "How aware of the dependence of labels each method is"
-    return doc.Table(columns, len(means), title, **about)
+    return doc.Table(
+        columns, len(means), title, key="awareness", things="methods", note=" ".join(notes), most=15
+    )
 
 
 def data(c: Comparison) -> Data:

@@ -85,8 +85,9 @@ def datasets_section(c: Comparison) -> doc.Section | None:
     if c.study.filled:
         notes.append(IMPUTED)
     key = "ranks" if c.on == FUSED else "values"
-    about: Any = {"things": "methods", "shown": 12, "depth": PAGE, "note": " ".join(notes)}
-    table = doc.Table(columns, len(c.order), key=key, **about)
+    table = doc.Table(
+        columns, len(c.order), key=key, things="methods", shown=12, depth=PAGE, note=" ".join(notes)
+    )
     return doc.Section("datasets", f"{what} on each dataset", [table], open=True)
 
 
@@ -265,7 +266,8 @@ def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> 
     dots = {m: values for m, values in single.items() if len(values) <= DOTS}
     if dots:
         what = "folds" if c.study.repeats is None else "runs"
-        notes.append(f"Small dots: its {what}{' on average over the datasets' * several}.")
+        over = " on average over the datasets" if several else ""
+        notes.append(f"Small dots: its {what}{over}.")
     cells, axis, scale = rungs(table, title, "φ" in title, dots)
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}

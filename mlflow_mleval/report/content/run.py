@@ -647,8 +647,14 @@ def _curves(report: RunReport) -> doc.Section | None:
     heads |= {"brier_score": "Brier score"}
     columns = [doc.names(noun, shown.index), doc.counts("support", shown["support"])]
     columns += [doc.decimals(head, shown[c], 3) for c, head in heads.items() if c in shown]
-    about: Any = {"things": plural(noun), "folded": True, "depth": PAGE}
-    table = doc.Table(columns, len(areas), "Areas in numbers, the lowest first", **about)
+    table = doc.Table(
+        columns,
+        len(areas),
+        "Areas in numbers, the lowest first",
+        things=plural(noun),
+        folded=True,
+        depth=PAGE,
+    )
     tables = {"precision_recall": table} if curves.several else {}
     blocks = [
         doc.Figure(svg, captions[which], tables.get(which)) for which, svg in curves.figures.items()
@@ -733,8 +739,9 @@ def _folds(report: RunReport) -> doc.Section | None:
         doc.counts("instances", report.ev.fold_sizes[shown.index]),
         *(doc.alike(name(m), shown[m]) for m in shown),
     ]
-    about: Any = {"things": "folds", "folded": True, "depth": PAGE}
-    first: Any = doc.Table(columns, len(folds), "All in numbers", **about)
+    first: Any = doc.Table(
+        columns, len(folds), "All in numbers", things="folds", folded=True, depth=PAGE
+    )
     if drawn := report.figures.get("folds"):
         others = [m for m in folds if MEASURES[m].range != (0, 1)]
         left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""

@@ -269,9 +269,11 @@ def _section(
     shown = list(tests.items())[: None if depth == ALWAYS else DATASETS]
 
     def blocks() -> list[Any]:
-        depending = depends(crossings(tests))
-        made: list[Any] = [doc.Text(depending, "lead", depth=depth)] * bool(depending and not about)
-        made += [doc.note(about)] * bool(about and tests)
+        made: list[Any] = []
+        if about and tests:
+            made.append(doc.note(about))
+        elif depending := depends(crossings(tests)):
+            made.append(doc.Text(depending, "lead", depth=depth))
         said: set[str] = set()
         for key, (dataset, one) in enumerate(shown, start=1):
             parts = on_dataset(one, key, dataset, depth, said)
@@ -373,7 +375,8 @@ def _new_doubts(warnings: Iterable[str], said: set[str]) -> list[str]:
     new = ["; ".join(part for part in each if part not in said) for each in parts]
     again = new.count("")
     said.update(*parts)
-    return [*filter(None, new), *[f"{count(again, 'doubt')} told above"] * bool(again)]
+    told = [f"{count(again, 'doubt')} told above"] if again else []
+    return [*filter(None, new), *told]
 
 
 def pairs_table(tests: PairTests, key: str, caption: str) -> doc.Table:
@@ -396,8 +399,15 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> doc.Table:
     columns += [decides, Column("separated", verdicts.tolist(), "<", note=trust)]
     if rows["wins"].notna().any():
         columns.append(doc.won_tied_lost(rows, keep=3))
-    about: Any = {"things": "pairs", "depth": ALWAYS, "most": ROWS}
-    return doc.Table([*columns, *others], len(tests.table), caption=caption, key=key, **about)
+    return doc.Table(
+        [*columns, *others],
+        len(tests.table),
+        caption=caption,
+        key=key,
+        things="pairs",
+        depth=ALWAYS,
+        most=ROWS,
+    )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -571,9 +581,10 @@ def _pairs_over_datasets(c: Comparison) -> doc.Table:
         columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
     columns += [doc.won_tied_lost(shown, keep=3), *others]
     title = "" if c.options["control"] is None else "Every method against the control"
-    about: Any = {"things": "pairs", "key": "pairs"}
     at_once = max(len(c.separated), FEW)
-    return doc.Table(columns, len(c.pairs), title, "Pairs of methods", shown=at_once, **about)
+    return doc.Table(
+        columns, len(c.pairs), title, "Pairs of methods", shown=at_once, things="pairs", key="pairs"
+    )
 
 
 def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
@@ -675,8 +686,14 @@ def means_table(comparison: FoldComparison, i: int = 1, dataset: str = "") -> do
     note = "Methods that share a letter are not separated."
     columns.append(doc.names("groups", letters, note=note))
     caption = f"Means over {count(comparison.n_folds, 'fold')}{far} of {name(dataset)}"
-    about: Any = {"things": "methods", "depth": ALWAYS, "key": f"fold-means-{i}"}
-    return doc.Table(columns, len(comparison.methods), caption=caption, **about)
+    return doc.Table(
+        columns,
+        len(comparison.methods),
+        caption=caption,
+        things="methods",
+        depth=ALWAYS,
+        key=f"fold-means-{i}",
+    )
 
 
 def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Column]:
@@ -699,10 +716,12 @@ def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[doc.Figur
     if len(comparison.measures) < 2 or i > DATASETS:
         return []
     many = len(comparison.methods)
-    said = [
-        f"Points: folds; large: their means. Ellipses: where {INSIDE:.0%} of folds lie if they are "
-        "normal, not how sure the mean is."
-    ] * (i == 1)
+    said = []
+    if i == 1:
+        said.append(
+            f"Points: folds; large: their means. Ellipses: where {INSIDE:.0%} of folds lie if they "
+            "are normal, not how sure the mean is."
+        )
     if many > DETAILED:
         most = f" (of the best {TOP} of {many})" if many > TOP else ""
         drawn = f"Folds and ellipses of the best {DETAILED} are drawn, of others the mean"
