@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------------------
 # The command `mleval evaluate`: a file of predictions into a run.
 
-_FILE = click.Path(exists=True, dir_okay=False)
-
 
 class _Predictions(click.ParamType):
     """A file that is there; or what Spark reads, wherever it lies."""
@@ -55,7 +53,7 @@ class _Predictions(click.ParamType):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         spark = ctx is not None and ctx.params.get("engine") == "spark"
-        return value if spark else str(_FILE.convert(value, param, ctx))
+        return value if spark else str(opt.FILE.convert(value, param, ctx))
 
 
 _of_evaluation = partial(Option, "Evaluation")
@@ -136,14 +134,14 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
         ),
         _of_evaluation(
             "--truth",
-            type=_FILE,
+            type=opt.FILE,
             metavar="FILE",
             help="The true labels as a sparse matrix, FILE having scores; with --hierarchy, lines "
             "of true classes.",
         ),
         _of_evaluation(
             "--train-labels",
-            type=_FILE,
+            type=opt.FILE,
             metavar="FILE",
             help="The labels of the training instances, as in --truth; adds propensity-scored "
             "measures.",
@@ -170,7 +168,7 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
         ),
         _of_hierarchy(
             "--hierarchy",
-            type=_FILE,
+            type=opt.FILE,
             metavar="EDGES",
             help="Add the hierarchical measures. Lines of 'parent child', or CSV with the columns "
             "parent, child and optionally weight.",
@@ -192,17 +190,8 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
             "outputs and expectations, or keys of them such as outputs.topics; of a table "
             "two columns.",
         ),
-        _of_answers(
-            "--table",
-            metavar="PATH",
-            help="Read this table of the run. Default: its traces, or what mlflow.models.evaluate "
-            "wrote.",
-        ),
-        _of_answers(
-            "--instance-by",
-            metavar="NAME",
-            help="The input, tag or column that says which question an answer is to.",
-        ),
+        opt.table,
+        opt.instance_by,
         Option(
             "Run",
             "-n",

@@ -146,18 +146,20 @@ reading = (
     ),
 )
 #: How answers are read, over which instances are compared.
+table = _of_instances(
+    "--table",
+    metavar="PATH",
+    help="Of answers: this table of each run, as mlflow.log_table made it.",
+)
+instance_by = _of_instances(
+    "--instance-by",
+    metavar="NAME",
+    help="The input, tag or column that says which question an answer is to. Default: all that "
+    "was asked.",
+)
 answers = (
-    _of_instances(
-        "--table",
-        metavar="PATH",
-        help="Of answers: this table of each run, as mlflow.log_table made it.",
-    ),
-    _of_instances(
-        "--instance-by",
-        metavar="NAME",
-        help="The input, tag or column that says which question an answer is to. Default: all "
-        "that was asked.",
-    ),
+    table,
+    instance_by,
     _many(
         "Instances",
         "--grades",
@@ -502,9 +504,9 @@ def _allow(context: click.Context, option: click.Parameter, seconds: float | Non
     context.with_resource(allowing(seconds))
 
 
-_FILE = click.Path(exists=True, dir_okay=False)
+FILE = click.Path(exists=True, dir_okay=False)
 #: Results that are read in place of a store.
-results = click.argument("results", required=False, metavar="[FILE]", type=_FILE)
+results = click.argument("results", required=False, metavar="[FILE]", type=FILE)
 
 
 def file_among(named: Sequence[str]) -> str | None:
@@ -516,7 +518,7 @@ def file_among(named: Sequence[str]) -> str | None:
     ]
     if files and len(named) > 1:
         raise click.UsageError(f"one FILE stands alone, got {', '.join(named)}. Leave out others.")
-    return str(_FILE.convert(files[0], None, None)) if files else None
+    return str(FILE.convert(files[0], None, None)) if files else None
 
 
 timeout = Option(
