@@ -186,10 +186,7 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     unknown = [measure for measure in units.unknown if measure in terms.margins]
     look = _by_bets if terms.anytime else _at_once
     tests = look(rows, counted, terms)
-    names = ("measure", "slice", "size", "mean", "margin")
-    table = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
-    table = table.rename(columns={"size": "n", "mean": "difference"}).assign(**tests)
-    table["n"] = table["n"].astype(int)
+    table = pd.DataFrame([row.told for row in rows]).assign(**tests)
     no_end = table["measure"].isin(unknown)
     table.loc[no_end, ["pvalue_not_worse", "pvalue_better"]] = 1.0
     table.loc[no_end, "low"] = -inf
@@ -200,17 +197,9 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
         if_lost[table["slice"] == ALL] = 1.0
     each = zip(counted, table.itertuples(), if_lost, strict=True)
     table["verdict"] = [_verdict(row, tested, p, terms.alpha) for row, tested, p in each]
-    verdicts = table["verdict"]
-    table["reason"] = [
-        row.lacks if verdict == "not judged" else ""
-        for row, verdict in zip(counted, verdicts, strict=True)
-    ]
-    decides = verdicts[[row.decides for row in counted]]
-    decision: Decision = "run more"
-    if (verdicts == "worse").any():
-        decision = "block"
-    elif len(decides) and decides.isin(["better", "not worse"]).all():
-        decision = "run more" if (verdicts == "lost").any() else "ship"
+    lacks = np.array([row.lacks for row in counted], dtype=object)
+    table["reason"] = np.where(table["verdict"] == "not judged", lacks, "")
+    decision = _decision(table["verdict"], [row.decides for row in counted])
     return GateTests(
         decision,
         table[[*_COLUMNS]],
@@ -273,6 +262,12 @@ class _Row:
     @property
     def mean(self) -> float:
         return float(self.sums.sum() / self.size) if self.size else nan
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a table says of it without a test."""
+        about = {"measure": self.measure, "slice": self.slice, "n": int(self.size)}
+        return about | {"difference": self.mean, "margin": self.margin}
 
     @property
     def lacks(self) -> str:
@@ -430,7 +425,6 @@ def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
     `GateTests.table`.
     """
     alpha, floors = terms.alpha, np.array([row.floor for row in rows])
-    at = [k for k, row in enumerate(rows) if row.judged]
     gains = [k for k, row in enumerate(counted) if row.wanted]
     columns = [row.excess(row.floor, -1) for row in rows]
     if counted is not rows:
@@ -441,15 +435,7 @@ def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
     falls, rises = drawn[:, : len(rows)], drawn[:, len(rows) : 2 * len(rows)]
     if counted is rows:
         rises = -falls
-    worse, most, level = np.ones(len(rows)), inf, alpha
-    if len(at):
-        of_t = np.array([rows[k].pvalue(floors[k], -1) for k in at])
-        found = _stepped(falls[:, at])
-        joint = _stepped(_normal(x[:, at], np.minimum(special.ndtri(1 - of_t), 40.0), terms))
-        worse[at] = np.maximum.reduce([found.joint / len(drawn), joint.joint / len(drawn), of_t])
-        most = critical(found.largest, alpha)
-        level = min(float(special.ndtr(-critical(joint.largest[1:], alpha))), alpha)
-    high = np.array([row.limit(most, level, -1) for row in rows])
+    worse, high = _falls(rows, falls, x, terms)
     low, not_worse, better = np.full((3, len(rows)), nan)
     for k, row in enumerate(counted):
         not_worse[k] = max(share(rises[:, k], rises[0, k]), row.pvalue(row.floor, 1))
@@ -464,6 +450,22 @@ def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
         "pvalue_not_worse": not_worse,
         "pvalue_better": better,
     }
+
+
+def _falls(rows: Sequence[_Row], falls: Array, x: Array, terms: Terms) -> tuple[Array, Array]:
+    """P-values of no harm beyond the margin, corrected over all rows that are judged, and upper
+    limits that hold together.
+    """
+    at = [k for k, row in enumerate(rows) if row.judged]
+    worse, most, level = np.ones(len(rows)), inf, terms.alpha
+    if len(at):
+        of_t = np.array([rows[k].pvalue(rows[k].floor, -1) for k in at])
+        found = _stepped(falls[:, at])
+        joint = _stepped(_normal(x[:, at], np.minimum(special.ndtri(1 - of_t), 40.0), terms))
+        worse[at] = np.maximum.reduce([found.joint / len(falls), joint.joint / len(falls), of_t])
+        most = critical(found.largest, level)
+        level = min(float(special.ndtr(-critical(joint.largest[1:], level))), level)
+    return worse, np.array([row.limit(most, level, -1) for row in rows])
 
 
 def _stepped(drawn: Array) -> Counts:
@@ -534,6 +536,14 @@ def _by_bets(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
 
 # --------------------------------------------------------------------------------------------------
 # What follows.
+
+
+def _decision(verdicts: pd.Series, decides: Sequence[bool]) -> Decision:
+    """Of all rows, by those that decide."""
+    if (verdicts == "worse").any():
+        return "block"
+    passes = any(decides) and verdicts[list(decides)].isin(["better", "not worse"]).all()
+    return "ship" if passes and not (verdicts == "lost").any() else "run more"
 
 
 def _verdict(counted: _Row, tested: Any, pvalue_if_lost: float, alpha: float) -> str:
