@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -77,8 +77,7 @@ def aligned(
         raise MissingResultsError(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
         )
-    first, *_ = answers.values()
-    measures = [m for m in first.values if all(m in a.values for a in answers.values())]
+    measures = _of_all([a.values for a in answers.values()])
     common, lost, notes = _common(answers, shared, asked_of)
     if not measures:
         had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
@@ -91,8 +90,8 @@ def aligned(
         if asked_of in (None, method):
             gaps = values.isna().sum().loc[lambda n: n > 0]
             lacking += [f"{m} of {method}: {n:,} of {len(values):,}" for m, n in gaps.items()]
-    notes = [note for a in answers.values() for note in a.notes] + notes
-    notes += _differing(answers, measures)
+    own = chain.from_iterable(a.notes for a in answers.values())
+    notes = [*own, *notes, *_differing(answers, measures)]
     if lacking:
         notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
     if any(a.values.index.has_duplicates for a in alike.values()):
@@ -107,10 +106,16 @@ def aligned(
         measures,
         column=partial(_column_of_answers, alike, common),
         answers=alike,
-        passing=[m for m in measures if all(m in a.passing for a in answers.values())],
+        passing=_of_all([measures, *(a.passing for a in answers.values())]),
         lost=lost,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _of_all(names: Sequence[Iterable[str]]) -> list[str]:
+    """What all have, in the order of the first."""
+    first, *others = map(dict.fromkeys, names)
+    return [name for name in first if all(name in one for one in others)]
 
 
 def _common(
@@ -142,14 +147,7 @@ def _common(
         short = max(short, 1 - n / counted)
     if asked_of in questions:
         common, gone = questions[asked_of], []
-        for method, a in answers.items():
-            hidden = (a.counted or 0) - len(a.values) - len(common.difference(a.values.index))
-            if method != asked_of and a.values.index.has_duplicates and hidden > 0:
-                raise LostAnswersError(
-                    f"the store has lost {hidden:,} of {a.counted:,} answers of {method} to "
-                    "questions that it answered more than once: what is left of them may be the "
-                    f"best of them. Evaluate {method} again."
-                )
+        _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
     elif short > MOST_LOST and not shared:
         raise MissingResultsError(
             Message(
@@ -171,6 +169,18 @@ def _common(
     if gone:
         notes.append(f"{of} are compared, those of all methods; missing in {some(gone)}.")
     return common, share, notes
+
+
+def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:
+    """Refuse means of repeated answers of which the store has lost some: nobody sees which."""
+    for method, a in answers.items():
+        hidden = (a.counted or 0) - len(a.values) - len(asked.difference(a.values.index))
+        if a.values.index.has_duplicates and hidden > 0:
+            raise LostAnswersError(
+                f"the store has lost {hidden:,} of {a.counted:,} answers of {method} to questions "
+                "that it answered more than once: what is left of them may be the best of them. "
+                f"Evaluate {method} again."
+            )
 
 
 def _differing(answers: Mapping[str, Answers], measures: Sequence[str]) -> list[str]:
@@ -309,33 +319,20 @@ def compare_answers(
     default the one seen.
     """
     groups = None if cluster is None else answered.column(cluster)
-    if cluster in answered.measures:
-        measures = [m for m in answered.measures if m != cluster]
-        about = f"{cluster} says which instances belong together"
-        if not measures:
-            raise MissingResultsError(f"{about}, and there is no other measure.")
-        passing = [m for m in answered.passing if m != cluster]
-        notes = (*answered.notes, f"{about}, and is no measure here.")
-        answered = replace(answered, measures=measures, passing=passing, notes=notes)
+    if cluster is not None and cluster in answered.measures:
+        answered = _without(answered, cluster)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
-    sides: dict[str, Any] = {
-        way: [m for m in answered.measures if better[m] == way[:3]]
-        for way in ("minimize", "maximize")
-    }
-    ranges = {m: range_of(m, answered.values(m).stack().dropna()) for m in answered.measures}
-    ranges |= ranges_known(answered, grades or {})
-    widths = {m: high - low for m, (low, high) in ranges.items() if np.isfinite(high - low)}
-    if isinstance(bounds, int | float):
-        bounds = {m: float(bounds) for m in answered.measures if m not in widths}
+    sides = grouped((better[m], m) for m in answered.measures)
     tests = instance_tests(
         answered.tables,
         answered.measures,
         clusters=groups,
-        bounds=widths | dict(bounds or {}),
+        minimize=sides.get("min", ()),
+        maximize=sides.get("max", ()),
+        bounds=_bounds(answered, grades or {}, bounds),
         alpha=alpha,
         n_resamples=n_resamples,
         seed=seed,
-        **sides,
     )
     flows = answer_ranking(answered, better)
     first, second = (list(answered.tables) if flows is None else list(flows.index))[:2]
@@ -369,6 +366,31 @@ def ranges_known(
             if m in answered.passing or all(values.isin([0, 1]).all() for values in seen):
                 ranges[m] = 0.0, 1.0
     return ranges
+
+
+def _without(answered: Units, cluster: str) -> Units:
+    """The answers without the measure that says which of them belong together."""
+    measures = [m for m in answered.measures if m != cluster]
+    about = f"{cluster} says which instances belong together"
+    if not measures:
+        raise MissingResultsError(f"{about}, and there is no other measure.")
+    passing = [m for m in answered.passing if m != cluster]
+    notes = (*answered.notes, f"{about}, and is no measure here.")
+    return replace(answered, measures=measures, passing=passing, notes=notes)
+
+
+def _bounds(
+    answered: Units,
+    grades: Mapping[str, Sequence[str]],
+    stated: float | Mapping[str, float] | None,
+) -> dict[str, float]:
+    """The largest possible difference of each measure of which that is known or stated."""
+    ranges = {m: range_of(m, answered.values(m).stack().dropna()) for m in answered.measures}
+    ranges |= ranges_known(answered, grades)
+    widths = {m: high - low for m, (low, high) in ranges.items() if np.isfinite(high - low)}
+    if isinstance(stated, int | float):
+        stated = {m: float(stated) for m in answered.measures if m not in widths}
+    return widths | dict(stated or {})
 
 
 def compare_all_answers(
@@ -444,18 +466,13 @@ def directed(
     direction.
     """
     sides = {"max": [*maximize], "min": [*minimize]}
-    stated = {*sides["max"], *sides["min"], *MEASURES}
-    scorers = {name for answers in answered.answers.values() for name in answers.scorers}
-    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
-    for measure in answered.measures:
-        if measure not in stated:
-            kinds[_kind(measure, answered.passing, scorers)].append(measure)
-    notes, proposed = [], {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
-    unknown = kinds[""]
+    kinds = _kinds(answered, {*sides["max"], *sides["min"], *MEASURES})
+    proposed = {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
+    notes, unknown = [], kinds[""]
     if ways != "proposed":
         open_ones = {*unknown, *proposed["max"], *proposed["min"]}
         unknown = [m for m in answered.measures if m in open_ones]
-    elif told := [_KINDS[k].format(some(kinds[k])) for k in ("max", "min", "assumed") if kinds[k]]:
+    elif told := _told(kinds, "max", "min", "assumed"):
         sides = {way: sides[way] + proposed[way] for way in sides}
         notes.append(f"Directions taken as proposed: {'; '.join(told)}.")
     if unknown and (named or len(unknown) == len(answered.measures)):
@@ -469,11 +486,9 @@ def directed(
     passing, takes = kinds["passing"], sorted(kinds["takes"])
     better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
     either = (Argument("minimize"), ", ", Argument("maximize"))
-    granted = [
-        Message(_KINDS[kind].format(some(names)), *by, ") if that is wrong.")
-        for kind, names, by in (("passing", passing, either), ("takes", takes, either[2:]))
-        if names
-    ]
+    kinds["takes"] = takes
+    granted = [Message(text, *either, ") if that is wrong.") for text in _told(kinds, "passing")]
+    granted += [Message(t, either[2], ") if that is wrong.") for t in _told(kinds, "takes")]
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
     return answered, better, granted
 
@@ -488,14 +503,24 @@ _KINDS = {
 }
 
 
-def _kind(measure: str, passing: Collection[str], scorers: Collection[str]) -> str:
-    """Why a side of a measure is better, see `_KINDS`; empty where nothing says which."""
-    if measure in passing:
-        return "passing"
-    if _COST.search(measure):
-        return "takes"
-    assumed = "assumed" if measure.partition("/")[0] in scorers else ""
-    return proposed_direction(measure) or assumed
+def _kinds(answered: Units, stated: Collection[str]) -> dict[str, list[str]]:
+    """The measures that nobody declared by why a side is better, see `_KINDS`; "" where nothing
+    says which.
+    """
+    scorers = set().union(*(answers.scorers for answers in answered.answers.values()))
+    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
+    for measure in answered.measures:
+        if measure in stated:
+            continue
+        assumed = "assumed" if measure.partition("/")[0] in scorers else ""
+        kind = "takes" if _COST.search(measure) else proposed_direction(measure) or assumed
+        kinds["passing" if measure in answered.passing else kind].append(measure)
+    return kinds
+
+
+def _told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
+    """The texts of these kinds, of those that there are."""
+    return [_KINDS[kind].format(some(kinds[kind])) for kind in which if kinds[kind]]
 
 
 def most_different(

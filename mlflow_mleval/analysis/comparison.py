@@ -687,14 +687,13 @@ def compare(
     >>> compare(Study.from_frame(frame)).leader
     'b'
     """  # noqa: E501
-    if test == "nemenyi" and control is not None:
-        test = "bonferroni-dunn"
     fusion = study if isinstance(study, Fusion) else fuse(study)
     full = fusion.study
     on = full.measures[0] if len(full.measures) == 1 else on
+    if test == "nemenyi" and control is not None:
+        test = "bonferroni-dunn"
     _check_choices(fusion.given, on, test, control, missing_is_failure)
-    if rope is not None:
-        beyond_pvalues.checked_rope(rope, "what is compared")
+    beyond_pvalues.checked_rope(rope or 0.0, "what is compared")
     probability(alpha, "alpha")
     n_resamples = WEIGHTINGS if stability is True else at_least_one(stability or 1, "stability")
     steps = iter(range(1, n := 4 + len(full.datasets) * (full.folds is not None)))
@@ -784,20 +783,15 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         sure = st.Stability(fusion, study, again, matrix, options["n_draws"], options["seed"])
     of = "rank" if order == "mean-rank" else "net flow"
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
+    could_turn, with_gaps = [], None
     if on == FUSED:
         yardsticks["the plain mean of every measure"] = _ahead_in_all(full, methods[0])
+        could_turn = turning(fusion, made, again, leaning(study, tested, made, counted))
     else:
         yardsticks["plain mean"] = table.mean()
-    could_turn = [
-        *put_first(turned, f"mean {of}"),
-        *other_leaders(methods[0], yardsticks),
-    ]
-    with_gaps = None
-    if on == FUSED:
-        leans = leaning(study, tested, made, counted)
-        could_turn = turning(fusion, made, again, leans) + could_turn
-    elif study.cells(on).isna().any(axis=None):
-        with_gaps = skillings_mack(study.ranks(on))  # which leaves empty cells empty
+        if study.cells(on).isna().any(axis=None):
+            with_gaps = skillings_mack(study.ranks(on))  # which leaves empty cells empty
+    could_turn += [*put_first(turned, f"mean {of}"), *other_leaders(methods[0], yardsticks)]
     return Comparison(
         study=full,
         fusion=fusion,

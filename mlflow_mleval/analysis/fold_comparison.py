@@ -462,14 +462,8 @@ def compare_folds(
     refused = next((s.how.naive_refused for s in sharings if s.how.naive_refused), "")
     refusals = {"naive": refused} if refused else {}
     if apart is not None:
-        for numbers in (
-            tests.statistic,
-            tests.f_statistic,
-            tests.pvalue,
-            tests.single,
-            tests.error,
-        ):
-            numbers[apart] = np.nan
+        for name in ("statistic", "f_statistic", "pvalue", "single", "error"):
+            getattr(tests, name)[apart] = np.nan
         tests.problem[apart] = UNPAIRED
         pairs = count(int(apart.sum()), "pair")
         refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"

@@ -767,8 +767,7 @@ def _doubts(
         yield f"Slices of fewer than {LEAST_UNITS} units are not judged: {few}."
     if without := [row.measure for row in rows if row.slice == ALL and np.isnan(row.margin)]:
         yield f"Without a margin, and so without a verdict: {some(without)}."
-    if of_unit is not None:
-        yield from cluster_doubts(units.clusters, of_unit)
+    yield from cluster_doubts(units.clusters, of_unit)
     independent = len(rows[0].sums)
     if units.means and independent < LEAST_UNITS:
         yield (

@@ -356,7 +356,7 @@ def instance_tests(
         bounded=bounded,
         largest_score=scores.largest,
         notes=(
-            *([] if unit is None else cluster_doubts(clusters, unit)),
+            *cluster_doubts(clusters, unit),
             *_doubts(table, unbounded, missing, n_clusters, changes, alpha),
         ),
     )

@@ -92,7 +92,9 @@ def measure_intervals(
     clusters = _given(ev, clusters)
     index = None if rows is None else rows.index
     units = None if clusters is None else cluster_numbers(clusters, n, index)
-    weights = _recorded_weights(ev)
+    weights = None
+    if rows is not None and SAMPLE_WEIGHT in rows:
+        weights = rows[SAMPLE_WEIGHT].to_numpy(float)
     if units is None:
         sizes = np.ones(n) if weights is None else weights
     else:
@@ -121,11 +123,9 @@ def measure_intervals(
             error = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
             cells[i] = error, *_interval(value, error, quantile, trials, *MEASURES[m].range)
         table[["standard_error", "ci_low", "ci_high"]] = cells
-    if units is None:
-        return MeasureIntervals(table, absent, n, None, alpha)
-    return MeasureIntervals(
-        table, absent, n, len(sizes), alpha, tuple(cluster_doubts(clusters, units))
-    )
+    n_clusters = None if units is None else len(sizes)
+    doubts = tuple(cluster_doubts(clusters, units))
+    return MeasureIntervals(table, absent, n, n_clusters, alpha, doubts)
 
 
 def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
@@ -174,28 +174,14 @@ def _added(ev: Evaluation, measure: str, rows: pd.DataFrame, weights: Array | No
         return "its variance is not known from sums over instances"
     if ev.influences is None or measure not in ev.influences:
         return "the evaluation was merged or taken apart"
-    if measure.startswith(("macro_", "balanced_")) and (rare := _rare(ev)):
-        return rare
+    if measure.startswith(("macro_", "balanced_")):
+        sums = ev.total
+        _, predicted, true = sums.by_label * (sums.n / sums.size)  # by weights of mean 1
+        few = int(((true < RARE) | (predicted < RARE)).sum())
+        if few * 50 > len(true):
+            these = f"{few} of {len(true)} labels"
+            return f"{these} have, or are predicted for, fewer than {RARE} instances"
     return ev.influences[measure].astype(float)
-
-
-def _rare(ev: Evaluation) -> str:
-    sums = ev.total
-    _, predicted, true = sums.by_label * (sums.n / sums.size)  # by weights of mean 1
-    few = int(((true < RARE) | (predicted < RARE)).sum())
-    return (
-        ""
-        if few * 50 <= len(true)
-        else f"{few} of {len(true)} labels have, or are predicted for, fewer than {RARE} instances"
-    )
-
-
-def _recorded_weights(ev: Evaluation) -> Array | None:
-    """The weights of the instances; None where each counts once."""
-    rows = ev.instances
-    return (
-        rows[SAMPLE_WEIGHT].to_numpy(float) if rows is not None and SAMPLE_WEIGHT in rows else None
-    )
 
 
 def _of_mean(values: Array, weights: Array | None) -> Array:

@@ -867,8 +867,12 @@ def satterthwaite(sizes: ArrayLike) -> float:
     return float(1 / (share @ share + left.sum() ** 2 - left @ left))
 
 
-def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: Places) -> list[str]:
-    """What to tell of instances that name no cluster, and of few or unequal ones."""
+def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: Places | None) -> list[str]:
+    """What to tell of instances that name no cluster, and of few or unequal ones; nothing where
+    each is one of its own.
+    """
+    if numbers is None:
+        return []
     sizes = np.bincount(numbers)
     doubts = []
     if clusters is not None and (n := int(blank_clusters(clusters).sum())):

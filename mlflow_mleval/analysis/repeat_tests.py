@@ -179,7 +179,8 @@ def repeat_tests(
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
-    values = sign * _cube(methods, names)
+    cube, gaps = _cube(methods, names)
+    values = sign * cube
     first, second = np.triu_indices(len(methods), 1)
     found = _tested(values[first], values[second], sign)
     columns = {name: np.ravel(numbers) for name, numbers in found.items()}
@@ -188,10 +189,6 @@ def repeat_tests(
         raise IncomparableRunsError(
             f"no pair of methods can be tested: {some(dict.fromkeys(columns['doubt']))}."
         )
-    gaps = []
-    for name, rows in methods.items():
-        lacking = rows[list(names)].isna().sum()
-        gaps += [f"{m} in {n} of {len(rows)} of {name}" for m, n in lacking.items() if n]
     made = RepeatTests(
         table=pairs_by_measure(tuple(methods), names, **columns),
         methods=tuple(methods),
@@ -205,8 +202,11 @@ def repeat_tests(
     return jointly({"": made})[""]
 
 
-def _cube(methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]) -> Array:
-    """The values as methods x repeats x measures, NaN where a method has fewer repeats."""
+def _cube(methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]) -> tuple[Array, list[str]]:
+    """The values as methods x repeats x measures, NaN where a method has fewer repeats; and where
+    values are absent.
+    """
+    gaps = []
     values = np.full((len(methods), max(map(len, methods.values())), len(measures)), np.nan)
     for of, (name, rows) in zip(values, methods.items(), strict=True):
         if lacking := [m for m in measures if m not in rows]:
@@ -219,7 +219,9 @@ def _cube(methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]) -> Array
             raise ValueError(
                 f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
             )
-    return values
+        absent = rows[list(measures)].isna().sum()
+        gaps += [f"{m} in {n} of {len(rows)} of {name}" for m, n in absent.items() if n]
+    return values, gaps
 
 
 def _tested(a: Array, b: Array, sign: Array) -> dict[str, Any]:
