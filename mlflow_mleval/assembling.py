@@ -197,19 +197,26 @@ def _study_asked_for(
     try:
         taken, line = taken_unasked(selection)
     except UnclearError as unclear:
-        if isinstance(asked_for, MlevalError):
-            # names are those that the survey's rules find, if it has any
-            told = unclear.ways or selection.methods or selection.datasets
-            return unclear if told else asked_for, selection
-        if asked_for is not None:
-            return unclear, selection
-        experiments = {tuple(way.selection.experiment_names) for way in unclear.ways}
-        if len(experiments) != 1:
-            raise
-        return unclear, replace(selection, experiment_names=[*experiments.pop()])
+        return _unclear(unclear, asked_for, selection)
     say(f"taken as `mleval runs` finds it: {line}")
     study = selected_study(taken)
     return replace(study, source={**study.source, "taken_as": line}), selection
+
+
+def _unclear(
+    unclear: UnclearError, asked_for: Study | MlevalError | None, selection: Selection
+) -> tuple[MlevalError, Selection]:
+    """Why nobody knows how to read the runs that were named, if any were; and of what that is."""
+    if isinstance(asked_for, MlevalError):
+        # names are those that the survey's rules find, if it has any
+        told = unclear.ways or selection.methods or selection.datasets
+        return unclear if told else asked_for, selection
+    if asked_for is not None:
+        return unclear, selection
+    experiments = {tuple(way.selection.experiment_names) for way in unclear.ways}
+    if len(experiments) != 1:
+        raise unclear
+    return unclear, replace(selection, experiment_names=[*experiments.pop()])
 
 
 def _as_asked(

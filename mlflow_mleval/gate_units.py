@@ -126,17 +126,8 @@ class Shared:
                 f"{n:,} of {len(given):,} differences of {measure} are larger than "
                 f"{stated[str(measure)]:g} and count as that."
             )
-        without = [] if units.means else [m for m in given if m not in bounds]
-        if without:
-            largest = float(np.ceil(given[without[0]].abs().max() or 1.0))
-            notes.append(
-                Message(
-                    f"Not judged: {some(without)} {agree(len(without), 'has')} no bound, and a "
-                    "single answer may be worse than all that were seen; ",
-                    Argument("bounds", (f"{without[0]}={largest:g}",)),
-                    " gives it one.",
-                )
-            )
+        if not units.means:
+            notes += _without_bound(given.drop(columns=[*bounds], errors="ignore"))
         cut, worst = (table.clip(-ends, ends, axis=1) for table in (given, units.worst))
         units = replace(units, differences=cut, worst=worst, bounds=bounds)
         return replace(self, units=units, notes=tuple(notes))
@@ -186,6 +177,19 @@ class Shared:
         """What tells these units from others."""
         text = "\0".join([self.over, *map(str, self.units.differences.index)])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _without_bound(given: pd.DataFrame) -> Iterator[Message]:
+    """What to tell of the measures of these differences, which nothing bounds."""
+    if len(given.columns):
+        first = given.columns[0]
+        largest = float(np.ceil(given[first].abs().max() or 1.0))
+        yield Message(
+            f"Not judged: {some(given)} {agree(len(given.columns), 'has')} no bound, and a single "
+            "answer may be worse than all that were seen; ",
+            Argument("bounds", (f"{first}={largest:g}",)),
+            " gives it one.",
+        )
 
 
 @dataclass(frozen=True)
@@ -435,11 +439,28 @@ def _slices(asked: GateRequest, over: str, columns: Mapping[str, AnyArray]) -> d
 
 
 def _of_answers(asked: GateRequest, dataset: str, answers: Units) -> _Part:
-    chosen = asked.selection
     grades = asked.of_answers.get("grades") or {}
     ranges = ranges_known(answers, grades)
-    binary = [m for m in ranges if m not in {*answers.passing, *grades}]
-    scorers = {name for one in answers.answers.values() for name in one.scorers}
+    own = [m for m in ranges if m not in {*answers.passing, *grades}]
+    directions, undirected, notes = _directions(asked.selection, answers, own)
+    return _Part(
+        dataset,
+        [answers.tables[side] for side in asked.sides],
+        directions,
+        {key: answers.column(column) for key, column in asked.columns.items()},
+        ranges,
+        (*notes, *_grouped(asked, answers)),
+        undirected=undirected,
+    )
+
+
+def _directions(
+    chosen: Selection, answers: Units, binary: Sequence[str]
+) -> tuple[dict[str, Direction], dict[str, Direction | None], list[str]]:
+    """Which way measures are better, what is proposed of those of which nobody knows it, and
+    notes; of the `binary` ones only 0 and 1 were seen.
+    """
+    scorers = set().union(*(one.scorers for one in answers.answers.values()))
     scored = {m for m in answers.measures if m.partition("/")[0] in scorers}
     passing = [m for m in binary if m in scored and proposed_direction(m) != "min"]
     directed_ones, directions, _ = directed(
@@ -452,18 +473,10 @@ def _of_answers(asked: GateRequest, dataset: str, answers: Units) -> _Part:
     for m in answers.measures:
         if m not in directions:
             undirected[m] = direction_of(m, True) or ("max" if m in scored else None)
-    notes = [*directed_ones.notes]
+    notes: list[str] = [*directed_ones.notes]
     if taken := [m for m in binary if m in directions]:
         notes.append(f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
-    return _Part(
-        dataset,
-        [answers.tables[side] for side in asked.sides],
-        directions,
-        {key: answers.column(column) for key, column in asked.columns.items()},
-        ranges,
-        (*notes, *_grouped(asked, answers)),
-        undirected=undirected,
-    )
+    return directions, undirected, notes
 
 
 def _grouped(asked: GateRequest, answers: Units) -> Iterator[Message]:

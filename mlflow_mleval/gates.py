@@ -157,11 +157,7 @@ def gate(
     tests, entered = gate_tests(shared.units, terms), None
     if ledger is not None:
         entered = _Entered.of(ledger, ledger_error, alpha, shared.digest)
-        tests = in_ledger(tests, entered.entry)
-        if tests.decision == "run more":
-            place = entered.entry
-            level = ledger_level(alpha, place.number + 1, place.ships, ledger_error)
-            tests = replace(tests, needed=needed_units(shared.units, terms, 1 / level))
+        tests = entered.judged(tests, shared)
     if shared.changed:
         tests = replace(tests, decision="run more")
     stands = None if looks is None or shared.changed else looks.decide(tests)
@@ -282,6 +278,14 @@ class _Entered:
         silent = some(gate.number for gate in before if gate.values is None)
         level = ledger_level(alpha, number, ships, error)
         return cls(Entry(name, number, level, ships, asked, error, silent), book, digest)
+
+    def judged(self, tests: GateTests, shared: Shared) -> GateTests:
+        """The tests at the level of this place; how many units more it takes at the next."""
+        tests, place, terms = in_ledger(tests, self.entry), self.entry, tests.terms
+        if tests.decision != "run more":
+            return tests
+        level = ledger_level(terms.alpha, place.number + 1, place.ships, place.error)
+        return replace(tests, needed=needed_units(shared.units, terms, 1 / level))
 
     def write(self, verdict: Verdict) -> None:
         """Enter the verdict."""

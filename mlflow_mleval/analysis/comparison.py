@@ -690,9 +690,7 @@ def compare(
     fusion = study if isinstance(study, Fusion) else fuse(study)
     full = fusion.study
     on = full.measures[0] if len(full.measures) == 1 else on
-    if test == "nemenyi" and control is not None:
-        test = "bonferroni-dunn"
-    _check_choices(fusion.given, on, test, control, missing_is_failure)
+    test = _checked_test(fusion.given, on, test, control, missing_is_failure)
     beyond_pvalues.checked_rope(rope or 0.0, "what is compared")
     probability(alpha, "alpha")
     n_resamples = WEIGHTINGS if stability is True else at_least_one(stability or 1, "stability")
@@ -773,14 +771,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     if ground.overlap is not None:
         redundant = redundancy(fusion, options["threshold"], ground.overlap)
     again = _retest(on, made, tested, there)
-    sure = None
-    if ground.examined and len(full.measures) == 1:
-        absent["stability"] = "one measure has no weights and no preference function to vary"
-    elif ground.examined:
-        if len(full.methods) < 3:
-            absent["stability.leave_one_out"] = "needs three methods"
-        matrix = None if ground.overlap is None else ground.overlap.matrix
-        sure = st.Stability(fusion, study, again, matrix, options["n_draws"], options["seed"])
+    sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
     of = "rank" if order == "mean-rank" else "net flow"
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
     could_turn, with_gaps = [], None
@@ -825,14 +816,31 @@ def _retest(on: str, made: Made | None, tested: Tested, there: pd.DataFrame) -> 
     return Retest(made.test, made.result.significant_pairs, tested, there)
 
 
-def _check_choices(
+def _stability(
+    ground: Ground,
+    fusion: Fusion,
+    again: Retest | None,
+    options: Mapping[str, Any],
+    absent: dict[str, str],
+) -> st.Stability | None:
+    """How sure the fused ranking is; `absent` gets what cannot be said of it."""
+    if len(fusion.study.measures) == 1:
+        absent["stability"] = "one measure has no weights and no preference function to vary"
+        return None
+    if len(fusion.study.methods) < 3:
+        absent["stability.leave_one_out"] = "needs three methods"
+    matrix = None if ground.overlap is None else ground.overlap.matrix
+    return st.Stability(fusion, fusion.given, again, matrix, options["n_draws"], options["seed"])
+
+
+def _checked_test(
     study: Study,
     on: str,
     test: str,
     control: str | None,
     missing_is_failure: bool,
-) -> None:
-    """Errors for choices that do not fit the study."""
+) -> str:
+    """The test that is asked for; errors for choices that do not fit the study."""
     one_of(test, "test", asked_names())
     if missing_is_failure and study.missing != "worst":
         text = "`missing_is_failure` must be False where missing results do not count as the worst"
@@ -842,6 +850,7 @@ def _check_choices(
         raise IncomparableRunsError(f"the control {control!r} is not among the methods {methods}.")
     if on != FUSED:
         study.cells(on)
+    return "bonferroni-dunn" if test == "nemenyi" and control is not None else test
 
 
 def _along_profiles(

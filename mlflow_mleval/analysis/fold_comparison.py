@@ -459,7 +459,7 @@ def compare_folds(
     tests, columns, dropped = _tested(values, sharings, names, paired, dependent)
     names = [names[k] for k in columns]
     values = values.take(columns, axis=2)
-    refused = next((s.how.naive_refused for s in sharings if s.how.naive_refused), "")
+    refused = widest([s.how for s in sharings]).naive_refused
     refusals = {"naive": refused} if refused else {}
     if apart is not None:
         for name in ("statistic", "f_statistic", "pvalue", "single", "error"):
@@ -534,28 +534,33 @@ def _tested(
     by_measure = [np.full((n, p), np.nan) for _ in range(4)]
     found = PairNumbers._make([*numbers, problem, *by_measure])
     for s in sharings:
-        enough = s.n == 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) >= p
-        if s is not main and (s.n < 2 or not enough):
-            few = f"they have only {s.n} folds in common, too few to test {p} measures together"
-            problem[s.rows] = FEW_SHARED if s.n < 2 else few
-        elif (s.how.kind == "5x2" and paired) != five:
-            problem[s.rows] = (
-                "the folds that they have in common came about in another way than those of the "
-                "other pairs"
-            )
+        if s is not main and (why := _not_tested(s, p, five, paired)):
+            problem[s.rows] = why
+            continue
+        members, at = np.unique([s.first, s.second], return_inverse=True)
+        part = values[np.ix_(members, s.folds, np.array(columns))]
+        first, second = at.reshape(2, -1)
+        if five:
+            made = f_of_pairs(part, names, first, second)
         else:
-            members, at = np.unique([s.first, s.second], return_inverse=True)
-            part = values[np.ix_(members, s.folds, np.array(columns))]
-            first, second = at.reshape(2, -1)
-            ratio = s.how.headline_ratio
-            made = (
-                f_of_pairs(part, names, first, second)
-                if five
-                else t2_of_pairs(part, names, first, second, ratio, paired)
-            )
-            for of_all, theirs in zip(found, made, strict=True):
-                of_all[s.rows] = theirs
+            made = t2_of_pairs(part, names, first, second, s.how.headline_ratio, paired)
+        for of_all, theirs in zip(found, made, strict=True):
+            of_all[s.rows] = theirs
     return found, columns, dropped
+
+
+def _not_tested(s: Sharing, p: int, five: bool, paired: bool) -> str:
+    """Why these pairs cannot be tested as those that share most folds; empty where they can."""
+    if s.n < 2:
+        return FEW_SHARED
+    if s.n != 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) < p:
+        return f"they have only {s.n} folds in common, too few to test {p} measures together"
+    if (s.how.kind == "5x2" and paired) != five:
+        return (
+            "the folds that they have in common came about in another way than those of the other "
+            "pairs"
+        )
+    return ""
 
 
 def _joint_tests(

@@ -4,7 +4,7 @@ together, and which ones two methods share.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -406,17 +406,11 @@ class SharedFolds:
             members = [m for m, theirs in zip(self.methods, keys, strict=True) if theirs == key]
             here = runs[runs.index.isin(members)]
             found[key] = recorded_protocol(here, key[1], kind, ratio)
-        single = [
-            (whole, how)
-            for (whole, _), (how, _) in found.items()
-            if how.known and how.kind == "k-fold"
-        ]
+        ways = {whole: how for (whole, _), (how, _) in found.items()}
         hows = {}
         notes = []
         for key, (how, texts) in found.items():
-            hows[key] = how
-            if kind is None and how.known and how.kind == "resampled":
-                hows[key] = _part_of(single, key[0], how)
+            hows[key] = how if kind else _part_of(ways, key[0])
             notes += [text for text in texts if hows[key] is how or text != how.caution]
         if len({how.ratio for how in hows.values()}) > 1:
             notes.append(
@@ -445,15 +439,16 @@ class SharedFolds:
         return sorted(sharings, key=lambda s: (-s.n, -len(s.rows)))
 
 
-def _part_of(
-    single: Iterable[tuple[Sequence[bool], Protocol]], whole: Sequence[bool], how: Protocol
-) -> Protocol:
-    """How folds that look resampled came about: as the single cross-validation that has
+def _part_of(ways: Mapping[tuple[bool, ...], Protocol], whole: tuple[bool, ...]) -> Protocol:
+    """How folds came about: those that look resampled as the single cross-validation that has
     them all."""
-    for theirs, other in single:
-        alike = np.isclose(other.ratio or 0.0, how.ratio or 0.0, rtol=0.05)
-        if alike and np.greater_equal(theirs, whole).all():
-            return other
+    how = ways[whole]
+    if how.known and how.kind == "resampled":
+        for theirs, other in ways.items():
+            alike = np.isclose(other.ratio or 0.0, how.ratio or 0.0, rtol=0.05)
+            single = other.known and other.kind == "k-fold"
+            if single and alike and np.greater_equal(theirs, whole).all():
+                return other
     return how
 
 

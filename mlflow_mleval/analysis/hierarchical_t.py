@@ -253,6 +253,25 @@ def _test(
     return row, pd.DataFrame(by_dataset), constant
 
 
+def _check_rows(rows: Mapping[Hashable, Array]) -> None:
+    """ValueError for differences by dataset that are too few, or not finite."""
+    if len(rows) < 2:
+        raise ValueError(
+            f"`differences` must be of at least two datasets, got {len(rows)}. On one, use "
+            "`bayesian_t`."
+        )
+    if short := [dataset for dataset, row in rows.items() if len(row) < 2]:
+        raise ValueError(
+            "`differences` must hold at least two differences a dataset, got one for "
+            f"{some(short)}. One tells nothing of the spread: leave the dataset out."
+        )
+    if bad := [dataset for dataset, row in rows.items() if not np.isfinite(row).all()]:
+        raise ValueError(
+            f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
+            "these out."
+        )
+
+
 def _data(
     rows: Sequence[Array],
     rho: Array,
@@ -261,22 +280,7 @@ def _data(
 ) -> tuple[Data, Bools]:
     """What the model needs, and where differences do not vary; ValueError where nothing can be
     learned."""
-    named = list(zip(datasets, rows, strict=True))
-    if len(rows) < 2:
-        raise ValueError(
-            f"`differences` must be of at least two datasets, got {len(rows)}. On one, use "
-            "`bayesian_t`."
-        )
-    if short := [dataset for dataset, row in named if len(row) < 2]:
-        raise ValueError(
-            "`differences` must hold at least two differences a dataset, got one for "
-            f"{some(short)}. One tells nothing of the spread: leave the dataset out."
-        )
-    if bad := [dataset for dataset, row in named if not np.isfinite(row).all()]:
-        raise ValueError(
-            f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
-            "these out."
-        )
+    _check_rows(dict(zip(datasets, rows, strict=True)))
     n = np.array([len(row) for row in rows])
     mean = np.array([row.mean() for row in rows])
     squares = np.array([((row - row.mean()) ** 2).sum() for row in rows])
@@ -566,9 +570,9 @@ def next_dataset(
     if len(rho) < 2 or not measures:
         return None
     tables = {m: {d: f[m].unstack(level=0) for d, f in frames.items()} for m in measures}
-    ropes = {m: _rope(m, study, rope, in_units) for m in measures}
-    sizes = {m: size for m, (size, _) in ropes.items()}
-    reasons = {m: reason for m, (_, reason) in ropes.items()}
+    sizes, reasons = {}, {}
+    for m in measures:
+        sizes[m], reasons[m] = _rope(m, study, rope, in_units)
     try:
         pairs = hierarchical_pairs(
             tables,
@@ -579,16 +583,11 @@ def next_dataset(
         )
     except ValueError:
         return None
-    far = {m: _far_from_t(found) for m, found in pairs.items()}
-    for measure, which in far.items():
-        table = pairs[measure].table.copy()
-        told = ("p_", "share_", "mean_difference", "low", "high")
-        table.loc[which, [name for name in table if name.startswith(told)]] = np.nan
-        pairs = {**pairs, measure: replace(pairs[measure], table=table)}
-        if which.any():
-            unlike = some(f"{r.method_a} and {r.method_b}" for r in table[which].itertuples())
+    for measure, found in pairs.items():
+        pairs[measure], unlike = _without_far(found)
+        if unlike:
             notes.append(
-                f"Of {unlike} by {measure}, the differences by dataset are far from the t "
+                f"Of {some(unlike)} by {measure}, the differences by dataset are far from the t "
                 "distribution that the model takes: it cannot tell."
             )
     if len(order) > MOST:
@@ -597,9 +596,10 @@ def next_dataset(
     return NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
 
 
-def _far_from_t(found: HierarchicalT) -> pd.Series:
-    """By pair, whether fewer datasets lie beyond the rope, as they were found, than the model says
-    of the next one, or more as they are drawn together: at .05, on either side.
+def _without_far(found: HierarchicalT) -> tuple[HierarchicalT, list[str]]:
+    """The test without what it says of pairs that are far from its model, and these pairs: fewer
+    datasets lie beyond the rope, as they were found, than the model says of the next one, or more
+    as they are drawn together: at .05, on either side.
     """
     far = []
     for row in found.table.itertuples():
@@ -612,7 +612,11 @@ def _far_from_t(found: HierarchicalT) -> pd.Series:
             n = len(same)
             least = min(least, binom.cdf(raw, n, share), binom.sf(shrunken - 1, n, share))
         far.append(least < 0.05)
-    return pd.Series(far, found.table.index, dtype=bool)
+    table = found.table.copy()
+    told = table.columns.str.startswith(("p_", "share_", "mean_difference", "low", "high"))
+    table.loc[far, told] = np.nan
+    unlike = [f"{row.method_a} and {row.method_b}" for row in table[far].itertuples()]
+    return replace(found, table=table), unlike
 
 
 def _comparable_values(

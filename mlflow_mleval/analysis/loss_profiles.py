@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -621,7 +621,14 @@ def compare_profiles(
     summaries = profiles.awareness(family)
     absent = dict(profiles.absent)
     warnings = list(profiles.notes)
-    chosen = _methods_compared(summaries, profiles.methods, top, warnings)
+    chosen, methods = profiles.methods, profiles.methods
+    if len(methods) > top:
+        area = summaries["area"].groupby(level="method").mean()
+        chosen = sorted(area.nsmallest(max(top, 2)).index, key=methods.index)
+        warnings.append(
+            f"Of {len(methods)} methods only the {len(chosen)} with the least mean area are "
+            "compared in pairs; the p-values are corrected for all pairs."
+        )
     asked = Request(
         *(profiles, family, parameters, alpha, declared),
         *(chosen, absent, warnings),
@@ -637,8 +644,8 @@ def compare_profiles(
         "ratio": declared.get("ratio"),
         "top": top,
     }
-    claims = [row for part in parts for row in part.claims()]
-    crossings = [row for part in parts for row in part.crossings()]
+    claims = chain.from_iterable(part.claims() for part in parts)
+    crossings = chain.from_iterable(part.crossings() for part in parts)
     tables = [part.rows() for part in parts]
     return ProfileComparison(
         curves=pd.concat([part.curves for part in parts]),
@@ -649,7 +656,7 @@ def compare_profiles(
         n_labels=dict(profiles.n_labels),
         absent=absent,
         # empty ones have columns without types
-        table=pd.concat([t for t in tables if len(t)] or tables[:1], ignore_index=True),
+        table=pd.concat([*filter(len, tables)] or tables[:1], ignore_index=True),
         methods=profiles.methods,
         measures=[f"{family} loss"],
         alpha=alpha,
@@ -662,20 +669,6 @@ def compare_profiles(
 
 _CROSSINGS = ["dataset", *PAIR, "parameter", "position", "below", "above", "certain"]
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
-
-
-def _methods_compared(
-    summaries: pd.DataFrame, methods: Sequence[str], top: int, warnings: list[str]
-) -> list[str]:
-    """The methods whose pairs are compared, and a warning if these are not all."""
-    least = set(summaries["area"].groupby(level="method").mean().nsmallest(max(top, 2)).index)
-    chosen = [m for m in methods if m in least or len(methods) <= top]
-    if len(chosen) < len(methods):
-        warnings.append(
-            f"Of {len(methods)} methods only the {len(chosen)} with the least mean area are "
-            "compared in pairs; the p-values are corrected for all pairs."
-        )
-    return chosen
 
 
 def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
@@ -972,9 +965,11 @@ def _sharings(
     if not several:
         absent[key] = "no profile by fold: a test along the profile needs at least two folds"
         return None, [], None
-    labels = sorted({fold for theirs in folds.values() for fold in theirs}, key=str)
-    pairs = [(m, labels.index(f)) for m, theirs in folds.items() for f in theirs]
-    frame = pd.DataFrame({"loss": 0.0}, pd.MultiIndex.from_tuples(pairs))
+    every = [*chain.from_iterable(folds.values())]
+    labels = sorted({*every}, key=str)
+    methods = np.repeat([*folds], [*map(len, folds.values())])
+    numbers = [*map(labels.index, every)]
+    frame = pd.DataFrame({"loss": 0.0}, pd.MultiIndex.from_arrays([methods, numbers]))
     shared, sharings = None, []
     try:
         try:
@@ -1002,7 +997,7 @@ def _sharings(
         )
     # by their numbers here, as the profiles know them
     named: dict[Hashable, Hashable] = dict(enumerate(labels))
-    return replace(shared, folds=[named[k] for k in shared.folds]), sharings, how
+    return replace(shared, folds=[*map(named.__getitem__, shared.folds)]), sharings, how
 
 
 def _test(

@@ -429,18 +429,8 @@ def hotelling(
     one_of(method, "method", METHODS)
     probability(alpha, "alpha")
     ratio = checked_ratio(ratio)
-    first = table_of(x1, "x1", 2)
-    second = table_of(x2, "x2", 2)
-    if paired:
-        same_axes(x1, "x1", x2, "x2")
+    first, second = _tables_of_two(x1, x2, paired)
     names = names_of(measures, x1, "measures", first.shape[1])
-    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
-        raise ValueError(
-            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. Columns are the "
-            "same measures in both, and rows the same folds where these are paired."
-        )
-    if min(len(first), len(second)) < 2:
-        raise ValueError(_too_few("x1", len(first), len(names), 0, paired))
     if method == "permutation" and (ratio or not paired):
         raise ValueError(
             "`method` must be 'f' with `ratio` or unpaired folds, got 'permutation'. Swapping "
@@ -518,6 +508,21 @@ def _swap_pvalue(difference: Array, seed: int) -> float:
     return length_pvalue(base, SWAPS, seed)
 
 
+def _tables_of_two(x1: Any, x2: Any, paired: bool) -> tuple[Array, Array]:
+    """The values of two methods, folds x measures, on the same folds where these are paired."""
+    first, second = table_of(x1, "x1", 2), table_of(x2, "x2", 2)
+    if paired:
+        same_axes(x1, "x1", x2, "x2")
+    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
+        raise ValueError(
+            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. Columns are the "
+            "same measures in both, and rows the same folds where these are paired."
+        )
+    if min(len(first), len(second)) < 2:
+        raise ValueError(_too_few("x1", len(first), first.shape[1], 0, paired))
+    return first, second
+
+
 class PairNumbers(NamedTuple):
     """What a test finds, one row a pair, and pairs x measures; NaN where there is a problem."""
 
@@ -554,8 +559,7 @@ def t2_of_pairs(
     largest = np.abs(values).max(axis=1).T
     size = np.maximum(largest[:, first], largest[:, second])
     difference = means[:, first] - means[:, second]
-    error = np.empty(difference.shape)
-    direction = np.empty(difference.shape)
+    error, direction = np.empty((2, *difference.shape))
     quadratic = np.empty(len(first))
     singular = np.empty(len(first), dtype=np.int64)
     for start in range(0, len(first), BLOCK):
@@ -604,9 +608,7 @@ def f_of_pairs(
     n = len(first)
     size = np.abs(values).max(axis=1)
     determinants = np.empty(n)
-    f = np.empty((n, p))
-    mean = np.empty((n, p))
-    direction = np.empty((n, p))
+    f, mean, direction = np.empty((3, n, p))
     singular = np.empty(n, dtype=np.int64)
     for start in range(0, n, BLOCK):
         at = slice(start, start + BLOCK)

@@ -70,7 +70,8 @@ class Decision:
 def decision(c: Comparison) -> Decision:
     """The answer that a comparison gives; of several leaders the first stands beside the next."""
     study = c.study
-    rest = [m for m in c.order if m not in c.leaders]
+    order = pd.Index(c.order)
+    rest = order.difference(c.leaders, sort=False).tolist()
     most = METHODS if len(c.order) > ALL_METHODS else ALL_METHODS
     methods = list(dict.fromkeys([*c.order[:most], *rest[:1]]))
     lacking = {dataset for dataset, method in study.filled if method in methods}
@@ -82,7 +83,7 @@ def decision(c: Comparison) -> Decision:
         evidence=c.decides_over,
         ahead=[m for m in c.leaders if m in best] or best[:1],
         best_set=best,
-        worse=[m for m in c.order if m not in best],
+        worse=order.difference(best, sort=False).tolist(),
         next=rest[0] if rest else None,
         equivalent=c.equivalent,
         measures=measures,
@@ -173,12 +174,9 @@ class Frontier:
 def frontier(c: Comparison) -> Frontier | None:
     """Quality and cost of the methods by the same test at the same level, costs by their
     logarithms; None where the study holds no cost of them all."""
-    tables = {name: c.study.costs[name].unstack() for name in c.study.costs}
-    tables = {n: t.reindex(index=c.table.index, columns=c.order) for n, t in tables.items()}
-    whole = {n: t for n, t in tables.items() if t.notna().any().all() and t.nunique().max()}
-    if not whole or len(c.order) < 2:
+    if (found := _costs(c)) is None or len(c.order) < 2:
         return None
-    name, values = next(iter(whole.items()))
+    name, values = found
     scaled = np.log(values) if (values > 0).where(values.notna(), True).all(axis=None) else values
     mean, half = scaled.mean(), np.full(len(c.order), np.nan)
     cheaper: set[tuple[Any, Any]] = set()
@@ -188,18 +186,37 @@ def frontier(c: Comparison) -> Frontier | None:
         if 1 / test.n_resamples <= test.alpha:
             half = half_widths(-scaled, test)
     ends = pd.DataFrame({"cost": mean, "cost_low": mean - half, "cost_high": mean + half})
-    found = c.comparison_intervals
-    quality = found if found is not None and c.options["order"] == "mean-value" else None
-    if quality is None:
+    quality = c.comparison_intervals
+    if quality is None or c.options["order"] != "mean-value":
         quality = pd.DataFrame({"mean": c.scores, "low": np.nan, "high": np.nan})
-    better = {*c.told_apart}
-    others = {a: [b for b in c.order if b != a] for a in c.order}
-    on = {a: all({(a, b)} & (better | cheaper) for b in others[a]) for a in c.order}
-    off = {a: any((b, a) in better & cheaper for b in others[a]) for a in c.order}
-    place = ["on" if on[a] else "off" if off[a] else "open" for a in c.order]
+    place = _places(c.order, {*c.told_apart}, cheaper)
     ends = np.exp(ends) if scaled is not values else ends
     table = quality.rename(columns={"mean": "quality"}).join(ends).assign(place=place)
     return Frontier(name, table, scaled is not values)
+
+
+def _costs(c: Comparison) -> tuple[Any, pd.DataFrame] | None:
+    """The first cost that is known of all methods, and that tells them apart, by dataset."""
+    for name in c.study.costs:
+        table = c.study.costs[name].unstack().reindex(index=c.table.index, columns=c.order)
+        if table.notna().any().all() and table.nunique().max():
+            return name, table
+    return None
+
+
+def _places(
+    order: list[str], better: set[tuple[Any, Any]], cheaper: set[tuple[Any, Any]]
+) -> list[str]:
+    """`Frontier` place of each method."""
+    places = []
+    for a in order:
+        others = [b for b in order if b != a]
+        if all((a, b) in better | cheaper for b in others):
+            places.append("on")
+        else:
+            dominated = any((b, a) in better & cheaper for b in others)
+            places.append("off" if dominated else "open")
+    return places
 
 
 # --------------------------------------------------------------------------------------------------
