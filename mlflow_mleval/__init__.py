@@ -20,7 +20,7 @@ _PUBLIC = {
     "promethee": "analysis.promethee",
     "fuse": "analysis.fusion",
     "redundancy": "analysis.fusion",
-    "instance_tests": "analysis.instance_tests",
+    "instance_tests": "analysis.pairs_by_unit",
     "hierarchical_t": "analysis.hierarchical_t",
     "gate": "gates",
     "Study": "study",

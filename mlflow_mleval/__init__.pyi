@@ -11,8 +11,6 @@ from mlflow_mleval.analysis.fold_comparison import compare_folds as compare_fold
 from mlflow_mleval.analysis.fusion import fuse as fuse
 from mlflow_mleval.analysis.fusion import redundancy as redundancy
 from mlflow_mleval.analysis.hierarchical_t import hierarchical_t as hierarchical_t
-from mlflow_mleval.analysis.instance_tests import instance_tests as instance_tests
-from mlflow_mleval.analysis.instance_tests import sign_test as sign_test
 from mlflow_mleval.analysis.loss_profiles import Profiles as Profiles
 from mlflow_mleval.analysis.loss_profiles import compare_profiles as compare_profiles
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
@@ -21,6 +19,9 @@ from mlflow_mleval.analysis.multivariate import hotelling as hotelling
 from mlflow_mleval.analysis.multivariate import hotelling_pairs as hotelling_pairs
 from mlflow_mleval.analysis.multivariate import manova as manova
 from mlflow_mleval.analysis.multivariate import mardia as mardia
+from mlflow_mleval.analysis.pairs_by_unit import instance_tests as instance_tests
+from mlflow_mleval.analysis.pairs_by_unit import repeat_tests as repeat_tests
+from mlflow_mleval.analysis.pairs_by_unit import sign_test as sign_test
 from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
 from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn as bonferroni_dunn
 from mlflow_mleval.analysis.posthoc.rank_tests import friedman as friedman
@@ -28,7 +29,6 @@ from mlflow_mleval.analysis.posthoc.rank_tests import nemenyi as nemenyi
 from mlflow_mleval.analysis.posthoc.rank_tests import skillings_mack as skillings_mack
 from mlflow_mleval.analysis.posthoc.rank_tests import wilcoxon_pairs as wilcoxon_pairs
 from mlflow_mleval.analysis.promethee import promethee as promethee
-from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests
 from mlflow_mleval.errors import MlevalError as MlevalError
 from mlflow_mleval.evaluation import Evaluation as Evaluation
 from mlflow_mleval.evaluation import evaluate as evaluate

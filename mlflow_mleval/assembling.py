@@ -18,7 +18,7 @@ from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.sentences import Argument, Message, Wording, count, some, worded
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.instance_tests import InstanceTests
+    from mlflow_mleval.analysis.pairs_by_unit import InstanceTests
     from mlflow_mleval.store.runs_table import RunsTable
     from mlflow_mleval.study import Study
 
@@ -333,8 +333,8 @@ def tested_instances(
     **options: Any,
 ) -> tuple[dict[str, InstanceTests], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
-    from mlflow_mleval.analysis.instance_tests import instance_tests
     from mlflow_mleval.analysis.pairs import on_each
+    from mlflow_mleval.analysis.pairs_by_unit import instance_tests
     from mlflow_mleval.store.study_artifacts import instances_of
 
     notes: list[str] = []

@@ -25,12 +25,11 @@ from scipy.stats import binom
 from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
 from mlflow_mleval.analysis.pairs import PairTests, jointly
+from mlflow_mleval.analysis.pairs_by_unit import flows_of_repeats, instance_tests
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.recommendation import NO, YES, decision
-from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
 from mlflow_mleval.cli import main as mleval
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import SETS

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
 from mlflow_mleval.analysis.pairs import (
     cluster_numbers,
     named_pairs,
@@ -23,6 +22,7 @@ from mlflow_mleval.analysis.pairs import (
     one_table,
     possible_ranks,
 )
+from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, instance_tests
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.resampling import cluster_sums
 from mlflow_mleval.errors import (

@@ -17,14 +17,25 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis import beyond_pvalues
-from mlflow_mleval.analysis import stability as st
 from mlflow_mleval.analysis.fusion import (
+    METHODS,
     Correlation,
     Fusion,
     Redundancy,
+    Retest,
+    Scenario,
+    Stability,
+    Survivals,
+    collected,
     fuse,
+    leaning,
+    needed_by,
+    other_leaders,
     overlap_of,
+    put_first,
     redundancy,
+    survivals,
+    turning,
     v_shape,
 )
 from mlflow_mleval.analysis.pairs import (
@@ -62,19 +73,6 @@ from mlflow_mleval.analysis.posthoc.rank_tests import (
     skillings_mack,
 )
 from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
-from mlflow_mleval.analysis.stability import (
-    METHODS,
-    Retest,
-    Scenario,
-    Survivals,
-    collected,
-    leaning,
-    needed_by,
-    other_leaders,
-    put_first,
-    survivals,
-    turning,
-)
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
@@ -86,9 +84,8 @@ from mlflow_mleval.validation import at_least_one, known_keywords, one_of, proba
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.fold_comparison import FoldComparison
     from mlflow_mleval.analysis.hierarchical_t import NextDataset
-    from mlflow_mleval.analysis.instance_tests import InstanceTests
     from mlflow_mleval.analysis.loss_profiles import ProfileComparison, Profiles
-    from mlflow_mleval.analysis.repeat_tests import RepeatTests
+    from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, RepeatTests
 
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
@@ -140,7 +137,7 @@ class Comparison(Detailed):
     cliques: list[list[str]]
     letters: Mapping[str, str]
     redundancy: Redundancy | None
-    stability: st.Stability | None
+    stability: Stability | None
     folds: Mapping[str, FoldComparison]
     profiles: ProfileComparison | None
     instances: Mapping[str, InstanceTests]
@@ -822,7 +819,7 @@ def _stability(
     again: Retest | None,
     options: Mapping[str, Any],
     absent: dict[str, str],
-) -> st.Stability | None:
+) -> Stability | None:
     """How sure the fused ranking is; `absent` gets what cannot be said of it."""
     if len(fusion.study.measures) == 1:
         absent["stability"] = "one measure has no weights and no preference function to vary"
@@ -830,7 +827,7 @@ def _stability(
     if len(fusion.study.methods) < 3:
         absent["stability.leave_one_out"] = "needs three methods"
     matrix = None if ground.overlap is None else ground.overlap.matrix
-    return st.Stability(fusion, fusion.given, again, matrix, options["n_draws"], options["seed"])
+    return Stability(fusion, fusion.given, again, matrix, options["n_draws"], options["seed"])
 
 
 def _checked_test(
@@ -931,7 +928,7 @@ def _over_repeats(fusion: Fusion, tested: Tested, on: str) -> tuple[Made, ...]:
     """Max-T by blocks of repeats with signed ranks beside it; none where these cannot decide."""
     if fusion.study.repeats is None:
         return ()
-    from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
+    from mlflow_mleval.analysis.pairs_by_unit import flows_of_repeats
 
     flows = flows_of_repeats(fusion, None if on == FUSED else on)
     if flows is None or len(flows) < datasets_needed(tested.alpha):
@@ -969,7 +966,7 @@ def tests_of_repeats(study: Study, measures: list[str], alpha: float) -> dict[st
     """By dataset the tests of few methods over their repeats; none where some cell has too few."""
     if study.repeats is None or len(study.methods) > MOST_METHODS:
         return {}
-    from mlflow_mleval.analysis.repeat_tests import FEWEST, compare_all_repeats
+    from mlflow_mleval.analysis.pairs_by_unit import FEWEST, compare_all_repeats
 
     tests = compare_all_repeats(study, {}, measures, alpha=alpha)
     tested = [one.table.loc[one.table["pvalue"].notna(), "n"] for one in tests.values()]

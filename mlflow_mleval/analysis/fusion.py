@@ -1,11 +1,13 @@
-"""A Study fused: PROMETHEE on every dataset, and the ranking of the methods over all of them."""
+"""A Study fused: PROMETHEE on every dataset, the ranking of the methods over all of them, and how
+sure it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import combinations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import combinations, compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +15,13 @@ import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import components
+from mlflow_mleval.analysis.posthoc.description import Made, Posthoc, Tested
+from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, critical, max_t
 from mlflow_mleval.analysis.promethee import (
+    DOMINANT,
+    PREFERENCES,
+    TIE,
+    WEIGHTS,
     FlowsByMeasure,
     Preference,
     PrometheeResult,
@@ -23,12 +31,16 @@ from mlflow_mleval.analysis.promethee import (
     can_be_fused,
     checked,
     flows_by_measure,
+    place_shares,
+    tied_places,
     tied_ranks,
 )
-from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.sentences import some
+from mlflow_mleval.errors import IncomparableRunsError, MlevalError
+from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
+from mlflow_mleval.selection import MISSING
+from mlflow_mleval.sentences import SHOWN, grouped, some
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import Array
+from mlflow_mleval.validation import Array, Places, at_least_one, present
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -385,3 +397,690 @@ def redundancy(
     return Redundancy(
         max_correlation, fusion, overlap, *redundancy_filter(overlap.matrix, max_correlation)
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# How sure a fused ranking is: what weights, methods, preference functions and policies would
+# change it.
+#
+# Everything starts from a Fusion. Net flows are sums of the flows by measure times the weights, so
+# that weights can be moved without computing flows again; thresholds stay as they are.
+
+#: How many numbers a work array holds at most.
+CHUNK = 1_000_000
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How sure the fused ranking is: what the functions below find, each when it is asked for."""
+
+    fusion: Fusion
+    study: Study
+    again: Retest | None
+    correlation: pd.DataFrame | None
+    n_resamples: int
+    seed: int
+
+    @cached_property
+    def intervals(self) -> WeightIntervals:
+        return weight_intervals(self.fusion)
+
+    @cached_property
+    def smallest_change(self) -> pd.Series | None:
+        return smallest_change(self.intervals)
+
+    @cached_property
+    def acceptability(self) -> RankAcceptability:
+        return rank_acceptability(self.fusion, self.n_resamples, self.seed)
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        return sensitivity(self.study, **self.fusion.options, separates=self.again)
+
+    @cached_property
+    def separations(self) -> Separations | None:
+        """None where the deciding test cannot be made again."""
+        if self.again is None:
+            return None
+        return separations(self.again, self.sensitivity, self.fusion, self.correlation)
+
+    @cached_property
+    def leave_one_out(self) -> LeaveOneOut | None:
+        """None with two methods."""
+        return leave_one_out(self.fusion) if len(self.fusion.study.methods) > 2 else None
+
+
+@dataclass(frozen=True)
+class WeightIntervals:
+    """How far the weight of each measure alone may move before the leaders (or, with order_ in
+    front, the ranking) change, and who leads beyond."""
+
+    leaders: tuple[str, ...]
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class RankAcceptability:
+    """How often each method takes each rank under random weights (SMAA-2, Lahdelma & Salminen
+    2001); those that tie share."""
+
+    acceptability: pd.DataFrame
+    n_resamples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """The ranking with each method left out in turn, and the pairs that this turns."""
+
+    ranks: pd.DataFrame
+    reversals: pd.DataFrame
+    winners: pd.Series
+    winner_changes: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The ranking by one choice of function, weights and policy; `separated` tells the pairs that
+    the deciding test separates then."""
+
+    varies: str
+    preference: str
+    weights: str
+    missing: str
+    n_datasets: int
+    chosen: bool
+    ranking: pd.DataFrame
+    separated: Callable[[], list[tuple[str, str]]] | None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells it from others."""
+        return self.varies, self.preference, self.weights, self.missing
+
+    @property
+    def leaders(self) -> list[str]:
+        """Who leads."""
+        return first_ranked(self.ranking["rank"].dropna())
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The ranking under other functions, weights and policies, and why some give none."""
+
+    tried: list[Scenario]
+    impossible: dict[str, str]
+
+    @property
+    def scenarios(self) -> list[Scenario]:
+        """What was tried, each once; what was asked for is the first."""
+        return [one for one in self.tried if not (one.varies == "policy" and one.chosen)]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a scenario and method."""
+        names = ("varies", "preference", "weights", "missing", "n_datasets", "chosen")
+        tables = [
+            one.ranking.reset_index().assign(**{name: getattr(one, name) for name in names})
+            for one in self.tried
+        ]
+        return pd.concat(tables, ignore_index=True)[[*names, "method", *tables[0].columns[1:4]]]
+
+
+def weight_intervals(fusion: Fusion) -> WeightIntervals:
+    """The share of the way to one measure alone, or to the others alone, at which mean net flows,
+    which are lines in it, cross: exact intervals. A tie ends one."""
+    methods = list(fusion.ranking.index)
+    flows, weights = _by_measure(fusion, methods)
+    now = np.einsum("dmj,dj->dm", flows, weights)
+    rows = {}
+    for j, measure in enumerate(fusion.study.measures):
+        weight = weights[:, j].mean()
+        row: dict[str, Any] = {"weight": weight}
+        # a weight of 1 has no others to give it to, and stays
+        others = 1 - weights[:, [j]]
+        rest = now - weights[:, [j]] * flows[:, :, j]
+        without = np.divide(rest, others, out=now.copy(), where=others > TIE)
+        least = np.mean(others[:, 0] <= TIE)
+        ends = {"low": (without.mean(axis=0), least), "high": (flows[:, :, j].mean(axis=0), 1.0)}
+        for side, (there, limit) in ends.items():
+            shares, rival = _first_changes(now.mean(axis=0), there)
+            row[f"rival_{side}"] = None if rival is None else methods[rival]
+            for prefix, share in zip(("", "order_"), shares, strict=True):
+                row[f"{prefix}weight_{side}"] = weight + share * (limit - weight)
+        rows[measure] = row
+    leaders = tuple(fusion.ranking.index[fusion.ranking["rank"] == fusion.ranking["rank"].min()])
+    table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
+    return WeightIntervals(
+        leaders, table.astype({name: float for name in _INTERVAL_COLUMNS if "rival" not in name})
+    )
+
+
+_INTERVAL_COLUMNS = [
+    "weight",
+    "weight_low",
+    "weight_high",
+    "rival_low",
+    "rival_high",
+    "order_weight_low",
+    "order_weight_high",
+]
+
+
+def _first_changes(now: Array, there: Array) -> tuple[tuple[float, float], int | None]:
+    """The shares of the way from flows to others (at most 1) at which the leaders and the order
+    first change, and who leads beyond; methods come best first."""
+    lead = np.flatnonzero(_clean(now[0] - now) == 0)
+    order = _share_where_crossed(now[:-1] - now[1:], there[:-1] - there[1:]).min(initial=1.0)
+    share = _share_where_crossed(now[lead, None] - now, there[lead, None] - there).min(
+        initial=np.inf
+    )
+    if share > 1:
+        return (1.0, float(order)), None
+    beyond = now + min(share + 1e-9, 1.0) * (there - now)
+    ahead = np.flatnonzero(_clean(beyond.max() - beyond) == 0)
+    new = np.setdiff1d(ahead, lead)
+    return (float(share), float(order)), int(new[0] if len(new) else ahead[0])
+
+
+def _share_where_crossed(now: Array, there: Array) -> Array:
+    """At which share of the way differences reach or leave zero; infinity where they do not."""
+    now = _clean(now)
+    there = _clean(there)
+    crosses = np.where(now == 0, there != 0, there < 0)
+    return np.divide(now, now - there, out=np.full(now.shape, np.inf), where=crosses)
+
+
+def _clean(difference: Array) -> Array:
+    """Differences of flows with those within the tolerance set to exactly zero."""
+    return np.where(np.abs(difference) <= TIE, 0.0, difference)
+
+
+def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
+    """Flows by measure, datasets x methods x measures, and weights, datasets x measures."""
+    by = fusion.flows.by_measure
+    order = by.methods.get_indexer(methods)
+    return np.ascontiguousarray((by.up - by.down)[:, :, order].swapaxes(1, 2)), fusion.flows.weights
+
+
+def smallest_change(intervals: WeightIntervals) -> pd.Series | None:
+    """The smallest change of one weight, the others rescaled, that costs the leader the lead."""
+    moves = [
+        {"measure": measure, "weight": row.weight, "to": to, "change": to - row.weight, "rival": by}
+        for measure, row in intervals.table.iterrows()
+        for to, by in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
+        if by is not None
+    ]
+    best = min(moves, key=lambda move: abs(move["change"]), default=None)
+    return None if best is None else pd.Series(best)
+
+
+def rank_acceptability(
+    fusion: Fusion,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+) -> RankAcceptability:
+    """How often each method takes each rank by mean net flow, weights uniform on the simplex."""
+    at_least_one(n_resamples, "n_resamples")
+    methods = list(fusion.ranking.index)
+    measures = fusion.study.measures
+    mean = _by_measure(fusion, methods)[0].mean(axis=0)
+    m = len(methods)
+    rng = np.random.default_rng(seed)
+    counts = np.zeros((m, m))
+    step = max(CHUNK // m, 1)
+    for first in range(0, n_resamples, step):
+        weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
+        best, worst = tied_places(-weights @ mean.T)
+        counts += place_shares(best, worst)
+    return RankAcceptability(
+        pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
+        n_resamples,
+        seed,
+    )
+
+
+def leave_one_out(fusion: Fusion) -> LeaveOneOut:
+    """Whether the order depends on a third method: all is computed again without each."""
+    methods = list(fusion.ranking.index)
+    if len(methods) < 3:
+        raise ValueError(
+            f"`fusion` must hold at least three methods to leave one out, got {len(methods)}."
+        )
+    before = fusion.ranking["rank"].to_numpy()
+    flows = fusion.flows.by_measure
+    options = fusion.options
+    order = flows.methods.get_indexer(methods)
+    ranks = np.full((len(methods),) * 2, np.nan)
+    leaders = []
+    reversals = []
+    for i, gone in enumerate(order):
+        weighed = flows.without(gone).weigh(options["weights"], options["drop_constant"])
+        rank = np.insert(tied_ranks(-weighed.phi.mean(axis=0)), gone, np.nan)
+        leaders.append(int(np.nanargmin(rank)))
+        ranks[i] = rank[order]
+        there = np.delete(np.arange(len(methods)), i)
+        ahead, behind = _turned(before[there], ranks[i, there])
+        reversals.append((np.full(len(ahead), i), there[ahead], there[behind]))
+    names = pd.Index(methods)
+    places = zip(("left_out", "ahead", "behind"), zip(*reversals, strict=True), strict=True)
+    turned = {key: names[np.concatenate(at)] for key, at in places}
+    winners = pd.Series(flows.methods[leaders], names)
+    lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
+    return LeaveOneOut(
+        pd.DataFrame(ranks, names, names),
+        pd.DataFrame(turned),
+        winners,
+        winners[lost].to_dict(),
+    )
+
+
+def _turned(before: Array, after: Array) -> tuple[Places, Places]:
+    """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]."""
+    least = np.minimum.accumulate(after[::-1])[::-1]
+    reach = np.searchsorted(least, np.maximum.accumulate(after)) - np.arange(len(after))
+    turned = [
+        np.flatnonzero((before[:-k] < before[k:]) & (after[:-k] > after[k:]))
+        for k in range(1, int(reach.max(initial=1)))
+    ]
+    first = np.concatenate([*turned, np.zeros(0, np.intp)])
+    second = first + np.repeat(np.arange(1, len(turned) + 1), [len(x) for x in turned])
+    by_row = np.lexsort((second, first))
+    return first[by_row], second[by_row]
+
+
+def sensitivity(
+    study: Study,
+    preference: Preference = "v_shape",
+    weights: Weights = "entropy",
+    drop_constant: bool = False,
+    separates: Callable[[Study, WeighedFlows], list[tuple[str, str]]] | None = None,
+    **thresholds: Threshold,
+) -> Sensitivity:
+    """The ranking under every function with equal and entropy weights, and every policy for gaps.
+    Given thresholds stay with the chosen function."""
+    chosen: dict[str, Any] = {"preference": preference, "weights": weights, **thresholds}
+    chosen["drop_constant"] = drop_constant
+    complete = study.complete()
+    names = [x if isinstance(x, str) else "given" for x in (preference, weights)]
+    tried = []
+
+    def examine(by: Study, flows: WeighedFlows, varies: str, how: list[str], asked: bool) -> None:
+        ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method")
+        again = None if separates is None else partial(separates, by, flows)
+        columns = ranking[["rank", "phi", "mean_rank"]]
+        n = len(by.datasets)
+        function, weighed = how
+        tried.append(Scenario(varies, function, weighed, by.missing, n, asked, columns, again))
+
+    examine(complete, fuse(complete, **chosen).flows, "function", names, True)
+    impossible: dict[str, str] = {}
+    policies = [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]
+    for policy in policies:
+        try:
+            other = study.complete(policy)
+            flows = fuse(other, **chosen).flows
+        except (MlevalError, ValueError) as error:
+            impossible[policy] = str(error)
+        else:
+            examine(other, flows, "policy", names, policy == study.missing)
+    for function in PREFERENCES:
+        by_measure = study_flows(complete, function, **(thresholds if function == names[0] else {}))
+        for scheme in WEIGHTS:
+            if [function, scheme] != names:
+                flows = by_measure.weigh(scheme, drop_constant)
+                examine(complete, flows, "function", [function, scheme], False)
+    return Sensitivity(tried, impossible)
+
+
+# --------------------------------------------------------------------------------------------------
+# What the lead in the fused ranking, and the separations of pairs, survive: other choices, and the
+# absence of other methods.
+
+#: Correlations above which measures are left out, to see what stays.
+FILTERS = (0.9, 0.8, 0.7)
+#: Statistics (pairs times sign changes) of a test under one other choice; of more methods than this
+#: none is made.
+MOST = 10**8
+METHODS = 300
+
+
+def first_ranked(rank: pd.Series) -> list[str]:
+    """The methods with the best rank: one, unless they tie."""
+    return rank.index[rank == rank.min()].tolist()
+
+
+@dataclass(frozen=True)
+class Survivals:
+    """Under which other choices, and without which other methods, the lead is lost or shared."""
+
+    tried: int
+    lost: list[Scenario]
+    methods: int | None
+    lost_methods: Mapping[str, str]
+    rivals: list[str]
+
+
+def survivals(found: Sensitivity, without: LeaveOneOut | None, leader: str) -> Survivals:
+    """What the lead of `leader` survives."""
+    lost = [one for one in found.scenarios[1:] if one.leaders != [leader]]
+    changes = {} if without is None else without.winner_changes
+    n_others = None if without is None else len(without.ranks) - 1
+    rivals = [m for one in lost for m in one.leaders if m != leader]
+    rivals = list(dict.fromkeys([*rivals, *changes.values()]))
+    return Survivals(len(found.scenarios) - 1, lost, n_others, changes, rivals)
+
+
+@dataclass(frozen=True)
+class Separations:
+    """Other choices (what, which) x pairs: whether the same test still separates them; NaN where
+    one of the two is gone."""
+
+    stays: pd.DataFrame
+
+    @cached_property
+    def counts(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """By pair, under how many of the other choices its separation stays, and of how many."""
+        stays = self.stays.to_numpy(float)
+        kept = np.nansum(stays, axis=0).astype(int).tolist()
+        tried = np.count_nonzero(~np.isnan(stays), axis=0).tolist()
+        return dict(zip(self.stays.columns, zip(kept, tried, strict=True), strict=True))
+
+
+@dataclass(frozen=True)
+class Retest:
+    """The deciding test made again on other flows of the same study."""
+
+    test: Posthoc
+    pairs: list[tuple[str, str]]
+    tested: Tested
+    finished: pd.DataFrame
+
+    def __call__(self, study: Study, flows: WeighedFlows) -> list[tuple[str, str]]:
+        """The separated pairs (better, worse)."""
+        index = pd.Index(study.datasets)
+        columns = pd.Index(study.methods)
+        t = self.tested
+        if (
+            len(index) < 2
+            or len(columns) < 2
+            or (t.control is not None and t.control not in columns)
+        ):
+            return []
+        phi, ranks = (pd.DataFrame(x, index, columns) for x in (flows.phi, flows.ranks))
+        phi = phi.where(self.finished.reindex(index=index, columns=columns))
+        again = replace(t, table=phi, ranks=ranks, flows=phi, most=MOST)
+        return list(self.test.run(again).significant_pairs)
+
+
+def separations(
+    retest: Retest,
+    sensitivity: Sensitivity,
+    fusion: Fusion,
+    correlation: pd.DataFrame | None,
+) -> Separations:
+    """Which pairs stay separated under the scenarios, and with fewer measures by the filter."""
+    pairs = retest.pairs
+    variants: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
+    for one in sensitivity.scenarios[1:]:
+        label = f"{one.preference}, {one.weights}" if one.varies == "function" else one.missing
+        again = present(one.separated)()
+        variants[one.varies, label] = again, one.ranking["rank"]
+    for limit in FILTERS if correlation is not None else ():
+        needed, _ = redundancy_filter(correlation, limit)
+        fewer = fusion.refit(fusion.study.select(needed))
+        variants["filter", f"{limit:g}"] = (
+            retest(fewer.study, fewer.flows),
+            fewer.ranking["rank"],
+        )
+    rows = {}
+    for choice, (apart, rank) in variants.items():
+        # asked once a pair
+        there = set(rank.dropna().index)
+        stayed = set(apart)
+        rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
+    stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
+    return Separations(
+        stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
+    )
+
+
+#: Methods up to which each is left out in turn.
+COMPANIONS = 60
+
+
+def needed_by(
+    flows: pd.DataFrame,
+    result: MaxTResult,
+    fusion: Fusion | None,
+) -> pd.DataFrame:
+    """One row a separation by max-T: the datasets, and the other methods, without which its
+    statistic falls below the critical value."""
+    pairs = result.significant_pairs
+    c = critical(result)
+    n = len(flows)
+    names = flows.index.tolist()
+    needed = _companions(flows, pairs, c, fusion)
+    rows = []
+    for start in range(0, len(pairs), _PAIRS):
+        block = pairs[start : start + _PAIRS]
+        d = _differences(flows.to_numpy(), flows.columns, block)
+        left, size = d.sum(axis=0) - d, np.sqrt((d**2).sum(axis=0) - d**2)
+        again = np.divide(left, size, out=np.zeros_like(size), where=size > 0)
+        falls = again * np.sqrt(n / (n - 1)) < c
+        for (a, b), which in zip(block, falls.T, strict=True):
+            rows.append((a, b, list(compress(names, which)), needed and needed[a, b]))
+    return pd.DataFrame(rows, columns=["better", "worse", "jackknife", "companions"])
+
+
+#: Pairs that are in memory at a time.
+_PAIRS = 2_000
+
+
+def _differences(values: Array, names: pd.Index, pairs: list[Any]) -> Array:
+    """Datasets x pairs; 0 where one of the two is missing."""
+    better, worse = (names.get_indexer(side) for side in zip(*pairs, strict=True))
+    return np.nan_to_num(values[:, better] - values[:, worse])
+
+
+def _companions(
+    flows: pd.DataFrame,
+    pairs: list[Any],
+    c: float,
+    fusion: Fusion | None,
+) -> dict[Any, list[Any]] | None:
+    """By pair: the other methods without which its statistic is below c."""
+    if fusion is None or not 2 < len(flows.columns) <= COMPANIONS:
+        return None
+    needed: dict[Any, list[Any]] = {pair: [] for pair in pairs}
+    by = fusion.flows.by_measure
+    options = fusion.options
+    for i, gone in enumerate(by.methods):
+        weighed = by.without(i).weigh(options["weights"], options["drop_constant"])
+        names = by.methods.delete(i)
+        others = [pair for pair in pairs if gone not in pair]
+        if others:
+            phi = np.where(flows[names].notna(), weighed.phi, np.nan)
+            d = _differences(phi, names, others)
+            falls = d.sum(axis=0) < c * np.sqrt((d**2).sum(axis=0))
+            for k in np.flatnonzero(falls):
+                needed[others[k]].append(gone)
+    return needed
+
+
+# --------------------------------------------------------------------------------------------------
+# What a reader of a comparison must know before believing it, in sentences; what could turn the
+# answer comes first.
+
+#: Of two measures one always has half of the weight; this much is worth a word.
+OUTVOTES = 0.75
+
+
+def collected(
+    study: Study,
+    fusion: Fusion,
+    tests: Mapping[str, Any],
+    warned: list[str],
+    could_turn: list[str],
+    counted: bool,
+) -> tuple[str, ...]:
+    """What a reader must know, what could turn the answer first."""
+    of_training = [note for note in study.notes if note.startswith(TRAINING_DOUBT)]
+    unsure = study.unsure("dataset")
+    doubts = [*([unsure] if unsure else []), *of_training, *could_turn]
+    omnibus = tests["friedman"]
+    decides = tests["deciding"]
+    if (
+        decides is not None
+        and decides.test.over == "datasets"
+        and decides.test.asked != "max-t"  # which judges all pairs together by itself
+        and decides.result.significant_pairs
+        and omnibus.best_pvalue > decides.result.alpha
+    ):
+        doubts.append(
+            "Pairs are separated although the Friedman test over all methods finds no difference."
+        )
+    if study.filled:
+        alone = decides is not None and not decides.test.by_mean_ranks and not counted
+        doubts.append(_about_missing(study, alone))
+    doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
+    doubts += warned
+    doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
+    return tuple(dict.fromkeys(doubts))
+
+
+def _about_missing(study: Study, left_out: bool) -> str:
+    """Which results are missing, what the ranking does, and what tests of pairs do."""
+    per = pd.Series([d for d, _ in study.filled]).value_counts()
+    where = ", ".join(f"{d} ({n})" for d, n in per.items())
+    total = len(study.datasets) * len(study.methods)
+    are, them = ("is", "it") if len(study.filled) == 1 else ("are", "them")
+    why = f" ({why})" if (why := study.why_empty(study.filled)) else ""
+    tests = f"; tests of pairs leave {them} out" if left_out else ""
+    return (
+        f"{len(study.filled)} of {total} results {are} missing{why}: {where}. The ranking "
+        f"gives {them} the dataset's worst value{tests}."
+    )
+
+
+def put_first(turned: Sequence[tuple[Any, Any]], of: str) -> list[str]:
+    """A doubt about pairs (better, worse) whose separation goes before their means, `of` what."""
+    if not turned:
+        return []
+    pairs = some(f"{a} before {b}" for a, b in turned)
+    return [
+        f"The order puts what is certain first: {pairs}, against the {of} over all datasets, which "
+        "counts other datasets, or counts them otherwise, than the test does."
+    ]
+
+
+def other_leaders(leader: str, yardsticks: Mapping[str, pd.Series]) -> list[str]:
+    """A doubt where the leaders by these yardsticks, larger is better, differ."""
+    leaders = {}
+    for yardstick, values in yardsticks.items():
+        rank = pd.Series(tied_ranks(-values.to_numpy()), values.index)
+        tied = rank.index[rank == rank.min()]
+        leaders[yardstick] = leader if leader in tied else tied[0]
+    if len({*leaders.values()}) == 1:
+        return []
+    ahead = grouped((method, yardstick) for yardstick, method in leaders.items())
+    by = ", ".join(f"{method} by {' and '.join(ways)}" for method, ways in ahead.items())
+    return [
+        f"Who leads depends on the yardstick: {by}. One crash moves a plain mean, narrow wins move "
+        "a mean rank."
+    ]
+
+
+def leaning(
+    study: Study,
+    tested: Tested,
+    made: Made | None,
+    counted: bool,
+) -> list[tuple[str, str]]:
+    """Pairs that max-T separates only with the values that the policy gave to missing results."""
+    if made is None or study.missing != "worst" or not (counted or made.test.by_mean_ranks):
+        return []
+    finished = study.finished().reindex_like(tested.table)
+    filled = set(finished.columns[~finished.all()])
+    pairs = [pair for pair in made.result.significant_pairs if filled & {*pair}]
+    if not pairs:
+        return []
+    without = max_t(
+        tested.flows.where(finished),
+        tested.control,
+        tested.alpha,
+        seed=tested.seed,
+    ).significant_pairs
+    return [pair for pair in pairs if pair not in without]
+
+
+def _about_datasets(fusion: Fusion) -> list[str]:
+    """What holds of measures on some datasets, a line each kind."""
+    flows = fusion.flows
+    datasets = fusion.ranks.index
+    measures = fusion.weights.columns
+    heavy = flows.weights > (DOMINANT if len(measures) > 2 else OUTVOTES)
+    kinds = {
+        "The same for all methods, so that it tells none apart": flows.by_measure.constant,
+        "More than half of the weight, which outvotes all other measures": heavy
+        if len(measures) > 1
+        else heavy & False,
+    }
+    lines = []
+    for what, holds in kinds.items():
+        where = [
+            f"{measure} on "
+            f"{'every dataset' if 1 < len(datasets) == on.sum() else some(datasets[on])}"
+            for measure, on in zip(measures, holds.T, strict=True)
+            if on.any()
+        ]
+        if where:
+            lines.append(
+                f"{what}: "
+                f"{'; '.join(where[:SHOWN])}{f'; and {len(where) - SHOWN} more' if len(where) > SHOWN else ''}."  # noqa: E501
+            )
+    return lines + [text for text in fusion.warnings if "all preferences are almost zero" in text]
+
+
+def _with_equal_weights(fusion: Fusion, made: Made | None, again: Retest | None) -> list[str]:
+    """What equal weights would change, as clauses: who leads, and which separations are gone."""
+    equal = fusion.flows.by_measure.weigh("equal", fusion.options["drop_constant"])
+    first, leaders = (first_ranked(mean_ranking(x)["rank"]) for x in (equal, fusion.flows))
+    clauses = []
+    if set(first) != set(leaders):
+        clauses.append(f"{some(first)} {'leads' if len(first) == 1 else 'share the lead'}")
+    pairs = [] if made is None or again is None else made.result.significant_pairs
+    stay = set(again(fusion.study, equal)) if pairs and again is not None else set()
+    if lost := [f"{a} from {b}" for a, b in pairs if (a, b) not in stay]:
+        these = "this separation is" if len(lost) == 1 else "these separations are"
+        clauses.append(f"{these} not there: {some(lost)}")
+    return clauses
+
+
+def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[Any]) -> list[str]:
+    """Doubts that could turn the fused answer: two methods, what weights favour, what was
+    filled."""
+    doubts = []
+    options = fusion.options
+    measures = fusion.weights.columns
+    if len(fusion.ranking) == 2 and not any(options[key] is not None for key in "pqs"):
+        doubts.append(
+            "With two methods the fused ranking counts the measures that each wins, by their "
+            "weights; it says nothing of how large the differences are."
+        )
+    if options["weights"] == "entropy" and len(measures) > 1:
+        turned = _with_equal_weights(fusion, made, again)
+        if turned:
+            heaviest = fusion.weights.mean().idxmax()
+            weight = fusion.weights.mean().max()
+            doubts.append(
+                "Weights by entropy favour measures that set a few methods far apart, here "
+                f"{heaviest} most ({weight:.2g} of the weight; {1 / len(measures):.2g} if all "
+                f"weighed the same). With equal weights {', and '.join(turned)}."
+            )
+    if lean:
+        pairs = some(f"{a} from {b}" for a, b in lean)
+        doubts.append(
+            f"Separated only with the values that were given to missing results: {pairs}."
+        )
+    return doubts

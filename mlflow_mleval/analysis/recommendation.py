@@ -17,7 +17,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.beyond_pvalues import required_size
 from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare, tests_of_repeats
-from mlflow_mleval.analysis.fusion import mean_ranking
+from mlflow_mleval.analysis.fusion import Scenario, first_ranked, mean_ranking
 from mlflow_mleval.analysis.pairs import (
     NOISE,
     PAIR,
@@ -28,7 +28,6 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t
 from mlflow_mleval.analysis.promethee import tied_ranks
-from mlflow_mleval.analysis.stability import Scenario, first_ranked
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.study import Study
 

@@ -542,7 +542,7 @@ def _over_units(
             raise _without_units(text, selection)
         tests = compare_all_folds(study, absent, measures=wanted, **options)
     else:
-        from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
+        from mlflow_mleval.analysis.pairs_by_unit import compare_all_repeats
 
         study = selected_study(replace(selection, measures=wanted))
         tests = compare_all_repeats(study, absent, **options)

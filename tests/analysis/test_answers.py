@@ -19,8 +19,8 @@ from mlflow_mleval.analysis.answer_comparison import (
     questions_needed,
     sampling,
 )
-from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.pairs import possible_ranks
+from mlflow_mleval.analysis.pairs_by_unit import instance_tests
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.errors import (
     IncomparableRunsError,

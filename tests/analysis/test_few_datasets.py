@@ -9,9 +9,9 @@ from fold_cases import fold_study
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
+from mlflow_mleval.analysis.pairs_by_unit import compare_all_repeats, flows_of_repeats
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.recommendation import YES, question
-from mlflow_mleval.analysis.repeat_tests import compare_all_repeats, flows_of_repeats
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import sentences, verdict
 from mlflow_mleval.study import Study

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mlflow_mleval.analysis import instance_tests as module
+from mlflow_mleval.analysis import pairs_by_unit as module
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.gate_tests import Differences, Terms, gate_tests
-from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
 from mlflow_mleval.analysis.pairs import jointly
+from mlflow_mleval.analysis.pairs_by_unit import instance_tests, sign_test
 from mlflow_mleval.analysis.resampling import BoundedUnits, sign_tests
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.units import document as document_of_tests

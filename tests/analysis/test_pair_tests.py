@@ -11,10 +11,9 @@ from mlflow_mleval import Study
 from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fold_comparison import compare_folds
-from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
 from mlflow_mleval.analysis.pairs import COLUMNS, holm, jointly, stepped
-from mlflow_mleval.analysis.repeat_tests import repeat_tests
+from mlflow_mleval.analysis.pairs_by_unit import instance_tests, repeat_tests
 
 METHODS = ["a", "b", "c"]
 

@@ -7,8 +7,8 @@ from report_cases import published, published_study
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
+from mlflow_mleval.analysis.pairs_by_unit import compare_all_repeats
 from mlflow_mleval.analysis.recommendation import CLOSE, NO, YES, Verdict, question
-from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import needed
 from mlflow_mleval.report.content.decision import question_data as data

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from mlflow_mleval.analysis.repeat_tests import repeat_tests
+from mlflow_mleval.analysis.pairs_by_unit import repeat_tests
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.blocks import glossary

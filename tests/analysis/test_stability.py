@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
-from mlflow_mleval.analysis import stability
+from mlflow_mleval.analysis import fusion as stability
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.posthoc.max_t import critical, max_t
 from mlflow_mleval.analysis.promethee import PREFERENCES

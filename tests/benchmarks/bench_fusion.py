@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from timing import Row, cpu, peak, told
 
-from mlflow_mleval.analysis import stability
+from mlflow_mleval.analysis import fusion as stability
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.promethee import PREFERENCES, promethee
 from mlflow_mleval.measures.registry import SETS

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, RunTag
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
+from mlflow_mleval.analysis.pairs_by_unit import compare_all_repeats
 from mlflow_mleval.errors import (
     CandidatesError,
     IncomparableRunsError,

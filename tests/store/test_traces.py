@@ -26,7 +26,7 @@ from places import SCRIPTS
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.answer_comparison import aligned
-from mlflow_mleval.analysis.instance_tests import instance_tests
+from mlflow_mleval.analysis.pairs_by_unit import instance_tests
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.store.run_answers import is_evaluated, read_answer_tables, read_traces
 

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.fusion import by_chance
-from mlflow_mleval.analysis.stability import Separations
+from mlflow_mleval.analysis.fusion import Separations, by_chance
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins

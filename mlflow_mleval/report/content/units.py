@@ -43,9 +43,8 @@ from mlflow_mleval.validation import present
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.answer_comparison import AnswerComparison
     from mlflow_mleval.analysis.fold_comparison import FoldComparison
-    from mlflow_mleval.analysis.instance_tests import InstanceTests
     from mlflow_mleval.analysis.multivariate import ManovaResult
-    from mlflow_mleval.analysis.repeat_tests import RepeatTests
+    from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, RepeatTests
 
 #: Rows of a table of pairs on a terminal, and those that are not left to the CSV file; so many of
 #: pairs over datasets a page shows at once, and all that are separated; datasets in a report.
