@@ -305,15 +305,16 @@ def asked_answers(choices: Choices) -> Choices:
     """Of the choices, how answers are read, as `load_answers` takes it."""
     taken = ("table", "instance_by", "shared")
     chosen = {name: choices[name] for name in taken if name in choices}
-    return chosen | {"grades": dict(map(_grades, choices.get("grades", ())))}
-
-
-def _grades(text: str) -> tuple[str, list[str]]:
-    measure, _, grades = text.partition("=")
-    listed = [grade.strip() for grade in grades.split(",") if grade.strip()]
-    if not measure or len(listed) < 2 or len(set(listed)) < len(listed):
-        raise ValueError(f"`grades`: {text!r} is not MEASURE=WORST,…,BEST with two grades or more.")
-    return measure, listed
+    of_measures = {}
+    for text in choices.get("grades", ()):
+        measure, _, grades = text.partition("=")
+        listed = [grade.strip() for grade in grades.split(",") if grade.strip()]
+        if not measure or len(listed) < 2 or len(set(listed)) < len(listed):
+            raise ValueError(
+                f"`grades`: {text!r} is not MEASURE=WORST,…,BEST with two grades or more."
+            )
+        of_measures[measure] = listed
+    return chosen | {"grades": of_measures}
 
 
 def _keywords_for(function: Callable[..., Any], choices: Choices) -> dict[str, Any]:

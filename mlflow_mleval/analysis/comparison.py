@@ -773,7 +773,12 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
     could_turn, with_gaps = [], None
     if on == FUSED:
-        yardsticks["the plain mean of every measure"] = _ahead_in_all(full, methods[0])
+        # how far the plain means of a method are ahead of the leader's, where they are least
+        means = full.values.groupby(level="method", sort=False).mean()
+        means[full.minimize] *= -1
+        spread = (means.max() - means.min()).replace(0, 1)
+        least = ((means - means.loc[methods[0]]) / spread).min(axis=1)
+        yardsticks["the plain mean of every measure"] = least
         could_turn = turning(fusion, made, again, leaning(study, tested, made, counted))
     else:
         yardsticks["plain mean"] = table.mean()
@@ -913,15 +918,6 @@ def _tests(
                 said = made.test.sentence(made.result)
                 out |= {"posthoc": posthoc, "deciding": made, "decision": f"{said}."}
     return out
-
-
-def _ahead_in_all(study: Study, leader: str) -> pd.Series:
-    """By method, how far its plain means are ahead of the leader's, in the measure where they are
-    least: above 0 if in all."""
-    means = study.values.groupby(level="method", sort=False).mean()
-    means[study.minimize] *= -1
-    spread = (means.max() - means.min()).replace(0, 1)
-    return ((means - means.loc[leader]) / spread).min(axis=1)
 
 
 def _over_repeats(fusion: Fusion, tested: Tested, on: str) -> tuple[Made, ...]:

@@ -472,8 +472,8 @@ def compare_folds(
     together = _joint_tests(whole, of, names, paired, widest(hows).headline_ratio, refusals)
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
     left = two_way(values, paired)
-    alike = [_nearly(left, names), *_for_all(together.get("mardia"), sharings[0].how, alpha)]
-    table, doubts = _table(of, values, ways, tests, sharings, alpha, [*filter(None, alike)])
+    alike = _for_all(left, names, together.get("mardia"), sharings[0].how, alpha)
+    table, doubts = _table(of, values, ways, tests, sharings, alpha, alike)
     means = _means(values, hows, alpha)
     index = pd.MultiIndex.from_product([of, names], names=["method", "measure"])
     minimised = np.array([*ways.values()]) == "min"
@@ -756,18 +756,16 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**new)
 
 
-def _nearly(left: Array, names: Sequence[str]) -> str:
-    """Which measures nearly follow from those before them, as rounded values do; else empty."""
-    own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
-    near = _flagged(own < NEARLY, names)
-    if not near:
-        return ""
-    return f"{some(near)}: nearly follows from the measures before, which magnifies rounding"
-
-
-def _for_all(normal: MardiaResult | None, how: Protocol, alpha: float) -> list[str]:
+def _for_all(
+    left: Array, names: Sequence[str], normal: MardiaResult | None, how: Protocol, alpha: float
+) -> list[str]:
     """Why no pair is to be trusted."""
     doubts = []
+    own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
+    if near := _flagged(own < NEARLY, names):
+        doubts.append(
+            f"{some(near)}: nearly follows from the measures before, which magnifies rounding"
+        )
     if normal is not None and normal.pvalue <= alpha:
         doubts.append(
             f"the results do not look normal (Mardia p = {normal.pvalue:.2g}); "

@@ -593,10 +593,12 @@ def needed_units(
     )
     deciding = [row for row in counted if row.decides]
     n = len(counted[0].sums)
-    known = all(_variance_is_known(row.sums) for row in deciding) and not {*units.unknown} & {
-        *terms.margins
-    }
-    if n < LEAST_SEEN or not deciding or not known:
+    sums = np.array([row.sums for row in deciding]).reshape(len(deciding), n)
+    fourth, squares = (sums**4).sum(axis=1), (sums**2).sum(axis=1) ** 2
+    # the variance as well as where so many units differ, each by as much
+    known = (squares > 0) & (fourth <= (1 / n + 1 / LEAST_DIFFERENT) * squares)
+    lost = {*units.unknown} & {*terms.margins}
+    if n < LEAST_SEEN or not deciding or not known.all() or lost:
         return {"zero": nan, "observed": nan}
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
     seen, counted = ([row.only(taken) for row in rows] for rows in (seen, counted))
@@ -605,14 +607,6 @@ def needed_units(
         for of in ("zero", "observed")
     }
     return {of: future.least() for of, future in futures.items()}
-
-
-def _variance_is_known(sums: Array) -> bool:
-    """Whether the variance is known at least as well as where `LEAST_DIFFERENT` of many units
-    differ, each by as much.
-    """
-    fourth, squares = np.sum(sums**4), np.sum(sums**2) ** 2
-    return bool(squares and fourth / squares - 1 / len(sums) <= 1 / LEAST_DIFFERENT)
 
 
 @dataclass(frozen=True)

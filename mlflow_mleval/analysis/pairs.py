@@ -895,16 +895,12 @@ def cluster_names(clusters: ArrayLike | pd.Series) -> AnyArray:
     ['3', '3', None, None]
     """
     codes, values = pd.factorize(np.asarray(clusters, dtype=object))
-    names = np.array(
-        [*map(_name_in_pattern, values), None], dtype=object
-    )  # the last stands for what is missing
-    return names[codes]
-
-
-def _name_in_pattern(value: Any) -> str | None:
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        value = int(value)
-    return str(value).strip() or None
+    names: list[str | None] = []
+    for value in values:
+        whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+        names.append(str(int(value) if whole else value).strip() or None)
+    # the last stands for what is missing
+    return np.array([*names, None], dtype=object)[codes]
 
 
 # --------------------------------------------------------------------------------------------------

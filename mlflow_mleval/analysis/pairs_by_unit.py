@@ -36,7 +36,7 @@ from mlflow_mleval.analysis.pairs import (
     on_each,
     pairs_by_measure,
 )
-from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_RANKS, share_at_most
+from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_RANKS, signed_ranks
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.analysis.resampling import (
     RESAMPLES,
@@ -331,9 +331,13 @@ def instance_tests(
         found.insert(place, f"{test}_corrected", adjust(found[f"{test}_pvalue"]))
     few = found["wins"] + found["losses"] <= FEW
     drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
-    permuted = _permutation_tests(moments, drawn_sums, pairs)
-    scores = _score_tests(bounded, drawn_sums, pairs, n_resamples, seed)
-    own, corrected, at = permuted.own, permuted.joint, [*bounded]
+    changes = drawn_sums.shape[2]
+    size = np.sqrt(moments.squares)
+    size[size == 0] = 1.0
+    statistic = np.abs(moments.total) / size
+    counts = step_down(statistic, _under_changes(drawn_sums, pairs, size), changes)
+    own, corrected = counts.own / changes, counts.joint / changes
+    scores, at = _score_tests(bounded, drawn_sums, pairs, n_resamples, seed), [*bounded]
     own[at], corrected[at] = (
         np.maximum(own[at], scores.own),
         np.maximum(corrected[at], scores.joint),
@@ -341,7 +345,7 @@ def instance_tests(
     table = pairs_by_measure(
         tuple(methods),
         names,
-        statistic=permuted.statistic,
+        statistic=statistic,
         **found,
         pvalue=own,
         pvalue_corrected=corrected,
@@ -349,7 +353,6 @@ def instance_tests(
         doubt=np.where(few, "so few instances differ that they say little", ""),
     )
     n_clusters = None if unit is None else int(unit.max()) + 1
-    changes = drawn_sums.shape[2]
     unbounded = table[~table.index.isin(at)]
     tests = InstanceTests(
         table=table,
@@ -361,7 +364,7 @@ def instance_tests(
         n_resamples=n_resamples,
         seed=seed,
         moments=moments,
-        largest=permuted.largest,
+        largest=np.asarray(counts.largest, dtype=float),
         bounded=bounded,
         largest_score=scores.largest,
         notes=(
@@ -443,25 +446,14 @@ def _bound(measure: str, values: Array, bounds: Mapping[str, float] | float | No
     return float(stated)
 
 
-class _Permuted(NamedTuple):
-    """Of rows the p-values of a test, by themselves and step-down over all of them; by draw the
-    largest statistic; and the statistics.
+class _Tests(NamedTuple):
+    """Of rows the p-values of a test, by themselves and step-down over all of them; and by draw the
+    largest statistic.
     """
 
     own: Array
     joint: Array
     largest: Array
-    statistic: Array
-
-
-def _permutation_tests(moments: Moments, sums: Array, pairs: tuple[Places, Places]) -> _Permuted:
-    """By sums under changes of sign, measures x methods x changes."""
-    size = np.sqrt(moments.squares)
-    size[size == 0] = 1.0
-    statistic, changes = np.abs(moments.total) / size, sums.shape[2]
-    counts = step_down(statistic, _under_changes(sums, pairs, size), changes)
-    largest = np.asarray(counts.largest, dtype=float)
-    return _Permuted(counts.own / changes, counts.joint / changes, largest, statistic)
 
 
 def _score_tests(
@@ -470,14 +462,14 @@ def _score_tests(
     pairs: tuple[Places, Places],
     n_resamples: int,
     seed: int,
-) -> _Permuted:
+) -> _Tests:
     """The score test of bounded rows, corrected by normal values that are as correlated as the sums
     under changes of sign are (measures x methods x changes).
     """
     rows = np.array([*bounded], dtype=int)
     own = np.array([units.pvalue() for units in bounded.values()])
     if not bounded:
-        return _Permuted(own, own, own, own)
+        return _Tests(own, own, own)
     flat = sums.reshape(-1, sums.shape[2])
     covariance = flat @ flat.T / flat.shape[1]
     drawn = normal_draws(covariance, n_resamples, seed)
@@ -490,7 +482,7 @@ def _score_tests(
     statistic = np.minimum(-special.ndtri(own / 2), 40.0)
     counts = step_down(statistic, lambda at: under(rows[at]), n_resamples)
     joint = np.maximum((counts.joint + 1) / (n_resamples + 1), own)
-    return _Permuted(own, joint, np.asarray(counts.largest, dtype=float), statistic)
+    return _Tests(own, joint, np.asarray(counts.largest, dtype=float))
 
 
 def _under_changes(
@@ -589,7 +581,8 @@ def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> d
     means = sums / sizes
     differs = np.abs(means) > noise
     positive, differ = int((means[differs] > 0).sum()), int(differs.sum())
-    rank_sum, wilcoxon, exact = _signed_rank(means[differs], np.abs(means[differs]), noise)
+    exact = differ <= EXACT_RANKS
+    plus, _, wilcoxon = signed_ranks(means[None, differs], np.full(differ, noise), exact)
     tail = stats.binom.cdf(min(positive, differ - positive), differ, 0.5)
     return {
         "n": n,
@@ -599,40 +592,12 @@ def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> d
         "difference": float(d.mean()),
         "sign_statistic": (2 * positive - differ) / np.sqrt(differ) if differ else 0.0,
         "sign_pvalue": min(1.0, 2 * float(tail)),
-        "wilcoxon_statistic": rank_sum,
-        "wilcoxon_pvalue": wilcoxon,
+        "wilcoxon_statistic": plus.item() / 2,
+        "wilcoxon_pvalue": wilcoxon.item(),
         "exact": exact,
         "moments": [*Moments.of(sums, sizes)],
         "bounded": None if bound is None else BoundedUnits.of(sums, sizes, bound, rounded=True),
     }
-
-
-def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, bool]:
-    """Sum of the midranks of positive differences, two-sided p-value, and whether it is exact; no
-    difference is zero.
-    """
-    from scipy import stats  # slow to load, and a ranking does without it
-
-    n = len(d)
-    if n == 0:
-        return 0.0, 1.0, True
-    key = (size.view(np.int64) & ~1) | (
-        d > 0
-    )  # floats of one sign sort as integers: the lowest bit can hold the sign
-    key.sort()
-    size = (key & ~1).view(np.float64)
-    start = np.flatnonzero(np.diff(size, prepend=-np.inf) > noise)
-    count = np.diff(start, append=n)
-    doubled = 2 * start + count + 1
-    plus = int(doubled @ np.add.reduceat(key & 1, start))
-    total = n * (n + 1)
-    if n <= EXACT_RANKS:
-        below = min(plus, total - plus)
-        tail = float(share_at_most(np.repeat(doubled, count), below)[below])
-    else:
-        deviation = np.sqrt(float((doubled.astype(float) ** 2 * count).sum())) / 2
-        tail = float(stats.norm.cdf((min(plus, total - plus) - total / 2) / deviation))
-    return plus / 2, min(1.0, 2 * tail), n <= EXACT_RANKS
 
 
 def _doubts(

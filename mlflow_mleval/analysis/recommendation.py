@@ -340,24 +340,20 @@ def _completed(study: Study) -> pd.Series:
     return by_cell.fillna(by_cell.groupby(level="dataset").transform("max"))
 
 
-def _moments_of_runs(study: Study, each: int) -> list[tuple[str, pd.Series]]:
-    """What each moment is called, and which cells were complete then: by days, or by `each`
-    runs."""
-    done = _completed(study)
-    if not each:
-        return [(f"{day:%d %b}", done.dt.floor("D") <= day) for day in days_of(study)]
-    starts = pd.to_datetime(study.runs["start_time"], utc=True).dropna().sort_values().tolist()
-    sizes = range(len(starts), 0, -each)[:MOMENTS]
-    return [(f"run {n:,}", done <= starts[n - 1]) for n in reversed(sizes)]
-
-
 def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
     """One row a day, or for `each` so many runs: who led then, by the cells that were complete, on
     the datasets that all methods of most datasets had finished."""
     taken = signature(compare).parameters
     options = {k: v for k, v in c.options.items() if k in taken and k != "next_dataset"}
-    rows = []
-    for moment, done in _moments_of_runs(c.study, each):
+    completed, rows = _completed(c.study), []
+    if each:
+        started = pd.to_datetime(c.study.runs["start_time"], utc=True).dropna().sort_values()
+        sizes = reversed(range(len(started), 0, -each)[:MOMENTS])
+        moments = [(f"run {n:,}", completed <= started.iloc[n - 1]) for n in sizes]
+    else:
+        days = completed.dt.floor("D")
+        moments = [(f"{day:%d %b}", days <= day) for day in days_of(c.study)]
+    for moment, done in moments:
         values = c.study.values[done]
         per_method = values.groupby(level="method").size()
         often = per_method.index[2 * per_method >= per_method.max()]

@@ -101,15 +101,11 @@ def _range_sf(q: AnyArray, m: int) -> AnyArray:
 @lru_cache(maxsize=64)
 def _range_isf(alpha: float, m: int) -> float:
     """The range that m independent standard normals exceed with chance alpha."""
-    low = 0.0
-    high = RANGE_MAX
-    while (
-        high - low > 1e-13
-    ):  # the chance falls with q, so it crosses alpha between two of 17 points
+    low, high = 0.0, RANGE_MAX
+    while high - low > 1e-13:  # the chance falls, so it crosses alpha between two of 17 points
         points = np.linspace(low, high, 17)
         at = int(np.count_nonzero(_range_sf(points, m) >= alpha))
-        low = points[at - 1]
-        high = points[min(at, 16)]
+        low, high = points[at - 1], points[min(at, 16)]
     return float(low)
 
 
@@ -384,16 +380,7 @@ def _signed_rank_tests(
 ) -> pd.DataFrame:
     """Columns of the result for pairs with values on the same datasets: pairs x datasets."""
     n = difference.shape[1]
-    ranks, pattern = _signed_ranks(difference, noise)
-    plus = np.maximum(ranks, 0).sum(axis=1)
-    minus = np.maximum(-ranks, 0).sum(axis=1)
-    statistic = np.minimum(plus, minus)
-    if exact:
-        tail = _exact_tail(pattern, statistic)
-    else:  # by the normal approximation; the variance is that of the tied ranks
-        deviation = np.sqrt((pattern.astype(float) ** 2).sum(axis=1)) / 2
-        z = (statistic - pattern.sum(axis=1) / 2) / np.where(deviation > 0, deviation, 1.0)
-        tail = np.where(deviation > 0, ndtr(z), 1.0)
+    plus, minus, pvalue = signed_ranks(difference, noise, exact)
     mean, margin = np.full((2, len(difference)), np.nan)
     if n > 0:
         mean = difference.mean(axis=1)
@@ -411,15 +398,18 @@ def _signed_rank_tests(
             "mean_low": mean - margin,
             "mean_high": mean + margin,
             "effect_size": (plus - minus) / max(n * (n + 1), 1),
-            "statistic": statistic / 2,
-            "pvalue": np.minimum(1.0, 2 * tail),
+            "statistic": np.minimum(plus, minus) / 2,
+            "pvalue": pvalue,
         }
     )
 
 
-def _signed_ranks(difference: AnyArray, noise: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """By row twice the midranks of the absolute differences, zeros included: with the sign, in
-    place; and without, rising."""
+def signed_ranks(
+    difference: AnyArray, noise: AnyArray, exact: bool
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """By row twice the sums of the midranks of positive and of negative differences, zeros
+    included, and the two-sided p-value: exact, or normal with the variance of the tied ranks.
+    """
     size = np.abs(difference)
     order = np.argsort(size, axis=1)
     ordered = np.take_along_axis(size, order, axis=1)
@@ -432,10 +422,18 @@ def _signed_ranks(difference: AnyArray, noise: AnyArray) -> tuple[AnyArray, AnyA
     last = np.full_like(order, n - 1)
     first[:, 1:] = np.maximum.accumulate(np.where(new, index[1:], 0), axis=1)
     last[:, :-1] = np.minimum.accumulate(np.where(new, index[:-1], n - 1)[:, ::-1], axis=1)[:, ::-1]
-    pattern = np.where(ordered > 0, first + last + 2, 0)
-    ranks = np.empty_like(pattern)
-    np.put_along_axis(ranks, order, pattern, axis=1)
-    return np.where(difference < 0, -ranks, ranks), pattern
+    ranks = np.where(ordered > 0, first + last + 2, 0)  # rising, and doubled
+    positive = np.take_along_axis(difference, order, axis=1) > 0
+    total = ranks.sum(axis=1)
+    plus = np.where(positive, ranks, 0).sum(axis=1)
+    least = np.minimum(plus, total - plus)
+    if exact:
+        tail = _exact_tail(ranks, least)
+    else:
+        deviation = np.sqrt((ranks.astype(float) ** 2).sum(axis=1)) / 2
+        z = (least - total / 2) / np.where(deviation > 0, deviation, 1.0)
+        tail = np.where(deviation > 0, ndtr(z), 1.0)
+    return plus, total - plus, np.minimum(1.0, 2 * tail)
 
 
 def _exact_tail(pattern: AnyArray, sums: AnyArray) -> AnyArray:
