@@ -239,7 +239,11 @@ class PowerCurve:
                 f"Were the difference the one observed, no number of datasets would tell {better} "
                 f"from {other}{goal}."
             )
-        drawn = f"these leave {_ends_of_interval(self.needed_low, self.needed_high)} open"
+        low, high = self.needed_low, self.needed_high
+        ends = f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
+        if low > FARTHEST:
+            ends = "no number" if np.isinf(low) else f"more than {FARTHEST:,}"
+        drawn = f"these leave {ends} open"
         told = f"to tell {better} from {other}{goal} with a chance of {self.target:.0%}"
         if self.needed > FARTHEST:
             return (
@@ -252,15 +256,6 @@ class PowerCurve:
             f"Were the difference the one observed, it would take about {self.needed:,.0f} "
             f"datasets {told}, {so}; {drawn}."
         )
-
-
-def _ends_of_interval(low: float, high: float) -> str:
-    """The ends of an interval, which may be very large or infinite."""
-    if np.isinf(low):
-        return "no number"
-    if low > FARTHEST:
-        return f"more than {FARTHEST:,}"
-    return f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
 
 
 def power_curve(

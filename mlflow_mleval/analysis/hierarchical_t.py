@@ -642,8 +642,15 @@ def _comparable_values(
                 frame, correlation, about = _folds(study, frame, dataset, declared)
                 notes += about
             else:
-                frame = _repeats(frame)
-                correlation = 0.0
+                # as many of every method as the one with fewest has: any two make a pair
+                whole, correlation = frame.dropna(), 0.0
+                numbers = whole.groupby(level=0, sort=False).cumcount()
+                keys = [whole.index.get_level_values(0), numbers]
+                whole = whole.set_axis(pd.MultiIndex.from_arrays(keys))
+                sizes = whole.groupby(level=0, sort=False).size().loc[lambda n: n > 1]
+                if len(sizes) < 2:
+                    raise ValueError("fewer than two methods have repeats on it")
+                frame = whole.loc[pd.MultiIndex.from_product([sizes.index, range(sizes.min())])]
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error).rstrip(".")
         else:
@@ -686,23 +693,6 @@ def _folds(
         correlation,
         notes,
     )
-
-
-def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
-    """As many repeats of every method as the one with fewest has: they are independent, and any two
-    make a pair.
-    """
-    whole = frame.dropna()
-    whole = whole.set_axis(
-        pd.MultiIndex.from_arrays(
-            [whole.index.get_level_values(0), whole.groupby(level=0, sort=False).cumcount()]
-        )
-    )
-    sizes = whole.groupby(level=0, sort=False).size()
-    several = sizes[sizes > 1]
-    if len(several) < 2:
-        raise ValueError("fewer than two methods have repeats on it")
-    return whole.loc[pd.MultiIndex.from_product([several.index, range(several.min())])]
 
 
 def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:

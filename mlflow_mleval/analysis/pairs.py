@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.promethee import tied_ranks
+from mlflow_mleval.analysis.resampling import up_to_zero
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError, StoreError
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.reported import Reported
@@ -736,17 +737,12 @@ def limits_together(
     table: pd.DataFrame, error: ArrayLike, df: ArrayLike, level: float
 ) -> pd.DataFrame:
     """The table with Student's limits of its differences, each at the same level: that of all
-    together over their number (Bonferroni). They exclude 0 where, and only where, a pair is
-    separated, and end there where only a later step of Holm's separates it.
+    together over their number (Bonferroni); a later step of Holm's may separate more.
     """
     difference, apart = table["difference"].to_numpy(float), table["separated"].to_numpy(bool)
     half = special.stdtrit(df, 1 - level / 2) * error
-    low, high = difference - half, difference + half
-    to_zero = np.where(apart, np.maximum(low, 0.0), np.minimum(low, 0.0))
-    from_zero = np.where(apart, np.minimum(high, 0.0), np.maximum(high, 0.0))
-    return table.assign(
-        low=np.where(difference > 0, to_zero, low), high=np.where(difference < 0, from_zero, high)
-    )
+    low, high = up_to_zero(difference - half, difference + half, difference, apart)
+    return table.assign(low=low, high=high)
 
 
 def jointly(tests: Mapping[str, Kind]) -> dict[str, Kind]:

@@ -47,6 +47,7 @@ from mlflow_mleval.analysis.resampling import (
     critical,
     normal_draws,
     step_down,
+    up_to_zero,
 )
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.metric_names import directions, range_of
@@ -183,10 +184,7 @@ class InstanceTests(PairTests):
             for k, units in self.bounded.items():
                 t = -special.stdtrit(max(units.units - 1, 1), tail)
                 low[k], high[k] = units.limit(t, 1, low[k]), units.limit(t, -1, high[k])
-        # A later step may separate what the limits of a single step do not.
-        ahead = np.where(table["separated"], np.sign(self.moments.total), 0)
-        low = np.where(ahead > 0, np.maximum(low, 0.0), np.minimum(low, 0.0))
-        high = np.where(ahead < 0, np.minimum(high, 0.0), np.maximum(high, 0.0))
+        low, high = up_to_zero(low, high, self.moments.total, table["separated"].to_numpy())
         return super().corrected(table.assign(low=low, high=high), n_datasets, n_comparisons)
 
     @property

@@ -278,11 +278,10 @@ class Moments(NamedTuple):
         terms = (s, s**2, n, s * n, n**2)
         return cls(*(term.sum(axis=-1) for term in terms))
 
-    def limits(self, critical: ArrayLike, apart: Bools | bool = False) -> tuple[Array, Array]:
+    def limits(self, critical: ArrayLike) -> tuple[Array, Array]:
         """The mean differences δ with |Σ(S_k - δ n_k)| ≤ c √Σ(S_k - δ n_k)², which sign changes do
         not reject: the roots of a quadratic, endless where so few units let none be rejected.
-        With `critical` of the largest statistics they hold together. Hypotheses that a later
-        step sets `apart` end at 0.
+        With `critical` of the largest statistics they hold together.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             c2 = np.square(critical)
@@ -292,9 +291,16 @@ class Moments(NamedTuple):
             root = np.sqrt(np.maximum(middle**2 - leading * last, 0.0))
             low, high = (middle - root) / leading, (middle + root) / leading
         bounded = leading > EQUAL[np.float64] * self.n**2
-        low, high = np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
-        low = np.where(apart & (self.total > 0), np.maximum(low, 0.0), low)
-        return low, np.where(apart & (self.total < 0), np.minimum(high, 0.0), high)
+        return np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
+
+
+def up_to_zero(low: Array, high: Array, difference: Array, apart: Bools) -> tuple[Array, Array]:
+    """Limits that exclude 0 where, and only where, a hypothesis is set apart; they end there where
+    only a later step than theirs does it.
+    """
+    above, below = apart & (difference > 0), apart & (difference < 0)
+    low = np.where(above, np.maximum(low, 0.0), np.minimum(low, 0.0))
+    return low, np.where(below, np.minimum(high, 0.0), np.maximum(high, 0.0))
 
 
 def normal_draws(covariance: Array, n: int, seed: int) -> Array:

@@ -123,7 +123,8 @@ def max_t(
     apart = tests.corrected <= alpha
     n_of = rows.common.astype(float)
     moments = Moments(tests.total, tests.size**2, n_of, tests.total, n_of)
-    low, high = moments.limits(resampling.critical(tests.largest, alpha), apart)
+    limits = moments.limits(resampling.critical(tests.largest, alpha))
+    low, high = resampling.up_to_zero(*limits, tests.total, apart)
     table = pairs_table(
         frame.columns,
         a,
