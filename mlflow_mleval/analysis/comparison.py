@@ -78,7 +78,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import at_least_one, known_keywords, one_of, probability
+from mlflow_mleval.validation import AnyArray, at_least_one, known_keywords, one_of, probability
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
 if TYPE_CHECKING:
@@ -303,13 +303,10 @@ class Comparison(Detailed):
             matrix = test.pvalues(result)
             a, b = (matrix.columns.get_indexer(pairs[name]) for name in ("method_a", "method_b"))
             pairs[test.column] = matrix.to_numpy()[a, b]
-        apart = set(map(frozenset, self.separated))
-        pairs["separated"] = [
-            frozenset(pair) in apart
-            for pair in zip(pairs["method_a"], pairs["method_b"], strict=True)
-        ]
+        at = places(pairs, self.order)
+        pairs["separated"] = apart(self.order, self.separated).to_numpy()[at["a"], at["b"]]
         pairs["doubts"] = self._doubts_of(pairs)
-        keys = pairs.assign(kept=~pairs["separated"], **places(pairs, self.order))
+        keys = pairs.assign(kept=~pairs["separated"], **at)
         rows = keys.sort_values(
             ["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]
         ).index
@@ -333,7 +330,7 @@ class Comparison(Detailed):
             }
         )
 
-    def _doubts_of(self, pairs: pd.DataFrame) -> list[str]:
+    def _doubts_of(self, pairs: pd.DataFrame) -> AnyArray:
         """By row: why a separation is not to be trusted; empty where it is, or where there
         is none."""
         assert self.deciding is not None  # where there are pairs
@@ -344,18 +341,11 @@ class Comparison(Detailed):
         )
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
-        doubts = []
-        for row in pairs[["method_a", "method_b", "separated"]].itertuples(index=False):
-            reasons = {
-                "Friedman's test over all methods finds no difference": none,
-                f"results of the two were filled by the policy {self.study.missing}": bool(
-                    filled & {row.method_a, row.method_b}
-                ),
-            }
-            doubts.append(
-                "; ".join(text for text, holds in reasons.items() if holds) if row.separated else ""
-            )
-        return doubts
+        always = ["Friedman's test over all methods finds no difference"] if none else []
+        often = [*always, f"results of the two were filled by the policy {self.study.missing}"]
+        has_filled = pairs[[*PAIR]].isin(filled).any(axis=1)
+        doubts = np.where(has_filled, "; ".join(often), "; ".join(always))
+        return np.where(pairs["separated"], doubts, "")
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
         """By dataset, the tests of pairs over a unit; those over all datasets have an empty

@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ class PairsTested:
         ).astype(float)
         return matrix.where(~np.eye(len(matrix), dtype=bool), 1.0)
 
-    @property
+    @cached_property
     def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
         """The separated pairs as (better, worse), the largest statistic first."""
         rows = self.table[self.table["significant"]].sort_values(
@@ -70,7 +71,7 @@ class PairsTested:
         )
         ahead = rows["mean_difference"] > 0
         better, worse = (
-            rows[x].where(ahead, rows[y])
+            rows[x].where(ahead, rows[y]).to_numpy(object)
             for x, y in (("method_a", "method_b"), ("method_b", "method_a"))
         )
         return list(zip(better, worse, strict=True))

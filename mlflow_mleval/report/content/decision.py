@@ -373,7 +373,10 @@ def _worse(c: Comparison, advice: Decision) -> str:
     if not advice.worse:
         return "" if control is None else f"; only {listed([control])} was compared with all"
     leader = advice.ahead[0]
-    above = {m: [a for a, b in c.told_apart if b == m] for m in advice.worse}
+    above: dict[str, list[str]] = {m: [] for m in advice.worse}
+    for winner, loser in c.told_apart:
+        if loser in above:
+            above[loser].append(winner)
     sides = grouped((leader in above[m], m) for m in advice.worse)
     parts = []
     if below := sides.get(True):

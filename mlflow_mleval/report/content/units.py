@@ -456,7 +456,10 @@ def data_over_datasets(c: Comparison) -> Data:
         cliques, _ = cliques_with_letters(apart(c.order, c.told_apart))
         rest |= {"decides": unit, "decision": " ".join(said), "separated": c.told_apart}
         rest |= {"cliques": cliques}
-    return {"friedman": c.friedman, **tests, **rest, "separations": c.needed_by}
+    needed = c.needed_by
+    if needed is not None:  # the many that nothing carries alone are not listed
+        needed = needed[[bool(row.jackknife or row.companions) for row in needed.itertuples()]]
+    return {"friedman": c.friedman, **tests, **rest, "separations": needed}
 
 
 def frames_over_datasets(c: Comparison) -> Frames:
