@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 ROOM = 24
 #: Text that is the same in HTML, as nearly all cells of tables are.
 _BARE = re.compile(r"[\w .,:;()%+/-]*", re.ASCII)
+#: What cells are called that are aligned so.
+_CLASSES = {"<": "left", "^": "centre", "wrap": "wrap", ">": ""}
 _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 
@@ -97,13 +99,12 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         finalize=_visible,
     )
-    classes = {"<": "left", "^": "centre", "wrap": "wrap", ">": ""}
     made.globals |= {
         "cell": _cell,
         "marks": _marks,
         "json": _data_for_script,
         "kind": lambda block: type(block).__name__.lower(),
-        "classes": classes,
+        "align": _aligned,
     }
     made.filters |= {
         "plain": plain,
@@ -138,6 +139,12 @@ def _names_at_ends(names: Sequence[str]) -> list[Markup]:
     wholes = [*map(terminal, names)]
     short = shortened(wholes, ROOM)
     return [_name(short[whole], whole) for whole in wholes]
+
+
+def _aligned(column: Column) -> Markup:
+    """The class of the cells of a column, which nothing in it can name."""
+    said = " ".join(filter(None, (_CLASSES[column.align], "wide" if column.wide else "")))
+    return Markup(' class="{}"').format(said) if said else Markup("")
 
 
 def _cell(
