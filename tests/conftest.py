@@ -65,6 +65,7 @@ SMOKE = {
 DEAR = set(
     """
 test_a_file_gives_the_ranking_that_importing_it_gives
+test_a_file_that_declares_hundreds_of_times_its_size_is_not_unpacked
 test_a_model_logged_to_return_scores_does
 test_a_name_or_param_that_tells_of_more_datasets_stops_tests_over_repeats[{m}-params2-`dataset_by='param:data'`]
 test_a_ranking_loads_nothing_that_it_does_without
@@ -72,10 +73,13 @@ test_a_report_into_a_device_leaves_no_data_beside_it
 test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow
 test_a_server_that_goes_away_in_the_middle[0]
 test_a_server_that_goes_away_in_the_middle[3]
+test_an_answer_over_gaps_counts_the_data_sets_that_it_is_over[results_with_gaps-drop-datasets]
+test_an_answer_over_gaps_counts_the_data_sets_that_it_is_over[results_with_gaps-drop-methods]
 test_any_names_and_numbers_come_back_unharmed
 test_cross_validation_logs_every_fold[cross_val_score-1]
 test_cross_validation_logs_every_fold[decision_function-1]
 test_data_is_never_redacted
+test_each_of_many_rows_can_be_told
 test_every_next_is_a_call_that_works[asked1]
 test_every_next_is_a_call_that_works[asked2]
 test_explain_knows_keys_words_arguments_and_the_metrics_of_an_experiment
@@ -83,6 +87,7 @@ test_fit_time_is_that_of_the_fit_alone[<lambda>-order0]
 test_fit_time_is_that_of_the_fit_alone[<lambda>-order1]
 test_fit_time_is_that_of_the_fit_alone[<lambda>-order2]
 test_folds_that_are_too_many_for_a_tag_are_read_where_it_points_to
+test_four_hundred_methods_are_summarised
 test_hostile_names_stay_text
 test_hyperparameters_are_not_logged_twice_beside_mlflow
 test_importing_changes_nothing_of_other_libraries
@@ -91,6 +96,7 @@ test_known_data_held_out_and_cross_validated[text]
 test_mlflow_finds_the_evaluator_at_no_cost
 test_no_password_is_in_a_warning[False-postgresql://me:{}@127.0.0.1:9/db]
 test_no_password_is_in_a_warning[True-postgresql://me:{}@127.0.0.1:9/db]
+test_nothing_is_kept_alive
 test_options_change_beside_mlflow_too[mlflow ours mlflow ours off]
 test_options_change_beside_mlflow_too[ours off mlflow ours]
 test_our_predictions_make_mlflow_say_nothing[order0-KNeighborsClassifier]
@@ -100,6 +106,7 @@ test_prompts_are_gated_by_their_traces
 test_rank_gives_the_published_tables[v_shape]
 test_rows_align_although_order_differs_and_previews_are_cut
 test_runs_of_earlier_versions_read_and_write_the_same
+test_shares_and_a_number_of_examples_are_judged_without_their_pairs[right2-600-run more]
 test_spread_and_number_of_repeats_stand_in_every_format
 test_the_blocks_of_other_engines_run_as_scripts[concurrent.futures]
 test_the_blocks_of_other_engines_run_as_scripts[dask]
