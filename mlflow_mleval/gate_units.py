@@ -442,19 +442,19 @@ def _of_answers(asked: GateRequest, dataset: str, answers: Units) -> _Part:
     grades = asked.of_answers.get("grades") or {}
     ranges = ranges_known(answers, grades)
     own = [m for m in ranges if m not in {*answers.passing, *grades}]
-    directions, undirected, notes = _directions(asked.selection, answers, own)
+    directions, undirected, notes = _answer_directions(asked.selection, answers, own)
     return _Part(
         dataset,
         [answers.tables[side] for side in asked.sides],
         directions,
         {key: answers.column(column) for key, column in asked.columns.items()},
         ranges,
-        (*notes, *_grouped(asked, answers)),
+        (*notes, *_questions_together(asked, answers)),
         undirected=undirected,
     )
 
 
-def _directions(
+def _answer_directions(
     chosen: Selection, answers: Units, binary: Sequence[str]
 ) -> tuple[dict[str, Direction], dict[str, Direction | None], list[str]]:
     """Which way measures are better, what is proposed of those of which nobody knows it, and
@@ -479,7 +479,7 @@ def _directions(
     return directions, undirected, notes
 
 
-def _grouped(asked: GateRequest, answers: Units) -> Iterator[Message]:
+def _questions_together(asked: GateRequest, answers: Units) -> Iterator[Message]:
     """What to tell of the first two columns by whose values questions may belong together: five
     values at least, nearly all of them of several questions.
     """
@@ -504,14 +504,14 @@ def _of_study(asked: GateRequest, over: str) -> Shared:
     readers: dict[str, Callable[[GateRequest, Study], Shared]] = {
         "instances": _of_instances,
         "folds": _of_folds,
-        "repeats": _of_repeats,
+        "repeats": _of_repeated_runs,
         "counts": _of_counts,
         "datasets": _of_datasets,
     }
     if over != "auto":
         return readers[over](asked, _study(asked, over))
     skipped: list[str] = []
-    for kind in ("instances", *_kinds(_study(asked, "instances"))):
+    for kind in ("instances", *_unit_kinds(_study(asked, "instances"))):
         study = _study(asked, kind)
         try:
             shared = readers[kind](asked, study)
@@ -542,7 +542,7 @@ def _study(asked: GateRequest, over: str) -> Study:
     return study
 
 
-def _kinds(study: Study) -> Iterator[str]:
+def _unit_kinds(study: Study) -> Iterator[str]:
     """The kinds of units that may decide, in their order, where instances do not."""
     several = len(study.datasets) > 1
     if study.folds is not None and not several:
@@ -605,7 +605,7 @@ def _notes(study: Study) -> list[str]:
     return [*study.notes, *gone]
 
 
-def _part(study: Study, dataset: str, tables: Sequence[pd.DataFrame]) -> _Part:
+def _table_part(study: Study, dataset: str, tables: Sequence[pd.DataFrame]) -> _Part:
     """Units of tables, candidate and champion, by the measures of the study."""
     undirected = {e.name: direction_of(e.name, True) for e in study.excluded if e.undirected}
     return _Part(dataset, tables, study.directions, undirected=undirected)
@@ -635,14 +635,14 @@ def _of_folds(asked: GateRequest, study: Study) -> Shared:
     how, notes = recorded_protocol(runs, len(tables[1]), kind=kind, ratio=stated)
     slices: dict[str, pd.DataFrame] = {}
     if _LABEL in asked.slices:
-        slices, of_labels = _by_label(study, asked, dataset, tables[1].index)
+        slices, of_labels = _label_slices(study, asked, dataset, tables[1].index)
         notes = [*notes, *of_labels]
     notes = [*_notes(study), *doubts, *notes]
-    parts = [_part(study, dataset, tables)]
+    parts = [_table_part(study, dataset, tables)]
     return _pooled(asked, "folds", parts, study, notes, slices, how.headline_ratio)
 
 
-def _by_label(
+def _label_slices(
     study: Study, asked: GateRequest, dataset: str, folds: pd.Index
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """By label the differences in each fold, and which labels are not judged."""
@@ -688,7 +688,7 @@ def _rates(counts: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _of_repeats(asked: GateRequest, study: Study) -> Shared:
+def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
     """Blocks of dataset and repeat, by seed where both have the same, else in order."""
     from mlflow_mleval.analysis.comparison import tests_of_repeats
     from mlflow_mleval.analysis.pairs import crossings
@@ -706,7 +706,7 @@ def _of_repeats(asked: GateRequest, study: Study) -> Shared:
             least = min(len(a), len(b))
             notes.append(f"On {dataset} the seeds differ: {least} repeats are paired in order.")
             a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
-        parts.append(_part(study, dataset, (a, b)))
+        parts.append(_table_part(study, dataset, (a, b)))
     tests = tests_of_repeats(study, [*study.measures], asked.alpha) if len(both) > 1 else {}
     found = [one for one in crossings(tests) if {*one[1]} == {*asked.sides}]
     shared = _pooled(asked, "repeats", parts, study, [*_notes(study), *notes])
@@ -753,5 +753,5 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
 def _of_datasets(asked: GateRequest, study: Study) -> Shared:
     tables = study.over("datasets").tables
     named = [tables[side] for side in asked.sides if side in tables]
-    parts = [_part(study, d, [table.reindex([d]) for table in named]) for d in named[1].index]
+    parts = [_table_part(study, d, [table.reindex([d]) for table in named]) for d in named[1].index]
     return _pooled(asked, "datasets", parts, study, _notes(study))

@@ -149,7 +149,7 @@ def _common(
         common, gone = questions[asked_of], []
         _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
     elif short > MOST_LOST and not shared:
-        raise _too_few(of, {"missing in": gone, "the store has lost answers of": gaps})
+        raise _too_many_lost(of, {"missing in": gone, "the store has lost answers of": gaps})
     notes = []
     if gaps:
         notes.append(
@@ -161,7 +161,7 @@ def _common(
     return common, share, notes
 
 
-def _too_few(of: str, lost: Mapping[str, list[str]]) -> MissingResultsError:
+def _too_many_lost(of: str, lost: Mapping[str, list[str]]) -> MissingResultsError:
     """The error that too many answers are absent somewhere, with what is lost of what."""
     told = [f"{what} {some(names)}" for what, names in lost.items() if names]
     return MissingResultsError(
@@ -324,7 +324,7 @@ def compare_answers(
     """
     groups = None if cluster is None else answered.column(cluster)
     if cluster is not None and cluster in answered.measures:
-        answered = _without(answered, cluster)
+        answered = _without_cluster(answered, cluster)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
     sides = grouped((better[m], m) for m in answered.measures)
     tests = instance_tests(
@@ -372,7 +372,7 @@ def ranges_known(
     return ranges
 
 
-def _without(answered: Units, cluster: str) -> Units:
+def _without_cluster(answered: Units, cluster: str) -> Units:
     """The answers without the measure that says which of them belong together."""
     measures = [m for m in answered.measures if m != cluster]
     about = f"{cluster} says which instances belong together"
@@ -470,13 +470,13 @@ def directed(
     direction.
     """
     sides = {"max": [*maximize], "min": [*minimize]}
-    kinds = _kinds(answered, {*sides["max"], *sides["min"], *MEASURES})
+    kinds = _kinds_of_measures(answered, {*sides["max"], *sides["min"], *MEASURES})
     proposed = {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
     notes, unknown = [], kinds[""]
     if ways != "proposed":
         open_ones = {*unknown, *proposed["max"], *proposed["min"]}
         unknown = [m for m in answered.measures if m in open_ones]
-    elif told := _told(kinds, "max", "min", "assumed"):
+    elif told := _reasons_told(kinds, "max", "min", "assumed"):
         sides = {way: sides[way] + proposed[way] for way in sides}
         notes.append(f"Directions taken as proposed: {'; '.join(told)}.")
     if unknown and (named or len(unknown) == len(answered.measures)):
@@ -491,8 +491,10 @@ def directed(
     better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
     either = (Argument("minimize"), ", ", Argument("maximize"))
     kinds["takes"] = takes
-    granted = [Message(text, *either, ") if that is wrong.") for text in _told(kinds, "passing")]
-    granted += [Message(t, either[2], ") if that is wrong.") for t in _told(kinds, "takes")]
+    granted = [
+        Message(text, *either, ") if that is wrong.") for text in _reasons_told(kinds, "passing")
+    ]
+    granted += [Message(t, either[2], ") if that is wrong.") for t in _reasons_told(kinds, "takes")]
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
     return answered, better, granted
 
@@ -507,7 +509,7 @@ _KINDS = {
 }
 
 
-def _kinds(answered: Units, stated: Collection[str]) -> dict[str, list[str]]:
+def _kinds_of_measures(answered: Units, stated: Collection[str]) -> dict[str, list[str]]:
     """The measures that nobody declared by why a side is better, see `_KINDS`; "" where nothing
     says which.
     """
@@ -522,7 +524,7 @@ def _kinds(answered: Units, stated: Collection[str]) -> dict[str, list[str]]:
     return kinds
 
 
-def _told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
+def _reasons_told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
     """The texts of these kinds, of those that there are."""
     return [_KINDS[kind].format(some(kinds[kind])) for kind in which if kinds[kind]]
 

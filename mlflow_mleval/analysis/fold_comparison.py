@@ -534,7 +534,7 @@ def _tested(
     by_measure = [np.full((n, p), np.nan) for _ in range(4)]
     found = PairNumbers._make([*numbers, problem, *by_measure])
     for s in sharings:
-        if s is not main and (why := _not_tested(s, p, five, paired)):
+        if s is not main and (why := _why_untested(s, p, five, paired)):
             problem[s.rows] = why
             continue
         members, at = np.unique([s.first, s.second], return_inverse=True)
@@ -549,7 +549,7 @@ def _tested(
     return found, columns, dropped
 
 
-def _not_tested(s: Sharing, p: int, five: bool, paired: bool) -> str:
+def _why_untested(s: Sharing, p: int, five: bool, paired: bool) -> str:
     """Why these pairs cannot be tested as those that share most folds; empty where they can."""
     if s.n < 2:
         return FEW_SHARED

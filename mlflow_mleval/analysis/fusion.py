@@ -864,7 +864,7 @@ def needed_by(
     rows = []
     for start in range(0, len(pairs), _PAIRS):
         block = pairs[start : start + _PAIRS]
-        d = _differences(flows.to_numpy(), flows.columns, block)
+        d = _better_less_worse(flows.to_numpy(), flows.columns, block)
         left, size = d.sum(axis=0) - d, np.sqrt((d**2).sum(axis=0) - d**2)
         again = np.divide(left, size, out=np.zeros_like(size), where=size > 0)
         falls = again * np.sqrt(n / (n - 1)) < c
@@ -877,7 +877,7 @@ def needed_by(
 _PAIRS = 2_000
 
 
-def _differences(values: Array, names: pd.Index, pairs: list[Any]) -> Array:
+def _better_less_worse(values: Array, names: pd.Index, pairs: list[Any]) -> Array:
     """Datasets x pairs; 0 where one of the two is missing."""
     better, worse = (names.get_indexer(side) for side in zip(*pairs, strict=True))
     return np.nan_to_num(values[:, better] - values[:, worse])
@@ -901,7 +901,7 @@ def _companions(
         others = [pair for pair in pairs if gone not in pair]
         if others:
             phi = np.where(flows[names].notna(), weighed.phi, np.nan)
-            d = _differences(phi, names, others)
+            d = _better_less_worse(phi, names, others)
             falls = d.sum(axis=0) < c * np.sqrt((d**2).sum(axis=0))
             for k in np.flatnonzero(falls):
                 needed[others[k]].append(gone)

@@ -678,7 +678,7 @@ def on_each(
     return jointly(tests), failed
 
 
-def rows_of(tests: Mapping[str, PairTests]) -> pd.DataFrame:
+def rows_of_tests(tests: Mapping[str, PairTests]) -> pd.DataFrame:
     """`PairTests.pairs` of all datasets, in one table; none where there are no tests."""
     tables = [one.pairs.assign(dataset=dataset) for dataset, one in tests.items()]
     return pd.concat(tables or [pd.DataFrame(columns=["dataset", *COLUMNS])], ignore_index=True)
@@ -688,7 +688,7 @@ def most_certain(tests: Mapping[str, PairTests]) -> dict[str, Any] | None:
     """Of the tests of all datasets, what is known of the pair with the least p-value; None where
     nothing could be tested.
     """
-    rows = rows_of(tests).dropna(subset="pvalue_corrected")
+    rows = rows_of_tests(tests).dropna(subset="pvalue_corrected")
     if rows.empty:
         return None
     rows["size"] = rows["difference"].abs()
@@ -721,7 +721,7 @@ def crossings(tests: Mapping[str, PairTests]) -> Crossings:
     """Two methods that are each certainly better on some dataset: by which measures, and where
     either is.
     """
-    rows = rows_of(tests)
+    rows = rows_of_tests(tests)
     rows = rows[rows["separated"].astype(bool) & (rows["difference"].abs() > 0)]
     rows = better_first(rows, rows["method_a"].map(str) > rows["method_b"].map(str))
     found: dict[tuple[Any, ...], list[str]] = {}

@@ -367,7 +367,7 @@ def instance_tests(
         largest_score=scores.largest,
         notes=(
             *cluster_doubts(clusters, unit),
-            *_doubts(table, unbounded, missing, n_clusters, changes, alpha),
+            *_instance_doubts(table, unbounded, missing, n_clusters, changes, alpha),
         ),
     )
     tests = jointly({"": tests})[""]
@@ -598,7 +598,7 @@ def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> d
     }
 
 
-def _doubts(
+def _instance_doubts(
     table: pd.DataFrame,
     unbounded: pd.DataFrame,
     missing: Mapping[str, int],
@@ -844,7 +844,7 @@ def _welch(a: Array, b: Array, sign: Array) -> dict[str, Any]:
     """Columns of the table, pairs x measures, of values pairs x repeats x measures, larger is
     better; positive differences are for a. `sign` turns means back to those of the measures.
     """
-    (n_a, mean_a, var_a), (n_b, mean_b, var_b) = _of_repeats(a), _of_repeats(b)
+    (n_a, mean_a, var_a), (n_b, mean_b, var_b) = _repeat_moments(a), _repeat_moments(b)
     largest = np.fmax(*(np.fmax.reduce(np.abs(x), axis=1, initial=0.0) for x in (a, b)))
     with np.errstate(invalid="ignore", divide="ignore"):
         for variance, n in ((var_a, n_a), (var_b, n_b)):
@@ -883,7 +883,7 @@ def _welch(a: Array, b: Array, sign: Array) -> dict[str, Any]:
     }
 
 
-def _of_repeats(values: Array) -> tuple[Array, Array, Array]:
+def _repeat_moments(values: Array) -> tuple[Array, Array, Array]:
     """Number, mean and variance over repeats of values pairs x repeats x measures, but for NaN."""
     n = (~np.isnan(values)).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):

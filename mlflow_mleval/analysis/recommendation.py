@@ -24,7 +24,7 @@ from mlflow_mleval.analysis.pairs import (
     PairTests,
     better_first,
     mean_intervals,
-    rows_of,
+    rows_of_tests,
 )
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t
 from mlflow_mleval.analysis.promethee import tied_ranks
@@ -173,7 +173,7 @@ class Frontier:
 def frontier(c: Comparison) -> Frontier | None:
     """Quality and cost of the methods by the same test at the same level, costs by their
     logarithms; None where the study holds no cost of them all."""
-    if (found := _costs(c)) is None or len(c.order) < 2:
+    if (found := _first_cost(c)) is None or len(c.order) < 2:
         return None
     name, values = found
     scaled = np.log(values) if (values > 0).where(values.notna(), True).all(axis=None) else values
@@ -194,7 +194,7 @@ def frontier(c: Comparison) -> Frontier | None:
     return Frontier(name, table, scaled is not values)
 
 
-def _costs(c: Comparison) -> tuple[Any, pd.DataFrame] | None:
+def _first_cost(c: Comparison) -> tuple[Any, pd.DataFrame] | None:
     """The first cost that is known of all methods, and that tells them apart, by dataset."""
     for name in c.study.costs:
         table = c.study.costs[name].unstack().reindex(index=c.table.index, columns=c.order)
@@ -549,7 +549,7 @@ def _tests(c: Comparison, unit: str) -> Mapping[str, PairTests]:
 
 def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:
     """The rows of the pair, A first."""
-    rows = rows_of(tests).dropna(subset="difference")
+    rows = rows_of_tests(tests).dropna(subset="difference")
     rows = rows[rows[PAIR].isin([a, b]).all(axis=1)]
     rows = better_first(rows, rows["method_a"] == b).reset_index(drop=True)
     if len(tests) == 1:

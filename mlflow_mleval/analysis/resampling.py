@@ -358,7 +358,7 @@ class BoundedUnits:
         sums, sizes = sums[there], sizes[there]
         pairs, place, times = np.unique(sums + 1j * sizes, return_inverse=True, return_counts=True)
         if rounded and len(pairs) > _KINDS:
-            cells = _cell(sums, _CELLS) * _SIZES + _cell(sizes, _SIZES)
+            cells = _part_of_range(sums, _CELLS) * _SIZES + _part_of_range(sizes, _SIZES)
             _, place, times = np.unique(cells, return_inverse=True, return_counts=True)
             pairs = np.bincount(place, sums) / times + 1j * np.bincount(place, sizes) / times
         return cls(pairs.real, pairs.imag, times.astype(float), bound)
@@ -404,7 +404,7 @@ class BoundedUnits:
         return crossing(height, end, start, 1e-6 * self.bound)
 
 
-def _cell(values: Array, cells: int) -> Array:
+def _part_of_range(values: Array, cells: int) -> Array:
     """In which of so many parts of their range the values lie."""
     low, width = values.min(), np.ptp(values)
     return ((values - low) * ((cells - 1) / width if width else 0.0)).astype(int)

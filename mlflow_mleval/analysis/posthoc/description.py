@@ -18,7 +18,7 @@ from mlflow_mleval.analysis.pairs import (
     PairTests,
     named_pairs,
     pair_matrix,
-    rows_of,
+    rows_of_tests,
 )
 from mlflow_mleval.sentences import count
 
@@ -204,7 +204,7 @@ class OverFolds(Posthoc):
         for better, worse in (pair for one in self.by_dataset.values() for pair in one.better):
             ahead.loc[better, worse] += 1
         ahead = ahead.to_numpy()
-        rows = rows_of(self.by_dataset)
+        rows = rows_of_tests(self.by_dataset)
         p = rows.dropna(subset="pvalue_corrected").sort_values("pvalue_corrected", ascending=False)
         a, b, values = (p[name] for name in (*PAIR, "pvalue_corrected"))
         least = pair_matrix(names, a, b, values, np.nan).to_numpy()  # of several the last one stays
