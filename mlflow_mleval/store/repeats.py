@@ -857,16 +857,17 @@ def study_folds(
     several = folds.groupby(level=0).nunique() > 1 if len(folds) else folds
     if several.any():
         notes.append(f"Not all runs have the same folds on {some(several.index[several])}.")
-    tables = [
-        pd.DataFrame(values.values, index=[(*cell, fold) for fold in values.folds], dtype=float)
-        for cell, values in by_cell.items()
-    ]
-    measures = [m for m in used if any(m in table for table in tables)]
+    measures = [m for m in used if any(m in values.values for values in by_cell.values())]
     if not measures:
         return None, notes
-    table = pd.concat(tables).reindex(columns=measures)
-    index = pd.MultiIndex.from_tuples([*table.index], names=["dataset", "method", "fold"])
-    return table.set_axis(index), notes
+    keys = [(*cell, fold) for cell, values in by_cell.items() for fold in values.folds]
+    columns: dict[str, list[float]] = {m: [] for m in measures}
+    for values in by_cell.values():
+        nothing = [np.nan] * len(values.folds)
+        for m, column in columns.items():
+            column += values.values.get(m, nothing)
+    index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
+    return pd.DataFrame(columns, index, dtype=float), notes
 
 
 def _tagged_folds(

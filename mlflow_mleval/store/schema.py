@@ -325,10 +325,7 @@ def decode_folds(text: str) -> FoldValues:
                 )
             return FoldValues([], {}, omitted=content["omitted"])
         folds, digits = whole_numbers(content["folds"]), content.get("digits")
-        values = {
-            m: [math.nan if v is None else _plain_number(v) for v in column]
-            for m, column in content["values"].items()
-        }
+        values = {m: _plain_numbers(column, gaps=True) for m, column in content["values"].items()}
         if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(
             folds
         ):
@@ -384,7 +381,7 @@ def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
     with _expected_form("tag of the counts"):
         content = bounded_json(text)
         folds = whole_numbers(content["folds"])
-        counts = {cell: [_plain_number(v) for v in content[cell]] for cell in CELLS}
+        counts = {cell: _plain_numbers(content[cell]) for cell in CELLS}
         lengths = {len(set(folds)), *map(len, counts.values())}
         if lengths != {len(folds)} or any(v < 0 for row in counts.values() for v in row):
             raise ValueError("counts that are none")
@@ -491,7 +488,7 @@ def decode_soft_profile(text: str) -> ProfileTag:
         content, n_labels, folds = _profile_head(text)
         if "omitted" in content:
             return ProfileTag(n_labels, [], [], [], omitted=True)
-        rows = [[_plain_number(v) for v in row] for row in content["errors"]]
+        rows = [*map(_plain_numbers, content["errors"])]
         n = whole_numbers(content["n"], 1)
         _refuse_more(list(map(len, rows)), n_labels)
         falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
@@ -547,10 +544,12 @@ def _expected_form(what: str) -> Iterator[None]:
         raise ValueError(f"the {what} is not in the form this package writes ({error}).") from error
 
 
-def _plain_number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{quoted(value)} is no number")
-    return float(value)
+def _plain_numbers(values: Sequence[object], gaps: bool = False) -> list[float]:
+    """Numbers of JSON as floats, and `null` as NaN if there may be gaps."""
+    allowed = {int, float, type(None)} if gaps else {int, float}
+    if kinds := {*map(type, values)} - allowed:
+        raise ValueError(f"{quoted(next(v for v in values if type(v) in kinds))} is no number")
+    return [math.nan if value is None else float(value) for value in values]  # type: ignore[arg-type]
 
 
 def _content(text: str) -> Mapping[str, Any]:

@@ -314,6 +314,7 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     client = store.connect()
 
     tables = artifacts.at_once(partial(_sums_by_fold, client, wanted=wanted), runs["run_id"])
+    keys: list[tuple[str, str, int]] = []
     parts, without, broken = [], [], []
     for run, sums in zip(runs.itertuples(), tables, strict=True):
         if isinstance(sums, str):
@@ -322,10 +323,8 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
         if not isinstance(sums, pd.DataFrame) or sums.empty:
             without.append(f"{run.method} on {run.dataset}")
             continue
-        keys = [(run.dataset, run.method, fold) for fold in sums.index]
-        parts.append(
-            sums.set_axis(pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"]))
-        )
+        keys += [(run.dataset, run.method, fold) for fold in sums.index]
+        parts.append(sums[[*CELLS]].to_numpy())
     if study.folds is None or not parts:
         which = "" if wanted is None else f" of {some(map(repr, wanted))}"
         why = f" {' '.join(left_out(broken))}" if broken else ""
@@ -338,7 +337,9 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
         if without
         else []
     )
-    over_repeats = pd.concat(parts).groupby(level=[0, 1, 2]).mean()
+    index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
+    of_runs = pd.DataFrame(np.concatenate(parts), index, CELLS)
+    over_repeats = of_runs.groupby(level=[0, 1, 2]).mean()
     folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(over_repeats)
     return replace(
         study, folds=folds, notes=(*study.notes, *notes), excluded=(*study.excluded, *broken)
