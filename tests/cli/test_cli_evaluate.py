@@ -202,9 +202,9 @@ small, large, room, out = sys.argv[1:]
 threading.stack_size(1 << 18)  # threads reserve 8 MB each otherwise
 args = ["--method", "BR", "-n", "x", "-o", out, "--dataset"]
 main(["evaluate", small, *args, "small"], standalone_mode=False)  # whatever is loaded or reserved once
-pages = int(open("/proc/self/statm").read().split()[0])
-limit = pages * resource.getpagesize() + int(room)
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+held = 1024 * int(open("/proc/self/status").read().partition("VmData:")[2].split()[0])
+limit = held + int(room)  # a file that is mapped is no memory of the process
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 try:
     open(large, "rb").read()
     sys.exit("the limit does not hold")
