@@ -100,7 +100,7 @@ report = mleval.compare(mleval.Study.from_frame(frame), stability=True).report()
 report.to_html(), report.files()
 """
     own = [name for name in modules_of(script) if name.startswith("mlflow_mleval")]
-    idle = ("content.units", "content.profiles", "fold_comparison", "figures.lines")
+    idle = ("content.details", "content.profiles", "fold_comparison", "figures.lines")
     assert len(own) <= 65 and not [name for name in own if name.endswith(idle)]
 
 

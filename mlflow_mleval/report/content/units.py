@@ -35,7 +35,6 @@ from mlflow_mleval.report.figures.comparisons import (
     pairwise_matrix,
     shown_cliques,
 )
-from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
 from mlflow_mleval.report.text import ARROWS, confidence, level, number, percent, pvalue
 from mlflow_mleval.sentences import all_of, count, span
 from mlflow_mleval.validation import present
@@ -715,6 +714,8 @@ def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Colum
 
 def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[doc.Figure]:
     """The folds of one of the first datasets on two measures."""
+    from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
+
     if len(comparison.measures) < 2 or i > DATASETS:
         return []
     many = len(comparison.methods)
