@@ -122,9 +122,14 @@ def take_stock(
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
         }
+    about = {"problem": _nothing(table, selection), "experiments": _experiments_table(table)}
+    if len(groups) == 1:
+        selection = replace(selection, experiment_names=groups[0])
+        table = in_experiments(table, groups[0])
     with store.remembered() if selection.results is None else nullcontext():
-        study, held = _taken(selection, table, groups, named)
-    if selection.results is None and hold_answers(table).sum() > 1:
+        study, held = _taken(selection, table, groups, named, about)
+    chosen = selection.results is None and len(groups) < 2
+    if chosen and hold_answers(table).sum() > 1:
         proposed = any(way.selection.directions == "proposed" for way in held.ways)
         answers = replace(
             Selection(directions="proposed" if proposed else "declared"),
@@ -136,19 +141,19 @@ def take_stock(
 
 
 def _taken(
-    selection: Selection, table: RunsTable, groups: Sequence[Sequence[str]], named: bool
+    selection: Selection,
+    table: RunsTable,
+    groups: Sequence[Sequence[str]],
+    named: bool,
+    about: Mapping[str, Any],
 ) -> tuple[Study | None, Survey]:
     """The study and the survey of the runs that are named, or of the one group that there is; of
-    several groups the ways to choose one.
+    several groups the ways to choose one. `about` is what all runs that were read say.
     """
-    problem, experiments = _nothing(table, selection), _experiments_table(table)
     if len(groups) > 1:
         ways = tuple(_ways_to_choose(groups, table, selection))
-        return None, replace(survey(table, selection), ways=ways, problem=problem)
-    if groups:
-        selection = replace(selection, experiment_names=groups[0])
-        table = in_experiments(table, groups[0])
-    held = replace(survey(table, selection), problem=problem, experiments=experiments)
+        return None, replace(survey(table, selection), ways=ways, problem=about["problem"])
+    held = replace(survey(table, selection), **about)
     held, study = _with_ways(held, table, selection)
     if (study is None or selection.is_ruled) and (named or groups):
         try:  # as it was asked for
@@ -158,7 +163,7 @@ def _taken(
         except MlevalError as error:
             why = error.text if isinstance(error, CandidatesError) else str(error)
         if not (len(held.metrics) or held.ways):
-            held = replace(held, problem=problem or why)
+            held = replace(held, problem=about["problem"] or why)
         return None, held
     return study, held
 
