@@ -433,13 +433,14 @@ def test_a_survey_names_the_comparison_answer_by_answer(store):
         assert sorted(words) == expected
 
 
-def test_answers_of_a_selection_with_a_table_of_its_own(runs_with_a_table):
-    table = ["-n", "qa", "--read", "table=scored.json", "--read", "instance-by=id"]
-    found = " ".join(compare(*table, "-m score --min score").split())
+def test_answers_of_a_selection_with_a_table_of_its_own(store, runs_with_a_table):
+    table = ["--read", "table=scored.json", "--read", "instance-by=id"]
+    found = " ".join(compare("-n qa", *table, "-m score --min score").split())
     assert "does not separate a and b on 3 instances" in found
     assert "Left out: runs" in found and "cannot be read: it is not there" in found
-    both = [*table, "--method", "prompt2", "--method", "prompt3", "--max", "exact/mean"]
-    said = " ".join(printed("report", *both, "--output", "table").split())
+    ids = [f"--run-id={store[1][name].info.run_id}" for name in ("prompt2", "prompt3")]
+    both = [*ids, *table, "--max", "exact/mean", "--output", "table"]
+    said = " ".join(printed("report", *both).split())
     assert "qa was not tested: none of its runs can be read. Left out: runs" in said
 
 
