@@ -83,8 +83,11 @@ REASONS: dict[str, str] = {
     "Gaussian one is linear, too, but takes a fast Gauss transform.",
     "a gate of the same in ten slices": "where it says RUN MORE, gates on futures are drawn to say "
     "how many answers it takes.",
-    "a report on": "a process of its own imports MLflow and pandas, reads the store, and draws "
-    "every figure; the bounds are half of what reports took before they were made quicker.",
+    "a report on": "a process of its own imports pandas and scipy, tests, and draws every figure; "
+    "the bounds are half of what reports took before on another machine. In turns with what they "
+    "were then, on this one, they take .38 (100 methods with seeds), .45 (500) and .44 (folds).",
+    "page: ": "each job is a process of its own that reads the runs itself, and packs what it "
+    "compared for the next.",
     "`mleval rank` of 132 runs": "what is ranked is tested, too; the search alone reads runs.",
     "import and evaluate once": "imports differ by a twentieth from one start to the next.",
     "1,000,000 rows × 10 labels, two workers": "two workers and the driver share two cores.",
