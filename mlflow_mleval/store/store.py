@@ -144,10 +144,9 @@ PAGE = 1_000
 _TIMELESS = "start_time cannot be None"
 #: Of what is listed in pages, more than any store is known to hold.
 MOST = 5_000_000
-#: What was found by which search, while that is remembered.
-_known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar(
-    "known", default=None
-)
+#: What was found in which experiments by which filter, with its doubts, while that is remembered.
+_known: ContextVar[dict[tuple[frozenset[str], str], tuple[list[Run], list[str]]] | None]
+_known = ContextVar("known", default=None)
 #: How often several pages are read at most, until no run is deleted meanwhile.
 _PASSES = 5
 #: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
@@ -356,21 +355,39 @@ def search(
     meanwhile; `doubts` takes what a reader must know. `progress(done, total)` is called after each
     page, with a total of 0 in the first pass.
     """
-    known, key = _known.get(), (tuple(experiment_ids), filter_string)
-    if known is not None and key in known:
-        return made(known[key])
+    known, wanted = _known.get(), frozenset(experiment_ids)
+    told: list[str] = []
+    for (held, text), (runs, of_these) in (known or {}).items():
+        if text == filter_string and wanted <= held:  # of more experiments, perhaps
+            found = made(run for run in runs if run.info.experiment_id in wanted)
+            told = of_these
+            break
+    else:
+        found = _found(client, experiment_ids, filter_string, told, progress, made)
+        if known is not None and made is list:
+            known[wanted, filter_string] = found, told
+    if doubts is not None:
+        doubts += told
+    return found
+
+
+def _found(
+    client: MlflowClient,
+    experiment_ids: Sequence[str],
+    filter_string: str,
+    doubts: list[str],
+    progress: Callable[[int, int], object],
+    made: Callable[[Iterable[Run]], Any],
+) -> Any:
+    """What is made of all runs; where MLflow cannot read those without a start time, of others."""
     try:
-        found = _all_pages(client, experiment_ids, filter_string, doubts, progress, made)
+        return _all_pages(client, experiment_ids, filter_string, doubts, progress, made)
     except StoreError as error:
         if _TIMELESS not in str(error):
             raise
-        if doubts is not None:
-            doubts.append("Runs without a start time are left out, for MLflow cannot read them.")
+        doubts.append("Runs without a start time are left out, for MLflow cannot read them.")
         started = _both(filter_string, "attributes.start_time != -1")
-        found = _all_pages(client, experiment_ids, started, doubts, progress, made)
-    if known is not None and made is list:
-        known[key] = found
-    return found
+        return _all_pages(client, experiment_ids, started, doubts, progress, made)
 
 
 def _both(filter_string: str, condition: str) -> str:
@@ -381,7 +398,7 @@ def _all_pages(
     client: MlflowClient,
     experiment_ids: Sequence[str],
     filter_string: str,
-    doubts: list[str] | None,
+    doubts: list[str],
     progress: Callable[[int, int], object],
     made: Callable[[Iterable[Run]], Any],
 ) -> Any:
@@ -403,11 +420,10 @@ def _all_pages(
         found = made(each(n))
         if n_pages == 1 or _all_there(client, experiment_ids, filter_string, n, last):
             return found
-    if doubts is not None:
-        doubts.append(
-            "While the runs were read, others were deleted or added all the time: some may be "
-            "missing. Read again."
-        )
+    doubts.append(
+        "While the runs were read, others were deleted or added all the time: some may be "
+        "missing. Read again."
+    )
     return found
 
 

@@ -756,6 +756,21 @@ def test_runs_of_one_time_may_fill_pages(client, monkeypatch):
     assert [run.info.start_time for run in read] == times
 
 
+def test_what_was_read_of_more_experiments_is_not_read_again(client):
+    ids = [client.create_experiment(name) for name in "xyz"]
+    first = [client.create_run(each).info.run_id for each in ids]
+    with store.remembered():
+        whole = store.search(client, ids[:2])
+        client.create_run(ids[0])
+        for own in (ids[:1], ids[1:2], ids[:2]):
+            again = store.search(client, own)
+            assert again == [run for run in whole if run.info.experiment_id in own]
+        assert len(store.search(client, ids[:1], "attributes.status = 'RUNNING'")) == 2
+        others = [run.info.run_id for run in store.search(client, ids[1:])]
+        assert sorted(others) == sorted(first[1:])
+    assert len(store.search(client, ids[:1])) == 2
+
+
 @pytest.mark.parametrize("wanted", [True, False])
 def test_the_garbage_collector_is_as_the_user_has_it(client, monkeypatch, wanted):
     during = []
