@@ -66,7 +66,6 @@ DEAR = set(
     """
 test_a_file_gives_the_ranking_that_importing_it_gives
 test_a_file_that_declares_hundreds_of_times_its_size_is_not_unpacked
-test_a_model_logged_to_return_scores_does
 test_a_name_or_param_that_tells_of_more_datasets_stops_tests_over_repeats[{m}-params2-`dataset_by='param:data'`]
 test_a_ranking_loads_nothing_that_it_does_without
 test_a_report_into_a_device_leaves_no_data_beside_it
@@ -83,9 +82,6 @@ test_each_of_many_rows_can_be_told
 test_every_next_is_a_call_that_works[asked1]
 test_every_next_is_a_call_that_works[asked2]
 test_explain_knows_keys_words_arguments_and_the_metrics_of_an_experiment
-test_fit_time_is_that_of_the_fit_alone[<lambda>-order0]
-test_fit_time_is_that_of_the_fit_alone[<lambda>-order1]
-test_fit_time_is_that_of_the_fit_alone[<lambda>-order2]
 test_folds_that_are_too_many_for_a_tag_are_read_where_it_points_to
 test_four_hundred_methods_are_summarised
 test_hostile_names_stay_text

@@ -114,9 +114,9 @@ ORDERS = {
     "ours twice around": [ours, mlflow_on, ours],
 }
 #: The orders as parameters: two after each change, the others where everything is tested.
+TWO_ORDERS = ("before", "after, off, on")
+MORE_ORDERS = [order for order in ORDERS if order not in TWO_ORDERS]
 EACH_ORDER = [
-    order
-    if order in ("before", "after, off, on")
-    else pytest.param(order, marks=pytest.mark.thorough)
-    for order in ORDERS
+    *TWO_ORDERS,
+    *(pytest.param(order, marks=pytest.mark.thorough) for order in MORE_ORDERS),
 ]

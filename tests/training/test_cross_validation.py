@@ -29,16 +29,19 @@ X, Y = make_multilabel_classification(120, 8, n_classes=4, random_state=1)
 FOREST = RandomForestClassifier(7, random_state=0)
 
 
-@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("cv", [4, KFold(3, shuffle=True, random_state=5)], ids=["int", "shuffled"])
+@pytest.mark.parametrize(
+    ("cv", "n_jobs"),
+    [
+        (4, 1),
+        (KFold(3, shuffle=True, random_state=5), 1),
+        pytest.param(4, 2, marks=pytest.mark.thorough),
+    ],
+    ids=["int", "shuffled", "processes"],
+)
 def test_the_same_numbers_as_scikit_learn(cv, n_jobs):
     ev = mleval.cross_validate(FOREST, X, Y, cv=cv, n_jobs=n_jobs, log=False)
-    names = {
-        "micro_f1": "f1_micro",
-        "macro_recall": "recall_macro",
-        "subset_accuracy": "accuracy",
-        "f1": "f1_samples",
-    }
+    names = {"micro_f1": "f1_micro", "macro_recall": "recall_macro"}
+    names |= {"subset_accuracy": "accuracy", "f1": "f1_samples"}
     expected = sklearn_cross_validate(FOREST, X, Y, cv=cv, scoring=list(names.values()))
     for name, theirs in names.items():
         np.testing.assert_allclose(ev.folds[name], expected[f"test_{theirs}"], rtol=1e-12)
@@ -58,55 +61,44 @@ def test_the_same_scores_as_by_hand():
 
 
 def test_containers_of_labels_give_the_same():
-    base = DecisionTreeClassifier(random_state=0)
-    expected = mleval.cross_validate(base, X, Y, cv=3, log=False)
+    tree = DecisionTreeClassifier(random_state=0)
+
+    def folds(value):
+        ev = mleval.cross_validate(tree, X, value, cv=3, log=False)
+        return ev.label_names, ev.folds.drop(columns=["fit_time", "predict_time"])
+
+    _, expected = folds(Y)
     frame = pd.DataFrame(Y, columns=list("abcd"), index=np.arange(120)[::-1])
     for value in (frame, sparse.csr_matrix(Y), Y.tolist(), Y.astype(bool)):
-        found = mleval.cross_validate(base, X, value, cv=3, log=False)
-        drop = ["fit_time", "predict_time"]
-        wanted = expected.folds.drop(columns=drop)
-        pd.testing.assert_frame_equal(found.folds.drop(columns=drop), wanted)
-    assert mleval.cross_validate(base, X, frame, cv=3, log=False).label_names == tuple("abcd")
+        names, found = folds(value)
+        pd.testing.assert_frame_equal(found, expected)
+        assert value is not frame or names == tuple("abcd")
 
 
 def test_groups_params_and_iterables_reach_scikit_learn():
-    groups = np.arange(120) // 30
-    ev = mleval.cross_validate(FOREST, X, Y, cv=GroupKFold(4), groups=groups, log=False)
+    def found(estimator=FOREST, **options):
+        return mleval.cross_validate(estimator, X, Y, log=False, **options)
+
+    ev = found(cv=GroupKFold(4), groups=np.arange(120) // 30)
     assert ev.fold_sizes.tolist() == [30] * 4
-    weights = np.linspace(0, 1, 120)
-    a, b = (
-        mleval.cross_validate(FOREST, X, Y, cv=3, params=p, log=False)
-        for p in (None, {"sample_weight": weights})
-    )
-    assert a.measures["micro_f1"] != b.measures["micro_f1"]
-    splits = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
-    assert mleval.cross_validate(FOREST, X, Y, cv=iter(splits), log=False).fold_sizes.tolist() == [
-        60,
-        60,
-    ]
-
-
-def test_metadata_routing_reaches_the_estimator():
-    weights = np.linspace(0, 1, 120)
+    weights = {"params": {"sample_weight": np.linspace(0, 1, 120)}}
+    weighted = found(cv=3, **weights).measures["micro_f1"]
+    assert weighted != found(cv=3).measures["micro_f1"]
     with sklearn.config_context(enable_metadata_routing=True):
-        forest = RandomForestClassifier(7, random_state=0).set_fit_request(sample_weight=True)
-        ev = mleval.cross_validate(forest, X, Y, cv=3, params={"sample_weight": weights}, log=False)
-    expected = mleval.cross_validate(
-        FOREST, X, Y, cv=3, params={"sample_weight": weights}, log=False
-    )
-    assert ev.measures["micro_f1"] == expected.measures["micro_f1"]
+        routed = clone(FOREST).set_fit_request(sample_weight=True)
+        assert found(routed, cv=3, **weights).measures["micro_f1"] == weighted
+    halves = np.arange(60), np.arange(60, 120)
+    assert found(cv=iter([halves, halves[::-1]])).fold_sizes.tolist() == [60, 60]
 
 
 def test_a_precomputed_metric_is_sliced_on_both_sides():
     points = X + np.random.default_rng(0).random(X.shape)
-    distances = metrics.pairwise_distances(points)
-    ev = mleval.cross_validate(
-        KNeighborsClassifier(metric="precomputed"), distances, Y, cv=3, log=False
+    given = ("precomputed", metrics.pairwise_distances(points)), ("minkowski", points)
+    one, other = (
+        mleval.cross_validate(KNeighborsClassifier(metric=metric), data, Y, cv=3, log=False)
+        for metric, data in given
     )
-    assert (
-        ev.measures["f1"]
-        == mleval.cross_validate(KNeighborsClassifier(), points, Y, cv=3, log=False).measures["f1"]
-    )
+    assert one.measures["f1"] == other.measures["f1"]
 
 
 class Sometimes(ClassifierMixin, BaseEstimator):
@@ -138,18 +130,15 @@ def test_scores_that_a_fold_lacks_are_left_out_of_all_and_said():
 
 
 def test_errors_of_the_estimator_and_of_the_target_pass(client):
-    with pytest.raises(KeyError, match="cannot be fitted"):
-        mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d")
-    with pytest.raises(ValueError, match="`Y` must hold only 0 and 1"):
-        mleval.cross_validate(FOREST, X, Y * 2, cv=3, dataset="d")
-    said = "`Y` must hold classes, got 0.5 in row 0 .* evaluates no regression"
-    with pytest.raises(ValueError, match=said):
-        mleval.cross_validate(FOREST, X, Y[:, 0] + 0.5, cv=3, dataset="d")
-    said = "must be a classifier, got RandomForestRegressor: mleval evaluates no regr"
-    with pytest.raises(TypeError, match=said):
-        mleval.cross_validate(RandomForestRegressor(), X, Y[:, 0], cv=3, dataset="d")
-    with pytest.raises(ValueError, match="`conventions`"):
-        mleval.cross_validate(FOREST, X, Y, conventions="mine")
+    for estimator, target, options, error, said in (
+        (Failing(), Y, {}, KeyError, "cannot be fitted"),
+        (FOREST, Y * 2, {}, ValueError, "`Y` must hold only 0 and 1"),
+        (FOREST, Y[:, 0] + 0.5, {}, ValueError, "`Y` must hold classes, got 0.5 in row 0"),
+        (RandomForestRegressor(), Y[:, 0], {}, TypeError, "got RandomForestRegressor: .* no regr"),
+        (FOREST, Y, {"conventions": "mine"}, ValueError, "`conventions`"),
+    ):
+        with pytest.raises(error, match=said):
+            mleval.cross_validate(estimator, X, target, cv=3, dataset="d", **options)
     assert client.search_runs(["0"]) == []
 
 
@@ -158,19 +147,16 @@ def test_errors_of_the_estimator_and_of_the_target_pass(client):
 
 def test_runs_are_read_back_with_paired_folds(client):
     cv = KFold(5, shuffle=True, random_state=0)
+    methods = {"knn": KNeighborsClassifier(), "tree": DecisionTreeClassifier(random_state=0)}
     evs = {
         (d, m): mleval.cross_validate(
             e, X[rows], Y[rows], cv=cv, dataset=d, method=m, experiment_name="study"
         )
-        for m, e in {
-            "forest": FOREST,
-            "knn": KNeighborsClassifier(),
-            "tree": DecisionTreeClassifier(random_state=0),
-        }.items()
+        for m, e in methods.items()
         for d, rows in {"whole": slice(None), "half": slice(60)}.items()
     }
     study = mleval.load_study(experiment_names=["study"])
-    assert len(study.values) == 6
+    assert len(study.values) == 4
     for (d, m), ev in evs.items():
         assert study.values.loc[(d, m), "micro_f1"] == pytest.approx(ev.folds["micro_f1"].mean())
         expected = ev.folds["f1"]
@@ -240,18 +226,13 @@ def test_mlflow_autologging_stays_silent(client):
 
 
 def test_scoring_gives_every_measure_with_larger_as_better():
-    scoring = mleval.scoring()
-    found = sklearn_cross_validate(
-        FOREST, X, Y, cv=4, scoring=pickle.loads(pickle.dumps(scoring)), n_jobs=2
-    )
+    scoring = pickle.loads(pickle.dumps(mleval.scoring()))
+    found = sklearn_cross_validate(FOREST, X, Y, cv=4, scoring=scoring)
     ev = mleval.cross_validate(FOREST, X, Y, cv=4, log=False)
+    losses = {"hamming_loss", "one_error", "coverage", "ranking_loss"}
     for name in SETS["sixteen"]:
-        sign, key = (
-            (-1, f"neg_{name}")
-            if name in ("hamming_loss", "one_error", "coverage", "ranking_loss")
-            else (1, name)
-        )
-        np.testing.assert_allclose(sign * found[f"test_{key}"], ev.folds[name], rtol=1e-12)
+        shown = -found[f"test_neg_{name}"] if name in losses else found[f"test_{name}"]
+        np.testing.assert_allclose(shown, ev.folds[name], rtol=1e-12)
 
 
 def test_scoring_of_an_estimator_without_scores_has_no_ranking_measures():
@@ -267,6 +248,9 @@ def test_scoring_of_an_estimator_without_scores_has_no_ranking_measures():
     said = "must be a classifier, got Ridge: mleval evaluates no regression"
     with pytest.raises(TypeError, match=said):
         mleval.scoring()(Ridge().fit(X, Y[:, 0]), X, Y[:, 0])
+    for name in ("f2", "fit_time"):
+        with pytest.raises(ValueError, match="`measures` must name"):
+            mleval.scoring([name])
 
 
 def test_scoring_with_a_hierarchy():
@@ -275,12 +259,6 @@ def test_scoring_with_a_hierarchy():
     found = mleval.scoring(hierarchy=h)(FOREST.fit(X, frame), X, frame)
     expected = mleval.evaluate(frame, y_pred=FOREST.predict(X), hierarchy=h).measures
     assert found["h_f1"] == expected["h_f1"] and found["neg_h_loss"] == -expected["h_loss"]
-
-
-@pytest.mark.parametrize("measures", [["f2"], ["fit_time"]])
-def test_scoring_refuses_what_it_cannot_measure(measures):
-    with pytest.raises(ValueError, match="`measures` must name"):
-        mleval.scoring(measures)
 
 
 def test_a_search_logs_its_winner(client):
@@ -321,16 +299,13 @@ def test_searches_that_cannot_be_logged():
 
 def test_methods_are_compared_instance_by_instance(client):
     """In whatever order the folds test the rows."""
-    values = {}
-    for seed, (method, base) in enumerate(
-        {"a": DecisionTreeClassifier(random_state=0), "b": KNeighborsClassifier()}.items()
-    ):
+    values = []
+    how = {"dataset": "d", "experiment_name": "x", "log_instances": True}
+    for seed, base in enumerate((DecisionTreeClassifier(random_state=0), KNeighborsClassifier())):
         cv = KFold(4, shuffle=True, random_state=seed)
-        ev = mleval.cross_validate(
-            base, X, Y, cv=cv, method=method, dataset="d", experiment_name="x", log_instances=True
-        )
-        values[method] = ev.instances["f1"]
+        ev = mleval.cross_validate(base, X, Y, cv=cv, method=f"m{seed}", **how)
+        values.append(ev.instances["f1"].sort_index())
     with instances_of(mleval.load_study(experiment_names=["x"]), "d", ["f1"]) as known:
         table = mleval.instance_tests(known.tables, known.measures).table
-    difference = values["a"].sort_index() - values["b"].sort_index()
-    assert table["difference"].abs().tolist() == pytest.approx([abs(difference.mean())])
+    expected = abs((values[0] - values[1]).mean())
+    assert table["difference"].abs().tolist() == pytest.approx([expected])

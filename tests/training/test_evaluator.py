@@ -34,6 +34,12 @@ def score(data):
     return 1 / (1 + np.exp(-np.asarray(data, float)[:, :K]))
 
 
+def seeing(data):
+    """Such a model, which is given the features and nothing else."""
+    assert list(data) == FEATURES
+    return score(data)
+
+
 def lists(matrix):
     return list(map(list, matrix.tolist()))
 
@@ -55,6 +61,9 @@ def same(result, expected, client):
         assert [m.value for m in client.get_metric_history(result.run_id, name)] == [value]
 
 
+LISTED = FRAME.assign(y=lists(Y))
+SCORE_LISTS = LISTED.assign(p=lists(S))
+COLUMNS = {"targets": "y", "predictions": "p"}
 LABEL_COLUMNS = FRAME.assign(**{f"t_{n}": Y[:, i] for i, n in enumerate(NAMES)})
 TARGETS = [f"t_{n}" for n in NAMES]
 STATIC = LABEL_COLUMNS.assign(
@@ -66,28 +75,16 @@ PREDICTED, SCORED = [f"p_{n}" for n in NAMES], [f"s_{n}" for n in NAMES]
 SHAPES = {
     "arrays": lambda: evaluate(score, X, targets=Y),
     "arrays of booleans": lambda: evaluate(score, X, targets=Y.astype(bool)),
-    "from_numpy": lambda: evaluate(score, mlflow.data.from_numpy(X, targets=Y)),
     "lists of lists": lambda: evaluate(score, X.tolist(), targets=Y.tolist()),
     "named labels": lambda: evaluate(score, X, {"label_names": NAMES}, targets=Y),
-    "a column of lists": lambda: evaluate(score, FRAME.assign(y=lists(Y)), targets="y"),
+    "a column of lists": lambda: evaluate(seeing, LISTED, targets="y"),
     "a column of arrays": lambda: evaluate(score, FRAME.assign(y=list(Y)), targets="y"),
-    "from_pandas": lambda: evaluate(
-        score, mlflow.data.from_pandas(FRAME.assign(y=lists(Y)), targets="y")
-    ),
-    "label columns": lambda: evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}),
-    "a column of lists in the config": lambda: evaluate(
-        score, FRAME.assign(y=lists(Y)), {"targets": ["y"]}
-    ),
-    "static lists": lambda: evaluate(
-        None, FRAME.assign(y=lists(Y), p=lists(P)), targets="y", predictions="p"
-    ),
-    "static lists of scores": lambda: evaluate(
-        None, FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"
-    ),
-    "static from_pandas": lambda: evaluate(
-        None,
-        mlflow.data.from_pandas(FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"),
-    ),
+    "from_pandas": lambda: evaluate(score, mlflow.data.from_pandas(LISTED, targets="y")),
+    "label columns": lambda: evaluate(seeing, LABEL_COLUMNS, {"targets": TARGETS}),
+    "a column of lists in the config": lambda: evaluate(score, LISTED, {"targets": ["y"]}),
+    "static lists": lambda: evaluate(None, LISTED.assign(p=lists(P)), **COLUMNS),
+    "static lists of scores": lambda: evaluate(None, SCORE_LISTS, **COLUMNS),
+    "static from_pandas": lambda: evaluate(None, mlflow.data.from_pandas(SCORE_LISTS, **COLUMNS)),
     "static columns": lambda: evaluate(
         None, STATIC, {"targets": TARGETS, "predictions": PREDICTED, "scores": SCORED}
     ),
@@ -201,24 +198,16 @@ def class_sets(matrix):
 
 @pytest.mark.parametrize("given", ["hierarchy", "edges", "file"])
 def test_class_sets_of_a_hierarchy(client, tmp_path, given):
-    (tmp_path / "edges.txt").write_text("r a\nr b\nb c\nb d\n")
-    edges = [("r", "a"), ("r", "b"), ("b", "c"), ("b", "d")]
-    config = {
-        "hierarchy": {"hierarchy": H, "edges": edges, "file": str(tmp_path / "edges.txt")}[given],
-        "max_distance": 3,
-    }
+    edges, file = [("r", "a"), ("r", "b"), ("b", "c"), ("b", "d")], tmp_path / "edges.txt"
+    file.write_text("r a\nr b\nb c\nb d\n")
+    trees = {"hierarchy": H, "edges": edges, "file": str(file)}
+    how = {"hierarchy": trees[given], "max_distance": 3}, "hierarchical"
     expected = mleval.evaluate_hierarchical(class_sets(Y), class_sets(P), H, max_distance=3)
-    data = FRAME.assign(y=class_sets(Y), p=class_sets(P))
-    same(
-        evaluate(None, data, config, "hierarchical", targets="y", predictions="p"), expected, client
-    )
-    model = {
-        "hierarchy": lambda x: class_sets(score(x) >= 0.5),
-        "edges": lambda x: pd.Series(class_sets(score(x) >= 0.5)),
-        "file": lambda x: pd.DataFrame({"out": class_sets(score(x) >= 0.5)}),
-    }[given]
     data = FRAME.assign(y=class_sets(Y))
-    same(evaluate(model, data, config, "hierarchical", targets="y"), expected, client)
+    same(evaluate(None, data.assign(p=class_sets(P)), *how, **COLUMNS), expected, client)
+    kind = {"hierarchy": list, "edges": pd.Series, "file": lambda sets: pd.DataFrame({"out": sets})}
+    model = lambda x: kind[given](class_sets(score(x) >= 0.5))  # noqa: E731
+    same(evaluate(model, data, *how, targets="y"), expected, client)
 
 
 def test_label_matrices_of_a_hierarchy(client):
@@ -226,11 +215,7 @@ def test_label_matrices_of_a_hierarchy(client):
     config = {"hierarchy": H, "label_names": NAMES, "count_root": True}
     for model_type in ("hierarchical", "multilabel"):
         same(evaluate(score, X, config, model_type, targets=Y), expected, client)
-    same(
-        evaluate(score, FRAME.assign(y=lists(Y)), config, "hierarchical", targets="y"),
-        expected,
-        client,
-    )
+    same(evaluate(score, LISTED, config, "hierarchical", targets="y"), expected, client)
 
 
 @pytest.fixture(scope="module")
@@ -259,6 +244,8 @@ def test_a_logged_estimator_gives_scores_and_its_metrics_once(client, estimator)
     assert mleval.load_study(experiment_ids=["0"]).values["f1"].tolist() == wanted
     cut = evaluate(info.model_uri, X, {"threshold": 0.2}, targets=Y)
     assert cut.metrics["mleval/f1"] == mleval.evaluate(Y, s, threshold=0.2).measures["f1"]
+    scoring = logged(estimator, pyfunc_predict_fn="predict_proba").model_uri
+    same(evaluate(scoring, X, targets=Y), mleval.evaluate(Y, s), client)
 
 
 def test_a_logged_estimator_gets_the_columns_of_its_signature(client, estimator):
@@ -277,12 +264,6 @@ def test_a_logged_estimator_without_scores_says_so(client):
     same(result, mleval.evaluate(Y, y_pred=Y), client)
 
 
-def test_a_model_logged_to_return_scores_does(client, estimator):
-    info = logged(estimator, pyfunc_predict_fn="predict_proba")
-    s = np.column_stack([part[:, 1] for part in estimator.predict_proba(X)])
-    same(evaluate(info.model_uri, X, targets=Y), mleval.evaluate(Y, s), client)
-
-
 def test_the_active_run_takes_it_and_stays_active(client):
     with mlflow.start_run(run_name="mine") as run:
         result = evaluate(score, X, targets=Y)
@@ -292,29 +273,13 @@ def test_the_active_run_takes_it_and_stays_active(client):
     assert client.get_run(run.info.run_id).data.tags["mleval.method"] == "mine"
 
 
-def test_the_name_of_the_dataset_is_that_of_the_user(client):
+def test_datasets_have_the_names_and_label_columns_those_that_the_user_gives(client):
     result = evaluate(score, mlflow.data.from_numpy(X, targets=Y, name="emotions"))
+    same(result, mleval.evaluate(Y, S), client)
     assert client.get_run(result.run_id).data.tags["mleval.dataset"] == "emotions"
-    result = evaluate(
-        score, mlflow.data.from_pandas(LABEL_COLUMNS, name="scene"), {"targets": TARGETS}
-    )
+    columns = mlflow.data.from_pandas(LABEL_COLUMNS, name="scene")
+    result = evaluate(score, columns, {"targets": TARGETS, "label_names": NAMES})
     assert client.get_run(result.run_id).data.tags["mleval.dataset"] == "scene"
-
-
-def test_the_model_sees_the_features_only(client):
-    seen = []
-
-    def model(data):
-        seen.append(list(data.columns))
-        return score(data)
-
-    evaluate(model, LABEL_COLUMNS, {"targets": TARGETS})
-    evaluate(model, FRAME.assign(y=lists(Y)), targets="y")
-    assert seen == [FEATURES, FEATURES]
-
-
-def test_a_name_for_the_label_columns(client):
-    result = evaluate(score, LABEL_COLUMNS, {"targets": TARGETS, "label_names": NAMES})
     assert labels_of(result) == NAMES
 
 
@@ -350,21 +315,18 @@ WRONG = {
         FRAME.assign(y=class_sets(Y), p=class_sets(P)),
         {"hierarchy": H, "threshold": 0.3},
         "hierarchical",
-        targets="y",
-        predictions="p",
+        **COLUMNS,
     ),
 }
 
 
-@pytest.mark.parametrize("message", WRONG)
-def test_what_cannot_be_used_is_explained_and_nothing_is_logged(client, message):
-    with pytest.raises((ValueError, TypeError), match=message) as error:
-        WRONG[message]()
-    assert "Traceback" not in str(error.value)
-    assert all(
-        not run.data.metrics and "mleval.method" not in run.data.tags
-        for run in client.search_runs(["0"])
-    )
+def test_what_cannot_be_used_is_explained_and_nothing_is_logged(client):
+    for message, call in WRONG.items():
+        with pytest.raises((ValueError, TypeError), match=message) as error:
+            call()
+        assert "Traceback" not in str(error.value)
+    logged = [run.data for run in client.search_runs(["0"])]
+    assert not any(data.metrics or "mleval.method" in data.tags for data in logged)
 
 
 @pytest.mark.parametrize(
@@ -378,9 +340,7 @@ def test_what_cannot_be_used_is_explained_and_nothing_is_logged(client, message)
     ids=["a list of target columns", "an array with predictions", "sparse", "a bare estimator"],
 )
 def test_what_mlflow_refuses_before_us(client, call):
-    """Documented with the call that works instead; if MLflow learns one of these, the documentation
-    should say so.
-    """
+    """Documented with the call that works instead: if MLflow learns one, say so there."""
     with pytest.raises((MlflowException, ValueError, TypeError, KeyError)):
         call()
 
@@ -393,41 +353,26 @@ def test_extra_metrics_are_not_dropped_in_silence(client):
         evaluate(score, X, targets=Y, extra_metrics=[metric])
 
 
-@pytest.mark.parametrize("evaluators", [None, "default"])
-def test_other_evaluations_stay_as_they_are(client, evaluators):
-    data, target = load_iris(return_X_y=True)
-    y = (target == 1).astype(int)
-    frame = pd.DataFrame(data).rename(columns=str).assign(y=y, p=y)
-    result = mlflow.models.evaluate(
-        None,
-        frame,
-        targets="y",
-        predictions="p",
-        model_type="classifier",
-        evaluators=evaluators,
-        evaluator_config={"log_model_explainability": False},
-    )
-    assert result.metrics["accuracy_score"] == 1
-    assert not [m for m in result.metrics if m.startswith("mleval")]
-    assert not [t for t in client.search_runs(["0"])[0].data.tags if t.startswith("mleval")]
-
-
-@pytest.mark.parametrize("evaluators", ["mleval", ["mleval"], ["default", "mleval"]])
-def test_a_classifier_is_one_label_where_mleval_is_named(client, evaluators):
+@pytest.mark.parametrize("evaluators", [None, ["mleval"], ["default", "mleval"]])
+def test_a_classifier_is_one_label_where_mleval_is_named_and_else_none_of_ours(client, evaluators):
     y, p = [0, 1, 1, 0, 1], [0, 1, 0, 0, 1]
-    frame = pd.DataFrame({"x": 0.5, "y": y, "p": p})
-    quick = {"default": {"log_model_explainability": False}} if "default" in evaluators else {}
+    quick = {"log_model_explainability": False}
+    named = {"default": quick} if evaluators and "default" in evaluators else {}
     result = mlflow.models.evaluate(
         None,
-        frame,
-        targets="y",
-        predictions="p",
+        pd.DataFrame({"x": 0.5, "y": y, "p": p}),
+        **COLUMNS,
         model_type="classifier",
         evaluators=evaluators,
-        evaluator_config=quick,
+        evaluator_config=named if evaluators else quick,
     )
-    assert result.metrics["mleval/macro_f1"] == mleval.evaluate(y, y_pred=p).measures["macro_f1"]
-    assert ("accuracy_score" in result.metrics) == ("default" in evaluators)
+    assert ("accuracy_score" in result.metrics) == (evaluators != ["mleval"])
+    if evaluators:
+        expected = mleval.evaluate(y, y_pred=p).measures["macro_f1"]
+        assert result.metrics["mleval/macro_f1"] == expected
+    else:
+        tags = client.get_run(result.run_id).data.tags
+        assert not [name for name in (*result.metrics, *tags) if name.startswith("mleval")]
 
 
 def test_weights_of_instances_weigh_all_measures(client):
@@ -450,21 +395,19 @@ def test_weights_of_instances_weigh_all_measures(client):
 
 def test_types_that_are_not_ours_are_named(client):
     frame = pd.DataFrame({"x": 0.5, "y": [0.5, 1.5], "p": [0.4, 1.4]})
-    columns = {"targets": "y", "predictions": "p"}
     said = "model types 'multilabel', .*'classifier', got 'regressor'"
     with (
         pytest.warns(UserWarning, match=said),
         pytest.raises(mlflow.MlflowException, match="could not be evaluated"),
     ):
-        mlflow.models.evaluate(None, frame, **columns, model_type="regressor", evaluators="mleval")
+        evaluate(None, frame, model_type="regressor", **COLUMNS)
     with pytest.raises(ValueError, match="Label sets are model_type='multilabel'"):
-        mlflow.models.evaluate(score, X, targets=Y, model_type="classifier", evaluators="mleval")
+        evaluate(score, X, targets=Y, model_type="classifier")
 
 
 def test_of_all_evaluators_only_ours_takes_our_types(client):
     result = mlflow.models.evaluate(score, X, targets=Y, model_type="multilabel")
     assert result.metrics["mleval/f1"] == mleval.evaluate(Y, S).measures["f1"]
-    assert "mleval" in mlflow.models.list_evaluators()
 
 
 def test_mlflow_finds_the_evaluator_at_no_cost():
@@ -480,31 +423,22 @@ assert not {"networkx", "mlflow_mleval.evaluation", "mlflow_mleval.training.log_
 
 @pytest.mark.server
 def test_over_a_server(server):
-    result = evaluate(
-        score, X, {"label_names": NAMES, "dataset": "d", "method": "over HTTP"}, targets=Y
-    )
+    config = {"label_names": NAMES, "dataset": "d", "method": "over HTTP"}
+    result = evaluate(score, X, config, targets=Y)
     same(result, mleval.evaluate(Y, S, label_names=NAMES), mlflow.MlflowClient())
     assert labels_of(result) == NAMES
 
 
 def test_one_label_of_several_classes(client):
-    kinds, iris = load_iris(return_X_y=True)[1], load_iris().data
+    iris, kinds = load_iris(return_X_y=True)
     model = LogisticRegression(max_iter=500).fit(iris, kinds)
-    p = model.predict_proba(iris)
-    frame = pd.DataFrame(p, columns=["a", "b", "c"]).assign(
-        kind=kinds, predicted=model.predict(iris)
-    )
-    expected = mleval.evaluate(kinds, p, model.predict(iris))
+    p, predicted = model.predict_proba(iris), model.predict(iris)
+    frame = pd.DataFrame(p, columns=["a", "b", "c"]).assign(kind=kinds, predicted=predicted)
     names = {"label_names": [0, 1, 2]}
-    scored = {"targets": ["kind"], "predictions": ["predicted"], "scores": ["a", "b", "c"], **names}
-    for config in (scored, {"targets": ["kind"], "scores": ["a", "b", "c"], **names}):
-        same(evaluate(None, frame, config, "one_label"), expected, client)
-    for model_output, given in (
-        (model.predict, {"y_pred": model.predict(iris)}),
-        (model.predict_proba, {"y_score": p}),
-    ):
-        same(
-            evaluate(model_output, iris, names, "one_label", targets=kinds),
-            mleval.evaluate(kinds, **given),
-            client,
-        )
+    scored = {"targets": ["kind"], "scores": ["a", "b", "c"], **names}
+    for config in (scored, scored | {"predictions": ["predicted"]}):
+        result = evaluate(None, frame, config, "one_label")
+        same(result, mleval.evaluate(kinds, p, predicted), client)
+    for output, given in (("predict", {"y_pred": predicted}), ("predict_proba", {"y_score": p})):
+        result = evaluate(getattr(model, output), iris, names, "one_label", targets=kinds)
+        same(result, mleval.evaluate(kinds, **given), client)

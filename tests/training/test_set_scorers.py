@@ -13,21 +13,13 @@ def values(scorer, outputs, labels):
 
 
 def test_the_scorers_give_what_evaluate_gives_for_each_answer():
-    labels, rng = ["a", "b", "c", "d"], np.random.default_rng(0)
-    true, pred = rng.integers(0, 2, (2, 30, 4))
-    rows = mleval.evaluate(true, y_pred=pred, label_names=labels).instances
-    (flat,) = mleval.genai.scorers(
-        ["f1", "accuracy", "hamming_loss", "subset_accuracy"], labels=labels
-    )
-    named = [
-        [[n for n, has in zip(labels, row, strict=True) if has] for row in rows_]
-        for rows_ in (true, pred)
-    ]
-    for i, (t, p) in enumerate(zip(*named, strict=True)):
-        found = values(flat, p, t)
-        assert found == {
-            m: rows.loc[i, m] for m in ("f1", "accuracy", "hamming_loss", "subset_accuracy")
-        }
+    labels, rng = np.array(list("abcd")), np.random.default_rng(0)
+    true, pred = rng.integers(0, 2, (2, 30, 4)).astype(bool)
+    names = ["f1", "accuracy", "hamming_loss", "subset_accuracy"]
+    rows = mleval.evaluate(true, y_pred=pred, label_names=labels).instances[names]
+    (flat,) = mleval.genai.scorers(names, labels=list(labels))
+    for (_, row), t, p in zip(rows.iterrows(), true, pred, strict=True):
+        assert values(flat, list(labels[p]), list(labels[t])) == row.to_dict()
 
 
 def test_hierarchical_measures_know_what_is_near():
@@ -35,11 +27,8 @@ def test_hierarchical_measures_know_what_is_near():
     near, far = values(tree, ["dog"], ["cat"]), values(tree, ["plant"], ["cat"])
     assert near["h_f1"] > far["h_f1"] and near["exact_match"] == 0
     assert values(flat, ["dog"], ["cat"])["f1"] == 0
-    assert near == {
-        m: v
-        for m, v in mleval.evaluate_hierarchical([["cat"]], [["dog"]], H).instances.iloc[0].items()
-        if m in near
-    }
+    expected = mleval.evaluate_hierarchical([["cat"]], [["dog"]], H).instances.iloc[0]
+    assert near == {m: expected[m] for m in near}
 
 
 def test_rankings_are_scored_at_k():

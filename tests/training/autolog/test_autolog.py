@@ -31,7 +31,6 @@ from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -42,7 +41,7 @@ from mlflow_mleval.store import schema
 from mlflow_mleval.training.estimators import SCORE_METHODS
 
 #: Processes take seconds to start.
-TWO = pytest.param(2, marks=pytest.mark.thorough)
+IN_PROCESSES = [("cross_validate", 2), ("predict_proba", 2)]
 
 # ---- what is logged ------------------------------------------------------------------------------
 
@@ -51,8 +50,6 @@ METHODS = [
     RandomForestClassifier(5, random_state=0),
     ClassifierChain(LogisticRegression()),
     MultiOutputClassifier(LinearSVC()),
-    OneVsRestClassifier(LinearSVC()),
-    MLPClassifier((5,), max_iter=600, random_state=0),
     make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)),
 ]
 
@@ -73,23 +70,21 @@ def test_score_after_fit_logs_a_full_evaluation(runs, client, estimator):
     assert schema.ARTIFACT_INSTANCES not in files
 
 
-def calls_of_metrics(model):
-    predicted = model.predict(X_TEST)
-    yield lambda: metrics.f1_score(Y_TEST, predicted, average="micro")
-    yield lambda: metrics.hamming_loss(y_true=Y_TEST, y_pred=predicted)
-    yield lambda: metrics.accuracy_score(pd.DataFrame(Y_TEST), predicted)
-    yield lambda: metrics.classification_report(Y_TEST, predicted, zero_division=0)
+def test_a_metric_of_predictions_logs_a_full_evaluation(runs):
+    def calls(predicted):
+        yield lambda: metrics.f1_score(Y_TEST, predicted, average="micro")
+        yield lambda: metrics.hamming_loss(y_true=Y_TEST, y_pred=predicted)
+        yield lambda: metrics.accuracy_score(pd.DataFrame(Y_TEST), predicted)
+        yield lambda: metrics.classification_report(Y_TEST, predicted, zero_division=0)
 
-
-@pytest.mark.parametrize("number", range(4))
-def test_a_metric_of_predictions_logs_a_full_evaluation(runs, number):
     model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
-    expected = list(calls_of_metrics(model))[number]()
+    expected = [call() for call in calls(model.predict(X_TEST))]
     mleval.autolog()
-    model.fit(X_TRAIN, Y_TRAIN)
-    assert list(calls_of_metrics(model))[number]() == expected
-    (run,) = runs()
-    assert_held_out(run, model)
+    for number, result in enumerate(expected):
+        predicted = model.fit(X_TRAIN, Y_TRAIN).predict(X_TEST)
+        assert [*calls(predicted)][number]() == result
+        assert len(runs()) == number + 1
+        assert_held_out(runs()[-1], model)
 
 
 def test_a_metric_of_scores_logs_a_full_evaluation(runs):
@@ -128,14 +123,12 @@ def test_training_data_is_not_held_out(runs):
 
 def test_a_second_fit_is_another_result(runs):
     mleval.autolog()
-    model = KNeighborsClassifier(3).fit(X_TRAIN, Y_TRAIN)
-    model.score(X_TEST, Y_TEST)
-    model.set_params(n_neighbors=9).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
-    assert [r.data.tags[schema.TAG_METHOD] for r in runs()] == [
-        "KNeighborsClassifier(n_neighbors=3)",
-        "KNeighborsClassifier(n_neighbors=9)",
-    ]
-    assert len({r.data.tags[schema.TAG_DATASET] for r in runs()}) == 1
+    for n in (3, 9):
+        KNeighborsClassifier(n).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    tags = [r.data.tags for r in runs()]
+    names = [f"KNeighborsClassifier(n_neighbors={n})" for n in (3, 9)]
+    assert [of[schema.TAG_METHOD] for of in tags] == names
+    assert tags[0][schema.TAG_DATASET] == tags[1][schema.TAG_DATASET]
 
 
 def test_a_model_from_elsewhere_is_evaluated_too(runs):
@@ -210,14 +203,13 @@ def test_scorers_of_the_script_do_not_log_their_folds(runs, backend, n_jobs):
 
 def test_containers(runs):
     mleval.autolog(dataset="d")
-    frame = pd.DataFrame(Y, columns=list("abcd"))
+    frame, logistic = pd.DataFrame(Y, columns=list("abcd")), LogisticRegression()
     kinds = (sparse.csr_matrix, np.ndarray.tolist)
     pairs = [(frame[:100], frame[100:]), *((kind(Y_TRAIN), kind(Y_TEST)) for kind in kinds)]
     for i, (train, test) in enumerate(pairs):
-        model = OneVsRestClassifier(LogisticRegression()).fit(X_TRAIN, train)
-        model.score(X_TEST, test)
+        OneVsRestClassifier(logistic).fit(X_TRAIN, train).score(X_TEST, test)
         assert len(runs()) == i + 1
-        assert_held_out(runs()[-1], OneVsRestClassifier(LogisticRegression()).fit(X_TRAIN, Y_TRAIN))
+        assert_held_out(runs()[-1], OneVsRestClassifier(logistic).fit(X_TRAIN, Y_TRAIN))
 
 
 def test_eval_data_is_evaluated_after_every_fit(runs):
@@ -228,9 +220,13 @@ def test_eval_data_is_evaluated_after_every_fit(runs):
         assert_held_out(run, model)
 
 
-@pytest.mark.parametrize("n_jobs", [1, TWO])
 @pytest.mark.parametrize(
-    "call", ["cross_validate", "cross_val_score", "cross_val_predict", *SCORE_METHODS]
+    ("call", "n_jobs"),
+    [
+        *((call, 1) for call in ("cross_validate", "cross_val_score", "cross_val_predict")),
+        *((method, 1) for method in SCORE_METHODS),
+        *(pytest.param(*pair, marks=pytest.mark.thorough) for pair in IN_PROCESSES),
+    ],
 )
 def test_cross_validation_logs_every_fold(runs, call, n_jobs):
     estimator = OneVsRestClassifier(LogisticRegression())
@@ -291,20 +287,21 @@ def test_what_the_user_asked_to_be_returned_is_returned(runs):
     assert len(found["estimator"]) == 3 and len(runs()) == 1
 
 
-@pytest.mark.parametrize("n_jobs", [1, TWO])
-@pytest.mark.parametrize("kind", [GridSearchCV, RandomizedSearchCV])
+@pytest.mark.parametrize(
+    ("kind", "n_jobs"),
+    [
+        *((GridSearchCV, 1), (RandomizedSearchCV, 1)),
+        pytest.param(GridSearchCV, 2, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
-    space = {"n_neighbors": [1, 5, 15]}
-    options = {
-        "cv": KFold(4, shuffle=True, random_state=np.random.RandomState(5)),
-        "n_jobs": n_jobs,
-        "scoring": "f1_micro",
-    }
-    options |= {"n_iter": 2, "random_state": 0} if kind is RandomizedSearchCV else {}
+    options = {"n_iter": 2, "random_state": 0} if kind is RandomizedSearchCV else {}
+    options |= {"n_jobs": n_jobs, "scoring": "f1_micro"}
 
     def search():
-        options["cv"].random_state = np.random.RandomState(5)
-        return kind(KNeighborsClassifier(), space, **options).fit(X_TRAIN, Y_TRAIN)
+        cv = KFold(4, shuffle=True, random_state=np.random.RandomState(5))
+        found = kind(KNeighborsClassifier(), {"n_neighbors": [1, 5, 15]}, cv=cv, **options)
+        return found.fit(X_TRAIN, Y_TRAIN)
 
     expected = search()
     mleval.autolog()
@@ -317,30 +314,27 @@ def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
     assert folds_of(run).values["micro_f1"] == pytest.approx(wanted)
     assert run.data.tags[schema.TAG_SELECTED] == ("2" if kind is RandomizedSearchCV else "3")
     found.score(X_TEST, Y_TEST)
-    held_out = runs()[1]
-    assert_held_out(held_out, found)
+    assert_held_out(runs()[1], found)
 
 
 def test_searches_can_be_left_out(runs):
     mleval.autolog(searches=False)
-    GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=3).fit(X_TRAIN, Y_TRAIN).score(
-        X_TEST, Y_TEST
-    )
+    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=3)
+    grid.fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     (run,) = runs()
     assert schema.TAG_FOLDS not in run.data.tags
 
 
 def test_searches_that_cannot_be_logged_say_so(runs):
     mleval.autolog()
-    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=KFold(3).split(X_TRAIN))
-    said = "a search was not logged. TypeError: its splits can be drawn only once"
-    with pytest.warns(UserWarning, match=said):
-        grid.fit(X_TRAIN, Y_TRAIN)
-    scores = {"scoring": ["f1_micro", "accuracy"], "refit": False}
-    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=3, **scores)
-    said = r"a search was not logged: it names no best candidate \(refit=False\)"
-    with pytest.warns(UserWarning, match=said):
-        grid.fit(X_TRAIN, Y_TRAIN)
+    unnamed = {"cv": 3, "scoring": ["f1_micro", "accuracy"], "refit": False}
+    for options, why in (
+        ({"cv": KFold(3).split(X_TRAIN)}, ". TypeError: its splits can be drawn only once"),
+        (unnamed, r": it names no best candidate \(refit=False\)"),
+    ):
+        grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, **options)
+        with pytest.warns(UserWarning, match=f"a search was not logged{why}"):
+            grid.fit(X_TRAIN, Y_TRAIN)
     assert runs() == []
 
 
@@ -360,36 +354,25 @@ def test_fit_parameters_and_groups_reach_the_winner(runs):
 # ---- options -------------------------------------------------------------------------------------
 
 
-def test_names_measures_and_instances_are_the_users_to_choose(runs, client):
-    mleval.autolog(
-        method="mine",
-        dataset="yeast",
-        measures=["f1", "ranking"],
-        log_instances=True,
-        label_names=list("abcd"),
-    )
-    KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+def test_what_is_logged_is_the_users_to_choose(runs, client):
+    names = list("abcd")
+    h = mleval.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
+    how = {"hierarchy": h, "label_names": names, "conventions": "mulan", "max_distance": 4}
+    asked = {"measures": ["f1", "ranking", "h_f1"], "log_instances": True}
+    mleval.autolog(method="mine", dataset="yeast", **asked, **how)
+    model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
     (run,) = runs()
     tags = run.data.tags
     assert (tags[schema.TAG_METHOD], tags[schema.TAG_DATASET]) == ("mine", "yeast")
-    names = ("f1", "one_error", "coverage", "ranking_loss", "average_precision")
+    assert tags[schema.TAG_CONVENTIONS] == "mulan"
+    names = ("f1", "h_f1", "one_error", "coverage", "ranking_loss", "average_precision")
     expected = {f"mleval/{m}" for m in names}
     assert {k for k in run.data.metrics if k.startswith("mleval/")} == expected
+    ev = mleval.evaluate(Y_TEST, y_pred=model.predict(X_TEST), **how)
+    assert value(run, "h_f1") == pytest.approx(ev.measures["h_f1"])
     files = [f.path for f in client.list_artifacts(run.info.run_id, "mleval")]
     assert schema.ARTIFACT_INSTANCES in files
-
-
-def test_hierarchy_and_conventions(runs):
-    h = mleval.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
-    mleval.autolog(hierarchy=h, label_names=list("abcd"), conventions="mulan", max_distance=4)
-    model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
-    model.score(X_TEST, Y_TEST)
-    options = {"hierarchy": h, "label_names": list("abcd"), "max_distance": 4}
-    predicted = model.predict(X_TEST)
-    ev = mleval.evaluate(Y_TEST, y_pred=predicted, conventions="mulan", **options)
-    (run,) = runs()
-    assert value(run, "h_f1") == pytest.approx(ev.measures["h_f1"])
-    assert run.data.tags[schema.TAG_CONVENTIONS] == "mulan"
 
 
 @pytest.mark.parametrize(
@@ -424,13 +407,13 @@ def test_names_imported_between_calls_stay_good(runs):
     "steps", ["ours mlflow ours off", "mlflow ours mlflow ours off", "ours off mlflow ours"]
 )
 def test_options_change_beside_mlflow_too(runs, steps):
-    for number, step in enumerate(steps.split()):
-        {
-            "ours": lambda n=number: mleval.autolog(dataset=f"{n}"),
-            "mlflow": mlflow_on,
-            "off": mlflow_off,
-        }[step]()
-    last = len(steps.split()) - 1 - steps.split()[::-1].index("ours")
+    steps = steps.split()
+    for number, step in enumerate(steps):
+        if step == "ours":
+            mleval.autolog(dataset=f"{number}")
+            last = number
+        else:
+            {"mlflow": mlflow_on, "off": mlflow_off}[step]()
     model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
     KNeighborsClassifier(3).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     assert [r.data.tags[schema.TAG_DATASET] for r in runs()] == [f"{last}"] * 2

@@ -8,6 +8,8 @@ import random
 import sys
 import types
 import warnings
+import weakref
+from inspect import signature
 
 import mlflow
 import numpy as np
@@ -15,7 +17,9 @@ import pytest
 from autolog_cases import (
     BEFORE,
     EACH_ORDER,
+    MORE_ORDERS,
     ORDERS,
+    TWO_ORDERS,
     X_TEST,
     X_TRAIN,
     Y_TEST,
@@ -66,18 +70,15 @@ def test_fit_and_score_beside_mlflow(runs, client, order, turn):
         assert "training_score" in run.data.metrics
 
 
-@pytest.mark.parametrize("order", EACH_ORDER)
-def test_cross_validation_and_searches_beside_mlflow(runs, client, order):
-    cross_validate_and_search(runs, client, order, n_jobs=1)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("order", ["ours only", "before", "after, off, on"])
-def test_cross_validation_and_searches_in_processes_beside_mlflow(runs, client, order):
-    cross_validate_and_search(runs, client, order, n_jobs=2)
-
-
-def cross_validate_and_search(runs, client, order, n_jobs):
+@pytest.mark.parametrize(
+    ("order", "n_jobs"),
+    [
+        *((order, 1) for order in TWO_ORDERS),
+        *(pytest.param(order, 1, marks=pytest.mark.thorough) for order in MORE_ORDERS),
+        *(pytest.param(order, 2, marks=pytest.mark.thorough) for order in ("ours only", "before")),
+    ],
+)
+def test_cross_validation_and_searches_beside_mlflow(runs, client, order, n_jobs):
     for step in ORDERS[order]:
         step()
     model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3, n_jobs=n_jobs)
@@ -85,14 +86,12 @@ def cross_validate_and_search(runs, client, order, n_jobs):
     model_selection.cross_val_score(KNeighborsClassifier(3), X, Y, cv=3, n_jobs=n_jobs)
     model_selection.cross_val_predict(KNeighborsClassifier(7), X, Y, cv=3, n_jobs=n_jobs)
     assert len(client.search_runs(["0"])) == 3
-    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 9]}, cv=3, n_jobs=n_jobs).fit(
-        X, Y
-    )
+    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 9]}, cv=3, n_jobs=n_jobs)
+    assert grid.fit(X, Y).best_params_
     assert len(runs()) == 4 and all(schema.TAG_FOLDS in r.data.tags for r in runs())
     children = client.search_runs(["0"], f"tags.mlflow.parentRunId = '{runs()[-1].info.run_id}'")
     is_on = ORDERS[order][-1] is not mlflow_off and mlflow_on in ORDERS[order]
     assert len(children) == (1 if is_on else 0)
-    assert search.best_params_
 
 
 @pytest.mark.parametrize("order", EACH_ORDER)
@@ -167,22 +166,13 @@ def test_the_random_state_is_untouched(client):
     def script():
         np.random.seed(3)  # noqa: NPY002 what is tested
         random.seed(3)
-        model = RandomForestClassifier(3).fit(X_TRAIN, Y_TRAIN)
-        found = [model.score(X_TEST, Y_TEST), random.random()]
-        cv = ShuffleSplit(3, test_size=0.3)
-        found += model_selection.cross_validate(RandomForestClassifier(3), X, Y, cv=cv)[
-            "test_score"
-        ].tolist()
-        found += (
-            model_selection.cross_val_predict(
-                RandomForestClassifier(3), X, Y, cv=KFold(3, shuffle=True)
-            )
-            .ravel()
-            .tolist()
-        )
-        search = GridSearchCV(
-            RandomForestClassifier(), {"max_depth": [2, 4]}, cv=KFold(3, shuffle=True)
-        ).fit(X_TRAIN, Y_TRAIN)
+        forest = RandomForestClassifier(3)
+        found = [forest.fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST), random.random()]
+        crossed = model_selection.cross_validate(forest, X, Y, cv=ShuffleSplit(3, test_size=0.3))
+        found += crossed["test_score"].tolist()
+        cv = KFold(3, shuffle=True)
+        found += model_selection.cross_val_predict(forest, X, Y, cv=cv).ravel().tolist()
+        search = GridSearchCV(forest, {"max_depth": [2, 4]}, cv=cv).fit(X_TRAIN, Y_TRAIN)
         found += search.cv_results_["mean_test_score"].tolist()
         return [*found, search.score(X_TEST, Y_TEST), np.random.random(), random.random()]  # noqa: NPY002
 
@@ -194,25 +184,21 @@ def test_the_random_state_is_untouched(client):
 
 def test_exceptions_are_scikit_learns_own():
     def refused():
+        knn, crossed = KNeighborsClassifier(), model_selection.cross_validate
+        predicted, odd = model_selection.cross_val_predict, ShuffleSplit(2, random_state=0)
         for call in (
-            lambda: KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN[:5]),
-            lambda: KNeighborsClassifier().fit(X_TRAIN),
+            lambda: knn.fit(X_TRAIN, Y_TRAIN[:5]),
+            lambda: knn.fit(X_TRAIN),
             lambda: KNeighborsClassifier().score(X_TEST, Y_TEST),
             lambda: KNeighborsClassifier(-1).fit(X_TRAIN, Y_TRAIN),
-            lambda: model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv="x"),
-            lambda: model_selection.cross_validate(
-                KNeighborsClassifier(), X, Y, cv=3, no_such_argument=1
-            ),
-            lambda: model_selection.cross_validate(),
-            lambda: model_selection.cross_validate(
-                KNeighborsClassifier(-1), X, Y, cv=3, error_score="raise"
-            ),
-            lambda: model_selection.cross_val_predict(
-                KNeighborsClassifier(), X, Y, cv=ShuffleSplit(2, random_state=0)
-            ),
-            lambda: model_selection.cross_val_predict(LinearSVC(), X, Y, method="predict_proba"),
+            lambda: crossed(knn, X, Y, cv="x"),
+            lambda: crossed(knn, X, Y, cv=3, no_such_argument=1),
+            lambda: crossed(),
+            lambda: crossed(KNeighborsClassifier(-1), X, Y, cv=3, error_score="raise"),
+            lambda: predicted(knn, X, Y, cv=odd),
+            lambda: predicted(LinearSVC(), X, Y, method="predict_proba"),
             lambda: metrics.f1_score(Y_TEST, Y_TEST[:5]),
-            lambda: GridSearchCV(KNeighborsClassifier(), {"no_such": [1]}).fit(X, Y),
+            lambda: GridSearchCV(knn, {"no_such": [1]}).fit(X, Y),
         ):
             with pytest.raises(Exception) as caught:
                 call()
@@ -241,23 +227,19 @@ def test_folds_that_failed_are_not_logged_in_part(runs):
 
 
 def test_signatures_names_and_pickles_are_kept(client):
-    import inspect
-
-    before = {
-        f: str(inspect.signature(getattr(model_selection, f)))
-        for f in ("cross_validate", "cross_val_predict")
-    }
+    names = ("cross_validate", "cross_val_predict")
+    before = [str(signature(getattr(model_selection, name))) for name in names]
     mleval.autolog()
-    for name, signature in before.items():
-        assert str(inspect.signature(getattr(model_selection, name))) == signature
-        assert getattr(model_selection, name).__name__ == name
+    for name, expected in zip(names, before, strict=True):
+        wrapped = getattr(model_selection, name)
+        assert (str(signature(wrapped)), wrapped.__name__) == (expected, name)
     assert pickle.loads(pickle.dumps(metrics.f1_score)) is metrics.f1_score
-    scorer = metrics.make_scorer(metrics.f1_score, average="micro")
-    model_selection.cross_validate(KNeighborsClassifier(), X, Y, scoring=scorer, cv=3, n_jobs=2)
 
 
-def test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow(runs):
-    mlflow.sklearn.autolog(log_models=False, silent=True)
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow(runs, beside):
+    if beside:
+        mlflow_on()
     mleval.autolog()
     scorer = metrics.make_scorer(metrics.hamming_loss, greater_is_better=False)
     found = model_selection.cross_val_score(
@@ -267,8 +249,6 @@ def test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow
 
 
 def test_nothing_is_kept_alive(client):
-    import weakref
-
     mleval.autolog()
     model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
     predicted = model.predict(X_TEST)
@@ -288,10 +268,8 @@ def test_functions_imported_earlier_are_named_once(monkeypatch, beside_mlflow):
         mlflow_on()
     script = types.ModuleType("script")
     script.cv, script.f1_score = model_selection.cross_validate, metrics.f1_score
-    monkeypatch.setitem(sys.modules, "script", script)
-    monkeypatch.setitem(
-        sys.modules, "__mp_main__", script
-    )  # multiprocessing's second name of the script
+    for name in ("script", "__mp_main__"):  # multiprocessing's second name of the script
+        monkeypatch.setitem(sys.modules, name, script)
     said = r"imported before autolog\(\) .*not seen: .*\bcv, f1_score in script"
     with pytest.warns(UserWarning, match=said) as caught:
         mleval.autolog()
