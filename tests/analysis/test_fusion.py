@@ -2,7 +2,8 @@
 
 import pandas as pd
 import pytest
-from places import GOLDEN, STUDY
+from places import GOLDEN
+from report_cases import published_study
 from scipy.stats import rankdata
 
 from mlflow_mleval.analysis.fusion import fuse
@@ -13,21 +14,6 @@ from mlflow_mleval.study import Study
 PUBLISHED = GOLDEN / "eftimov2019_rankings.csv"
 
 
-@pytest.fixture(scope="module")
-def madjarov():
-    """The published study: 12 methods, 11 datasets, the sixteen measures; empty cells are methods
-    that did not finish.
-    """
-    long = pd.read_csv(STUDY)
-    wide = long.pivot(index=["dataset", "method"], columns="measure", values="value")
-    pairs = pd.MultiIndex.from_product(
-        [long.dataset.unique(), long.method.unique()], names=["dataset", "method"]
-    )
-    frame = wide.loc[pairs].reset_index()
-    times = ["training_time", "testing_time"]
-    return Study.from_frame(frame, minimize=times, missing="worst").select(["sixteen"])
-
-
 @pytest.mark.parametrize(
     ("preference", "near_ties"),
     [
@@ -35,11 +21,11 @@ def madjarov():
         ("v_shape", {("delicious", "BR"), ("delicious", "CC")}),
     ],
 )
-def test_published_ranks(madjarov, preference, near_ties):
+def test_published_ranks(preference, near_ties):
     """Tables 2 and 3: all but two of 132 cells; those two are one near-tie under three-digit
     rounding of the inputs.
     """
-    ranks = fuse(madjarov, preference=preference).ranks
+    ranks = fuse(published_study(), preference=preference).ranks
     published = (
         pd.read_csv(PUBLISHED)
         .query("preference == @preference")
@@ -118,8 +104,5 @@ def test_warnings_say_where(small):
     study = Study(values, small.directions, "worst")
     assert fuse(study).warnings[0].startswith("On d: 'f1' has the same value for every method")
     values.loc["e", "f1"] = 0.5
-    assert (
-        fuse(Study(values, small.directions, "worst"))
-        .warnings[0]
-        .startswith("On every dataset: 'f1' has the same")
-    )
+    (told, *_) = fuse(Study(values, small.directions, "worst")).warnings
+    assert told.startswith("On every dataset: 'f1' has the same")

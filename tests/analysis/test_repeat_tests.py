@@ -1,15 +1,12 @@
 """Tests over independent repeats: Welch in unequal numbers, one correction."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import as_json, mleval
 from scipy import stats
 
 from mlflow_mleval.analysis.pairs_by_unit import repeat_tests
-from mlflow_mleval.cli import main
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.store.query import load_study
@@ -91,19 +88,12 @@ def test_equal_methods_are_rarely_separated():
     assert (found["pvalue"] <= 0.05).mean() <= 0.1  # of 0.05, two and a half deviations above
 
 
-def as_json(*args):
-    result = CliRunner().invoke(
-        main, ["compare", "--over", "repeats", *args, "--output", "json"], catch_exceptions=False
-    )
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
+OVER = ["compare", "--over", "repeats"]
 SEEDS = ["-n", "wine", "--method-by", "param:model", "--max", "test_auc"]
 
 
 def test_compare_over_repeats_gives_what_the_function_gives(plain):
-    found = as_json(*SEEDS)
+    found = as_json(*OVER, *SEEDS)
     study = load_study(experiment_names=["wine"], method_by="param:model", maximize=["test_auc"])
     expected = repeat_tests(
         study.over("repeats", "wine").tables, ["test_auc"], maximize=["test_auc"]
@@ -114,30 +104,17 @@ def test_compare_over_repeats_gives_what_the_function_gives(plain):
     assert found["over"] == "repeats"
     assert found["datasets"]["wine"]["n_repeats"]["mlp"] == study.n_repeats["wine", "mlp"]
     assert "how much training varies" in found["datasets"]["wine"]["verdict"]
+    page = mleval(*OVER, *SEEDS, "--output", "html").stdout
+    assert "logreg" in page and "separates" in page
+    told = mleval(*OVER, *SEEDS, "--read", "duplicates=latest", code=1).output
+    assert "no method has several runs on wine" in told
 
 
 def test_datasets_are_corrected_together(plain):
-    both, one = as_json("-n", "spam", *SEEDS), as_json(*SEEDS)
+    both, one = as_json(*OVER, "-n", "spam", *SEEDS), as_json(*OVER, *SEEDS)
     rows, alone = both["datasets"]["wine"]["table"], one["datasets"]["wine"]["table"]
     assert [r["pvalue"] for r in rows] == [r["pvalue"] for r in alone]
     expected = len(both["datasets"]["spam"]["table"]) + len(rows)
     assert both["datasets"]["wine"]["n_comparisons"] == expected
     assert min(r["pvalue_corrected"] for r in rows) > min(r["pvalue_corrected"] for r in alone)
     assert {row["dataset"] for row in both["pairs"]} == {"spam", "wine"}
-
-
-@pytest.mark.parametrize("format", ["csv", "md", "latex", "html", "table"])
-def test_every_format_has_the_tests(plain, format):
-    result = CliRunner().invoke(main, ["compare", "--over", "repeats", *SEEDS, "--output", format])
-    assert result.exit_code == 0 and "logreg" in result.stdout
-    assert format == "csv" or "separates" in result.stdout
-
-
-def test_what_is_wrong_is_said_once_and_clearly(plain):
-    def stopped(*args, code=1):
-        result = CliRunner().invoke(main, ["compare", "--over", "repeats", *SEEDS, *args])
-        assert result.exit_code == code, result.output
-        return result.output
-
-    assert "no method has several runs on wine" in stopped("--read", "duplicates=latest")
-    assert "--rope: only for tests over datasets" in stopped("--rope", "0.1", code=2)
