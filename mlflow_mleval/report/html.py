@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mlflow_mleval.package import __version__
-from mlflow_mleval.report.blocks import PAGE, Column, Link, Section, Sliders, plain
+from mlflow_mleval.report.blocks import PAGE, Column, Link, Section, Sliders, Table, plain
 from mlflow_mleval.report.figures import Svg
 from mlflow_mleval.report.text import CLOSE, OPEN, shortened, terminal
 from mlflow_mleval.validation import present
@@ -100,8 +101,8 @@ def _templates() -> Environment:
         finalize=_visible,
     )
     made.globals |= {
-        "cell": _cell,
         "marks": _marks,
+        "rows": _rows,
         "json": _data_for_script,
         "kind": lambda block: type(block).__name__.lower(),
         "align": _aligned,
@@ -145,6 +146,39 @@ def _aligned(column: Column) -> Markup:
     """The class of the cells of a column, which nothing in it can name."""
     said = " ".join(filter(None, (_CLASSES[column.align], "wide" if column.wide else "")))
     return Markup(' class="{}"').format(said) if said else Markup("")
+
+
+def _rows(table: Table, folds: bool) -> Markup:
+    """The rows of a table; Jinja would take each cell through several calls."""
+    rows = table.rows
+    columns: list[list[str]] = []
+    for at, column in enumerate(table.columns):
+        opening, end = ("<td", "</td>") if at else ('<th scope="row"', "</th>")
+        opening = f"{opening}{_aligned(column)}"
+        tones = [f' data-tone="{round(9 * tone)}"' for tone in column.tones]
+        cells = zip(column.cells, tones or repeat(""), rows)  # noqa: B905  # `repeat` has no end
+        columns.append(
+            [
+                f"{opening}{tone}>{_shown(_cell(value, column, row, table.columns))}{end}"
+                for value, tone, row in cells
+            ]
+        )
+    found: list[str] = []
+    for i, texts in enumerate(zip(*columns, strict=True)):
+        marks = {
+            "first": table.first and not i,
+            "shaded": i in table.shaded,
+            "more": folds and i >= present(table.shown),
+        }
+        said = " ".join(mark for mark, holds in marks.items() if holds)
+        found += [f'<tr class="{said}">' if said else "<tr>", *texts, "</tr>\n"]
+    return Markup("".join(found))
+
+
+def _shown(value: Any) -> str:
+    """A cell as HTML: most are a few plain characters, which need no look at each."""
+    plain = type(value) is str and _BARE.fullmatch(value)
+    return value if plain else str(escape(_visible(value)))
 
 
 def _cell(
