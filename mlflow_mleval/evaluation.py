@@ -194,14 +194,19 @@ class Evaluation(Reported):
         """
         return self._figures[0]
 
-    @property
+    @cached_property
     def absent(self) -> dict[str, str]:
         """The measures that could not be computed, each with the reason."""
-        return self._figures[1]
+        has_hierarchy = self.hierarchy is not None
+        return {
+            name: why_absent(name, self.kind, self.total, has_hierarchy, self.asked)
+            for name in dict.fromkeys([*MEASURES, *self.asked])
+            if name not in self.measures
+        }
 
     @cached_property
-    def _figures(self) -> tuple[dict[str, float], dict[str, str], dict[str, float]]:
-        """The values, why others have none, and what the values can be wrong by, where they can."""
+    def _figures(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The values, and what they can be wrong by, where they can."""
         sums = self.total
         # A mean over fewer instances would be another measure, except where the convention of MULAN
         # leaves some out.
@@ -210,7 +215,6 @@ class Evaluation(Reported):
         } - {"average_precision"}
         values: dict[str, float] = {}
         bounds: dict[str, float] = {}
-        absent: dict[str, str] = {}
         for name in dict.fromkeys([*MEASURES, *self.asked]):
             measure = MEASURES[name]
             value, bound = float("nan"), 0.0
@@ -223,16 +227,12 @@ class Evaluation(Reported):
                 else:
                     found = measure.formula(sums)
                     value, bound = found if isinstance(found, tuple) else (found, 0.0)
-            if np.isnan(value):
-                absent[name] = why_absent(
-                    name, self.kind, sums, self.hierarchy is not None, self.asked
-                )
-                continue
-            low, high = measure.range
-            values[name] = min(max(value, low), high)  # rounding may lead beyond
-            if bound > 0:
-                bounds[name] = bound
-        return values, absent, bounds
+            if not np.isnan(value):
+                low, high = measure.range
+                values[name] = min(max(value, low), high)  # rounding may lead beyond
+                if bound > 0:
+                    bounds[name] = bound
+        return values, bounds
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -271,7 +271,7 @@ class Evaluation(Reported):
         doubts = doubts_about(
             self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs
         )
-        off = self._figures[2]
+        off = self._figures[1]
         return doubts if not off else (*doubts, about_bounds(off))
 
     @property
