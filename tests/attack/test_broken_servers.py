@@ -10,17 +10,18 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import mlflow
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn.model_selection
+from answering import answering
 from click.testing import CliRunner
 from mlflow.data.evaluation_dataset import EvaluationDataset
 from sklearn.datasets import make_multilabel_classification
 from sklearn.neighbors import KNeighborsClassifier
+from waiting import free_port
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
@@ -32,65 +33,34 @@ X, Y = make_multilabel_classification(90, 6, n_classes=3, random_state=0)
 KINDS = ["errors", "drops", "silent", "slow", "refuses", "garbage"]
 
 
-class Broken(BaseHTTPRequestHandler):
-    """Answers in the way that its server says."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.requests += 1
-        kind = self.server.kind
-        if kind == "errors":
-            self.send_error(500)
-        elif kind == "drops":
-            self.connection.shutdown(socket.SHUT_RDWR)
-        elif kind == "silent":
-            self.server.over.wait(60)
-        elif kind == "slow":
-            self.send_response(200)
-            self.send_header("Content-Length", "100000")
-            self.end_headers()
-            while not self.server.over.wait(0.2):
-                self.wfile.write(b" ")
-                self.wfile.flush()
-        elif kind == "garbage":
-            body = b"\x00<html>\xff{{{"
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-        self.close_connection = True
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
-
-    def log_message(self, *args):
-        pass
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    requests = 0
-
-    def handle_error(self, *args):
-        pass
-
-
 @contextmanager
 def broken(kind):
-    """The server, and its URL."""
-    with Server(("127.0.0.1", 0), Broken) as server:
-        server.kind, server.over = kind, threading.Event()
-        url = f"http://127.0.0.1:{server.server_port}"
-        if kind == "refuses":
-            server.server_close()
-        else:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server, url
-        server.over.set()
-        if kind != "refuses":
-            server.shutdown()
+    """What a server of this kind was asked, and its URL."""
+    paths: list[str] = []
+    over = threading.Event()
+
+    def answer(asked):
+        paths.append(asked.path)
+        if kind == "errors":
+            asked.send_error(500)
+        elif kind == "drops":
+            asked.connection.shutdown(socket.SHUT_RDWR)
+        elif kind == "silent":
+            over.wait(60)
+        elif kind == "slow":
+            asked.say(b"", **{"Content-Length": "100000"})
+            while not over.wait(0.2):
+                asked.wfile.write(b" ")
+                asked.wfile.flush()
+        elif kind == "garbage":
+            asked.say(b"\x00<html>\xff{{{")
+
+    if kind == "refuses":
+        yield paths, f"http://127.0.0.1:{free_port()}"
+        return
+    with answering(answer) as url:
+        yield paths, url
+        over.set()
 
 
 @pytest.fixture(autouse=True)
@@ -104,11 +74,10 @@ def quick(monkeypatch):
 
 def script():
     model = KNeighborsClassifier().fit(X[:60], Y[:60])
-    seen = [model.score(X[60:], Y[60:])]
-    seen += sklearn.model_selection.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)[
-        "test_score"
-    ].tolist()
-    return [*seen, KNeighborsClassifier(7).fit(X[:60], Y[:60]).score(X[60:], Y[60:])]
+    first = model.score(X[60:], Y[60:])
+    folds = sklearn.model_selection.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
+    last = KNeighborsClassifier(7).fit(X[:60], Y[:60]).score(X[60:], Y[60:])
+    return [first, *folds["test_score"].tolist(), last]
 
 
 EXPECTED = script()
@@ -174,10 +143,8 @@ def test_what_is_asked_for_by_hand_ends_soon_and_is_kept(kind, db, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["silent", "garbage"])
 def test_epochs_by_hand_are_told_once_and_kept(kind, db, monkeypatch):
-    ev, run_id = (
-        mleval.evaluate(Y, Y * 0.8 + 0.1),
-        mlflow.MlflowClient().create_run("0").info.run_id,
-    )
+    ev = mleval.evaluate(Y, Y * 0.8 + 0.1)
+    run_id = mlflow.MlflowClient().create_run("0").info.run_id
     monkeypatch.setenv("MLEVAL_TIMEOUT", "0.5")
     with broken(kind) as (_, url), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -210,16 +177,15 @@ def assert_imported_once(db, monkeypatch, results):
 
 
 def test_a_store_that_failed_is_left_alone_until_it_is_asked_again(db, monkeypatch):
-    with broken("errors") as (server, url):
+    with broken("errors") as (paths, url):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         mleval.autolog(dataset="d", silent=True)
         script()
-        asked = server.requests
+        before = len(paths)
         script()
-        assert server.requests == asked
-    monkeypatch.setitem(
-        delivery._troubles, f"sqlite:///{db}", delivery._Trouble("it was away", 0.0)
-    )
+        assert len(paths) == before
+    trouble = delivery._Trouble("it was away", 0.0)
+    monkeypatch.setitem(delivery._troubles, f"sqlite:///{db}", trouble)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}")
     script()
     assert len(mlflow.search_runs(experiment_names=["Default"], output_format="list")) == 3

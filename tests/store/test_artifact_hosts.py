@@ -3,11 +3,10 @@ is silent is asked once.
 """
 
 import socket
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from answering import answering
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import StoreError
@@ -22,20 +21,12 @@ def listening():
     """A server of a stranger's, and the headers of what it was asked."""
     headers = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            headers.append(dict(self.headers))
-            self.send_error(404)
+    def absent(asked):
+        headers.append(dict(asked.headers))
+        asked.send_error(404)
 
-        do_PUT = do_POST = do_GET
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_port}", headers
-        server.shutdown()
+    with answering(absent) as url:
+        yield url.removeprefix("http://"), headers
 
 
 def run_at(client, address):

@@ -3,7 +3,6 @@ all.
 """
 
 import contextlib
-import http.server
 import io
 import json
 import os
@@ -21,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import requests
+from answering import answering
 from mlflow import MlflowClient
 from packaging.version import Version
 from scipy import sparse, stats
@@ -180,7 +180,7 @@ def test_the_same_again_changes_nothing(client):
     assert client.get_run(run_id).to_dictionary() == before[0].to_dictionary()
 
 
-def test_the_active_run_takes_it_and_stays_active(client, monkeypatch):
+def test_the_active_run_or_that_of_the_environment_takes_it_and_stays_active(client, monkeypatch):
     ev, _ = made(folds=0)
     client.create_experiment("mine")
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
@@ -196,14 +196,10 @@ def test_the_active_run_takes_it_and_stays_active(client, monkeypatch):
     created = mleval.log_evaluation(ev, method="LP", dataset="yeast")
     assert client.get_run(created).info.experiment_id == run.info.experiment_id
     assert client.get_run(new).info.status == client.get_run(created).info.status == "FINISHED"
-
-
-def test_the_run_of_the_environment_takes_it(client, monkeypatch):
-    ev, _ = made(folds=0)
-    run = client.create_run("0")
-    monkeypatch.setenv("MLFLOW_RUN_ID", run.info.run_id)
-    assert mleval.log_evaluation(ev, method="BR", dataset="yeast") == run.info.run_id
-    assert client.get_run(run.info.run_id).info.status == "RUNNING"
+    told = client.create_run("0").info.run_id
+    monkeypatch.setenv("MLFLOW_RUN_ID", told)
+    assert mleval.log_evaluation(ev, method="BR", dataset="yeast") == told
+    assert client.get_run(told).info.status == "RUNNING"
 
 
 def test_what_is_not_finite_is_not_logged(client):
@@ -223,25 +219,15 @@ def test_what_is_not_finite_is_not_logged(client):
 def test_names_of_all_kinds(client):
     labels = ["<b>", "a/b", "../..", "x" * 3000, "木村 🚀", "=1+1"]
     rng = np.random.default_rng(0)
-    ev = mleval.evaluate(
-        rng.random((40, 6)) < 0.4,
-        rng.random((40, 6)),
-        label_names=labels,
-        folds=["a", "b", "c/d", "é"] * 10,
-    )
-    run_id = mleval.log_evaluation(
-        ev, method="<img src=x>\n", dataset="../etc 名前", experiment_name="x", log_instances=True
-    )
+    y, s, names = rng.random((40, 6)) < 0.4, rng.random((40, 6)), ["a", "b", "c/d", "é"]
+    ev = mleval.evaluate(y, s, label_names=labels, folds=names * 10)
+    strange = {"method": "<img src=x>\n", "dataset": "../etc 名前"}
+    run_id = mleval.log_evaluation(ev, **strange, experiment_name="x", log_instances=True)
     study = mleval.load_study(experiment_names=["x"])
-    assert (study.methods, study.datasets) == (["<img src=x>\n"], ["../etc 名前"])
+    assert (study.methods, study.datasets) == ([strange["method"]], [strange["dataset"]])
     assert study.folds["f1"].tolist() == ev.folds["f1"].tolist()
     folds = pd.read_parquet(data(run_id, "folds.parquet"))
-    assert folds["name"].tolist() == ["a", "b", "c/d", "é"] and folds["fold"].tolist() == [
-        0,
-        1,
-        2,
-        3,
-    ]
+    assert folds["name"].tolist() == names and folds["fold"].tolist() == [0, 1, 2, 3]
     counts = pd.read_parquet(data(run_id, "counts.parquet"))
     assert counts["label"].unique().tolist() == labels
     expected = ev.instances["fold"].tolist()
@@ -251,9 +237,8 @@ def test_names_of_all_kinds(client):
 
 def test_class_sets_with_a_hierarchy(client):
     h = mleval.Hierarchy([("animal", "cat"), ("animal", "dog"), ("plant", "rose")])
-    ev = mleval.evaluate_hierarchical(
-        [["cat"], ["dog"], ["rose"], ["cat"]], [["dog"], ["dog"], ["rose"], ["rose"]], h
-    )
+    true, found = (["cat"], ["dog"], ["rose"], ["cat"]), (["dog"], ["dog"], ["rose"], ["rose"])
+    ev = mleval.evaluate_hierarchical(true, found, h)
     run_id = mleval.log_evaluation(ev, method="flat", dataset="pets", experiment_name="x")
     study = mleval.load_study(experiment_names=["x"])
     expected = {m: ev.measures[m] for m in study.measures}
@@ -289,12 +274,9 @@ def test_chosen_measures_only(client):
     run_id = mleval.log_evaluation(
         ev, method="BR", dataset="d", experiment_name="x", measures=["ranking", "f1"]
     )
-    names = {
-        k.removeprefix("mleval/")
-        for k in client.get_run(run_id).data.metrics
-        if k.startswith("mleval/")
-    }
-    assert names == {"one_error", "coverage", "ranking_loss", "average_precision", "f1"}
+    names = {"one_error", "coverage", "ranking_loss", "average_precision", "f1"}
+    keys = client.get_run(run_id).data.metrics
+    assert {key for key in keys if key.startswith("mleval/")} == {f"mleval/{n}" for n in names}
     assert set(mleval.load_study(experiment_names=["x"]).folds) == names
 
 
@@ -309,16 +291,8 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
         ({"n_train": [1, 2]}, ValueError, "`n_train` must hold one value for each of the 5 folds"),
         ({"n_train": 0}, ValueError, "`n_train` must hold numbers of instances, got 0"),
         ({"n_train": {9: 1}}, ValueError, "`n_train` must have the folds"),
-        (
-            {"test_indices": [[0]] * 5},
-            ValueError,
-            "`test_indices` must hold the 40 instances of fold 0, got 1",
-        ),
-        (
-            {"test_indices": [["a"] * 40] * 5},
-            ValueError,
-            "`test_indices` must hold an array of row numbers",
-        ),
+        ({"test_indices": [[0]] * 5}, ValueError, "must hold the 40 instances of fold 0, got 1"),
+        ({"test_indices": [["a"] * 40] * 5}, ValueError, "`test_indices` .* array of row numbers"),
         ({"measures": ["f2"]}, ValueError, "`measures` must name .* got 'f2'"),
     ):
         with pytest.raises(error, match=text):
@@ -328,17 +302,19 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
     with pytest.raises(ValueError, match="kept no instances"):
         mleval.log_evaluation(made(instances=False)[0], **good, log_instances=True)
     assert client.get_experiment_by_name("x") is None
-    with pytest.raises(StoreError, match="cannot read the store"):
-        mleval.log_evaluation(ev, method="BR", dataset="d", run_id="0" * 32)
-    run = client.create_run("0", tags={"mleval.kind": "report"})
-    with pytest.raises(StoreError, match="holds a report already"):
-        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=run.info.run_id)
-    newer = client.create_run("0", tags={"mleval.schema": "99"})
-    with pytest.raises(StoreError, match="has schema 99"):
-        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=newer.info.run_id)
-    client.delete_run(run.info.run_id)
-    with pytest.raises(StoreError, match="is deleted"):
-        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=run.info.run_id)
+    report, newer, gone = (
+        client.create_run("0", tags={f"mleval.{tag}": value}).info.run_id
+        for tag, value in (("kind", "report"), ("schema", "99"), ("schema", "1"))
+    )
+    client.delete_run(gone)
+    for run_id, text in (
+        ("0" * 32, "cannot read the store"),
+        (report, "holds a report already"),
+        (newer, "has schema 99"),
+        (gone, "is deleted"),
+    ):
+        with pytest.raises(StoreError, match=text):
+            mleval.log_evaluation(ev, method="BR", dataset="d", run_id=run_id)
 
 
 # ---- digests -------------------------------------------------------------------------------------
@@ -373,30 +349,17 @@ def test_folds_that_test_a_part_or_parts_twice_are_of_the_whole_dataset(client):
     assert digests == {mleval.evaluate(y, y_pred=y).truth_digest}
 
 
-def test_a_split_that_is_given_again_must_agree(client):
-    _, y = made()
+def test_the_digest_of_the_split_is_that_of_its_parts(client):
+    ev, y = made()
     parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
-    split = mleval.cross_validate(
-        DummyClassifier(), np.zeros((200, 1)), y.astype(int), cv=5, log=False
-    )
+    same = [parts, [p[::-1] for p in parts], [p.tolist() for p in parts]]
+    same += [dict(enumerate(parts)), np.array(parts, np.int32)]
+    digests = [tags_of(client, ev, test_indices=s)["mleval.split_digest"] for s in same]
+    swapped = tags_of(client, ev, test_indices=[parts[1], parts[0], *parts[2:]])
+    assert {*digests} == {digests[0]} != {swapped["mleval.split_digest"]}
+    split = mleval.cross_validate(DummyClassifier(), np.zeros((200, 1)), y * 1, cv=5, log=False)
     with pytest.raises(ValueError, match="`test_indices` must be those of `ev`"):
         tags_of(client, split, test_indices=parts)
-
-
-def test_the_digest_of_the_split_is_that_of_its_parts(client):
-    ev, _ = made()
-    parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
-    same = [
-        parts,
-        [p[::-1] for p in parts],
-        [p.tolist() for p in parts],
-        dict(enumerate(parts)),
-        np.array(parts, np.int32),
-    ]
-    assert len({tags_of(client, ev, test_indices=s)["mleval.split_digest"] for s in same}) == 1
-    swapped = tags_of(client, ev, test_indices=[parts[1], parts[0], *parts[2:]])
-    expected = tags_of(client, ev, test_indices=parts)["mleval.split_digest"]
-    assert swapped["mleval.split_digest"] != expected
 
 
 # ---- statistics of the folds ---------------------------------------------------------------------
@@ -404,12 +367,10 @@ def test_the_digest_of_the_split_is_that_of_its_parts(client):
 
 def test_fold_statistics_against_scipy():
     rng = np.random.default_rng(0)
-    folds = pd.DataFrame(
-        rng.normal(size=(10, 4)), columns=["micro_precision", "micro_recall", "f1", "constant"]
-    )
-    folds["constant"] = 0.5
+    names = ["micro_precision", "micro_recall", "f1"]
+    folds = pd.DataFrame(rng.normal(size=(10, 3)), columns=names).assign(constant=0.5)
     found = fold_statistics(folds, test_to_train=1 / 9)
-    for m in folds.columns[:3]:
+    for m in names:
         low, high = stats.ttest_1samp(folds[m], 0).confidence_interval()
         assert found.table.loc[m, ["low", "high"]].tolist() == pytest.approx([low, high])
         se = np.sqrt((1 / 10 + 1 / 9) * folds[m].var())  # Nadeau & Bengio 2003
@@ -464,9 +425,8 @@ def test_killed_in_the_middle(client, db):
     )
     assert process.returncode == -9, process.stderr
     (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
-    assert (
-        run.data.tags["mleval.status"] == "incomplete"
-    )  # MLflow's own status is written beside the files, by another thread
+    # MLflow's own status is written beside the files, by another thread
+    assert run.data.tags["mleval.status"] == "incomplete"
     completed(run.info.run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
     assert client.get_run(run.info.run_id).info.status == "FINISHED"
 
@@ -547,12 +507,9 @@ def test_an_error_of_our_own_leaves_no_result(client):
 
 
 def test_completing_with_other_values_takes_the_new_ones(client):
-    run = client.create_run("0")
-    client.log_batch(
-        run.info.run_id,
-        tags=[mlflow.entities.RunTag(k, v) for k, v in payload(seed=1).identity().items()],
-    )
-    client.log_batch(run.info.run_id, metrics=payload(seed=1).metrics(1000)[:500])
+    first = payload(seed=1)
+    run = client.create_run("0", tags=first.identity())
+    client.log_batch(run.info.run_id, metrics=first.metrics(1000)[:500])
     runs.write(payload(seed=2), run_id=run.info.run_id)
     study = mleval.load_study(run_ids=[run.info.run_id])
     assert study.values.loc[("d", "BR")].to_dict() == payload(seed=2).means
@@ -562,25 +519,18 @@ def test_completing_with_other_values_takes_the_new_ones(client):
 def test_over_http_and_back(server, capsys):
     ev, _ = made(fit_time=dict.fromkeys(range(5), 0.5))
     mlflow.MlflowClient().create_experiment("logged")
-    run_id = mleval.log_evaluation(
-        ev, method="BR", dataset="yeast", experiment_name="logged", log_instances=True
-    )
+    given = {"method": "BR", "dataset": "yeast", "log_instances": True}
+    run_id = mleval.log_evaluation(ev, **given, experiment_name="logged")
     before = history(MlflowClient(), run_id)
-    assert (
-        mleval.log_evaluation(ev, method="BR", dataset="yeast", run_id=run_id, log_instances=True)
-        == run_id
-    )
+    assert mleval.log_evaluation(ev, **given, run_id=run_id) == run_id
     assert history(MlflowClient(), run_id) == before
     study = mleval.load_study(experiment_names=["logged"])
     expected = ev.folds[study.measures]
     pd.testing.assert_frame_equal(study.folds.droplevel([0, 1]), expected, check_index_type=False)
     found = artifacts(run_id)
     assert {"mleval_report.html", "mleval/data.zip", "mleval/instances.parquet"} == found
-    page = requests.get(
-        f"{server}/get-artifact",
-        params={"path": "mleval_report.html", "run_uuid": run_id},
-        timeout=PATIENCE,
-    )
+    asked = {"path": "mleval_report.html", "run_uuid": run_id}
+    page = requests.get(f"{server}/get-artifact", params=asked, timeout=PATIENCE)
     assert "BR on yeast" in page.text
     back = Evaluation.from_dict(json.load(data(run_id, "evaluation.json")))
     assert back.measures == ev.measures
@@ -588,25 +538,17 @@ def test_over_http_and_back(server, capsys):
 
 
 def test_a_server_that_is_down_is_not_waited_for(unset, monkeypatch):
-    asked = []
+    paths = []
 
-    class Down(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked.append(self.path)
-            self.send_error(503)
+    def down(asked):
+        paths.append(asked.path)
+        asked.send_error(503)
 
-        do_GET = do_POST
-
-        def log_message(self, *args):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Down) as down:
-        threading.Thread(target=down.serve_forever, daemon=True).start()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{down.server_address[1]}")
+    with answering(down) as url:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         with pytest.raises(StoreError, match="503"):
             mleval.log_evaluation(made()[0], method="A", dataset="d")
-        down.shutdown()
-    assert len(asked) <= 3  # MLflow's own eight tries take four minutes
+    assert len(paths) <= 3  # MLflow's own eight tries take four minutes
 
 
 @pytest.mark.server
@@ -616,42 +558,26 @@ def test_a_server_that_is_down_is_not_waited_for(unset, monkeypatch):
 @pytest.mark.parametrize("commits", [True, False])
 def test_a_503_for_a_new_run_makes_one_run(server, monkeypatch, commits):
     """A server may say 503 of a run that it has made all the same."""
-    answered = []
+    refused = []
 
-    class Busy(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            is_first = self.path.endswith("runs/create") and not answered
-            if not is_first or commits:
-                types = {"Content-Type": self.headers.get("Content-Type", "")}
-                answer = requests.request(
-                    self.command, server + self.path, data=body, headers=types, timeout=PATIENCE
-                )
-            if is_first:
-                answered.append(self.path)
-                self.send_error(503)
-            else:
-                self.send_response(answer.status_code)
-                self.send_header("Content-Length", str(len(answer.content)))
-                self.end_headers()
-                self.wfile.write(answer.content)
-
-        do_GET = do_PUT = do_PATCH = do_POST
-
-        def log_message(self, *args):
-            pass
+    def busy(asked):
+        is_first = asked.path.endswith("runs/create") and not refused
+        answer = asked.answer_of(server) if commits or not is_first else None
+        if is_first:
+            refused.append(asked.path)
+            asked.send_error(503)
+        else:
+            asked.say(answer.content, answer.status_code)
 
     name = f"busy {commits}"
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy) as busy:
-        threading.Thread(target=busy.serve_forever, daemon=True).start()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{busy.server_address[1]}")
+    with answering(busy) as url:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # as MLflow 3.18 creates
         run_id = runs.write(payload({}), experiment_name=name)
-        busy.shutdown()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     client = MlflowClient()
     found = client.search_runs([client.get_experiment_by_name(name).experiment_id])
-    assert [run.info.run_id for run in found] == [run_id] and answered
+    assert [run.info.run_id for run in found] == [run_id] and refused
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ import json
 import os
 import shutil
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import mlflow
 import pytest
-import requests
+from answering import answering
 from click.testing import CliRunner
 
 from mlflow_mleval.cli import main
@@ -166,57 +165,30 @@ def test_the_folder_stays_where_it_was_first(client, tmp_path, monkeypatch):
     assert not list((tmp_path / "second").iterdir())
 
 
-class Lossy(BaseHTTPRequestHandler):
-    """A proxy that loses the answer to what makes a run count, and from then on answers only if its
-    server says so.
-    """
-
-    def do_GET(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        last = self.path.endswith("log-batch") and b'"complete"' in body
-        if self.server.lost and not self.server.goes_on:
-            return self.connection.close()
-        types = {"Content-Type": self.headers.get("Content-Type", "")}
-        address = self.server.url + self.path
-        answer = requests.request(self.command, address, data=body, headers=types, timeout=60)
-        if last:
-            self.server.lost = True
-            return self.connection.close()
-        self.send_response(answer.status_code)
-        self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
-        self.send_header("Content-Length", str(len(answer.content)))
-        self.end_headers()
-        self.wfile.write(answer.content)
-        return None
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
-
-    def log_message(self, *args):
-        pass
-
-
-class Proxy(ThreadingHTTPServer):
-    daemon_threads, lost = True, False
-
-    def handle_error(self, *args):
-        pass
-
-
 @pytest.mark.server
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_run_whose_last_answer_was_lost_is_finished(server, tmp_path, monkeypatch, goes_on):
-    name = f"lost answers {goes_on}"
-    with Proxy(("127.0.0.1", 0), Lossy) as proxy:
-        proxy.url, proxy.goes_on = server, goes_on
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{proxy.server_port}")
+    """The answer to what makes a run count is lost, and maybe all that come after it."""
+    name, lost = f"lost answers {goes_on}", []
+
+    def lossy(asked):
+        if lost and not goes_on:
+            return asked.connection.close()
+        answer = asked.answer_of(server)
+        if asked.path.endswith("log-batch") and b'"complete"' in asked.body:
+            lost.append(asked.path)
+            return asked.connection.close()
+        kind = {"Content-Type": answer.headers.get("Content-Type", "")}
+        return asked.say(answer.content, answer.status_code, **kind)
+
+    with answering(lossy) as url:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         monkeypatch.setenv(unsent.SETTING, str(tmp_path / "kept"))
         if goes_on:
             delivery.deliver(payload(), None, name)
         else:
             with pytest.raises(StoreError, match="kept in"):
                 delivery.deliver(payload(), None, name)
-        proxy.shutdown()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     client = mlflow.MlflowClient()
     assert len(whole(client, name)) == 1
