@@ -7,16 +7,41 @@ tells most, whether larger values are better, and its value by data set and meth
 script itself.
 """
 
+import functools
 import json
 import os
 import sys
 import warnings
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
+import mlflow
 import numpy as np
 
 SEED = 0
+#: By what makes a store, the module without which it cannot; the guide shows the first ones.
+STORES: dict = {}
+
+
+def store(experiment="", needs="sklearn"):
+    """The function makes a store: in this experiment, in which all is of one data set where its
+    values are by method.
+    """
+
+    def of(make):
+        @functools.wraps(make)
+        def made():
+            if experiment:
+                mlflow.set_experiment(experiment)
+            measure, larger, values = make()
+            nested = any(isinstance(held, dict) for held in values.values())
+            return measure, larger, values if nested else {experiment: values}
+
+        STORES[made] = needs
+        return made
+
+    return of
 
 
 def _split(name, seed=SEED):
@@ -38,31 +63,68 @@ def _models():
 def _autolog(**options):
     """Without figures, which take most of the time, as on a machine without matplotlib."""
     sys.modules["matplotlib"] = None
-    import mlflow
-
     mlflow.sklearn.autolog(log_models=False, silent=True, **options)
-    return mlflow
 
 
+def _scores(split, models, run_name="{}"):
+    """The score of each model by its class, made in a run of its own; one that fails has none."""
+    X_train, X_test, y_train, y_test = split
+    scores = {}
+    for model in models:
+        name = type(model).__name__
+        called = None if run_name == "{}" else run_name.format(name)
+        # a script that catches the error goes on, and the run has failed
+        with suppress(ValueError), mlflow.start_run(run_name=called):
+            scores[name] = model.fit(X_train, y_train).score(X_test, y_test)
+    return scores
+
+
+def _means(rows):
+    """The mean by data set and method of rows (data set, method, value)."""
+    values = defaultdict(lambda: defaultdict(list))
+    for data, method, value in rows:
+        values[data][method].append(value)
+    return {d: {m: np.mean(held) for m, held in of.items()} for d, of in values.items()}
+
+
+def _by_run(value_of, **settings):
+    """By name, what `value_of(setting)` gives, in a run of that name."""
+    values = {}
+    for name, setting in settings.items():
+        with mlflow.start_run(run_name=name):
+            values[name] = value_of(setting)
+    return values
+
+
+def _hand(rows, tags=()):
+    """A run of plain MLflow for each row: params, metrics and their values by step."""
+    for params, metrics in rows:
+        told = {tag: params.pop(tag) for tag in tags}
+        with mlflow.start_run(tags=told):
+            mlflow.log_params(params)
+            for metric, values in metrics.items():
+                for step, value in enumerate(values if isinstance(values, list) else [values]):
+                    mlflow.log_metric(metric, value, step=step)
+
+
+@store()
 def scikit_learn_score():
     """`fit` and `score`, a script for each of three data sets, each with an experiment."""
-    mlflow, values = _autolog(), defaultdict(dict)
+    _autolog()
+    values = {}
     for data in ("wine", "iris", "breast_cancer"):
         mlflow.set_experiment(f"team/{data}")
-        X_train, X_test, y_train, y_test = _split(data)
-        for model in _models():
-            with mlflow.start_run():
-                model.fit(X_train, y_train)
-                values[f"team/{data}"][type(model).__name__] = model.score(X_test, y_test)
+        values[f"team/{data}"] = _scores(_split(data), _models())
     return "score", True, values
 
 
+@store("metrics")
 def scikit_learn_metrics():
     """`fit` and functions of sklearn.metrics, with other variables."""
     from sklearn import metrics
 
-    mlflow, values = _autolog(), {}
-    mlflow.set_experiment("metrics")
+    _autolog()
+    values = {}
     Xa, Xb, ya, yb = _split("wine")
     for model in _models():
         with mlflow.start_run():
@@ -70,80 +132,70 @@ def scikit_learn_metrics():
             predicted = model.predict(Xb)
             values[type(model).__name__] = metrics.accuracy_score(yb, predicted)
             metrics.zero_one_loss(yb, predicted)
-    return "accuracy_score", True, {"metrics": values}
+    return "accuracy_score", True, values
 
 
+@store("searched")
 def scikit_learn_grid_search():
     """GridSearchCV, whose candidates are child runs, and its score on held-out data."""
     from sklearn.model_selection import GridSearchCV
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.tree import DecisionTreeClassifier
 
-    mlflow, values = _autolog(), {}
-    mlflow.set_experiment("searched")
-    X_train, X_test, y_train, y_test = _split("wine")
-    grids = [
-        (KNeighborsClassifier(), {"n_neighbors": [1, 5]}),
-        (DecisionTreeClassifier(random_state=SEED), {"max_depth": [1, 3]}),
-    ]
-    for model, grid in grids:
-        with mlflow.start_run():
-            search = GridSearchCV(model, grid, cv=3).fit(X_train, y_train)
-            values[f"GridSearchCV({type(model).__name__})"] = search.score(X_test, y_test)
-    return "score", True, {"searched": values}
+    _autolog()
+    values, (_, near, tree) = {}, _models()
+    for model, grid in ((near, {"n_neighbors": [1, 5]}), (tree, {"max_depth": [1, 3]})):
+        (score,) = _scores(_split("wine"), [GridSearchCV(model, grid, cv=3)]).values()
+        values[f"GridSearchCV({type(model).__name__})"] = score
+    return "score", True, values
 
 
+@store("pipelines")
 def scikit_learn_pipelines():
     """Pipelines, all of which MLflow calls Pipeline."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    mlflow, values = _autolog(), {}
-    mlflow.set_experiment("pipelines")
-    X_train, X_test, y_train, y_test = _split("wine")
+    _autolog()
+    values = {}
     for model in _models():
-        with mlflow.start_run():
-            pipeline = make_pipeline(StandardScaler(), model).fit(X_train, y_train)
-            name = f"Pipeline(StandardScaler, {type(model).__name__})"
-            values[name] = pipeline.score(X_test, y_test)
-    return "score", True, {"pipelines": values}
+        (score,) = _scores(_split("wine"), [make_pipeline(StandardScaler(), model)]).values()
+        values[f"Pipeline(StandardScaler, {type(model).__name__})"] = score
+    return "score", True, values
 
 
+@store("splits")
 def scikit_learn_seeds():
     """Three random splits of the same data."""
-    mlflow, values = _autolog(), defaultdict(list)
-    mlflow.set_experiment("splits")
-    for seed in range(3):
-        X_train, X_test, y_train, y_test = _split("wine", seed)
-        for model in _models():
-            with mlflow.start_run():
-                model.fit(X_train, y_train)
-                values[type(model).__name__].append(model.score(X_test, y_test))
-    return "score", True, {"splits": {name: np.mean(v) for name, v in values.items()}}
+    _autolog()
+    scores = [_scores(_split("wine", seed), _models()) for seed in range(3)]
+    return "score", True, {name: np.mean([of[name] for of in scores]) for name in scores[0]}
 
 
+@store("by hand", "mlflow")
 def logged_by_hand():
     """Metrics of the script's own, with seeds and the name of the model as params."""
-    import mlflow
-
-    mlflow.set_experiment("by hand")
     accuracy = {"small": 0.8, "large": 0.9}
-    for model, value in accuracy.items():
-        for seed in range(3):
-            with mlflow.start_run():
-                mlflow.log_params({"model": model, "seed": seed})
-                mlflow.log_metrics({"train_acc": 0.999, "val_acc": value + seed / 1000})
-    means = {model: value + 0.001 for model, value in accuracy.items()}
-    return "val_acc", True, {"by hand": means}
+    _hand(
+        ({"model": model, "seed": seed}, {"train_acc": 0.999, "val_acc": value + seed / 1000})
+        for model, value in accuracy.items()
+        for seed in range(3)
+    )
+    return "val_acc", True, {model: value + 0.001 for model, value in accuracy.items()}
 
 
-def optuna_children():
-    """Optuna's trials as child runs, of parents without metrics."""
-    import mlflow
+def _studied(name, objective, n_trials, **options):
+    """A study of Optuna that has tried so many candidates."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    mlflow.set_experiment("optuna")
+    sampler = optuna.samplers.RandomSampler(1)
+    study = optuna.create_study(study_name=name, direction="maximize", sampler=sampler)
+    study.optimize(objective, n_trials=n_trials, **options)
+    return study
+
+
+@store("optuna", "optuna")
+def optuna_children():
+    """Optuna's trials as child runs, of parents without metrics."""
     best = {}
     for model, top in (("svm", 0.8), ("forest", 0.9)):
         with mlflow.start_run(run_name=model):
@@ -156,118 +208,106 @@ def optuna_children():
                     mlflow.log_metrics({"val_auc": top - x / 9, "test_auc": top - x / 10})
                 return top - x / 9
 
-            study = optuna.create_study(
-                direction="maximize", sampler=optuna.samplers.RandomSampler(1)
-            )
-            study.optimize(objective, n_trials=4)
-            best[model] = top - study.best_params["x"] / 10
-    return "test_auc", True, {"optuna": best}
+            best[model] = top - _studied(model, objective, 4).best_params["x"] / 10
+    return "test_auc", True, best
 
 
-def models_evaluate():
-    """`mlflow.models.evaluate` of predictions."""
-    import mlflow
+def _evaluated(**given):
+    """The accuracy that `mlflow.models.evaluate` logs."""
+    how = {"evaluators": "default", "evaluator_config": {"log_explainer": False}}
+    result = mlflow.models.evaluate(model_type="classifier", **given, **how)
+    return result.metrics["accuracy_score"]
+
+
+def _predictions(split, model):
+    """A table of the truth and what the model says."""
     import pandas as pd
 
-    mlflow.set_experiment("evaluated")
-    values = {}
-    X_train, X_test, y_train, y_test = _split("breast_cancer")
-    for model in _models():
-        predicted = model.fit(X_train, y_train).predict(X_test)
-        frame = pd.DataFrame({"label": y_test, "prediction": predicted})
-        with mlflow.start_run(run_name=type(model).__name__):
-            result = mlflow.models.evaluate(
-                data=frame,
-                targets="label",
-                predictions="prediction",
-                model_type="classifier",
-                evaluators="default",
-                evaluator_config={"log_explainer": False},
-            )
-            values[type(model).__name__] = result.metrics["accuracy_score"]
-    return "accuracy_score", True, {"evaluated": values}
+    X_train, X_test, y_train, y_test = split
+    return pd.DataFrame({"label": y_test, "said": model.fit(X_train, y_train).predict(X_test)})
 
 
-def xgboost():
-    """`xgboost.train` with a training and a validation set."""
-    import mlflow
+@store("evaluated")
+def models_evaluate():
+    """`mlflow.models.evaluate` of predictions."""
+
+    def value_of(model):
+        frame = _predictions(_split("breast_cancer"), model)
+        return _evaluated(data=frame, targets="label", predictions="said")
+
+    values = _by_run(value_of, **{type(model).__name__: model for model in _models()})
+    return "accuracy_score", True, values
+
+
+def _xgboost(depth):
+    """The log loss on validation data, by `xgboost.train` of eight trees."""
     import xgboost as xgb
 
-    mlflow.xgboost.autolog(log_models=False, silent=True)
-    mlflow.set_experiment("xgboost")
     X_train, X_val, y_train, y_val = _split("breast_cancer")
-    train, valid, values = xgb.DMatrix(X_train, y_train), xgb.DMatrix(X_val, y_val), {}
-    for name, depth in (("stump", 1), ("deep", 6)):
-        with mlflow.start_run(run_name=name):
-            told = {}
-            params = {"objective": "binary:logistic", "max_depth": depth, "nthread": 1}
-            sets = [(train, "train"), (valid, "valid")]
-            xgb.train(params, train, 8, evals=sets, evals_result=told, verbose_eval=False)
-            values[name] = told["valid"]["logloss"][-1]
-    return "valid-logloss", False, {"xgboost": values}
+    train, valid, told = xgb.DMatrix(X_train, y_train), xgb.DMatrix(X_val, y_val), {}
+    params = {"objective": "binary:logistic", "max_depth": depth, "nthread": 1}
+    sets = [(train, "train"), (valid, "valid")]
+    xgb.train(params, train, 8, evals=sets, evals_result=told, verbose_eval=False)
+    return told["valid"]["logloss"][-1]
 
 
+@store("xgboost", "xgboost")
+def xgboost():
+    """`xgboost.train` with a training and a validation set."""
+    mlflow.xgboost.autolog(log_models=False, silent=True)
+    return "valid-logloss", False, _by_run(_xgboost, stump=1, deep=6)
+
+
+@store("lightgbm", "lightgbm")
 def lightgbm():
     """LGBMClassifier with an `eval_set`."""
     import lightgbm as lgb
-    import mlflow
 
     mlflow.lightgbm.autolog(log_models=False, silent=True)
-    mlflow.set_experiment("lightgbm")
     X_train, X_val, y_train, y_val = _split("breast_cancer")
-    values = {}
-    for name, leaves in (("stump", 2), ("deep", 16)):
-        with mlflow.start_run(run_name=name):
-            model = lgb.LGBMClassifier(n_estimators=8, num_leaves=leaves, n_jobs=1, verbose=-1)
-            model.fit(X_train, y_train, eval_set=[(X_val, y_val)])
-            values[name] = model.evals_result_["valid_0"]["binary_logloss"][-1]
-    return "valid_0-binary_logloss", False, {"lightgbm": values}
+
+    def value_of(leaves):
+        model = lgb.LGBMClassifier(n_estimators=8, num_leaves=leaves, n_jobs=1, verbose=-1)
+        model.fit(X_train, y_train, eval_set=[(X_val, y_val)])
+        return model.evals_result_["valid_0"]["binary_logloss"][-1]
+
+    return "valid_0-binary_logloss", False, _by_run(value_of, stump=2, deep=16)
 
 
+@store("keras", "keras")
 def keras():
     """`fit` with validation data."""
     os.environ.setdefault("KERAS_BACKEND", "torch")
     import keras as framework
-    import mlflow
 
-    mlflow.set_experiment("keras")
     framework.utils.set_random_seed(0)
     X_train, X_val, y_train, y_val = _split("iris")
-    values = {}
-    for name, width in (("narrow", 1), ("wide", 32)):
+
+    def value_of(width):
         layers = [framework.layers.Dense(n, a) for n, a in ((width, "relu"), (3, "softmax"))]
         model = framework.Sequential(layers)
         model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-        with mlflow.start_run(run_name=name):
-            told = model.fit(
-                X_train,
-                y_train,
-                epochs=5,
-                validation_data=(X_val, y_val),
-                verbose=0,
-                callbacks=[mlflow.keras.MlflowCallback()],
-            )
-            values[name] = told.history["val_loss"][-1]
-    return "val_loss", False, {"keras": values}
+        how = {"validation_data": (X_val, y_val), "epochs": 5, "verbose": 0}
+        told = model.fit(X_train, y_train, callbacks=[mlflow.keras.MlflowCallback()], **how)
+        return told.history["val_loss"][-1]
+
+    return "val_loss", False, _by_run(value_of, narrow=1, wide=32)
 
 
+@store("lightning", "lightning")
 def lightning():
     """A LightningModule that logs its losses, under `mlflow.pytorch.autolog`."""
     import lightning as framework
-    import mlflow
     import torch
 
     mlflow.pytorch.autolog(log_models=False, silent=True)
-    mlflow.set_experiment("lightning")
     X_train, X_val, y_train, y_val = (torch.tensor(part) for part in _split("iris"))
 
     class Classifier(framework.LightningModule):
         def __init__(self, width):
             super().__init__()
-            act = torch.nn.ReLU()
-            self.net = torch.nn.Sequential(
-                torch.nn.Linear(4, width), act, torch.nn.Linear(width, 3)
-            )
+            first, last = torch.nn.Linear(4, width), torch.nn.Linear(width, 3)
+            self.net = torch.nn.Sequential(first, torch.nn.ReLU(), last)
 
         def _loss(self, batch, name):
             x, y = batch
@@ -287,79 +327,63 @@ def lightning():
     def loader(X, y):
         return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=90)
 
-    values = {}
-    for name, width in (("narrow", 1), ("wide", 32)):
+    def value_of(width):
         framework.seed_everything(0, verbose=False)
-        trainer = framework.Trainer(
-            max_epochs=5,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            accelerator="cpu",
-        )
-        with mlflow.start_run(run_name=name):
-            trainer.fit(Classifier(width), loader(X_train, y_train), loader(X_val, y_val))
-            values[name] = float(trainer.callback_metrics["val_loss"])
-    return "val_loss", False, {"lightning": values}
+        without = ("logger", "checkpointing", "progress_bar", "model_summary")
+        options = {name if name == "logger" else f"enable_{name}": False for name in without}
+        trainer = framework.Trainer(max_epochs=5, accelerator="cpu", **options)
+        trainer.fit(Classifier(width), loader(X_train, y_train), loader(X_val, y_val))
+        return float(trainer.callback_metrics["val_loss"])
+
+    return "val_loss", False, _by_run(value_of, narrow=1, wide=32)
 
 
-def _trained(width, seed=SEED, limit=63, **names):
-    """The loss of a Trainer that evaluates each epoch, with its callback for MLflow."""
+@store("transformers", "transformers")
+def transformers():
+    """A Trainer that evaluates each epoch, with its callback for MLflow."""
     import transformers as framework
 
     rows = np.random.default_rng(SEED).integers(2, 20, (96, 6))
-    examples = [{"input_ids": ids, "labels": int(ids.sum() > limit)} for ids in rows]
+    examples = [{"input_ids": ids, "labels": int(ids.sum() > 63)} for ids in rows]
 
     def compute_metrics(predicted):
         return {"accuracy": np.mean(predicted.predictions.argmax(-1) == predicted.label_ids)}
 
-    framework.set_seed(seed)
-    sizes = {"hidden_size": width, "intermediate_size": width}
-    layers = {"num_hidden_layers": 1, "num_attention_heads": 1}
-    config = framework.BertConfig(vocab_size=20, **sizes, **layers)
-    settings = framework.TrainingArguments(
-        output_dir="checkpoints/" + names.get("run_name", ""),
-        num_train_epochs=5,
-        learning_rate=0.02,
-        eval_strategy="epoch",
-        save_strategy="no",
-        report_to="mlflow",
-        disable_tqdm=True,
-        use_cpu=True,
-        seed=seed,
-        **names,
-    )
-    trainer = framework.Trainer(
-        framework.BertForSequenceClassification(config),
-        settings,
-        train_dataset=examples[:64],
-        eval_dataset=examples[64:],
-        compute_metrics=compute_metrics,
-    )
-    trainer.train()
-    return [log["eval_loss"] for log in trainer.state.log_history if "eval_loss" in log][-1]
+    def value_of(width):
+        framework.set_seed(SEED)
+        sizes = {"hidden_size": width, "intermediate_size": width}
+        layers = {"num_hidden_layers": 1, "num_attention_heads": 1}
+        config = framework.BertConfig(vocab_size=20, **sizes, **layers)
+        settings = framework.TrainingArguments(
+            output_dir="checkpoints",
+            num_train_epochs=5,
+            learning_rate=0.02,
+            eval_strategy="epoch",
+            save_strategy="no",
+            report_to="mlflow",
+            disable_tqdm=True,
+            use_cpu=True,
+            seed=SEED,
+        )
+        trainer = framework.Trainer(
+            framework.BertForSequenceClassification(config),
+            settings,
+            train_dataset=examples[:64],
+            eval_dataset=examples[64:],
+            compute_metrics=compute_metrics,
+        )
+        trainer.train()
+        return [log["eval_loss"] for log in trainer.state.log_history if "eval_loss" in log][-1]
+
+    return "eval_loss", False, _by_run(value_of, narrow=2, wide=16)
 
 
-def transformers():
-    """A Trainer that evaluates each epoch, with its callback for MLflow."""
-    import mlflow
-
-    mlflow.set_experiment("transformers")
-    values = {}
-    for name, width in (("narrow", 2), ("wide", 16)):
-        with mlflow.start_run(run_name=name):
-            values[name] = _trained(width)
-    return "eval_loss", False, {"transformers": values}
-
-
+@store("genai", "mlflow")
 def genai_evaluate():
     """`mlflow.genai.evaluate` with scorers of the script's own."""
-    import mlflow
     from mlflow.genai.scorers import scorer
 
     os.environ["MLFLOW_GENAI_EVAL_MAX_WORKERS"] = "1"
-    mlflow.set_experiment("genai")
     data = [
         {"inputs": {"question": f"{i} + {i}?"}, "expectations": {"answer": str(2 * i)}}
         for i in range(12)
@@ -369,138 +393,56 @@ def genai_evaluate():
     def correctness(outputs, expectations):
         return float(outputs == expectations["answer"])
 
-    values = {}
-    for name, wrong in (("sloppy", 5), ("careful", 1)):
-
-        def answer(question, wrong=wrong):
+    def value_of(wrong):
+        def answer(question):
             n = int(question.split()[0])
             return str(2 * n + (n < wrong))
 
-        with mlflow.start_run(run_name=name):
-            mlflow.genai.evaluate(data=data, predict_fn=answer, scorers=[correctness])
-            values[name] = 1 - wrong / 12
-    return "correctness/mean", True, {"genai": values}
+        mlflow.genai.evaluate(data=data, predict_fn=answer, scorers=[correctness])
+        return 1 - wrong / 12
+
+    return "correctness/mean", True, _by_run(value_of, sloppy=5, careful=1)
 
 
-def _hand(experiment, rows, *, name=lambda row: None, tags=()):
-    """A run of plain MLflow for each row: params, metrics and their values by step."""
-    import mlflow
-
-    mlflow.set_experiment(experiment)
-    for params, metrics in rows:
-        told = {tag: params.pop(tag) for tag in tags}
-        with mlflow.start_run(run_name=name(params), tags=told):
-            mlflow.log_params(params)
-            for metric, values in metrics.items():
-                for step, value in enumerate(values if isinstance(values, list) else [values]):
-                    mlflow.log_metric(metric, value, step=step)
-
-
-def _means(rows):
-    """The mean by data set and method of rows (data set, method, value)."""
-    values = defaultdict(lambda: defaultdict(list))
-    for data, method, value in rows:
-        values[data][method].append(value)
-    return {d: {m: np.mean(held) for m, held in of.items()} for d, of in values.items()}
-
-
+@store("benchmark")
 def datasets_and_seeds():
     """Three data sets, each split three times, in one experiment."""
-    mlflow, rows = _autolog(), []
-    mlflow.set_experiment("benchmark")
+    _autolog()
+    rows = []
     for data, n_features in (("wine", 13), ("digits", 64), ("breast_cancer", 30)):
         for seed in range(3):
-            X_train, X_test, y_train, y_test = _split(data, seed)
-            for model in _models():
-                with mlflow.start_run():
-                    model.fit(X_train, y_train)
-                    value = model.score(X_test, y_test)
-                    rows.append((f"benchmark ({n_features} features)", type(model).__name__, value))
+            scores = _scores(_split(data, seed), _models())
+            rows += [(f"benchmark ({n_features} features)", *of) for of in scores.items()]
     return "score", True, _means(rows)
 
 
+@store("percent", "mlflow")
 def percent_beside_share():
     """One method's accuracies as percentages, and the others' as shares."""
     values = {"svm": 0.749, "knn": 0.78, "rf": 0.81}
-    scale = {"svm": 100}
-    rows = [
-        ({"model": m, "dataset": d}, {"test_accuracy": (v + i / 50) * scale.get(m, 1)})
-        for m, v in values.items()
-        for i, d in enumerate("abc")
-    ]
-    _hand("percent", rows)
     truth = {d: {m: v + i / 50 for m, v in values.items()} for i, d in enumerate("abc")}
+    _hand(
+        ({"model": m, "dataset": d}, {"test_accuracy": truth[d][m] * (100 if m == "svm" else 1)})
+        for m in values
+        for d in truth
+    )
     return "test_accuracy", True, truth
 
 
+@store("names")
 def datasets_in_names():
     """scikit-learn's autologging without data sets, which stand in the names of the runs alone."""
-    mlflow, rows = _autolog(log_datasets=False), []
-    mlflow.set_experiment("names")
-    for data in ("wine", "breast_cancer"):
+    _autolog(log_datasets=False)
+    rows = []
+    for data in ("wine", "breast-cancer"):
         for seed in range(3):
-            X_train, X_test, y_train, y_test = _split(data, seed)
-            for name, model in zip(("bayes", "near", "tree"), _models(), strict=True):
-                with mlflow.start_run(run_name=f"{name}_{data.replace('_', '-')}_s{seed}"):
-                    model.fit(X_train, y_train)
-                    rows.append((data.replace("_", "-"), name, model.score(X_test, y_test)))
+            split = _split(data.replace("-", "_"), seed)
+            scores = _scores(split, _models(), f"{{}}_{data}_s{seed}")
+            rows += [(data, *of) for of in scores.items()]
     return "score", True, _means(rows)
 
 
-def trainer_datasets_in_names():
-    """Trainers whose `run_name` says method, data set and seed."""
-    import mlflow
-
-    mlflow.set_experiment("trainers")
-    rows = []
-    for data, limit in (("imdb", 63), ("yelp", 55)):
-        for seed in range(3):
-            for name, width in (("narrow", 2), ("wide", 16)):
-                loss = _trained(width, seed, limit, run_name=f"{name}_{data}_s{seed}")
-                mlflow.end_run()
-                rows.append((data, name, loss))
-    return "eval_loss", False, _means(rows)
-
-
-def percent_of_boosters():
-    """Accuracy by a function of one's own: a share for XGBoost, a percentage for LightGBM."""
-    import lightgbm as lgb
-    import mlflow
-    import xgboost as xgb
-
-    mlflow.xgboost.autolog(log_models=False, silent=True)
-    mlflow.lightgbm.autolog(log_models=False, silent=True)
-    mlflow.set_experiment("scales")
-    X_train, X_val, y_train, y_val = _split("breast_cancer")
-
-    def share(scores, of):
-        return float(np.mean((scores > 0.5) == of.get_label()))
-
-    values, sets = {}, [(xgb.DMatrix(X_val, y_val), "valid")]
-    for name, depth in (("stump", 1), ("deep", 6)):
-        with mlflow.start_run(run_name=name):
-            told = {}
-            params = {"objective": "binary:logistic", "max_depth": depth, "nthread": 1}
-            train = xgb.DMatrix(X_train, y_train)
-            more = {"evals_result": told, "verbose_eval": False}
-            own = {"custom_metric": lambda scores, of: ("accuracy", share(scores, of))}
-            xgb.train({**params, "disable_default_eval_metric": 1}, train, 8, sets, **more, **own)
-            values[name] = told["valid"]["accuracy"][-1]
-    with mlflow.start_run(run_name="leaves"):
-        told, params = {}, {"objective": "binary", "metric": "None", "num_threads": 1}
-        lgb.train(
-            {**params, "verbose": -1},
-            lgb.Dataset(X_train, y_train),
-            8,
-            [lgb.Dataset(X_val, y_val)],
-            ["valid"],
-            lambda scores, of: ("accuracy", 100 * share(scores, of), True),
-            callbacks=[lgb.record_evaluation(told)],
-        )
-        values["leaves"] = told["valid"]["accuracy"][-1] / 100
-    return "valid-accuracy", True, {"scales": values}
-
-
+@store("gaps")
 def results_with_gaps():
     """Four estimators on five data sets, of which one fails on negative features and one where
     there are few instances, so that two lack a cell.
@@ -508,157 +450,122 @@ def results_with_gaps():
     from sklearn.datasets import make_classification
     from sklearn.model_selection import train_test_split
     from sklearn.naive_bayes import MultinomialNB
-    from sklearn.neighbors import KNeighborsClassifier
 
-    mlflow, rows = _autolog(), []
-    mlflow.set_experiment("gaps")
+    _autolog()
     splits = {n: _split(name) for name, n in (("wine", 13), ("digits", 64), ("breast_cancer", 30))}
     for n in (8, 20):
         X, y = make_classification(400, n, random_state=SEED)
         splits[n] = train_test_split(X + 9 * (n == 8), y, random_state=SEED)
     models = [*_models(), MultinomialNB()]
-    models[1] = KNeighborsClassifier(150)
-    for n, (X_train, X_test, y_train, y_test) in splits.items():
-        for model in models:
-            try:
-                with mlflow.start_run():
-                    score = model.fit(X_train, y_train).score(X_test, y_test)
-                    rows.append((f"gaps ({n} features)", type(model).__name__, score))
-            except ValueError:  # the run has failed, and the script goes on
-                pass
-    return "score", True, _means(rows)
+    models[1].set_params(n_neighbors=150)
+    values = {f"gaps ({n} features)": _scores(split, models) for n, split in splits.items()}
+    return "score", True, values
 
 
+@store(needs="optuna_integration")
 def optuna_studies():
     """A study of Optuna for each model, by its callback: an experiment of numbered runs."""
-    import optuna
     from optuna_integration import MLflowCallback
 
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     best = {}
     for model, top in (("svm", 0.8), ("forest", 0.9), ("knn", 0.7)):
-        study = optuna.create_study(
-            study_name=model, direction="maximize", sampler=optuna.samplers.RandomSampler(1)
-        )
 
         def objective(trial, top=top):
             return top - trial.suggest_float("x", 0, 1) / 9
 
-        study.optimize(objective, n_trials=5, callbacks=[MLflowCallback(metric_name="val_auc")])
-        best[model] = study.best_value
+        calls = [MLflowCallback(metric_name="val_auc")]
+        best[model] = _studied(model, objective, 5, callbacks=calls).best_value
     return "val_auc", True, {"all runs": best}
 
 
+@store("boosters", "lightgbm")
 def boosters():
     """XGBoost and LightGBM in one experiment, which call log loss by other names."""
     import lightgbm as lgb
-    import mlflow
-    import xgboost as xgb
 
     mlflow.xgboost.autolog(log_models=False, silent=True)
     mlflow.lightgbm.autolog(log_models=False, silent=True)
-    mlflow.set_experiment("boosters")
     X_train, X_val, y_train, y_val = _split("breast_cancer")
-    values, told = {}, {}
-    sets = [(xgb.DMatrix(X_val, y_val), "valid")]
-    with mlflow.start_run(run_name="xgboost"):
-        params = {"objective": "binary:logistic", "max_depth": 6, "nthread": 1}
-        train = xgb.DMatrix(X_train, y_train)
-        xgb.train(params, train, 8, evals=sets, evals_result=told, verbose_eval=False)
-        values["xgboost"] = told["valid"]["logloss"][-1]
-    with mlflow.start_run(run_name="lightgbm"):
+
+    def value_of(library):
+        if library == "xgboost":
+            return _xgboost(6)
         params = {"objective": "binary", "metric": "binary_logloss", "num_threads": 1}
         told, data = {}, lgb.Dataset(X_train, y_train)
-        calls = [lgb.record_evaluation(told)]
-        valid = lgb.Dataset(X_val, y_val)
+        valid, calls = lgb.Dataset(X_val, y_val), [lgb.record_evaluation(told)]
         lgb.train({**params, "verbose": -1}, data, 8, [valid], ["valid"], callbacks=calls)
-        values["lightgbm"] = told["valid"]["binary_logloss"][-1]
-    return "val_log_loss", False, {"boosters": values}
+        return told["valid"]["binary_logloss"][-1]
+
+    values = _by_run(value_of, xgboost="xgboost", lightgbm="lightgbm")
+    return "val_log_loss", False, values
 
 
+@store("inputs")
 def dataset_inputs():
     """Data sets as inputs of the runs, with their names."""
-    import mlflow
-
-    mlflow.set_experiment("inputs")
-    values = defaultdict(dict)
+    values = {}
     for data in ("wine", "iris", "breast_cancer"):
         X_train, X_test, y_train, y_test = _split(data)
         held = mlflow.data.from_numpy(X_test, targets=y_test, name=data)
-        for model in _models():
-            with mlflow.start_run(run_name=type(model).__name__):
-                mlflow.log_input(held, context="test")
-                value = float(model.fit(X_train, y_train).score(X_test, y_test))
-                mlflow.log_metric("test_accuracy", value)
-                values[data][type(model).__name__] = value
+
+        def value_of(model, given=(X_train, y_train), tested=(X_test, y_test), held=held):
+            mlflow.log_input(held, context="test")
+            value = float(model.fit(*given).score(*tested))
+            mlflow.log_metric("test_accuracy", value)
+            return value
+
+        values[data] = _by_run(value_of, **{type(model).__name__: model for model in _models()})
     return "test_accuracy", True, values
 
 
+@store("regressors")
 def regressors():
     """Regressors, whose `score` is R²."""
     from sklearn.linear_model import LinearRegression, Ridge
     from sklearn.tree import DecisionTreeRegressor
 
-    mlflow, values = _autolog(), {}
-    mlflow.set_experiment("regressors")
-    X_train, X_test, y_train, y_test = _split("diabetes")
-    for model in (LinearRegression(), Ridge(100), DecisionTreeRegressor(random_state=SEED)):
-        with mlflow.start_run():
-            values[type(model).__name__] = model.fit(X_train, y_train).score(X_test, y_test)
-    return "score", True, {"regressors": values}
+    _autolog()
+    models = [LinearRegression(), Ridge(100), DecisionTreeRegressor(random_state=SEED)]
+    return "score", True, _scores(_split("diabetes"), models)
 
 
+@store("evaluated data")
 def models_evaluate_datasets():
     """`mlflow.models.evaluate` on data sets with names."""
-    import mlflow
-    import pandas as pd
-
-    mlflow.set_experiment("evaluated data")
     values = defaultdict(dict)
     for data in ("wine", "iris"):
-        X_train, X_test, y_train, y_test = _split(data)
         for model in _models()[:2]:
-            frame = pd.DataFrame(
-                {"label": y_test, "said": model.fit(X_train, y_train).predict(X_test)}
-            )
+            frame = _predictions(_split(data), model)
             held = mlflow.data.from_pandas(frame, targets="label", predictions="said", name=data)
             with mlflow.start_run(run_name=type(model).__name__):
-                result = mlflow.models.evaluate(
-                    data=held,
-                    model_type="classifier",
-                    evaluators="default",
-                    evaluator_config={"log_explainer": False},
-                )
-                values[data][type(model).__name__] = result.metrics["accuracy_score"]
+                values[data][type(model).__name__] = _evaluated(data=held)
     return "accuracy_score", True, values
 
 
+@store("tagged", "mlflow")
 def tags_of_a_team():
     """Methods and data sets as tags."""
-    rows = [
-        ({"model": m, "dataset": d, "lr": 0.1}, {"test_auc": 0.6 + i / 10 + j / 30})
-        for i, m in enumerate(("small", "large"))
-        for j, d in enumerate(("churn", "fraud", "spam"))
-    ]
-    _hand("tagged", rows, tags=("model", "dataset"))
     said = [
         (d, m, 0.6 + i / 10 + j / 30)
         for i, m in enumerate(("small", "large"))
         for j, d in enumerate(("churn", "fraud", "spam"))
     ]
+    rows = [({"model": m, "dataset": d, "lr": 0.1}, {"test_auc": v}) for d, m, v in said]
+    _hand(rows, tags=("model", "dataset"))
     return "test_auc", True, _means(said)
 
 
+@store("epochs", "mlflow")
 def losses_by_epoch():
     """Losses by epoch, with the name of the model as a param."""
     curves = {"narrow": [0.9, 0.7, 0.6], "wide": [0.8, 0.5, 0.4]}
-    rows = [
+    _hand(
         ({"model": m}, {"train_loss": [v / 2 for v in c], "val_loss": c}) for m, c in curves.items()
-    ]
-    _hand("epochs", rows)
-    return "val_loss", False, {"epochs": {m: c[-1] for m, c in curves.items()}}
+    )
+    return "val_loss", False, {m: c[-1] for m, c in curves.items()}
 
 
+@store("folds", "mlflow")
 def folds_in_names():
     """A metric a fold."""
     rng = np.random.default_rng(SEED)
@@ -667,10 +574,11 @@ def folds_in_names():
         folds = {f"fold{i}_test_auc": 0.8 - m / 10 + rng.normal() / 50 for i in range(5)}
         rows.append(({"model": method}, folds))
         values[method] = np.mean([*folds.values()])
-    _hand("folds", rows)
-    return "test_auc", True, {"folds": values}
+    _hand(rows)
+    return "test_auc", True, values
 
 
+@store("grid", "mlflow")
 def candidates_of_a_search():
     """A grid by hand, with what it is chosen by and what it is judged by."""
     rows, best = [], {}
@@ -679,17 +587,15 @@ def candidates_of_a_search():
             val = 0.8 - m / 10 - abs(i - 1) / 20
             rows.append(({"model": method, "lr": lr}, {"val_auc": val, "test_auc": val - 0.02}))
         best[method] = 0.8 - m / 10 - 0.02
-    _hand("grid", rows)
-    return "test_auc", True, {"grid": best}
+    _hand(rows)
+    return "test_auc", True, best
 
 
+@store("own", "mlflow")
 def own_evaluations():
     """`mleval.evaluate` and `mleval.log_evaluation`, with folds, on two data sets."""
-    import mlflow
-
     import mlflow_mleval as mleval
 
-    mlflow.set_experiment("own")
     values = defaultdict(dict)
     rng = np.random.default_rng(SEED)
     for data in ("yeast", "scene"):
@@ -702,15 +608,13 @@ def own_evaluations():
     return "macro_f1", True, values
 
 
+@store(needs="mlflow")
 def own_import():
     """`mleval import` of a file with seeds."""
     import mlflow_mleval as mleval
 
-    rng, said, lines = (
-        np.random.default_rng(SEED),
-        [],
-        ["dataset,method,seed,macro_f1,hamming_loss"],
-    )
+    rng, said = np.random.default_rng(SEED), []
+    lines = ["dataset,method,seed,macro_f1,hamming_loss"]
     for d in ("x", "y", "z"):
         for m, method in enumerate(("BR", "CC", "LP")):
             for seed in range(3):
@@ -722,56 +626,21 @@ def own_import():
     return "macro_f1", True, _means(said)
 
 
+@store(needs="mlflow")
 def shared_experiments():
     """The same models on the data of three teams, an experiment each, with params alike."""
-    said = []
+    said = {}
     for d, data in enumerate(("north", "south", "west")):
         values = {m: 0.9 - i / 20 - d / 10 for i, m in enumerate(("gbm", "glm", "gam"))}
-        _hand(f"region/{data}", [({"algorithm": m}, {"test_auc": v}) for m, v in values.items()])
-        said += [(f"region/{data}", m, v) for m, v in values.items()]
-    return "test_auc", True, _means(said)
+        mlflow.set_experiment(f"region/{data}")
+        _hand(({"algorithm": m}, {"test_auc": v}) for m, v in values.items())
+        said[f"region/{data}"] = values
+    return "test_auc", True, said
 
-
-#: By store, the module without which it cannot be made.
-STORES = {
-    scikit_learn_score: "sklearn",
-    scikit_learn_metrics: "sklearn",
-    scikit_learn_grid_search: "sklearn",
-    scikit_learn_pipelines: "sklearn",
-    scikit_learn_seeds: "sklearn",
-    logged_by_hand: "mlflow",
-    models_evaluate: "sklearn",
-    genai_evaluate: "mlflow",
-    optuna_children: "optuna",
-    xgboost: "xgboost",
-    lightgbm: "lightgbm",
-    keras: "keras",
-    lightning: "lightning",
-    transformers: "transformers",
-    datasets_and_seeds: "sklearn",
-    percent_beside_share: "mlflow",
-    datasets_in_names: "mlflow",
-    results_with_gaps: "mlflow",
-    optuna_studies: "optuna_integration",
-    boosters: "lightgbm",
-    percent_of_boosters: "lightgbm",
-    trainer_datasets_in_names: "transformers",
-    dataset_inputs: "sklearn",
-    regressors: "sklearn",
-    models_evaluate_datasets: "sklearn",
-    tags_of_a_team: "mlflow",
-    losses_by_epoch: "mlflow",
-    folds_in_names: "mlflow",
-    candidates_of_a_search: "mlflow",
-    own_evaluations: "mlflow",
-    own_import: "mlflow",
-    shared_experiments: "mlflow",
-}
 
 if __name__ == "__main__":
     import shutil
 
-    import mlflow
     from waiting import do_not_wait_for_the_disk
 
     warnings.simplefilter("ignore")
