@@ -1,5 +1,6 @@
 """Whatever a store does, a command ends in its time with one line."""
 
+import itertools
 import json
 import os
 import socket
@@ -32,13 +33,8 @@ MOST = 100
 
 def run(token):
     """A page of one run."""
-    info = {
-        "run_id": "a" * 32,
-        "experiment_id": "1",
-        "status": "FINISHED",
-        "lifecycle_stage": "active",
-        "artifact_uri": "mlflow-artifacts:/1/a/artifacts",
-    }
+    info = {"run_id": "a" * 32, "experiment_id": "1", "status": "FINISHED"}
+    info |= {"lifecycle_stage": "active", "artifact_uri": "mlflow-artifacts:/1/a/artifacts"}
     return {"runs": [{"info": info, "data": {}}], "next_page_token": token}
 
 
@@ -61,15 +57,8 @@ def endless():
         yield b" " * 65536
 
 
-def tokens():
-    """Ever new tokens, and never a new run."""
-    n = 0
-    while True:
-        n += 1
-        yield run(f"t{n}")
-
-
-NEW = tokens()
+#: Ever new tokens, and never a new run.
+NEW = (run(f"t{n}") for n in itertools.count())
 #: What a server answers to a search of runs; it answers all else well.
 SEARCHES = {
     "500": lambda: reply(b"out of order", "500 Internal Server Error"),
@@ -132,21 +121,30 @@ class Server:
             self.answering.discard(connection)
 
 
-@contextmanager
-def serving(searches):
-    server = Server(searches)
-    try:
-        yield server
-    finally:
-        server.over.set()
-        server.listener.close()
+@pytest.fixture
+def serving(monkeypatch):
+    """Makes a server with such searches the one that MLflow uses."""
+
+    @contextmanager
+    def serving(searches):
+        server = Server(searches)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+        try:
+            yield server
+        finally:
+            server.over.set()
+            server.listener.close()
+
+    return serving
 
 
-@contextmanager
-def silent_database():
-    """A port that takes connections, and never says a word."""
+@pytest.fixture
+def silent_database(monkeypatch):
+    """MLflow uses a port that takes connections, and never says a word."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
-        yield f"postgresql+psycopg2://u:p@127.0.0.1:{listener.getsockname()[1]}/mlflow"
+        uri = f"postgresql+psycopg2://u:p@127.0.0.1:{listener.getsockname()[1]}/mlflow"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -178,9 +176,8 @@ def waiting():
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
-def test_a_command_ends_whatever_a_server_does(kind, monkeypatch):
-    with serving(SEARCHES[kind]) as server:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+def test_a_command_ends_whatever_a_server_does(kind, serving):
+    with serving(SEARCHES[kind]):
         # Those that end by themselves have the time that a busy machine takes.
         line = failure("runs", "-n", "e", "--timeout", "60" if kind in REASONS else "1")
     if kind in REASONS:
@@ -190,46 +187,40 @@ def test_a_command_ends_whatever_a_server_does(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
-def test_a_server_leads_to_no_other_host(status, monkeypatch):
+def test_a_server_leads_to_no_other_host(status, serving):
     with serving(lambda: reply(EMPTY)) as other:
         there = f"Location: http://localhost:{other.port}/api/2.0/mlflow/experiments/get-by-name"
         with serving(lambda: reply(b"", status, there)) as server:
             server.experiments = server.searches
-            monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
             line = failure("runs", "-n", "e", "--timeout", "20")
         assert status[:3] in line and "deleted" not in line and not other.asked
 
 
-def test_an_answer_without_an_experiment_is_no_deleted_one(monkeypatch):
+def test_an_answer_without_an_experiment_is_no_deleted_one(serving):
     with serving(lambda: reply(EMPTY)) as server:
         server.experiments = server.searches
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
         assert "Is it an MLflow server?" in failure("runs", "-n", "e", "--timeout", "20")
 
 
-def test_a_database_that_says_nothing_ends_a_command(monkeypatch):
-    with silent_database() as uri:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        line = failure("runs", "--timeout", "1")
+def test_a_database_that_says_nothing_ends_a_command(silent_database):
+    line = failure("runs", "--timeout", "1")
     assert "has not answered `connect` within 1 seconds" in line and ":p@" not in line
 
 
 @pytest.mark.parametrize("kind", ["a dripping body", "dripping headers", "an endless body"])
-def test_what_nobody_waits_for_is_read_no_further(kind, monkeypatch):
+def test_what_nobody_waits_for_is_read_no_further(kind, serving, monkeypatch):
     monkeypatch.setattr(budget, "MOST_ANSWER", 2**60)
     others = {*waiting()}
-    with serving(SEARCHES[kind]) as server:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+    with serving(SEARCHES[kind]):
         with pytest.raises(StoreError, match="has not answered"):
             store.search(store.connect(), ["1"])
         eventually(lambda: not {*waiting()} - others)
 
 
-def test_an_artifact_that_drips_is_read_no_further(monkeypatch, tmp_path):
+def test_an_artifact_that_drips_is_read_no_further(serving, monkeypatch, tmp_path):
     """Its headers drip, so that no timeout of a single read ends it."""
     monkeypatch.setenv("MLEVAL_TIMEOUT", "2")
     with serving(lambda: reply(run(""))) as server:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
         client = store.connect()
         server.artifacts = SEARCHES["dripping headers"]
         with pytest.raises(StoreError, match="`download_artifacts` within 2"):
@@ -237,13 +228,12 @@ def test_an_artifact_that_drips_is_read_no_further(monkeypatch, tmp_path):
         eventually(lambda: not server.answering)
 
 
-def test_an_answer_has_its_largest_size(monkeypatch):
+def test_an_answer_has_its_largest_size(serving, monkeypatch):
     monkeypatch.setenv("MLEVAL_TIMEOUT", "60")
     monkeypatch.setattr(budget, "MOST_ANSWER", 2**20)
-    with serving(SEARCHES["an endless body"]) as server:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
-        with pytest.raises(StoreError, match="an answer has more than 1,048,576 bytes"):
-            store.search(store.connect(), ["1"])
+    refused = pytest.raises(StoreError, match="an answer has more than 1,048,576 bytes")
+    with serving(SEARCHES["an endless body"]), refused:
+        store.search(store.connect(), ["1"])
 
 
 def test_importing_changes_nothing_of_other_libraries():
@@ -272,13 +262,11 @@ def test_importing_changes_nothing_of_other_libraries():
 
 
 def test_the_time_is_that_of_the_option_then_of_the_setting(monkeypatch):
-    with budget.allowing(7):
-        assert budget.seconds(30) == 7
-    assert budget.seconds(30) == 1
-    monkeypatch.delenv("MLEVAL_TIMEOUT")
-    with budget.allowing(7):
-        assert budget.seconds(30) == 7
-    assert budget.seconds(30) == 30
+    for setting in (1, 30):
+        with budget.allowing(7):
+            assert budget.seconds(30) == 7
+        assert budget.seconds(30) == setting
+        monkeypatch.delenv("MLEVAL_TIMEOUT", raising=False)
     wrong = CliRunner().invoke(main, ["runs", "--timeout", "0"])
     assert wrong.exit_code == 2 and "--timeout" in wrong.output
 
@@ -312,21 +300,20 @@ def test_a_new_local_store_may_take_its_time(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("call", ["log_evaluation", "log_profile", "cross_validate", "autolog"])
-def test_a_training_outlasts_a_database_that_says_nothing(call, tmp_path, monkeypatch):
+def test_a_training_outlasts_a_database_that_says_nothing(
+    call, silent_database, tmp_path, monkeypatch
+):
     monkeypatch.setenv("MLEVAL_UNSENT", str(tmp_path / "unsent"))
     X, Y = np.arange(120.0).reshape(60, 2), np.arange(180).reshape(60, 3) % 2
-    knn = KNeighborsClassifier(3)
+    knn, names = KNeighborsClassifier(3), {"method": "m", "dataset": "d"}
     calls = {
-        "log_evaluation": lambda: mleval.log_evaluation(
-            mleval.evaluate(Y, Y * 0.8), method="m", dataset="d"
-        ),
-        "log_profile": lambda: mleval.log_profile([5, 3, 2, 0], method="p", dataset="d"),
-        "cross_validate": lambda: mleval.cross_validate(knn, X, Y, cv=3, method="m", dataset="d"),
+        "log_evaluation": lambda: mleval.log_evaluation(mleval.evaluate(Y, Y * 0.8), **names),
+        "log_profile": lambda: mleval.log_profile([5, 3, 2, 0], **names),
+        "cross_validate": lambda: mleval.cross_validate(knn, X, Y, cv=3, **names),
         "autolog": lambda: autologged(knn, X, Y),
     }
-    with silent_database() as uri, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
         start = time.monotonic()
         if call == "autolog":
             calls[call]()
@@ -363,11 +350,10 @@ def autologged(knn, X, Y):
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_memory_does_not_grow_behind_a_read_that_nobody_waits_for(monkeypatch):
+def test_memory_does_not_grow_behind_a_read_that_nobody_waits_for(serving, monkeypatch):
     monkeypatch.setattr(budget, "MOST_ANSWER", 2**60)
     others = {*waiting()}
-    with serving(slowly_endless) as server:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+    with serving(slowly_endless):
         with pytest.raises(StoreError, match="has not answered"):
             store.search(store.connect(), ["1"])
         eventually(lambda: not {*waiting()} - others)

@@ -2,9 +2,6 @@
 own tag points to.
 """
 
-import io
-
-import command_line
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,12 +14,9 @@ from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.repeats import FoldRule
 
 VALUES = {"a": [0.5, 0.75, 0.25], "b": [0.5, 0.5, 0.125]}
-EXPECTED = pd.DataFrame(
-    {"f1": [0.5, 0.75, 0.25, 0.5, 0.5, 0.125]},
-    index=pd.MultiIndex.from_product(
-        [["x"], ["a", "b"], [0, 1, 2]], names=["dataset", "method", "fold"]
-    ),
-)
+CELLS = [["x"], ["a", "b"], [0, 1, 2]]
+INDEX = pd.MultiIndex.from_product(CELLS, names=["dataset", "method", "fold"])
+EXPECTED = pd.DataFrame({"f1": VALUES["a"] + VALUES["b"]}, index=INDEX)
 
 
 @pytest.fixture
@@ -33,9 +27,8 @@ def run(client):
     def make(name, metrics, parent=None, status="FINISHED"):
         tags = {"mlflow.parentRunId": parent} if parent else {}
         run_id = client.create_run(experiment_id, run_name=name, tags=tags).info.run_id
-        client.log_batch(
-            run_id, [Metric(key, value, 1 + step, step) for (key, step), value in metrics.items()]
-        )
+        values = [Metric(key, value, 1 + step, step) for (key, step), value in metrics.items()]
+        client.log_batch(run_id, values)
         client.set_terminated(run_id, status)
         return run_id
 
@@ -66,10 +59,8 @@ def test_folds_of_runs_that_others_logged(run, rule):
         SHAPES[rule](run, method, values)
     study = mleval.load_study(experiment_names=["x"], folds_by=rule)
     pd.testing.assert_frame_equal(study.folds, EXPECTED)
-    assert study.values["f1"].tolist() == [
-        0.5,
-        0.375,
-    ]  # the mean, not the last step and not what the parent says
+    # the mean, not the last step and not what the parent says
+    assert study.values["f1"].tolist() == [0.5, 0.375]
     assert study.source["folds_by"] == rule
     assert any("f1" in note and "not logged by this project" in note for note in study.notes)
     found = mleval.compare_folds(study, "x", measures=["f1"])
@@ -85,14 +76,9 @@ def test_without_the_rule_children_are_no_results_and_steps_are_no_folds(run):
     study = mleval.load_study(experiment_names=["x"])
     assert study.folds is None and study.values["f1"].tolist() == [0.99, 0.125]
     assert len([e for e in study.excluded if e.kind == "child run"]) == 4
-
-
-def test_children_are_found_though_the_filter_leaves_them_out(run):
-    in_children(run, "a", VALUES["a"])
-    study = mleval.load_study(
-        experiment_names=["x"], filter_string="attributes.run_name = 'a'", folds_by="children"
-    )
-    assert len(study.folds) == 3
+    # they are found though the filter leaves them out
+    of_a = {"filter_string": "attributes.run_name = 'a'", "folds_by": "children"}
+    assert len(mleval.load_study(experiment_names=["x"], **of_a).folds) == 3
 
 
 def test_our_own_folds_stay_as_they_are(client):
@@ -135,14 +121,3 @@ def test_patterns_take_their_dots_and_brackets_literally():
     rule = FoldRule("key:val.{measure}[{fold}]")
     assert rule.match("val.f1[12]") == ("f1", 12) and rule.match("valxf1[1]") is None
     assert rule.match("val.f1[x]") is None
-
-
-def test_on_the_command_line(run):
-    for method, values in VALUES.items():
-        in_children(run, method, values)
-    read = ["--read", "folds-by=children"]
-    told = command_line.mleval("compare", *read, "-n x --over folds -m f1 --output csv").stdout
-    (pair,) = pd.read_csv(io.StringIO(told)).to_dict("records")
-    assert [pair[key] for key in ("dataset", "method_a", "method_b")] == ["x", "a", "b"]
-    wrong = command_line.mleval("runs", "-n", "x", "--read", "folds-by=key:f1", code=2)
-    assert "--read folds-by" in wrong.output

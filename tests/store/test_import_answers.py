@@ -14,6 +14,7 @@ from mlflow_mleval.files.harness_logs import holds_instances, read_instance_resu
 from mlflow_mleval.store.importing import import_answers
 
 LOGS = GOLDEN / "answers"
+HEAD = "method,dataset,instance"
 
 
 def run(*args, code=0):
@@ -26,18 +27,10 @@ def compared(*args):
 
 
 def wide(path, seed=0, n=30):
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "method": np.repeat(["a", "b"], n),
-            "dataset": "qa",
-            "instance": [*range(n)] * 2,
-            "cluster": [k // 5 for k in range(n)] * 2,
-            "asked": "<b>why</b>",
-            "exact": rng.integers(0, 2, 2 * n),
-            "score": rng.random(2 * n).round(6),
-        }
-    )
+    rng, instances = np.random.default_rng(seed), np.tile(np.arange(n), 2)
+    named = {"method": np.repeat(["a", "b"], n), "dataset": "qa", "instance": instances}
+    frame = pd.DataFrame({**named, "cluster": instances // 5, "asked": "<b>why</b>"})
+    frame["exact"], frame["score"] = rng.integers(0, 2, 2 * n), rng.random(2 * n).round(6)
     frame.to_csv(path, index=False)
     return frame
 
@@ -73,29 +66,20 @@ def test_long_tables_and_parquet_say_the_same(tmp_path):
 
 
 def test_an_instance_that_occurs_again_is_another_answer(tmp_path):
-    table = pd.DataFrame(
-        {"method": "a", "dataset": "d", "instance": ["x", "x", "y"], "f1": [0, 1, 0.5]}
-    )
-    table.to_csv(tmp_path / "a.csv", index=False)
-    (answers,) = read_instance_results(tmp_path / "a.csv").values()
+    path = tmp_path / "a.csv"
+    path.write_text("method,dataset,instance,f1\na,d,x,0\na,d,x,1\na,d,y,0.5\n")
+    (answers,) = read_instance_results(path).values()
     assert answers.values["f1"].groupby(level=0).mean().to_dict() == {"x": 0.5, "y": 0.5}
-    long = pd.DataFrame(
-        {"method": "a", "dataset": "d", "instance": ["x", "x"], "measure": "f1", "value": [0, 1]}
-    )
-    long.to_csv(tmp_path / "long.csv", index=False)
-    assert len(read_instance_results(tmp_path / "long.csv")["a", "d"].values) == 2
+    path.write_text("method,dataset,instance,measure,value\na,d,x,f1,0\na,d,x,f1,1\n")
+    assert len(read_instance_results(path)["a", "d"].values) == 2
 
 
 def test_logs_of_other_tools_are_imported_and_compared(db):
     for name in ("p2", "p3"):
         assert "1 runs created" in run("import", str(LOGS / f"qa_{name}.eval"), "-n", "logs")
-        folder = Path(name)
-        folder.mkdir()
-        path = shutil.copy(
-            LOGS / f"samples_toy_{name}.jsonl",
-            folder / "samples_toy_2026-11-22T04-10-13.760672.jsonl",
-        )
-        run("import", str(path), "-n", "harness")
+        Path(name).mkdir()
+        written = f"{name}/samples_toy_2026-11-22T04-10-13.760672.jsonl"
+        run("import", shutil.copy(LOGS / f"samples_toy_{name}.jsonl", written), "-n", "harness")
     found = compared("-n logs -m match")["datasets"]["qa"]
     assert found["methods"] == ["stub/p2", "stub/p3"] and found["n_instances"] == 12
     assert len(found["sampling"]) == 2
@@ -127,10 +111,7 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
     frame["page"] = [k // 6 for k in range(30)] * 2
     frame.to_csv("qa.csv", index=False)
     said = run("import", "qa.csv", "-n", "answers")
-    assert (
-        "passage holds text, and is no measure: --cluster passage puts instances together by it"
-        in said
-    )
+    assert "passage holds text, and is no measure: --cluster passage puts instances" in said
     args = "-n answers --max score --seed :draws=99"
     found = compared(args, "-m exact -m passes --cluster passage")["datasets"]["qa"]
     exact, passes = found["table"]
@@ -138,20 +119,14 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
     assert exact["low"] == passes["low"]
     assert "5 of 30 instances name no cluster" in " ".join(found["doubts"])
     paged = compared(args, "--cluster page")
-    assert paged["datasets"]["qa"]["n_clusters"] == 5 and paged["datasets"]["qa"]["measures"] == [
-        "exact",
-        "score",
-        "passes",
-    ]
+    of_pages = paged["datasets"]["qa"]
+    assert of_pages["n_clusters"] == 5 and of_pages["measures"] == ["exact", "score", "passes"]
     assert "page says which instances belong together" in " ".join(paged["doubts"])
-    long = frame.drop(columns=["passes", "page"]).melt(
-        ["method", "dataset", "instance", "passage", "asked"], var_name="measure"
-    )
+    named = ["method", "dataset", "instance", "passage", "asked"]
+    long = frame.drop(columns=["passes", "page"]).melt(named, var_name="measure")
     long.to_csv("long.csv", index=False)
     assert read_instance_results("long.csv")["a", "qa"].about["passage"].nunique() == 6
-    long.rename(columns={"passage": "cluster"}).assign(cluster=lambda t: t["measure"]).to_csv(
-        "long.csv", index=False
-    )
+    long.drop(columns="passage").assign(cluster=long["measure"]).to_csv("long.csv", index=False)
     with pytest.raises(ImportFileError, match="instances 0, 1, .* are in several clusters"):
         read_instance_results("long.csv")
 
@@ -161,24 +136,12 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
     [
         ("method,instance,f1\na,1,0.5\n", "no column 'dataset'"),
         ("method,dataset,instance\na,d,1\n", "no column of a measure"),
-        (
-            "method,dataset,instance,f1\na,d,1,high\na,d,2,inf\n",
-            "line 2, column 'f1': 'high' is no finite number .and 1 more",
-        ),
-        (
-            "method,dataset,instance,f1\na,d,1,high\n",
-            "line 2, column 'f1': 'high' is no finite number. Leave",
-        ),
-        (
-            'method,dataset,instance,s\na,d,1,"0,5"\n',
-            "column 's': '0,5' is no .*; call the column cluster if it is no measure",
-        ),
-        (
-            "method,dataset,instance,passage\na,d,1,p1\n",
-            "no column of a measure .'passage' holds text",
-        ),
-        ("method,dataset,instance,f1\na,d,,0.5\n", "line 2, column 'instance': is empty"),
-        ("method,dataset,instance,f 1\na,d,1,0.5\n", "measure 'f 1'"),
+        (f"{HEAD},f1\na,d,1,high\na,d,2,inf\n", "line 2, column 'f1': 'high' is no .*and 1 more"),
+        (f"{HEAD},f1\na,d,1,high\n", "line 2, column 'f1': 'high' is no finite number. Leave"),
+        (f'{HEAD},s\na,d,1,"0,5"\n', "'s': '0,5' is no .*; call the column cluster if it is no m"),
+        (f"{HEAD},passage\na,d,1,p1\n", "no column of a measure .'passage' holds text"),
+        (f"{HEAD},f1\na,d,,0.5\n", "line 2, column 'instance': is empty"),
+        (f"{HEAD},f 1\na,d,1,0.5\n", "measure 'f 1'"),
     ],
 )
 def test_what_is_wrong_in_a_table_is_named(db, text, message):

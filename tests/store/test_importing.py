@@ -21,20 +21,18 @@ from mlflow_mleval.store.query import load_study
 from mlflow_mleval.store.schema import LARGEST
 
 STUDY = files("mlflow_mleval") / "data" / "madjarov2012.csv"
+GONE = (math.nan, math.nan)
 
 
 def table(**changes):
-    cells = {
-        ("d", "a"): (0.5, 0.1),
-        ("d", "b"): (0.6, 0.2),
-        ("e", "a"): (0.7, 0.3),
-        ("e", "b"): (math.nan, math.nan),
-    }
-    cells |= {tuple(key.split("_")): value for key, value in changes.items()}
-    return pd.DataFrame(
-        [(*key, *value) for key, value in cells.items()],
-        columns=["dataset", "method", "f1", "hamming_loss"],
-    )
+    cells = {"d_a": (0.5, 0.1), "d_b": (0.6, 0.2), "e_a": (0.7, 0.3), "e_b": GONE}
+    return wide({tuple(key.split("_")): value for key, value in (cells | changes).items()})
+
+
+def wide(cells):
+    """A table of values of two measures by data set and method."""
+    rows = [(*key, *value) for key, value in cells.items()]
+    return pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"])
 
 
 def folds(values, **more):
@@ -48,9 +46,8 @@ def same(values, source):
     """The values of a study are those of the wide table that was imported, whatever the order."""
     expected = source.set_index(["dataset", "method"])
     assert len(values) == len(expected)
-    pd.testing.assert_frame_equal(
-        values.loc[expected.index, expected.columns], expected, check_exact=True
-    )
+    found = values.loc[expected.index, expected.columns]
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
 
 
 def history(client, run):
@@ -76,15 +73,11 @@ def test_the_published_study_arrives_whole_and_once(client, db):
     assert (report.created, report.updated, report.unchanged, report.unfinished) == (132, 0, 0, 12)
     assert report.changes == report.absent == report.warnings == ()
     published = pd.read_csv(STUDY).set_index(["dataset", "method", "measure"])["value"].dropna()
-    stored = {
-        (
-            r.data.tags[schema.TAG_DATASET],
-            r.data.tags[schema.TAG_METHOD],
-            schema.measure_of(key),
-        ): value
-        for r in runs(client).values()
-        for key, value in r.data.metrics.items()
-    }
+    stored = {}
+    for run in runs(client).values():
+        pair = run.data.tags[schema.TAG_DATASET], run.data.tags[schema.TAG_METHOD]
+        for key, value in run.data.metrics.items():
+            stored[(*pair, schema.measure_of(key))] = value
     assert stored == published.to_dict()
     before = db.read_bytes()
     again = import_results(STUDY, experiment_name="x")
@@ -112,11 +105,15 @@ def test_what_a_run_looks_like(client):
     assert not unfinished.data.metrics
 
 
-def test_the_same_with_folds_twice_writes_nothing(client, db):
-    many = pd.concat(
-        [folds([0.5, 0.7]), folds(np.linspace(0.1, 0.9, 1200) ** 0.5).assign(method="b")]
-    )
+def test_more_folds_than_one_request_or_tag_can_carry_twice_write_nothing_more(client, db):
+    values = np.linspace(0.1, 0.9, 1200) ** 0.5  # more than one request or tag can carry
+    many = pd.concat([folds(values), folds([0.5, 0.7]).assign(method="b")])
     import_results(many, experiment_name="x")
+    run = runs(client)["ad"]
+    assert run.data.tags[schema.TAG_STATUS] == "complete"
+    assert run.data.metrics["mleval/f1"] == pytest.approx(values.mean())
+    assert len(run.data.tags[schema.TAG_FOLDS]) <= MAX_TAG
+    assert [value for _, value in history(client, run)] == values.tolist()
     before = db.read_bytes()
     assert import_results(many, experiment_name="x").unchanged == 2
     assert db.read_bytes() == before
@@ -125,10 +122,8 @@ def test_the_same_with_folds_twice_writes_nothing(client, db):
 def test_a_changed_file_updates_in_place_and_says_what(client):
     import_results(table(), experiment_name="x")
     ids = {key: r.info.run_id for key, r in runs(client).items()}
-    gone = (math.nan, math.nan)
-    report = import_results(
-        table(d_a=(0.6, 0.1), d_b=(0.6, math.nan), e_a=gone, e_b=(0.8, 0.4)), experiment_name="x"
-    )
+    changed = table(d_a=(0.6, 0.1), d_b=(0.6, math.nan), e_a=GONE, e_b=(0.8, 0.4))
+    report = import_results(changed, experiment_name="x")
     assert (report.created, report.updated, report.unchanged) == (0, 4, 0)
     assert report.changes == (
         *("a on d: f1 0.5 -> 0.6", "b on d: hamming_loss 0.2 withdrawn"),
@@ -145,11 +140,7 @@ def test_a_changed_file_updates_in_place_and_says_what(client):
     assert study.gaps() == [("d", "b"), ("e", "a")]
     assert study.values.loc[("d", "b"), "f1"] == 0.6
     assert math.isnan(study.values.loc[("d", "b"), "hamming_loss"])
-
-
-def test_there_and_back_leaves_the_first_values(client):
-    for source in (table(), table(d_a=(0.9, math.nan), e_a=(math.nan, math.nan)), table()):
-        import_results(source, experiment_name="x")
+    import_results(table(), experiment_name="x")
     same(load_study(experiment_names=["x"]).values, table())
     assert import_results(table(), experiment_name="x").unchanged == 4
 
@@ -191,25 +182,14 @@ def test_folds_are_stored_three_ways(client):
 
 
 def test_a_measure_with_an_empty_fold_did_not_finish(client):
-    report = import_results(
-        folds([0.5, math.nan, 0.75], hamming_loss=[0.1, 0.2, 0.3]), experiment_name="x"
-    )
+    source = folds([0.5, math.nan, 0.75], hamming_loss=[0.1, 0.2, 0.3])
+    report = import_results(source, experiment_name="x")
     expected = ("f1 of a on d has no value in fold 2 of 3: its mean counts as not finished",)
     assert report.warnings == expected
     run = runs(client)["ad"]
     assert run.data.metrics["mleval/hamming_loss"] == pytest.approx(0.2)
     assert "mleval/f1" not in run.data.metrics
     assert load_study(experiment_names=["x"]).measures == ["hamming_loss"]
-
-
-def test_more_folds_than_one_request_or_tag_can_carry(client):
-    values = np.random.default_rng(0).random(1200)
-    import_results(folds(values), experiment_name="x")
-    run = runs(client)["ad"]
-    assert run.data.tags[schema.TAG_STATUS] == "complete"
-    assert run.data.metrics["mleval/f1"] == pytest.approx(values.mean())
-    assert len(run.data.tags[schema.TAG_FOLDS]) <= MAX_TAG
-    assert [value for _, value in history(client, run)] == values.tolist()
 
 
 @given(st.integers(1, 3000), st.integers(1, 30))
@@ -278,10 +258,9 @@ def test_a_half_written_run_is_skipped_and_then_completed(client, written):
     import_results(table().query("method == 'b'"), experiment_name="x")
     experiment_id = client.get_experiment_by_name("x").experiment_id
     run = client.create_run(experiment_id, run_name="a · d", tags=tags("import", "incomplete"))
-    values = dict(zip(("f1", "hamming_loss"), (0.5, 0.1), strict=True))
-    client.log_batch(
-        run.info.run_id, [Metric(f"mleval/{m}", values[m], run.info.start_time, 0) for m in written]
-    )
+    values, began = {"f1": 0.5, "hamming_loss": 0.1}, run.info.start_time
+    metrics = [Metric(f"mleval/{m}", values[m], began, 0) for m in written]
+    client.log_batch(run.info.run_id, metrics)
     study = load_study(experiment_names=["x"])
     assert study.methods == ["b"]
     expected = [("run", "written in part only; import or log again")]
@@ -294,17 +273,20 @@ def test_a_half_written_run_is_skipped_and_then_completed(client, written):
     same(load_study(experiment_names=["x"]).values, table())
 
 
-def test_of_two_runs_the_whole_one_is_kept_up_to_date(client):
+def test_of_two_runs_the_whole_one_is_kept_up_to_date_and_one_measured_here_is_left(client):
     """A request that was sent twice may leave an empty second run."""
     import_results(table(), experiment_name="x")
     whole = runs(client)["ad"]
     client.create_run(whole.info.experiment_id, tags=tags("import", "incomplete"))
+    complete = tags("evaluation", "complete")
+    measured = client.create_run(whole.info.experiment_id, tags=complete).info.run_id
     assert import_results(table(), experiment_name="x").unchanged == 4
     import_results(table(d_a=(0.9, 0.9)), experiment_name="x")
     assert client.get_run(whole.info.run_id).data.metrics["mleval/f1"] == 0.9
+    assert client.get_run(measured).data.metrics == {}
 
 
-def test_tags_that_somebody_broke_are_mended(client):
+def test_tags_that_somebody_broke_are_mended_and_an_end_that_was_not_written_is(client):
     import_results(folds([0.5, 0.75]), experiment_name="x")
     run_id = runs(client)["ad"].info.run_id
     for name in (schema.TAG_FOLDS, schema.TAG_WITHDRAWN, schema.TAG_UPDATED):
@@ -312,6 +294,10 @@ def test_tags_that_somebody_broke_are_mended(client):
     assert load_study(experiment_names=["x"]).values["f1"].tolist() == [0.625]
     assert import_results(folds([0.5, 0.75]), experiment_name="x").updated == 1
     assert load_study(experiment_names=["x"]).folds["f1"].tolist() == [0.5, 0.75]
+    client.update_run(run_id, status="RUNNING")
+    expected = ("a on d: an interrupted import was completed",)
+    assert import_results(folds([0.5, 0.75]), experiment_name="x").changes == expected
+    assert runs(client)["ad"].info.status == "FINISHED"
 
 
 def test_the_summary_is_lines(client):
@@ -322,23 +308,6 @@ def test_the_summary_is_lines(client):
     lines = import_results(source.assign(f1=0.25), experiment_name="x").summary().splitlines()
     assert len(lines) == 22 and lines[1] == "m 0 on d: f1 0.5 -> 0.25"
     assert lines[-1] == "and 5 more changes"
-
-
-def test_a_run_whose_end_was_not_written_is_ended(client):
-    import_results(table(), experiment_name="x")
-    client.update_run(runs(client)["ad"].info.run_id, status="RUNNING")
-    expected = ("a on d: an interrupted import was completed",)
-    assert import_results(table(), experiment_name="x").changes == expected
-    assert runs(client)["ad"].info.status == "FINISHED"
-
-
-def test_runs_that_were_measured_here_are_not_overwritten(client):
-    import_results(table(), experiment_name="x")
-    experiment_id = client.get_experiment_by_name("x").experiment_id
-    complete = tags("evaluation", "complete")
-    measured = client.create_run(experiment_id, tags=complete).info.run_id
-    import_results(table(d_a=(0.9, 0.9)), experiment_name="x")
-    assert client.get_run(measured).data.metrics == {}
 
 
 def test_a_deleted_experiment_and_a_newer_schema_are_refused(client):
@@ -368,32 +337,18 @@ numbers = st.floats(-LARGEST, LARGEST)
 )
 def test_any_names_and_numbers_come_back_unharmed(client, cells):
     experiment = f"any {hash(frozenset(cells.items()))}"
-    source = pd.DataFrame(
-        [(*key, *value) for key, value in cells.items()],
-        columns=["dataset", "method", "f1", "hamming_loss"],
-    )
-    import_results(source, experiment_name=experiment)
-    found = load_study(experiment_names=[experiment]).values
-    same(found, source)
+    import_results(wide(cells), experiment_name=experiment)
+    same(load_study(experiment_names=[experiment]).values, wide(cells))
 
 
 def test_names_of_strangers(client):
     strange = [
-        "<img src=x onerror=alert(1)>",
-        "\x1b[31mred\x1b[0m",
-        "=cmd()",
-        r"\input{/etc/passwd}",
-        "two\nlines",
-        "x" * 5000,
-        "'; DROP TABLE runs; --",
-        "名前 🚀",
-        "`${x}`",
-        '"quoted"',
+        *("<img src=x onerror=alert(1)>", "\x1b[31mred\x1b[0m", "=cmd()", r"\input{/etc/passwd}"),
+        *("two\nlines", "x" * 5000, "'; DROP TABLE runs; --", "名前 🚀", "`${x}`", '"quoted"'),
         "a · b",
     ]
-    source = pd.DataFrame(
-        [(d, m, 0.5) for d in strange[:2] for m in strange], columns=["dataset", "method", "f1"]
-    )
+    rows = [(d, m, 0.5) for d in strange[:2] for m in strange]
+    source = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
     import_results(source, experiment_name="<b>\x1b x")
     assert load_study(experiment_names=["<b>\x1b x"]).methods == strange
     assert import_results(source, experiment_name="<b>\x1b x").unchanged == len(source)
@@ -401,14 +356,8 @@ def test_names_of_strangers(client):
 
 
 def test_each_seed_is_a_run_and_importing_again_changes_nothing(client, db):
-    source = pd.DataFrame(
-        {
-            "dataset": "d",
-            "method": ["a", "a", "a", "b", "b"],
-            "seed": [1, 2, 3, 1, 2],
-            "f1": [0.5, 0.7, 0.6, 0.4, math.nan],
-        }
-    )
+    seeds = {"method": [*"aaabb"], "seed": [1, 2, 3, 1, 2], "f1": [0.5, 0.7, 0.6, 0.4, math.nan]}
+    source = pd.DataFrame({"dataset": "d", **seeds})
     done = import_results(source, experiment_name="x")
     assert (done.created, done.unfinished) == (5, 1)
     found = client.search_runs([done.experiment_id])
@@ -422,9 +371,8 @@ def test_each_seed_is_a_run_and_importing_again_changes_nothing(client, db):
     assert study.values.loc[("d", "a"), "f1"] == pytest.approx(0.6)
     assert study.n_repeats["d", "a"] == 3
     assert study.over("repeats", "d").tables["a"]["f1"].to_dict() == {"1": 0.5, "2": 0.7, "3": 0.6}
-    changed = import_results(
-        source.assign(f1=[0.5, 0.7, 0.9, 0.4, math.nan]).drop(index=0), experiment_name="x"
-    )
+    other = source.assign(f1=[0.5, 0.7, 0.9, 0.4, math.nan]).drop(index=0)
+    changed = import_results(other, experiment_name="x")
     assert changed.updated == 1 and changed.changes == ("a on d (seed 3): f1 0.6 -> 0.9",)
     assert changed.absent == ("a on d (seed 1)",)
 

@@ -20,10 +20,9 @@ def logged(client, name, noise, **params):
     y = rng.integers(0, 2, (60, 3))
     with mlflow.start_run() as run:
         mlflow.log_params(params)
-        model = client.create_logged_model(
-            run.info.experiment_id, name, source_run_id=run.info.run_id
-        )
-        client.log_outputs(run.info.run_id, [LoggedModelOutput(model.model_id, 0)])
+        experiment, run_id = run.info.experiment_id, run.info.run_id
+        model = client.create_logged_model(experiment, name, source_run_id=run_id)
+        client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
         ev = mleval.evaluate(y, np.clip(y + rng.normal(0, noise, y.shape), 0, 1))
         mleval.log_evaluation(ev, method="made", dataset="d")
     return model.model_id, ev
@@ -39,9 +38,8 @@ def test_metrics_are_linked_to_the_model_and_the_data(client):
     metric = {m.key: m for m in found[0].metrics}["mleval/micro_f1"]
     assert metric.value == ev.measures["micro_f1"] and metric.dataset_name == "d"
     assert metric.dataset_digest
-    assert {m.key for m in found[0].metrics} == {
-        f"mleval/{name}" for name in ev.measures
-    }  # and no points of curves
+    # and no points of curves
+    assert {m.key for m in found[0].metrics} == {f"mleval/{name}" for name in ev.measures}
 
 
 def test_models_are_methods_on_request_and_those_of_one_name_are_told_apart(client):
@@ -60,15 +58,12 @@ def test_methods_are_registered_versions_whether_a_model_or_only_its_run_is_know
     with mlflow.start_run() as run:
         mlflow.log_metric("mleval/micro_f1", 0.5)
     client.create_model_version("tagger", "runs:/elsewhere", run.info.run_id)
-    study = mleval.load_study(
-        experiment_names=["x"], method_by="model", dataset_by="experiment", measures=["micro_f1"]
-    )
+    by = {"method_by": "model", "dataset_by": "experiment", "measures": ["micro_f1"]}
+    study = mleval.load_study(experiment_names=["x"], **by)
     assert study.methods == ["tagger/1", "tagger/2", "tagger/3"]
     client.create_registered_model("final")
     client.create_model_version("final", f"models:/{registry['models'][0]}", registry["runs"][0])
-    study = mleval.load_study(
-        experiment_names=["x"], method_by="model", dataset_by="experiment", measures=["micro_f1"]
-    )
+    study = mleval.load_study(experiment_names=["x"], **by)
     assert study.methods == ["final/1", "tagger/2", "tagger/3"]
 
 
@@ -83,15 +78,16 @@ def test_methods_are_named_by_prompts_and_by_models_that_only_metrics_tell(clien
     for k, linked in enumerate(prompts):
         with mlflow.start_run(tags={"mlflow.linkedPrompts": linked}) as run:
             mlflow.log_metric("exact/mean", k, model_id=model.model_id if k else None)
-    study = mleval.load_study(experiment_names=["x"], method_by="prompt", maximize=["exact/mean"])
-    assert sorted(study.methods) == ["qa/1", "qa/2, ask/7"]
-    alone = mleval.load_study(experiment_names=["x"], method_by="model", maximize=["exact/mean"])
+
+    def study_by(rule):
+        return mleval.load_study(experiment_names=["x"], method_by=rule, maximize=["exact/mean"])
+
+    assert sorted(study_by("prompt").methods) == ["qa/1", "qa/2, ask/7"]
+    alone = study_by("model")
     assert alone.methods == [f"agent {model.model_id[:14]}"]
     assert "no model, which was to name the method" in alone.excluded[0].reason
     client.set_tag(run.info.run_id, "mlflow.linkedPrompts", "[3]")
-    assert mleval.load_study(
-        experiment_names=["x"], method_by="prompt", maximize=["exact/mean"]
-    ).methods == ["qa/1"]
+    assert study_by("prompt").methods == ["qa/1"]
 
 
 @pytest.fixture
@@ -124,17 +120,6 @@ def test_a_model_stands_for_the_run_that_made_it(client, registry):
     assert study.runs["run_id"].tolist() == [run_ids[0]]
 
 
-def test_an_evaluation_is_logged_into_the_run_of_a_model(client):
-    mlflow.set_experiment("x")
-    run = mlflow.start_run()
-    mlflow.end_run()
-    client.create_registered_model("tagger")
-    client.create_model_version("tagger", "file:///model", run.info.run_id)
-    ev = mleval.evaluate(np.eye(3, dtype=int), np.eye(3))
-    into = mleval.log_evaluation(ev, method="a", dataset="d", run_id="models:/tagger/1")
-    assert into == run.info.run_id
-
-
 def test_a_model_that_is_not_there_is_told_with_those_that_are(client, registry):
     ways = "named as models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID, got"
     for name, text in {
@@ -150,9 +135,13 @@ def test_a_model_that_is_not_there_is_told_with_those_that_are(client, registry)
             mleval.load_study(run_ids=[f"models:/{name}"])
 
 
-def test_a_version_that_no_run_made_says_so(client):
-    client.create_registered_model("found")
-    client.create_model_version("found", "file:///elsewhere")
-    text = "no run is known to have made models:/found/1: version 1 was registered from file:"
+def test_an_evaluation_is_logged_into_the_run_that_made_a_version_where_one_did(client):
+    run_id = client.create_run("0").info.run_id
+    client.create_registered_model("tagger")
+    client.create_model_version("tagger", "file:///model", run_id)
+    client.create_model_version("tagger", "file:///elsewhere")
+    ev = mleval.evaluate(np.eye(3, dtype=int), np.eye(3))
+    assert mleval.log_evaluation(ev, method="a", dataset="d", run_id="models:/tagger/1") == run_id
+    text = "no run is known to have made models:/tagger/2: version 2 was registered from file:"
     with pytest.raises(NoRunsError, match=text):
-        mleval.load_study(run_ids=["models:/found/1"])
+        mleval.load_study(run_ids=["models:/tagger/2"])

@@ -3,14 +3,15 @@ to it.
 """
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import mleval
+from mlflow import MlflowClient
 
-from mlflow_mleval.cli import main
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import runs as reports
 from mlflow_mleval.store.importing import import_results
@@ -22,11 +23,8 @@ SECOND = {"mleval_report.html": "<p>2", "mleval/a.csv": "A"}
 
 def contents(client, run_id, folder):
     root = Path(client.download_artifacts(run_id, "", str(folder)))
-    return {
-        path.relative_to(root).as_posix(): path.read_text()
-        for path in root.rglob("*")
-        if path.is_file()
-    }
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return {path.relative_to(root).as_posix(): path.read_text() for path in files}
 
 
 def log(files, key="k", **more):
@@ -46,10 +44,8 @@ def test_the_same_report_again_replaces_all_that_its_run_holds(client, tmp_path_
 
 
 def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_factory):
-    run_id, broken = (
-        log(FIRST, summary="one"),
-        {"mleval/a.csv": "A", "mleval/b.csv/c.csv": "a folder named like a file"},
-    )
+    run_id = log(FIRST, summary="one")
+    broken = {"mleval/a.csv": "A", "mleval/b.csv/c.csv": "a folder named like a file"}
     with pytest.raises(StoreError, match="cannot write to the store"):
         log(broken, summary="two")
     run = client.get_run(run_id)
@@ -69,18 +65,14 @@ def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_facto
 
 def at_once(count):
     """The ids that so many threads get who log the same report at the same time."""
-    ready, ids = threading.Barrier(count), []
+    ready = threading.Barrier(count)
 
-    def one():
+    def one(_):
         ready.wait()
-        ids.append(log(FIRST, "together"))
+        return log(FIRST, "together")
 
-    threads = [threading.Thread(target=one) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return ids
+    with ThreadPoolExecutor(count) as threads:
+        return [*threads.map(one, range(count))]
 
 
 def test_the_same_report_four_times_at_once_is_one_run(client, tmp_path_factory):
@@ -107,34 +99,22 @@ def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client,
     assert run.info.run_id in ids and len(ids) == 4 and run.info.status == "FINISHED"
 
 
-@pytest.fixture
-def study(db):
-    values = pd.DataFrame(
-        [(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")],
-        columns=["dataset", "method", "f1"],
-    )
-    import_results(values, experiment_name="x")
+def test_the_command_writes_the_id_and_keeps_one_run_a_report(client):
+    def report(*args):
+        return mleval("report", "-n x --seed :draws=10", *args).stdout.strip()
 
-
-def mleval(*args):
-    done = CliRunner().invoke(
-        main, ["report", "-n", "x", "--seed", ":draws=10", *args], catch_exceptions=False
-    )
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-def test_the_command_writes_the_id_and_keeps_one_run_a_report(study, client):
-    run_id = mleval("--log").strip()
+    values = [(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
+    import_results(pd.DataFrame(values, columns=["dataset", "method", "f1"]), experiment_name="x")
+    run_id = report("--log")
     run = client.get_run(run_id)
     newest, *others = client.search_runs([run.info.experiment_id])
     assert newest.info.run_id == run_id and len(others) == 15 and not run.data.metrics
-    assert mleval("--log", "-o", "other.html").strip() == run_id
-    assert mleval("--log", "--alpha", "0.1").strip() != run_id
-    elsewhere = client.get_run(mleval("--log=reports").strip())
+    assert report("--log", "-o", "other.html") == run_id
+    assert report("--log", "--alpha", "0.1") != run_id
+    elsewhere = client.get_run(report("--log=reports"))
     assert client.get_experiment(elsewhere.info.experiment_id).name == "reports"
-    assert mleval("--log=reports").strip() == elsewhere.info.run_id
-    assert run_id not in mleval("--log", "--output", "json")
+    assert report("--log=reports") == elsewhere.info.run_id
+    assert run_id not in report("--log", "--output", "json")
     found = client.search_runs([run.info.experiment_id], "tags.`mleval.kind` = 'report'")
     assert len(found) == 2 and address(run_id) is None
 
@@ -143,8 +123,6 @@ def test_the_command_writes_the_id_and_keeps_one_run_a_report(study, client):
 def test_the_address_of_a_report_tells_no_password(server, monkeypatch):
     run_id = log(FIRST, "address")
     assert log(SECOND, "address") == run_id  # a server deletes what is no longer part of it
-    from mlflow import MlflowClient
-
     assert [f.path for f in MlflowClient().list_artifacts(run_id, "mleval")] == ["mleval/a.csv"]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.replace("http://", "http://me:secret@") + "/")
     assert address(run_id) == f"{server}/#/experiments/0/runs/{run_id}/artifacts/mleval_report.html"

@@ -7,7 +7,7 @@ import shlex
 
 import pandas as pd
 import pytest
-from command_line import mleval
+from command_line import as_json, mleval
 
 from mlflow_mleval.errors import MeasureError
 from mlflow_mleval.store.importing import import_results
@@ -20,7 +20,22 @@ FOUR = ("-n", "churn", "-n", "fraud", "-n", "spam", "-n", "wine")
 
 
 def found(*args):
-    return json.loads(mleval("runs", *args, "--output", "json").stdout)
+    return as_json("runs", *args)
+
+
+def candidates(data, role):
+    """What may tell methods, data sets, repeats or folds."""
+    return [each for each in data["candidates"] if each["role"] == role]
+
+
+def chosen(data):
+    return [(each["role"], each["rule"]) for each in data["candidates"] if each["chosen"]]
+
+
+def commands_in(text):
+    """The commands that a message gives, each on a line of its own."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line.startswith("mleval ")]
 
 
 def said(*args):
@@ -33,6 +48,10 @@ def copied(command, *more, code=0):
     program, *args = shlex.split(command, comments=True)
     assert program == "mleval"
     return mleval(*args, *more, code=code)
+
+
+def as_copied(command):
+    return json.loads(copied(command, "--output", "json").stdout)
 
 
 @pytest.fixture
@@ -51,7 +70,10 @@ def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
     # the four have measures and methods in common, and their data apart: they belong together
     way = data["commands"][0]
     assert {*FOUR} < {*shlex.split(way["command"])} and "churn, fraud" not in way["what"]
-    assert "xgb" in copied(way["command"]).stdout
+    # and what it finds is taken where nobody says otherwise
+    with_rules, unasked = as_copied(way["command"]), as_json("rank")
+    assert unasked["ranking"] == with_rules["ranking"]
+    assert unasked["provenance"]["taken_as"] == way["command"]
 
 
 def test_experiments_that_do_not_belong_together_have_a_command_each(log):
@@ -60,26 +82,16 @@ def test_experiments_that_do_not_belong_together_have_a_command_each(log):
             log(data, {"test_auc": 0.5 + len(model) / 10}, {"model": model})
     for model in ("bert", "gpt"):
         log("unrelated", {"val_acc": 0.5, "latency_s": 1}, {"model": model})
-    data = found()
-    commands = [way["command"] for way in data["commands"]]
+    commands = [way["command"] for way in found()["commands"]]
     assert commands == [
         "mleval rank -n unrelated --method-by param:model --directions proposed",
         "mleval rank -n digits -n wine --method-by param:model",
     ]
-    ranked = [json.loads(copied(line, "--output", "json").stdout) for line in commands]
+    ranked = [as_copied(line) for line in commands]
     assert [len(r["ranking"]) for r in ranked] == [2, 2] and [*ranked[1]["datasets"]]
-    stopped = mleval("rank", code=1).stderr
-    assert all(line in stopped.splitlines() for line in commands)
+    assert {*commands} <= {*commands_in(mleval("rank", code=1).stderr)}
     alone = mleval("rank", "-n", "wine").stdout
     assert "svm" in alone and "rf" in alone
-
-
-def test_what_runs_finds_is_taken_where_nobody_says_otherwise(plain):
-    way = found()["commands"][0]
-    with_rules = json.loads(copied(way["command"], "--output", "json").stdout)
-    unasked = json.loads(mleval("rank", "--output", "json").stdout)
-    assert unasked["ranking"] == with_rules["ranking"]
-    assert unasked["provenance"]["taken_as"] == way["command"]
 
 
 def test_made_up_names_are_no_methods_but_the_one_param_that_differs_names_them(log):
@@ -88,8 +100,8 @@ def test_made_up_names_are_no_methods_but_the_one_param_that_differs_names_them(
         log("sweep", {"test_auc": 0.5 + i / 10}, params, name=f"vaunted-kite-{i}")
         more = {"penalty": str(-i)}
         log("search", {"test_auc": 0.5 + i / 10}, params | more, name=f"vaunted-kite-{i}")
-    methods = mleval("rank", "-n", "sweep", "--output", "json").stdout
-    assert [row["method"] for row in json.loads(methods)["ranking"]] == ["C=3", "C=2", "C=1", "C=0"]
+    ranked = as_json("rank", "-n", "sweep")["ranking"]
+    assert [row["method"] for row in ranked] == ["C=3", "C=2", "C=1", "C=0"]
     stopped = mleval("rank", "-n", "search", code=1).stderr
     assert "Nothing names the methods" in stopped
 
@@ -106,22 +118,18 @@ def test_the_side_that_a_name_suggests_comes_first_and_no_cost_is_asked_for(log)
 
 
 @pytest.mark.parametrize(("name", "values"), [("split", "012"), ("cv_fold", "123")])
-def test_runs_on_numbered_splits_are_repeats(log, name, values):
+def test_runs_on_numbered_splits_are_repeats_and_a_kind_of_split_is_a_setting(log, name, values):
     for model, auc in (("gbm", 0.94), ("forest", 0.93)):
         for k in values:
             params = {"model": model, "dataset": "churn", name: k}
             log("churn", {"test_auc": auc + int(k) / 100, "log_loss": 0.1}, params)
-    (rule,) = [c for c in found("-n", "churn")["candidates"] if c["role"] == "repeats"]
-    assert (rule["rule"], rule["chosen"]) == (f"param:{name}", True)
-    ranked = json.loads(mleval("rank", "-n", "churn", "--output", "json").stdout)
-    assert ranked["repeats"] == {"churn": {"gbm": 3, "forest": 3}}
-
-
-def test_a_kind_of_split_is_a_setting(log):
-    for model in ("gbm", "forest"):
         for kind in ("random", "scaffold"):
-            log("x", {"test_auc": 0.9}, {"model": model, "split": kind})
-    assert not [c for c in found("-n", "x")["candidates"] if c["role"] == "repeats"]
+            log("x", {"test_auc": 0.9}, {"model": model, name: kind})
+    (rule,) = candidates(found("-n", "churn"), "repeats")
+    assert (rule["rule"], rule["chosen"]) == (f"param:{name}", True)
+    ranked = as_json("rank", "-n", "churn")
+    assert ranked["repeats"] == {"churn": {"gbm": 3, "forest": 3}}
+    assert not candidates(found("-n", "x"), "repeats")
 
 
 def test_pairs_that_were_never_run_are_gaps_and_failures_the_worst(log):
@@ -132,28 +140,23 @@ def test_pairs_that_were_never_run_are_gaps_and_failures_the_worst(log):
     rules = ("-n", "x", "--method-by", "param:model", "--dataset-by", "param:dataset")
     stopped = mleval("rank", *rules, code=1).stderr
     assert "never run" in stopped and "--missing worst" not in stopped
-    lines = [line.strip() for line in stopped.splitlines() if line.startswith("  mleval")]
+    lines = commands_in(stopped)
     assert any("--missing drop-datasets" in line for line in lines)
     assert any("--method a --method b" in line for line in lines)
     assert all(copied(line) for line in lines)
     log("x", {}, {"model": "c", "dataset": "f"}, status="FAILED")
-    stopped = mleval("rank", *rules, code=1).stderr
-    (worst, *_) = (line.strip() for line in stopped.splitlines() if line.startswith("  mleval"))
+    worst, *_ = commands_in(mleval("rank", *rules, code=1).stderr)
     assert worst.endswith("--missing worst") and copied(worst)
 
 
 def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     data = found(*FOUR)
-    assert data["problem"] is None and {
-        m["metric"]: (m["runs"], m["direction"]) for m in data["metrics"]
-    } == {"test_auc": (138, "max"), "val_auc": (138, "max"), "val_loss": (126, "min")}
-    assert {v["name"]: v["values"] for v in data["variables"]} == {
-        "model": 7,
-        "seed": 5,
-        "max_depth": 8,
-        "lr": 4,
-    }
-    assert [(c["role"], c["rule"]) for c in data["candidates"] if c["chosen"]] == [
+    metrics = {m["metric"]: (m["runs"], m["direction"]) for m in data["metrics"]}
+    expected = {"test_auc": (138, "max"), "val_auc": (138, "max"), "val_loss": (126, "min")}
+    assert data["problem"] is None and metrics == expected
+    variables = {v["name"]: v["values"] for v in data["variables"]}
+    assert variables == {"model": 7, "seed": 5, "max_depth": 8, "lr": 4}
+    assert chosen(data) == [
         ("method", "param:model"),
         ("dataset", "experiment"),
         ("repeats", "param:seed"),
@@ -164,7 +167,7 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     # candidates are not chosen by what is compared where a metric has a counterpart on validation
     # data
     assert way["command"].endswith("--read children=best:val_auc --read duplicates=best:val_auc")
-    ranked = json.loads(copied(way["command"], "--output", "json").stdout)
+    ranked = as_copied(way["command"])
     assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8
     assert [*ranked["weights"]["wine"]] == ["test_auc"]
     assert "135 child runs are trials of 15 searches (lgbm) over lr, max_depth" in said(*FOUR)
@@ -184,25 +187,17 @@ def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(p
     asked = mleval("rank", *FOUR, *declared, "-m", "test_auc", "-m", "val_loss", code=1).stderr
     expected = asked.replace(" -m test_auc -m val_loss", "")
     assert mleval("rank", *FOUR, *declared, code=1).stderr == expected
-    assert (
-        "3 of 28 cells have no result (nb on churn, nb on fraud, nb on spam; without a value of "
-        "val_loss)" in asked
-    )
-    fewer, _, pair = (line for line in asked.splitlines() if line.startswith("  mleval rank"))
+    cells = "nb on churn, nb on fraud, nb on spam; without a value of val_loss"
+    assert f"3 of 28 cells have no result ({cells})" in asked
+    fewer, _, pair = commands_in(asked)
     assert fewer.endswith("--missing drop-methods") and "Leave out nb:" in asked
     assert pair.endswith("--missing drop-datasets") and "--missing worst" not in asked
-    assert "nb" not in [
-        row["method"] for row in json.loads(copied(fewer, "--output", "json").stdout)["ranking"]
-    ]
+    assert "nb" not in [row["method"] for row in as_copied(fewer)["ranking"]]
     way, _ = found(*FOUR, *declared)["commands"]
-    text = copied(way["command"], "--output", "md").stdout
-    left = " ".join(text.split())
-    assert "--missing drop-methods" in way["command"]
-    assert all(
-        f"Left out: {many}" in left
-        for many in ("135 child runs, such as", "15 runs, such as", "11 runs")
-    )
-    assert "conventions" not in text
+    text = " ".join(copied(way["command"], "--output", "md").stdout.split())
+    assert "--missing drop-methods" in way["command"] and "conventions" not in text
+    for many in ("135 child runs, such as", "15 runs, such as", "11 runs"):
+        assert f"Left out: {many}" in text
 
 
 def test_steps_are_told_as_what_may_be_folds_and_not_taken(log, client):
@@ -211,19 +206,13 @@ def test_steps_are_told_as_what_may_be_folds_and_not_taken(log, client):
         for step in range(5):
             client.log_metric(run_id, "f1", 0.5 + 0.01 * step * (model == "a"), step=step)
     data = found("-n", "stepped")
-    ((rule, reason, chosen),) = [
-        (c["rule"], c["reason"], c["chosen"]) for c in data["candidates"] if c["role"] == "folds"
-    ]
-    assert (rule, chosen) == (
-        "steps",
-        False,
-    ) and "2 runs logged metrics by step, the last is 4: right if" in reason
+    (steps,) = candidates(data, "folds")
+    assert (steps["rule"], steps["chosen"]) == ("steps", False)
+    assert "2 runs logged metrics by step, the last is 4: right if" in steps["reason"]
     (way,) = data["commands"]
     assert "folds-by" not in way["command"]
-    assert (
-        found("-n", "stepped", "--method-by", "param:model", "--read", "folds-by=steps")["folds"]
-        == 5
-    )
+    by_steps = ["--method-by", "param:model", "--read", "folds-by=steps"]
+    assert found("-n", "stepped", *by_steps)["folds"] == 5
 
 
 def test_values_of_the_best_epoch_count_where_that_is_asked_for(log, client):
@@ -236,10 +225,8 @@ def test_values_of_the_best_epoch_count_where_that_is_asked_for(log, client):
             client.log_metric(run_id, "validation_loss", loss)  # as Keras does, without a step
     how = {"experiment_names": ["epochs"], "method_by": "param:model"}
     both = ["val_loss", "val_accuracy"]
-    assert load_study(**how).values.to_dict("list") == {
-        "val_loss": [0.75, 0.5],
-        "val_accuracy": [0.25, 0.5],
-    }
+    last = {"val_loss": [0.75, 0.5], "val_accuracy": [0.25, 0.5]}
+    assert load_study(**how).values.to_dict("list") == last
     study = load_study(**how, measures=both, step="best:val_loss")
     best = {"val_loss": [0.25, 0.5], "val_accuracy": [0.75, 0.5]}
     assert study.values.to_dict("list") == best and study.source["step"] == "best:val_loss"
@@ -247,7 +234,7 @@ def test_values_of_the_best_epoch_count_where_that_is_asked_for(log, client):
     (doubt,) = [note for note in study.notes if "chosen on the validation data" in note]
     assert "a on epochs (of 3)" in doubt
     assert "val_loss, val_accuracy are of the same data, and optimistic" in doubt
-    steps = {c["rule"]: c["chosen"] for c in found()["candidates"] if c["role"] == "step"}
+    steps = {each["rule"]: each["chosen"] for each in candidates(found(), "step")}
     assert steps == {"last": True, "best:val_loss": False}
     # nobody asks for what was chosen by, and a name that is not there leads to one that is
     assert load_study(**how, step="best:val_loss").measures == ["val_accuracy"]
@@ -257,38 +244,31 @@ def test_values_of_the_best_epoch_count_where_that_is_asked_for(log, client):
 
 def test_a_wrong_rule_leads_to_the_right_one(plain):
     text = mleval("runs", "-n", "wine", "--method-by", "param:modle").stdout
-    text_in_line = " ".join(text.split())
-    assert "no param:modle, which was to name the method; it has " in text_in_line
-    assert "Did you mean 'model'?" in text_in_line
-    (command, *_) = [line for line in text.splitlines() if line.startswith("mleval rank")]
+    in_line = " ".join(text.split())
+    assert "no param:modle, which was to name the method; it has " in in_line
+    assert "Did you mean 'model'?" in in_line
+    command, *_ = commands_in(text)
     assert "--method-by param:model " in command and "xgb" in copied(command).stdout
 
 
 def test_what_mleval_logged_ends_with_the_command_that_was_selected(db):
-    import_results(
-        pd.DataFrame(
-            [(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")],
-            columns=["dataset", "method", "f1"],
-        ).drop(index=3),
-        experiment_name="my study",
-    )
+    cells = [(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
+    table = pd.DataFrame(cells, columns=["dataset", "method", "f1"]).drop(index=3)
+    import_results(table, experiment_name="my study")
     data = found("-n", "my study", "--dataset", "d", "--dataset", "e")
     assert data["methods"] == ["a", "b", "c"] and "candidates" not in data
     (way,) = data["commands"]
-    given = way["command"]
-    assert given == "mleval rank -n 'my study' --dataset d --dataset e --missing drop-methods"
-    copied(way["command"])
+    expected = "mleval rank -n 'my study' --dataset d --dataset e --missing drop-methods"
+    assert way["command"] == expected and copied(expected)
     assert found()["methods"] == ["a", "b", "c"]  # the only experiment with runs needs no name
 
 
 def test_empty_failed_and_absent(client, log):
     text = said()
     assert "holds no runs" in text and "mleval import" in text and "mleval demo" in text
-    (
-        log("broken", {}, status="FAILED"),
-        log("broken", {}, status=None),
-        log("other", {"f1": 0.5}, name="a"),
-    )
+    log("broken", {}, status="FAILED")
+    log("broken", {}, status=None)
+    log("other", {"f1": 0.5}, name="a")
     text = said("-n", "broken")
     assert "No run has finished: 1 FAILED, 1 RUNNING." in text
     assert "`mlflow server` shows why" in text
@@ -304,21 +284,17 @@ def test_empty_failed_and_absent(client, log):
 def test_folds_in_names_of_metrics_and_directions_that_are_known(log):
     for dataset in "de":
         for model in "ab":
-            log(
-                "x",
-                {f"fold{k}_f1": 0.5 + k / 10 for k in range(3)},
-                {"task": dataset, "clf__model": model, "rep": "1"},
-            )
+            folds = {f"fold{k}_f1": 0.5 + k / 10 for k in range(3)}
+            log("x", folds, {"task": dataset, "clf__model": model, "rep": "1"})
     data = found("-n", "x")
-    assert [(c["role"], c["rule"]) for c in data["candidates"] if c["chosen"]] == [
+    assert chosen(data) == [
         ("method", "param:clf__model"),
         ("dataset", "param:task"),
         ("folds", "key:fold{fold}_{measure}"),
         ("measure", "f1"),
     ]
     (way,) = data["commands"]
-    sought = json.loads(copied(way["command"], "--output", "json").stdout)["ranking"][0]["method"]
-    assert sought in "ab"
+    assert as_copied(way["command"])["ranking"][0]["method"] in "ab"
 
 
 def test_hostile_names_stay_text(log):
@@ -350,8 +326,7 @@ def test_a_file_of_runs_is_told_and_ranked_as_a_store_is(tmp_path):
     path.write_text("\n".join(["Name,State,model,data,seed,val_auc", *rows]))
     (way,) = found(str(path))["commands"]
     assert way["command"].endswith("export.csv --method-by param:model --dataset-by param:data")
-    copy = json.loads(copied(way["command"], "--output", "json").stdout)
-    bare = json.loads(mleval("rank", str(path), "--output", "json").stdout)
+    copy, bare = as_copied(way["command"]), as_json("rank", str(path))
     assert copy["ranking"] == bare["ranking"] and [*bare["datasets"]] == [*"abc"]
     assert bare["provenance"]["taken_as"] == way["command"]
     text = said(str(path))

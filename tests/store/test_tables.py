@@ -6,7 +6,6 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 import mlflow
-import numpy as np
 import pandas as pd
 import pytest
 from command_line import as_json
@@ -50,35 +49,31 @@ def test_a_file_gives_the_ranking_that_importing_it_gives(db, monkeypatch):
 
 def test_folds_and_repeats_of_a_table_are_read(nowhere):
     rows = [
-        {
-            "dataset": "d",
-            "method": m,
-            "seed": s,
-            "fold": f,
-            "f1": 0.1 * i + 0.01 * s + 0.001 * f ** (i + 1),
-        }
+        ("d", m, s, f, 0.1 * i + 0.01 * s + 0.001 * f ** (i + 1))
         for i, m in enumerate("ab")
         for s in (1, 2)
         for f in range(3)
     ]
-    study = mleval.load_study(pd.DataFrame(rows))
+    table = pd.DataFrame(rows, columns=["dataset", "method", "seed", "fold", "f1"])
+    study = mleval.load_study(table)
     assert study.values.f1.tolist() == pytest.approx([0.016, 0.115 + 0.005 / 3])
     assert len(study.repeats) == 4 and len(study.folds) == 6
-    assert mleval.compare_folds(mleval.load_study(pd.DataFrame(rows)), "d").pairs is not None
+    table.to_csv("runs.csv", index=False)
+    for over in ("folds", "repeats"):
+        found = as_json("compare", "runs.csv", "--over", over, "-m", "f1")
+        assert [row["n"] for row in found["pairs"]]
 
 
 @pytest.mark.parametrize("shape", ["index", "column", "csv", "unnamed", "parquet"])
 def test_a_leaderboard_is_read_and_says_how(nowhere, shape):
-    table = BOARD
-    if shape == "column":
-        table = BOARD.rename_axis("model").reset_index()
-    elif shape != "index":
-        table = nowhere / f"board.{'parquet' if shape == 'parquet' else 'csv'}"
-        named = BOARD if shape == "unnamed" else BOARD.rename_axis("method").reset_index()
-        if shape == "parquet":
-            named.to_parquet(table)
-        else:
-            named.to_csv(table, index=shape == "unnamed")
+    named, path = BOARD.rename_axis("method").reset_index(), f"board.{shape}"
+    if shape == "csv":
+        named.to_csv(path, index=False)
+    elif shape == "unnamed":
+        BOARD.to_csv(path)
+    elif shape == "parquet":
+        named.to_parquet(path)
+    table = {"index": BOARD, "column": BOARD.rename_axis("model").reset_index()}.get(shape, path)
     study = mleval.load_study(table, maximize=["value"])
     assert study.cells("value").T.to_dict() == BOARD.to_dict()
     assert any("rows were read as methods, its columns (iris, wine)" in n for n in study.notes)
@@ -102,10 +97,10 @@ def test_a_leaderboard_as_people_write_it_is_read_without_its_means(nowhere):
     assert "called the mean of the others: Avg, Average." in said
     assert "as shares: iris, wine." in said
     assert "spread is not read: iris." in said
-
-
-def test_a_leaderboard_of_models_keeps_its_datasets_alone(nowhere):
-    Path("board.csv").write_text(
+    Path("board.csv").write_text("model,iris,wine\nsvm,0.9,0.8\nrf,0.8,zero\nnb,0.7,0.7\n")
+    with pytest.raises(ImportFileError, match="board.csv, line 3, column 'wine': 'zero' is not"):
+        mleval.load_study("board.csv", maximize=["value"])
+    Path("board.csv").write_text(  # one of models, whose data sets are kept alone
         "eval_name,Precision,Model,Average ⬆️,Hub ❤️,#Params (B),IFEval Raw,IFEval,BBH Raw,BBH\n"
         "x,bf16,a,40.5,3,7,0.41,41,0.4,40\ny,bf16,b,50,1,8,0.5,50,0.5,50\n"
     )
@@ -126,20 +121,10 @@ def test_a_study_is_made_of_a_frame_of_any_of_the_three_shapes():
     assert mleval.Study.from_frame(wide).cells("f1").T.to_dict() == BOARD.to_dict()
     with pytest.raises(ValueError, match="no column 'method'"):
         mleval.Study.from_frame(wide.drop(columns="method"))
-
-
-def test_three_lines_end_in_a_picture(nowhere):
     study = mleval.load_study(BOARD, maximize=["value"])
     shown = mleval.compare(study)._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and "naive bayes" in shown and "<svg" in shown
     assert "naive bayes" in study._repr_html_()
-
-
-def test_a_broken_cell_of_a_leaderboard_is_named(nowhere):
-    path = nowhere / "board.csv"
-    path.write_text("model,iris,wine\nsvm,0.9,0.8\nrf,0.8,zero\nnb,0.7,0.7\n")
-    with pytest.raises(ImportFileError, match="board.csv, line 3, column 'wine': 'zero' is not"):
-        mleval.load_study(path, maximize=["value"])
 
 
 def test_an_export_of_weights_and_biases_is_read_by_rules(nowhere):
@@ -156,15 +141,17 @@ def test_an_export_of_weights_and_biases_is_read_by_rules(nowhere):
 
 def test_the_table_that_the_interface_of_weights_and_biases_shows_is_read(nowhere):
     rows = [
-        {"summary": {"test_f1": 0.9, "_step": 3}, "config": {"model": "svm"}, "name": "one"},
-        {"summary": {"test_f1": 0.7, "_step": 3}, "config": {"model": "rf"}, "name": "two"},
+        {"summary": {"f1": 0.9, "_step": 3}, "config": {"model": "svm"}, "name": "one"},
+        {"summary": {"f1": 0.7, "loss": float("nan")}, "config": {"model": "rf"}, "name": "two"},
     ]
-    rows[1]["summary"]["loss"] = float("nan")
-    frame = pd.DataFrame(rows)
-    frame.to_csv("project.csv")
+    read_by_rules(pd.DataFrame(rows))
+
+
+def read_by_rules(frame):
+    frame.to_csv("project.csv", index=False)
     for table in (frame, "project.csv"):
-        study = mleval.load_study(table, method_by="param:model", maximize=["test_f1"])
-        assert study.values["test_f1"].tolist() == [0.9, 0.7] and study.methods == ["svm", "rf"]
+        study = mleval.load_study(table, method_by="param:model", maximize=["f1"])
+        assert study.values["f1"].tolist() == [0.9, 0.7] and study.methods == ["svm", "rf"]
 
 
 def test_an_export_of_neptune_is_read_by_rules(nowhere):
@@ -172,18 +159,15 @@ def test_an_export_of_neptune_is_read_by_rules(nowhere):
         {
             "sys/id": ["T-1", "T-2", "T-3"],
             "sys/name": ["one", "two", "three"],
-            "sys/state": ["Inactive"] * 3,
+            "sys/state": "Inactive",
             "sys/failed": [False, False, True],
-            "sys/creation_time": ["2024-05-01 10:00:00+00:00"] * 3,
+            "sys/creation_time": "2024-05-01 10:00:00+00:00",
             "monitoring/cpu": [50.0, 60.0, 1.0],
             "parameters/model": ["svm", "rf", "nb"],
             "metrics/f1": [0.9, 0.7, 0.1],
         }
     )
-    frame.to_csv("neptune.csv", index=False)
-    for table in (frame, "neptune.csv"):
-        study = mleval.load_study(table, method_by="param:model")
-        assert study.values["f1"].tolist() == [0.9, 0.7] and study.methods == ["svm", "rf"]
+    read_by_rules(frame)
 
 
 def test_a_frame_of_search_runs_gives_what_the_store_gives(client):
@@ -196,10 +180,8 @@ def test_a_frame_of_search_runs_gives_what_the_store_gives(client):
         mlflow.log_param("model", "nb")
     rules = {"method_by": "param:model", "maximize": ["test_acc"]}
     frame = mlflow.search_runs(experiment_names=["x"])
-    study, stored = (
-        mleval.load_study(frame, **rules),
-        mleval.load_study(experiment_names=["x"], **rules),
-    )
+    study = mleval.load_study(frame, **rules)
+    stored = mleval.load_study(experiment_names=["x"], **rules)
     assert study.cells("test_acc").iloc[0].to_dict() == stored.cells("test_acc").iloc[0].to_dict()
     frame.to_csv("runs.csv", index=False)
     assert mleval.load_study("runs.csv", **rules).methods == ["svm", "rf"]
@@ -207,12 +189,9 @@ def test_a_frame_of_search_runs_gives_what_the_store_gives(client):
 
 @pytest.mark.parametrize("seed", ["", "nan", "None", None])
 def test_nothing_is_said_of_seeds_that_are_not_there(nowhere, seed):
-    rows = {
-        "run_id": [*"1234"],
-        "params.model": [*"abab"],
-        "metrics.test_acc": [0.9, 0.8, 0.7, 0.6],
-    }
-    frame = pd.DataFrame(rows if seed is None else rows | {"params.seed": [seed] * 4})
+    frame = pd.DataFrame({"run_id": [*"1234"], "params.model": [*"abab"]})
+    frame = frame.assign(**{"metrics.test_acc": [0.9, 0.8, 0.7, 0.6]})
+    frame = frame if seed is None else frame.assign(**{"params.seed": seed})
     study = mleval.load_study(frame, method_by="param:model", maximize=["test_acc"])
     said = " ".join(study.notes)
     assert len(study.repeats) == 4 and "same seed" not in said and "nan" not in said
@@ -226,10 +205,9 @@ def test_what_only_a_store_has_is_refused(nowhere):
             mleval.load_study(BOARD, **{name: ["x"]})
     with pytest.raises(ValueError, match="`folds_by` must be key:PATTERN for a table"):
         mleval.load_study(BOARD, folds_by="steps", maximize=["value"])
+    crashed = pd.DataFrame({"Name": ["a"], "State": ["crashed"], "f1": [0.5]})
     with pytest.raises(NoRunsError, match="DataFrame holds no run that can be used"):
-        mleval.load_study(
-            pd.DataFrame({"Name": ["a"], "State": ["crashed"], "f1": [0.5]}), measures=["f1"]
-        )
+        mleval.load_study(crashed, measures=["f1"])
 
 
 def test_the_commands_take_a_file_and_write_what_is_asked_for(nowhere):
@@ -249,63 +227,42 @@ def test_the_commands_take_a_file_and_write_what_is_asked_for(nowhere):
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "options"),
+    ("text", "methods", "datasets", "options"),
     [
         (
             "model,iris,wine\nsvm,90,80\nrf,80,70\n",
-            "method 2 (svm, rf), by the rows dataset 2 (iris, wine), by the columns",
+            *("2 (svm, rf), by the rows", "2 (iris, wine), by the columns"),
             ["--max value", "--min value"],
         ),
         (
             "dataset,method,zap\na,x,1\na,y,2\nb,x,1\nb,y,3\n",
-            "method 2 (x, y), by the table dataset 2 (a, b), by the table",
+            *("2 (x, y), by the table", "2 (a, b), by the table"),
             ["--max zap", "--min zap"],
         ),
         (
             "dataset,method,acc,fit_time\na,x,1,3\na,y,2,4\n",
-            "method 2 (x, y), by the table dataset 1 (a), by the table",
+            *("2 (x, y), by the table", "1 (a), by the table"),
             ["--directions proposed"],
         ),
     ],
-    ids=["leaderboard", "unknown", "suggested"],
 )
 def test_runs_describes_a_file_without_a_direction_and_its_commands_work(
-    nowhere, text, told, options
+    nowhere, text, methods, datasets, options
 ):
     Path("b.csv").write_text(text)
     found = run("runs", "b.csv").stdout
-    assert told in " ".join(found.split()) and "1970" not in found
+    assert f"method {methods} dataset {datasets}" in " ".join(found.split()) and "1970" not in found
     commands = [line for line in found.splitlines() if line.startswith("mleval ")]
     assert commands == [f"mleval rank b.csv {option}" for option in options]
     for command in commands:
         run(*command.split()[1:])
 
 
-def test_tests_over_folds_and_repeats_take_a_file(nowhere):
-    rng = np.random.default_rng(0)
-    rows = [
-        {"dataset": "d", "method": m, "seed": s, "fold": f, "f1": i / 10 + rng.normal(0, 0.01)}
-        for i, m in enumerate("ab")
-        for s in (1, 2, 3)
-        for f in range(5)
-    ]
-    pd.DataFrame(rows).to_csv("runs.csv", index=False)
-    for over in ("folds", "repeats"):
-        found = as_json("compare", "runs.csv", "--over", over, "-m", "f1")
-        assert [row["n"] for row in found["pairs"]]
-
-
 def test_params_that_hold_the_name_of_the_run_tell_no_candidates_apart(nowhere):
     names = [f"{m}_{d}_s{s}" for m in ("bert", "lstm") for d in ("imdb", "yelp") for s in range(3)]
-    frame = pd.DataFrame(
-        {
-            "run_id": [f"{i}" for i in range(len(names))],
-            "tags.mlflow.runName": names,
-            "params.run_name": names,
-            "params.output_dir": [f"out/{name}" for name in names],
-            "metrics.test_acc": [0.5 + i / 100 for i in range(len(names))],
-        }
-    )
+    rows = [(f"{i}", n, n, f"out/{n}", 0.5 + i / 100) for i, n in enumerate(names)]
+    params = ["params.run_name", "params.output_dir", "metrics.test_acc"]
+    frame = pd.DataFrame(rows, columns=["run_id", "tags.mlflow.runName", *params])
     study = mleval.load_study(frame, name_as="{method}_{dataset}_s{seed}", maximize=["test_acc"])
     assert {*study.n_repeats} == {3} and len(study.n_repeats) == 4
     frame.to_csv("runs.csv", index=False)
@@ -315,18 +272,10 @@ def test_params_that_hold_the_name_of_the_run_tell_no_candidates_apart(nowhere):
 
 
 def test_a_param_that_repeats_the_name_still_names_the_method_of_candidates(nowhere):
-    data, models, depths = [*"aaab"], ["rf", "rf", "lr", "rf"], [2, 4, 2, 2]
-    frame = pd.DataFrame(
-        {
-            "run_id": [*"wxyz"],
-            "tags.mlflow.runName": models,
-            "params.model": models,
-            "params.data": data,
-            "params.max_depth": depths,
-            "metrics.test_acc": [0.5, 0.6, 0.7, 0.8],
-        }
+    Path("runs.csv").write_text(
+        "run_id,tags.mlflow.runName,params.model,params.data,params.max_depth,metrics.test_acc\n"
+        "w,rf,rf,a,2,0.5\nx,rf,rf,a,4,0.6\ny,lr,lr,a,2,0.7\nz,rf,rf,b,2,0.8\n"
     )
-    frame.to_csv("runs.csv", index=False)
     told = run("runs", "runs.csv", "--max", "test_acc").stdout
     command = told.splitlines()[-1]
     assert "--method-by param:model --method-by param:max_depth" in command

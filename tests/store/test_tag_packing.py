@@ -40,18 +40,12 @@ def aged(client, run_id):
     client.delete_tag(run_id, schema.TAG_RUN)
 
 
-def read(name="x"):
-    study = mleval.load_study(experiment_names=[name], missing="worst")
-    columns = [
-        *("run_id", "status", "n_train", "n_test", "split_digest", "dataset_digest"),
-        "selected_among",
-    ]
-    return (
-        study.values,
-        study.folds,
-        study.runs[columns],
-        mleval.load_profiles(experiment_names=[name]).errors["made", "BR"],
-    )
+def read():
+    """All that comes of the run."""
+    study = mleval.load_study(experiment_names=["x"], missing="worst")
+    columns = ["run_id", "status", "n_train", "n_test", "split_digest", "dataset_digest"]
+    profile = mleval.load_profiles(experiment_names=["x"]).errors["made", "BR"]
+    return study.values, study.folds, study.runs[[*columns, "selected_among"]], profile
 
 
 def same(one, other):
@@ -70,16 +64,11 @@ def metrics_of(client, run_id):
 
 def test_a_page_shows_a_handful_of_tags(db):
     tags = stored(logged(experiment_name="x"))
-    assert tags.keys() == {
-        *("mleval.method", "mleval.dataset", "mleval.status", "mleval.kind"),
-        *("mleval.conventions", "mleval.schema", "mleval.dataset_digest", "mleval.folds"),
-        "mleval.run",
-    }
+    shown = "method dataset status kind conventions schema dataset_digest folds run"
+    assert tags.keys() == {f"mleval.{name}" for name in shown.split()}
     inside = json.loads(tags["mleval.run"])
-    assert inside.pop("schema") == 1 and inside.keys() == {
-        *("counts", "claim", "digest", "own_run", "updated", "fold_sizes", "profile"),
-        "soft_profile",
-    }
+    within = "counts claim digest own_run updated fold_sizes profile soft_profile"
+    assert inside.pop("schema") == 1 and inside.keys() == {*within.split()}
 
 
 def test_runs_of_earlier_versions_read_and_write_the_same(client):
@@ -116,36 +105,33 @@ def test_an_interrupted_run_is_completed_in_place(client):
 
 @pytest.mark.parametrize("old", [False, True])
 def test_what_was_withdrawn_counts_wherever_it_is_said(client, old):
-    def table(f1, loss):
-        return pd.DataFrame(
-            {"dataset": "d", "method": ["a", "b"], "f1": [f1, 0.5], "hamming_loss": [loss, 0.5]}
-        )
+    def imported(loss):
+        values = {"f1": [0.5, 0.5], "hamming_loss": [loss, 0.5]}
+        table = pd.DataFrame({"dataset": "d", "method": ["a", "b"], **values})
+        return import_results(table, experiment_name="x")
 
     def held():
         found = store.search(store.connect(), [client.get_experiment_by_name("x").experiment_id])
         (run,) = (run for run in found if run.data.tags[schema.TAG_METHOD] == "a")
         return run.info.run_id, schema.withdrawn(run.data.tags)
 
-    import_results(table(0.5, 0.1), experiment_name="x")
+    imported(0.1)
     run_id, _ = held()
     if old:
         aged(client, run_id)
-    import_results(table(0.5, np.nan), experiment_name="x")
+    imported(np.nan)
     if old:
         aged(client, run_id)
     assert held() == (run_id, {"hamming_loss"})
     assert (schema.TAG_WITHDRAWN in stored(run_id)) is old
     client.set_tag(run_id, schema.TAG_WITHDRAWN, '["f1"]')  # somebody takes another one back
     assert held()[1] == ({"f1"} if old else {"f1", "hamming_loss"})
-    assert import_results(table(0.5, np.nan), experiment_name="x").updated == 1
+    assert imported(np.nan).updated == 1
     assert held() == (run_id, {"hamming_loss"})
-    report = import_results(table(0.5, 0.1), experiment_name="x")
-    assert report.changes == ("a on d: hamming_loss 0.1 added",) and held() == (run_id, frozenset())
-    assert import_results(table(0.5, 0.1), experiment_name="x").unchanged == 2
-    assert (
-        not decode(stored(run_id).get(schema.TAG_RUN, '{"schema":1}')).keys()
-        & stored(run_id).keys()
-    )
+    assert imported(0.1).changes == ("a on d: hamming_loss 0.1 added",)
+    assert held() == (run_id, frozenset()) and imported(0.1).unchanged == 2
+    tags = stored(run_id)
+    assert not decode(tags.get(schema.TAG_RUN, '{"schema":1}')).keys() & tags.keys()
 
 
 def test_what_finds_no_room_stands_apart_and_is_found(client):

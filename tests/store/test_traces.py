@@ -2,7 +2,6 @@
 and of `log_table`.
 """
 
-import importlib.util
 import json
 import os
 import random
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import mleval as mleval_says
+from example_runs import loaded
 from mlflow.entities import AssessmentSource
 from mlflow.genai.scorers import scorer
 from mlflow.metrics import MetricValue, make_metric
@@ -70,6 +70,13 @@ def answered(i, wrong):
     return f"b{i}" if i % wrong == 0 else f"a{i}"
 
 
+def questions(order=range(N)):
+    return [
+        {"inputs": {"question": asked(i), "passage": i // 4}, "expectations": {"answer": f"a{i}"}}
+        for i in order
+    ]
+
+
 @pytest.fixture(autouse=True)
 def fixed_seeds():
     """None: ids of traces come from Python's generator, and the same seed would give a trace the id
@@ -88,22 +95,14 @@ def store(empty_store, tmp_path_factory):
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
     mlflow.create_experiment("qa", artifact_location=str(tmp_path_factory.mktemp("artifacts")))
     mlflow.set_experiment("qa")
+    scorers = [exact, length, polite, graded, fails]
     for wrong, order in ((3, range(N)), (2, [*range(N)][::-1])):
-        data = [
-            {
-                "inputs": {"question": asked(i), "passage": i // 4},
-                "expectations": {"answer": f"a{i}"},
-            }
-            for i in order
-        ]
+
+        def predict(question, passage, wrong=wrong):
+            return answered(int(question.split()[-1]), wrong)
+
         with mlflow.start_run(run_name=f"prompt{wrong}"):
-            mlflow.genai.evaluate(
-                data=data,
-                predict_fn=lambda question, passage, wrong=wrong: answered(
-                    int(question.split()[-1]), wrong
-                ),
-                scorers=[exact, length, polite, graded, fails],
-            )
+            mlflow.genai.evaluate(data=questions(order), predict_fn=predict, scorers=scorers)
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name("qa").experiment_id
     yield client, {run.info.run_name: run for run in client.search_runs([experiment])}
@@ -141,28 +140,22 @@ def test_the_tests_are_those_of_the_arrays(read):
         f"prompt{w}": pd.DataFrame({"exact": [float(answered(i, w)[0] == "a") for i in range(N)]})
         for w in (2, 3)
     }
-    first = instance_tests(
-        {m: found.tables[m][["exact"]] for m in arrays}, ["exact"], maximize=["exact"]
-    ).table
-    second = instance_tests(arrays, ["exact"], maximize=["exact"]).table
+    traced = {m: found.tables[m][["exact"]] for m in arrays}
+    first, second = (
+        instance_tests(tables, ["exact"], maximize=["exact"]).table for tables in (traced, arrays)
+    )
     same = ["n", "wins", "ties", "losses", "difference", "low", "high"]
     same += ["sign_pvalue", "wilcoxon_pvalue"]
     np.testing.assert_allclose(first[same].astype(float), second[same].astype(float), rtol=1e-12)
 
 
-def test_declared_grades_count_from_worst_to_best(store):
+def test_grades_may_be_declared_and_an_input_can_be_the_key_and_then_counts_once(store):
     client, runs = store
     found = read_traces(client, runs["prompt2"], grades={"graded": ["poor", "good"]})
     assert found.values["graded"].sum() == N / 2 and "graded" not in found.passing
     assert not found.notes
-
-
-def test_an_input_can_be_the_key_and_then_counts_once(store):
-    client, runs = store
-    found = aligned(
-        {name: read_traces(client, run, instance_by="passage") for name, run in runs.items()}
-    )
-    assert len(found.tables["prompt2"]) == N // 4
+    keyed = {name: read_traces(client, run, instance_by="passage") for name, run in runs.items()}
+    assert len(aligned(keyed).tables["prompt2"]) == N // 4
     with pytest.raises(ValueError, match="no input and no tag 'nothing'"):
         read_traces(client, runs["prompt2"], instance_by="nothing")
 
@@ -172,18 +165,9 @@ def run_with_lost_answers(store):
     """A run of which the store holds half the answers."""
     client, runs = store
     experiment = runs["prompt2"].info.experiment_id
+    right = [row | {"outputs": f"a{i}"} for i, row in enumerate(questions())]
     with mlflow.start_run(experiment_id=experiment, run_name="lost"):
-        copy = mlflow.genai.evaluate(
-            data=[
-                {
-                    "inputs": {"question": asked(i), "passage": i // 4},
-                    "outputs": f"a{i}",
-                    "expectations": {"answer": f"a{i}"},
-                }
-                for i in range(N)
-            ],
-            scorers=[exact],
-        )
+        copy = mlflow.genai.evaluate(data=right, scorers=[exact])
     traces = client.search_traces(locations=[experiment], run_id=copy.run_id, include_spans=False)
     client.delete_traces(experiment, trace_ids=[t.info.trace_id for t in traces[: N // 2]])
     return client.get_run(copy.run_id)
@@ -199,16 +183,11 @@ def test_the_run_counted_more_than_the_store_holds(store, read, run_with_lost_an
 def test_human_feedback_is_a_measure_of_its_own_and_its_repeats_are_averaged(store):
     client, runs = store
     run = runs["prompt3"]
-    traces = client.search_traces(
-        locations=[run.info.experiment_id], run_id=run.info.run_id, include_spans=False
-    )
+    of_run = {"locations": [run.info.experiment_id], "run_id": run.info.run_id}
+    trace = client.search_traces(**of_run, include_spans=False)[0].info.trace_id
     for value in (True, False, True, True):
-        mlflow.log_feedback(
-            trace_id=traces[0].info.trace_id,
-            name="exact",
-            value=value,
-            source=AssessmentSource(source_type="HUMAN", source_id=f"person{value}"),
-        )
+        person = AssessmentSource(source_type="HUMAN", source_id=f"person{value}")
+        mlflow.log_feedback(trace_id=trace, name="exact", value=value, source=person)
     found = read_traces(client, run)
     assert found.values["exact (human)"].dropna().tolist() == [0.75]
     assert found.values["exact"].notna().all()
@@ -219,21 +198,12 @@ def evaluated(client, name, outputs):
         scores = [float(a == b) for a, b in zip(predictions, targets, strict=True)]
         return MetricValue(scores=scores, aggregate_results={"mean": float(np.mean(scores))})
 
-    data = pd.DataFrame(
-        {
-            "question": [asked(i) for i in range(N)],
-            "target": [f"a{i}" for i in range(N)],
-            "answer": outputs,
-        }
-    )
+    rows = [(asked(i), f"a{i}", output) for i, output in enumerate(outputs)]
+    data = pd.DataFrame(rows, columns=["question", "target", "answer"])
+    match = make_metric(eval_fn=eval_fn, greater_is_better=True, name="match")
+    columns = {"predictions": "answer", "targets": "target"}
     with mlflow.start_run(run_name=name) as run:
-        mlflow.models.evaluate(
-            data=data,
-            predictions="answer",
-            targets="target",
-            evaluators="default",
-            extra_metrics=[make_metric(eval_fn=eval_fn, greater_is_better=True, name="match")],
-        )
+        mlflow.models.evaluate(data=data, **columns, evaluators="default", extra_metrics=[match])
     return client.get_run(run.info.run_id)
 
 
@@ -251,13 +221,10 @@ def gate(*args, code):
 
 def test_prompts_are_gated_by_their_traces(store):
     client, runs = store
-    data = [{"inputs": {"question": asked(i), "passage": i // 4}} for i in range(N)]
-    for row, i in zip(data, range(N), strict=True):
-        row["expectations"] = {"answer": f"a{i}"}
+    scorers = [exact, polite, fails]
     with mlflow.start_run(run_name="wrong") as run:
-        mlflow.genai.evaluate(
-            data=data, predict_fn=lambda question, passage: "b0", scorers=[exact, polite, fails]
-        )
+        always = {"predict_fn": lambda question, passage: "b0"}
+        mlflow.genai.evaluate(data=questions(), **always, scorers=scorers)
     criteria = "exact/mean >= 0.5 AND polite >= 0.99 AND fails < 0.9"
     client.set_tag(run.info.run_id, "mlflow.genaiEvaluate.qualityCriteria", criteria)
     champion = ["--champion", runs["prompt3"].info.run_id, "--margin", "exact=0.1"]
@@ -319,27 +286,17 @@ def runs_with_a_table(store):
     for name in "ab":
         with mlflow.start_run(run_name=name) as run:
             order = [2, 0, 1] if name == "a" else [0, 1, 2]
-            table = pd.DataFrame(
-                {
-                    "id": [f"i{k}" for k in order],
-                    "said": [HOSTILE, name, "c"],
-                    "ok": ["yes", "no", "yes"],
-                    "grade": ["poor", "fair", None],
-                    "score": [k / 2 for k in order],
-                }
-            )
-            mlflow.log_table(table, "scored.json")
+            table = pd.DataFrame({"id": [f"i{k}" for k in order], "said": [HOSTILE, name, "c"]})
+            more = {"ok": ["yes", "no", "yes"], "grade": ["poor", "fair", None]}
+            mlflow.log_table(table.assign(**more, score=[k / 2 for k in order]), "scored.json")
         runs[name] = client.get_run(run.info.run_id)
     return runs
 
 
 def test_any_logged_table_is_read_by_a_column(store, runs_with_a_table, tmp_path):
     (client, _), runs = store, runs_with_a_table
-    found = aligned(
-        read_answer_tables(
-            client, runs, table="scored.json", instance_by="id", grades={"grade": ["poor", "fair"]}
-        )
-    )
+    how = {"table": "scored.json", "instance_by": "id", "grades": {"grade": ["poor", "fair"]}}
+    found = aligned(read_answer_tables(client, runs, **how))
     assert found.measures == ["ok", "grade", "score"] and found.passing == ["ok"]
     assert found.tables["a"]["score"].equals(found.tables["b"]["score"])
     for options, why in (
@@ -451,17 +408,15 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     found = json.loads(printed("evaluate", *args, "--output", "json"))["evaluations"]
     wanted = sorted(ids, key=[e["answers_of"] for e in found].index)
     assert [e["answers_of"] for e in found] == wanted
-    labels = sorted(
-        {f"a{i}" for i in range(N)} | {answered(i, w) for i in range(N) for w in (2, 3)}
-    )
+    said = {w: [answered(i, w) for i in range(N)] for w in (2, 3)}
+    labels = sorted({f"a{i}" for i in range(N)}.union(*said.values()))
     truth = [{f"a{i}"} for i in range(N)]
     for w, run_id in zip((2, 3), ids, strict=True):
         (one,) = (e for e in found if e["answers_of"] == run_id)
-        expected = mleval.evaluate(
-            truth, y_pred=[{answered(i, w)} for i in range(N)], label_names=labels
-        )
-        assert one["status"] == "created" and one["method"] == f"prompt{w}"
-        assert one["dataset"] == "qa"
+        found_labels = [{label} for label in said[w]]
+        expected = mleval.evaluate(truth, y_pred=found_labels, label_names=labels)
+        facts = {key: one[key] for key in ("status", "method", "dataset")}
+        assert facts == {"status": "created", "method": f"prompt{w}", "dataset": "qa"}
         assert one["measures"] == pytest.approx(expected.measures)
         run = client.get_run(one["run_id"])
         assert run.data.tags["mlflow.parentRunId"] == run_id
@@ -469,7 +424,8 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
         assert run.data.metrics["mleval/hamming_loss"] == expected.measures["hamming_loss"]
     study = mleval.load_study(experiment_names=["qa"])
     assert sorted(study.methods) == ["prompt2", "prompt3"] and len(study.values) == 2
-    same = instance_tests_of(found)
+    ids_of_sets = [part for e in found for part in ("--run-id", e["run_id"])]
+    same = json.loads(compare(*ids_of_sets, "-m", "subset_accuracy", "--output", "json"))
     assert same["n_instances"] == N
     assert {row["wins"] + row["losses"] for row in same["datasets"]["qa"]["table"]} == {12}
     again = json.loads(printed("evaluate", *args, "--output", "json"))["evaluations"]
@@ -477,22 +433,15 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     assert [(e["run_id"], e["status"]) for e in again] == wanted
     tree = tmp_path / "tree.csv"
     tree.write_text("parent,child\n" + "".join(f"{label[0]}?,{label}\n" for label in labels))
-    third = json.loads(printed("evaluate", *args, "--hierarchy", str(tree), "--output", "json"))[
-        "evaluations"
-    ]
+    third = json.loads(printed("evaluate", *args, "--hierarchy", str(tree), "--output", "json"))
+    third = third["evaluations"]
     assert all(e["status"] == "updated" and 0 < e["measures"]["h_f1"] < 1 for e in third)
-    children = client.search_runs(
-        [runs["prompt2"].info.experiment_id], "tags.`mleval.labels` = 'outputs,expectations'"
-    )
+    of_sets = "tags.`mleval.labels` = 'outputs,expectations'"
+    children = client.search_runs([runs["prompt2"].info.experiment_id], of_sets)
     assert {run.info.run_id for run in children} == {e["run_id"] for e in third}
     tree.write_text("parent,child\nx,a1\n")
     told = printed("evaluate", *args, "--hierarchy", str(tree), code=2)
     assert "--hierarchy must hold all labels, got none called 'a0'" in told
-
-
-def instance_tests_of(found):
-    ids = [part for e in found for part in ("--run-id", e["run_id"])]
-    return json.loads(compare(*ids, "-m", "subset_accuracy", "--output", "json"))
 
 
 def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
@@ -514,9 +463,8 @@ def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
     with mlflow.start_run(run_name="tabled") as run:
         mlflow.log_table(pd.DataFrame(rows), "sets.json")
         model = client.create_logged_model(run.info.experiment_id, "tagger")
-        mlflow.log_metric(
-            "accuracy/mean", 0.5, model_id=model.model_id
-        )  # as mlflow.genai.evaluate links a run to its model
+        # as mlflow.genai.evaluate links a run to its model
+        mlflow.log_metric("accuracy/mean", 0.5, model_id=model.model_id)
     table = ["--run", run.info.run_id, "--table", "sets.json", "--labels", "found,true"]
     one = json.loads(printed("evaluate", *table, "--output", "json"))
     assert one["measures"]["subset_accuracy"] == pytest.approx(29 / 39) and one["n_labels"] == 2
@@ -546,26 +494,21 @@ def test_a_thousand_questions_through_the_example(where, request, tmp_path):
     found = aligned({name: read_traces(client, client.get_run(i)) for name, i in named})
     assert len(found.tables["short"]) == 1000
     assert {*found.measures} == {"exact", "brief", "f1", "accuracy"}
-    spec = importlib.util.spec_from_file_location("answers_genai", example)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(example)
     draw = random.Random(0)
     asked_for = [draw.sample(module.TOPICS, draw.randint(1, 3)) for _ in range(1000)]
     for name, share in (("short", 0.80), ("long", 0.88)):
-        questions = [
-            f"Passage {i // 5}, question {i}: what of {' and '.join(x)}?"
-            for i, x in enumerate(asked_for)
-        ]
-        right = [
-            set(module.answer(q, share).split(", ")) == set(x)
-            for q, x in zip(questions, asked_for, strict=True)
-        ]
-        assert found.tables[name]["exact"].sum() == sum(right)
+        right = 0
+        for i, topics in enumerate(asked_for):
+            question = f"Passage {i // 5}, question {i}: what of {' and '.join(topics)}?"
+            right += set(module.answer(question, share).split(", ")) == set(topics)
+        assert found.tables[name]["exact"].sum() == right
 
 
-@pytest.fixture
-def tries(db):
-    """Two prompts that were tried twice, by scorers of which one has no direction."""
+def test_the_command_that_is_suggested_works_on_a_store_of_custom_scorers(db):
+    """Scorers without a direction are left out with a doubt, tries are repeats, and the questions
+    are shown with what was answered.
+    """
 
     @scorer
     def latency_s(outputs):
@@ -576,23 +519,15 @@ def tries(db):
         {"inputs": {"question": f"{'Why ' * 20}{i}?"}, "expectations": {"answer": f"a{i}"}}
         for i in range(6)
     ]
-    for name, wrong in (("good", 5), ("bad", 2)):
-        for attempt in (1, 2):
+    scorers = [exact, length, latency_s]
+    for name, wrong, attempt in (("good", 5, 1), ("good", 5, 2), ("bad", 2, 1), ("bad", 2, 2)):
 
-            def predict(question, wrong=wrong, attempt=attempt):
-                return answered(int(question.split()[-1].rstrip("?")) + attempt, wrong)
+        def predict(question, wrong=wrong, attempt=attempt):
+            return answered(int(question.split()[-1].rstrip("?")) + attempt, wrong)
 
-            with mlflow.start_run(run_name=name):
-                mlflow.log_param("try", attempt)
-                mlflow.genai.evaluate(
-                    data=rows, predict_fn=predict, scorers=[exact, length, latency_s]
-                )
-
-
-def test_the_command_that_is_suggested_works_on_a_store_of_custom_scorers(tries):
-    """Scorers without a direction are left out with a doubt, tries are repeats, and the questions
-    are shown with what was answered.
-    """
+        with mlflow.start_run(run_name=name):
+            mlflow.log_param("try", attempt)
+            mlflow.genai.evaluate(data=rows, predict_fn=predict, scorers=scorers)
     command = ["compare", "--over", "instances", "-n", "tries", "-o", "answers.md"]
     mleval_says(*command)
     text = Path("answers.md").read_text(encoding="utf-8")
@@ -602,7 +537,6 @@ def test_the_command_that_is_suggested_works_on_a_store_of_custom_scorers(tries)
     row = table.splitlines()[2]
     assert "Why Why Why" in row and "?" in row and "…" not in row
     assert re.search(r"[ab]\d", row) and len(re.findall(r"tr-[0-9a-f]{32}", row)) == 2
-    study = mleval.load_study(
-        experiment_names=["tries"], maximize=["exact/mean"], measures=["exact/mean"]
-    )
+    by = {"maximize": ["exact/mean"], "measures": ["exact/mean"]}
+    study = mleval.load_study(experiment_names=["tries"], **by)
     assert len(study.repeats) == 4 and study.methods == ["good", "bad"]

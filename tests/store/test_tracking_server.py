@@ -92,20 +92,13 @@ def test_one_result_takes_six_requests(server, requested):
     assert tags["mleval.status"] == "complete" and "mleval.dataset_digest" in tags
 
 
-def test_changes_and_names_of_strangers_over_http(server):
-    strange = [
-        "<img src=x onerror=alert(1)>",
-        "\x1b[31mred",
-        "two\nlines",
-        "x" * 5000,
-        "名前 🚀",
-        "'; --",
-    ]
-    table = pd.DataFrame(
-        [(d, m, f, f / 4) for d in strange[:2] for m in strange for f in (1, 2)],
-        columns=["dataset", "method", "fold", "f1"],
-    )
+def test_changes_and_names_of_strangers_over_http_in_pages(server, monkeypatch):
+    strange = ["<img src=x onerror=alert(1)>", "\x1b[31mred", "two\nlines", "x" * 5000]
+    strange += ["名前 🚀", "'; --"]
+    rows = [(d, m, f, f / 4) for d in strange[:2] for m in strange for f in (1, 2)]
+    table = pd.DataFrame(rows, columns=["dataset", "method", "fold", "f1"])
     import_results(table, experiment_name="strange\x1b")
+    monkeypatch.setattr(store, "PAGE", 3)
     study = load_study(experiment_names=["strange\x1b"])
     assert study.methods == strange and study.datasets == strange[:2]
     expected = table.set_index(["dataset", "method", "fold"])
@@ -117,26 +110,15 @@ def test_changes_and_names_of_strangers_over_http(server):
 
 
 def test_a_report_and_its_files(server, capsys):
-    from mlflow import MlflowClient
-
-    client = MlflowClient()
+    client = mlflow.MlflowClient()
     experiment_id = client.create_experiment("reports")
-    files = {
-        "mleval_report.html": "<!doctype html><p>ä",
-        "mleval_summary.md": "# ä",
-        "mleval/ranking.csv": b"a\n",
-    }
+    files = {"mleval_report.html": "<!doctype html><p>ä", "mleval_summary.md": "# ä"}
+    files["mleval/ranking.csv"] = b"a\n"
     run_id = log_report(files, experiment_id=experiment_id, run_name="report", summary="# ä")
-    assert {f.path for f in client.list_artifacts(run_id)} == {
-        "mleval",
-        "mleval_report.html",
-        "mleval_summary.md",
-    }
-    page = requests.get(
-        f"{server}/get-artifact",
-        params={"path": "mleval_report.html", "run_uuid": run_id},
-        timeout=PATIENCE,
-    )
+    listed = {f.path for f in client.list_artifacts(run_id)}
+    assert listed == {"mleval", "mleval_report.html", "mleval_summary.md"}
+    asked = {"path": "mleval_report.html", "run_uuid": run_id}
+    page = requests.get(f"{server}/get-artifact", params=asked, timeout=PATIENCE)
     assert page.content.decode() == "<!doctype html><p>ä"
     assert client.get_run(run_id).data.tags["mlflow.note.content"] == "# ä"
     assert capsys.readouterr() == ("", "")
@@ -145,9 +127,7 @@ def test_a_report_and_its_files(server, capsys):
 def test_errors_over_http(server, monkeypatch):
     with pytest.raises(NoRunsError, match="there is no experiment 'none'. The store http"):
         load_study(experiment_names=["none"])
-    import_results(
-        pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [1.0]}), experiment_name="errors"
-    )
+    mlflow.create_experiment("errors")
     with pytest.raises(StoreError, match="MLflow does not accept the filter 'nonsense'"):
         load_study(experiment_names=["errors"], filter_string="nonsense")
     with pytest.raises(NoRunsError, match="there is no run 0123"):
@@ -157,21 +137,13 @@ def test_errors_over_http(server, monkeypatch):
         load_study(experiment_names=["errors"])
 
 
-def test_pages_over_http(server, monkeypatch):
-    table = pd.DataFrame({"dataset": "d", "method": [f"m{i}" for i in range(7)], "f1": 0.5})
-    import_results(table, experiment_name="pages")
-    monkeypatch.setattr(store, "PAGE", 3)
-    assert load_study(experiment_names=["pages"]).methods == table["method"].tolist()
-
-
 def test_instances_take_one_request_a_run_counts_and_imported_runs_none(server, requested):
     rng = np.random.default_rng(0)
     y, folds = rng.random((40, 3)) < 0.5, np.arange(40) % 4
     for method in ("a", "b"):
         ev = mleval.evaluate(y, rng.random(y.shape), folds=folds)
-        mleval.log_evaluation(
-            ev, method=method, dataset="d", experiment_name="parts", log_instances=True
-        )
+        where = {"dataset": "d", "experiment_name": "parts"}
+        mleval.log_evaluation(ev, method=method, **where, log_instances=True)
     requested.clear()
     study = load_folds(["tpr"], experiment_names=["parts"])
     paths = [path.rpartition("/")[2] for path in requested]
