@@ -16,14 +16,17 @@ from mlflow_mleval.files.harness_logs import is_answer_log, read_answer_log
 LOGS = GOLDEN / "answers"
 
 
+def left_out(answers):
+    """The metrics that notes say are left out."""
+    return [note.partition(" is left out:")[0] for note in answers.notes]
+
+
 def test_samples_of_the_harness(tmp_path):
     found = {}
     for name, wrong in (("p2", 2), ("p3", 3)):
         (tmp_path / name).mkdir()
-        path = shutil.copy(
-            LOGS / f"samples_toy_{name}.jsonl",
-            tmp_path / name / "samples_toy_2026-11-22T04-10-13.760672.jsonl",
-        )
+        written = tmp_path / name / "samples_toy_2026-11-22T04-10-13.760672.jsonl"
+        path = shutil.copy(LOGS / f"samples_toy_{name}.jsonl", written)
         method, dataset, answers = read_answer_log(path)
         assert (method, dataset) == (name, "toy") and is_answer_log(path)
         assert answers.values["exact_match"].tolist() == [float(i % wrong != 0) for i in range(12)]
@@ -55,73 +58,46 @@ def test_metrics_of_pairs_and_lists_are_left_out_by_name_and_words_wait_for_thei
     ):
         answers = read_answer_log(LOGS / name)[2]
         assert [*answers.values] == numbers and answers.words == words
-        assert [note.partition(":")[0] for note in answers.notes] == [
-            "pair is left out",
-            "words is left out",
-        ]
+        assert left_out(answers) == ["pair", "words"]
         assert "its values are lists, such as '[" in answers.notes[0]
         found = graded(answers, {"quality": QUALITY})
         assert found.values["quality"].tolist() == [0, 2, 0, 2, 1, 2]
         told = graded(answers, {}).notes[2]
         assert "quality is left out, for 'poor', 'good', 'fair' are no numbers" in told
-        assert (
-            graded(answers, {"quality": ["poor", "good"]})
-            .notes[2]
-            .startswith("quality is left out, for 'fair' are")
-        )
-    assert (
-        answers.values["passes"].tolist() == answers.values["match"].tolist() == [0, 1, 0, 1, 0, 1]
-    )
-    turned = graded(
-        answers, {"match": ["C", "I"], "parts/grade": QUALITY}
-    )  # where words have an order of their own
+        told = graded(answers, {"quality": ["poor", "good"]}).notes[2]
+        assert told.startswith("quality is left out, for 'fair' are")
+    for passing in ("passes", "match"):
+        assert answers.values[passing].tolist() == [0, 1, 0, 1, 0, 1]
+    # where words have an order of their own
+    turned = graded(answers, {"match": ["C", "I"], "parts/grade": QUALITY})
     assert turned.values["match"].tolist() == [1, 0, 1, 0, 1, 0] and "match" not in turned.passing
-    with pytest.raises(
-        ImportFileError,
-        match="rolling.* no metric of numbers or words. word_perplexity is left out: its val",
-    ):
+    said = "rolling.* no metric of numbers or words. word_perplexity is left out: its val"
+    with pytest.raises(ImportFileError, match=said):
         read_answer_log(LOGS / "samples_rolling_p2.jsonl")
 
 
 def test_older_logs_of_the_harness_do_not_name_their_metrics(tmp_path):
-    lines = [
-        json.loads(line) for line in (LOGS / "samples_graded_p2.jsonl").read_text().splitlines()
-    ]
-    path = tmp_path / "samples_graded_1.jsonl"
-    path.write_text(
-        "".join(
-            json.dumps({k: v for k, v in line.items() if k != "metrics"}) + "\n" for line in lines
-        )
-    )
-    found, named = read_answer_log(path)[2], read_answer_log(LOGS / "samples_graded_p2.jsonl")[2]
+    newer, path = LOGS / "samples_graded_p2.jsonl", tmp_path / "samples_graded_1.jsonl"
+    lines = [json.loads(line) for line in newer.read_text().splitlines()]
+    for line in lines:
+        line.pop("metrics")
+    path.write_text("\n".join(map(json.dumps, lines)))
+    found, named = read_answer_log(path)[2], read_answer_log(newer)[2]
     assert found.values.equals(named.values) and found.words == named.words
     assert found.notes == named.notes
 
 
 def test_numbers_that_are_none_and_names_that_no_store_takes(tmp_path):
-    line = {
-        "doc_id": 0,
-        "doc": {},
-        "arguments": {},
-        "huge": 10**400,
-        "none": None,
-        "nan": float("nan"),
-        "true": True,
-        "text": "0.5",
-        "empty": " ",
-        "a b": 1.0,
-        "nested": {"x": 1, "y": {"z": 2}},
-    }
+    line = {"doc_id": 0, "doc": {}, "arguments": {}, "huge": 10**400, "none": None, "empty": " "}
+    line |= {"nan": float("nan"), "true": True, "text": "0.5", "a b": 1.0}
+    line["nested"] = {"x": 1, "y": {"z": 2}}
     path = tmp_path / "samples_odd_1.jsonl"
     path.write_text(json.dumps(line) + "\n")
     answers = read_answer_log(path)[2]
     values = answers.values.iloc[0]
     assert values.dropna().to_dict() == {"true": 1.0, "text": 0.5, "nested/x": 1.0}
     assert set(values.index[values.isna()]) == {"huge", "none", "nan", "empty"}
-    assert [note.partition(":")[0] for note in answers.notes] == [
-        "a b is left out",
-        "nested/y is left out",
-    ]
+    assert left_out(answers) == ["a b", "nested/y"]
 
 
 def test_what_is_no_log_is_named_in_one_line(tmp_path):

@@ -2,7 +2,6 @@
 line.
 """
 
-import io
 import zipfile
 
 import numpy as np
@@ -30,11 +29,11 @@ def made(n=500, k=5, seed=0):
 
 def frame(y, s=None, p=None, folds=None, names=None):
     names = names or [f"label {i}" for i in range(y.shape[1])]
-    parts = [("true", y.astype(int)), ("score", s), ("pred", None if p is None else p.astype(int))]
+    parts = {"true": y.astype(int), "score": s, "pred": None if p is None else p.astype(int)}
     tables = [
-        pd.DataFrame(m, columns=[f"{kind}_{n}" for n in names])
-        for kind, m in parts
-        if m is not None
+        pd.DataFrame(matrix, columns=[f"{kind}_{name}" for name in names])
+        for kind, matrix in parts.items()
+        if matrix is not None
     ]
     table = pd.concat(tables, axis=1)
     return table if folds is None else table.assign(fold=folds)
@@ -113,32 +112,29 @@ def class_table(true, scores):
     return pd.DataFrame({"true": true, **named})
 
 
-@pytest.mark.parametrize("format", ["%.3f", "%.2f", "%.3g", "%.17g"])
 def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(
-    tmp_path, format, monkeypatch
+    tmp_path, monkeypatch
 ):
     monkeypatch.setattr(predictions, "_CELLS", 150)
     true, scores = drawn_classes()
-    class_table(true, scores).to_csv(tmp_path / "p.csv", index=False, float_format=format)
-    notes = []
-    found = evaluate_file(tmp_path / "p.csv", say=notes.append)
-    rounded = np.array([[float(format % x) for x in row] for row in scores])
-    shares = rounded / rounded.sum(axis=1, keepdims=True)
-    expected = mleval.evaluate(true, shares, label_names=["a", "b", "c"])
-    assert found.measures == pytest.approx(expected.measures)
     said = ["probabilities were rounded: in each row they are divided by their sum, such as"]
-    assert [note.rpartition(" ")[0] for note in notes] == ([] if format == "%.17g" else said)
+    for format in ("%.3f", "%.2f", "%.3g", "%.17g"):
+        class_table(true, scores).to_csv(tmp_path / "p.csv", index=False, float_format=format)
+        notes = []
+        found = evaluate_file(tmp_path / "p.csv", say=notes.append)
+        rounded = np.array([[float(format % x) for x in row] for row in scores])
+        shares = rounded / rounded.sum(axis=1, keepdims=True)
+        expected = mleval.evaluate(true, shares, label_names=["a", "b", "c"])
+        assert found.measures == pytest.approx(expected.measures)
+        assert [note.rpartition(" ")[0] for note in notes] == ([] if format == "%.17g" else said)
 
 
 def test_probabilities_of_single_precision_are_accepted(tmp_path):
     true, scores = drawn_classes(n_classes=8)
-    table = class_table(true, scores.astype(np.float32))
-    table.to_csv(tmp_path / "p.csv", index=False)
-    table.to_parquet(tmp_path / "p.parquet")
     expected = mleval.evaluate(true, scores, label_names=[*"abcdefgh"]).measures["log_loss"]
     for name in ("p.csv", "p.parquet"):
-        found = evaluate_file(tmp_path / name).measures["log_loss"]
-        assert found == pytest.approx(expected, rel=1e-5)
+        path = save(class_table(true, scores.astype(np.float32)), tmp_path / name)
+        assert evaluate_file(path).measures["log_loss"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_sums_that_rounding_does_not_explain_are_refused_unless_the_scores_are_none(tmp_path):
@@ -200,25 +196,21 @@ def test_lines_of_classes_are_class_sets(tmp_path, small_blocks):
         SMALL.replace("\n", ',"a ""text"",\nwith ""lines"""\n'),
     ],
 )
-@pytest.mark.parametrize("size", [7, 64, 1 << 20])
-def test_every_way_of_writing_csv(tmp_path, monkeypatch, text, size):
-    monkeypatch.setattr(predictions, "_BLOCK", size)
+def test_every_way_of_writing_csv(tmp_path, monkeypatch, text):
     path = tmp_path / "p.csv"
     path.write_text(text, encoding="utf-8", newline="")
-    expected = mleval.evaluate(
-        [[1, 0], [0, 1], [1, 1]], [[0.9, 0.2], [0.3, 0.4], [0.6, 0.7]], label_names=["a", "b"]
-    )
-    same(evaluate_file(path), expected)
+    true, scores = [[1, 0], [0, 1], [1, 1]], [[0.9, 0.2], [0.3, 0.4], [0.6, 0.7]]
+    expected = mleval.evaluate(true, scores, label_names=["a", "b"])
+    for size in (7, 64, 1 << 20):
+        monkeypatch.setattr(predictions, "_BLOCK", size)
+        same(evaluate_file(path), expected)
 
 
 BROKEN = {
     "a short row": (SMALL + "1,0,0.5\n", "line 5: the row has 3 cells, the header has 4"),
     "a long row": (SMALL + "1,0,0.5,0.5,0.5\n1,0,0.5\n", "line 5: the row has 5 cells"),
     **{
-        f"cell {cell!r}": (
-            SMALL.replace("0.4", cell),
-            f"line 3, column 'score_b': '{cell}' is not a finite number",
-        )
+        f"cell {cell!r}": (SMALL.replace("0.4", cell), f"line 3, column 'score_b': '{cell}' is not")
         for cell in ("much", "", "nan", "-inf", "1e999", "1_0", "0x1p-1")
     },
     "a score as truth": (SMALL.replace("0,1,", "0,0.5,"), "column 'true_b': '0.5' is not 0 or 1"),
@@ -232,10 +224,7 @@ BROKEN = {
     "no predictions": ("true_a,true_b\n1,0\n", "no column of scores or predictions"),
     "a label without scores": (SMALL.replace("score_b", "x"), "label 'b' has no column score_b"),
     "a label without truth": (SMALL.replace("true_b", "x"), "label 'b' has no column true_b"),
-    "a label twice": (
-        SMALL.replace("true_b", "y_true_a"),
-        "two columns hold true of the label 'a'",
-    ),
+    "a label twice": (SMALL.replace("true_b", "y_true_a"), "two columns hold true of the label"),
     "no fold": (
         SMALL.replace("\n", ",1\n").replace("_b,1", "_b,fold").replace("0.4,1", "0.4, "),
         "line 3, column 'fold': the row has none",
@@ -243,15 +232,15 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("size", [40, 1 << 20])
 @pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)
-def test_broken_csv_is_named_by_its_line(tmp_path, monkeypatch, text, message, size):
-    monkeypatch.setattr(predictions, "_BLOCK", size)
+def test_broken_csv_is_named_by_its_line(tmp_path, monkeypatch, text, message):
     path = tmp_path / "p.csv"
     path.write_text(text)
-    with pytest.raises(ImportFileError) as error:
-        evaluate_file(path)
-    assert message in str(error.value) and "p.csv" in str(error.value)
+    for size in (40, 1 << 20):
+        monkeypatch.setattr(predictions, "_BLOCK", size)
+        with pytest.raises(ImportFileError) as error:
+            evaluate_file(path)
+        assert message in str(error.value) and "p.csv" in str(error.value)
 
 
 def test_lines_are_counted_over_blocks_and_quoted_newlines(tmp_path, small_blocks):
@@ -262,18 +251,15 @@ def test_lines_are_counted_over_blocks_and_quoted_newlines(tmp_path, small_block
         evaluate_file(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_encodings_other_than_utf8_are_refused(tmp_path):
+    for content, message in (
         (SMALL.encode("utf-16"), "UTF-16"),
         (SMALL.encode() + b"1,0,0.5,\xff\n", "line 5: byte 0xff is not UTF-8"),
         (b"true_\xe4," + SMALL.encode(), "line 1: byte 0xe4 is not UTF-8"),
-    ],
-)
-def test_encodings_other_than_utf8_are_refused(tmp_path, content, message):
-    (tmp_path / "p.csv").write_bytes(content)
-    with pytest.raises(ImportFileError, match=message):
-        evaluate_file(tmp_path / "p.csv")
+    ):
+        (tmp_path / "p.csv").write_bytes(content)
+        with pytest.raises(ImportFileError, match=message):
+            evaluate_file(tmp_path / "p.csv")
 
 
 def test_a_line_without_end_is_no_table(tmp_path, monkeypatch):
@@ -305,11 +291,8 @@ def test_cells_are_what_python_reads_or_the_first_broken_line_is_named(tmp_path_
 
     table = [[number(cell) for cell in row[:3]] for row in rows]
     short = {at for at, row in enumerate(rows, 2) if len(row) != 4}
-    wrong = {
-        at
-        for at, (true, score, pred) in enumerate(table, 2)
-        if not ({true, pred} <= {0, 1} and np.isfinite(score))
-    }
+    sound = [{true, pred} <= {0, 1} and np.isfinite(score) for true, score, pred in table]
+    wrong = {at for at, is_sound in enumerate(sound, 2) if not is_sound}
     try:
         (batch,) = open_predictions(path).batches
     except ImportFileError as error:
@@ -323,21 +306,16 @@ def test_cells_are_what_python_reads_or_the_first_broken_line_is_named(tmp_path_
 def test_broken_parquet_is_named_by_its_row(tmp_path, small_blocks):
     y, s, *_ = made()
     table = frame(y, s)
-    for row, column, value, message in (
-        (321, "score_label 2", np.nan, ".* is not a finite number"),
-        (499, "true_label 4", 2, "2 is not 0 or 1"),
+    at = np.arange(500)
+    nan, two = np.where(at == 321, np.nan, 0.5), np.where(at == 499, 2, 0)
+    for broken, said in (
+        ({"score_label 2": nan}, "row 322, column 'score_label 2': .* is not a finite number"),
+        ({"true_label 4": two}, "row 500, column 'true_label 4': 2 is not 0 or 1"),
+        ({"fold": pd.array([1] * 499 + [None], "Int64")}, "row 500, column 'fold': the row has no"),
+        ({"score_label 1": "x"}, "column 'score_label 1': the type is (large_)?string"),
     ):
-        broken = table.copy()
-        broken.loc[row, column] = value
-        said = f"row {row + 1}, column '{column}': {message}"
         with pytest.raises(ImportFileError, match=said):
-            evaluate_file(save(broken, tmp_path / "p.parquet"))
-    missing = table.assign(fold=pd.array([1] * 499 + [None], "Int64"))
-    with pytest.raises(ImportFileError, match="row 500, column 'fold': the row has none"):
-        evaluate_file(save(missing, tmp_path / "p.parquet"))
-    said = "column 'score_label 1': the type is (large_)?string"
-    with pytest.raises(ImportFileError, match=said):
-        evaluate_file(save(table.assign(**{"score_label 1": "x"}), tmp_path / "p.parquet"))
+            evaluate_file(save(table.assign(**broken), tmp_path / "p.parquet"))
     with pytest.raises(ImportFileError, match="has a header but no rows"):
         evaluate_file(save(table[:0], tmp_path / "p.parquet"))
 
@@ -354,10 +332,13 @@ def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
         path.write_bytes(whole[:3000] + bytes(2000) + whole[5000:])
         with pytest.raises(ImportFileError, match="damaged|can be read"):
             evaluate_file(path)
-    with pytest.raises(ImportFileError, match="cannot read"):
-        evaluate_file(tmp_path / "nowhere.csv")
-    with pytest.raises(ImportFileError, match="cannot read"):
-        evaluate_file(tmp_path)
+    for path in (tmp_path / "nowhere.csv", tmp_path):
+        with pytest.raises(ImportFileError, match="cannot read"):
+            evaluate_file(path)
+    with zipfile.ZipFile(npz, "w") as archive:
+        archive.writestr("y_true.npy", b"no array")
+    with pytest.raises(ImportFileError, match="not an npz file that can be read"):
+        evaluate_file(npz)
 
 
 NAN_AT_2402 = np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)
@@ -383,13 +364,6 @@ def test_broken_npz_is_explained(tmp_path, small_blocks, change, message):
     arrays = {"y_true": y, "y_score": s} | change
     np.savez(tmp_path / "p.npz", **{k: v for k, v in arrays.items() if v is not None})
     with pytest.raises(ImportFileError, match=message):
-        evaluate_file(tmp_path / "p.npz")
-
-
-def test_a_zip_of_other_things_is_no_npz(tmp_path):
-    with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
-        archive.writestr("y_true.npy", b"no array")
-    with pytest.raises(ImportFileError, match="not an npz file that can be read"):
         evaluate_file(tmp_path / "p.npz")
 
 
@@ -461,10 +435,7 @@ def test_folds_may_be_numbers_or_names(tmp_path):
 
 def test_numbers_are_read_exactly(tmp_path):
     s = np.random.default_rng(1).random((300, 2))
-    buffer = io.StringIO()
-    frame(s > 0.5, s).to_csv(buffer, index=False)
-    (tmp_path / "p.csv").write_text(buffer.getvalue())
-    batches = list(open_predictions(tmp_path / "p.csv").batches)
+    batches = list(open_predictions(save(frame(s > 0.5, s), tmp_path / "p.csv")).batches)
     assert np.array_equal(np.concatenate([b["y_score"] for b in batches]), s)
 
 
@@ -492,12 +463,10 @@ def test_a_file_that_declares_hundreds_of_times_its_size_is_not_unpacked(tmp_pat
 def test_an_array_of_an_impossible_shape_is_refused(tmp_path, shape):
     y, s, *_ = made(3, 2)
     np.savez(tmp_path / "p.npz", y_true=y, y_score=s)
-    with (
-        zipfile.ZipFile(tmp_path / "p.npz") as given_,
-        zipfile.ZipFile(tmp_path / "q.npz", "w") as new,
-    ):
-        for name in given_.namelist():
-            new.writestr(name, given_.read(name).replace(b"(3, 2)", shape.encode().ljust(6), 1))
+    p, q = zipfile.ZipFile(tmp_path / "p.npz"), zipfile.ZipFile(tmp_path / "q.npz", "w")
+    with p, q:
+        for name in p.namelist():
+            q.writestr(name, p.read(name).replace(b"(3, 2)", shape.encode().ljust(6), 1))
     with pytest.raises(ImportFileError, match="q.npz is not an npz file that can be read"):
         evaluate_file(tmp_path / "q.npz")
 

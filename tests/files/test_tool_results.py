@@ -33,6 +33,7 @@ PROMPTFOO = {
         ],
     },
 }
+PROVIDERS = {"a": {"score": 0.75, "pass_rate": 0.5}, "b": {"score": 0, "pass_rate": 0}}
 EVALS = [
     {"spec": {"completion_fns": ["gpt"], "eval_name": "arithmetic.dev"}},
     {"type": "match", "data": {"correct": True}},
@@ -48,22 +49,11 @@ HELM = {
 @pytest.mark.parametrize(
     ("held", "rows"),
     [
-        (
-            HARNESS,
-            {("tiny", "mmlu_law", "acc"): 0.4, ("tiny", "gsm8k", "exact_match/strict-match"): 0.25},
-        ),
-        (LIGHTEVAL, {("org/tiny", "arc|25", "acc"): 0.5}),
-        (
-            PROMPTFOO,
-            {
-                ("a", "tests", "score"): 0.75,
-                ("a", "tests", "pass_rate"): 0.5,
-                ("b", "tests", "score"): 0,
-                ("b", "tests", "pass_rate"): 0,
-            },
-        ),
-        (EVALS, {("gpt", "arithmetic.dev", "accuracy"): 0.75}),
-        (HELM, {("tiny", "MMLU", "EM"): 0.25}),
+        (HARNESS, {"tiny mmlu_law acc": 0.4, "tiny gsm8k exact_match/strict-match": 0.25}),
+        (LIGHTEVAL, {"org/tiny arc|25 acc": 0.5}),
+        (PROMPTFOO, {f"{m} tests {k}": v for m, of in PROVIDERS.items() for k, v in of.items()}),
+        (EVALS, {"gpt arithmetic.dev accuracy": 0.75}),
+        (HELM, {"tiny MMLU EM": 0.25}),
     ],
     ids=["harness", "lighteval", "promptfoo", "evals", "helm"],
 )
@@ -71,7 +61,8 @@ def test_files_of_other_tools_are_read_as_results(tmp_path, held, rows):
     path = tmp_path / "results.json"
     path.write_text("\n".join(map(json.dumps, held)) if held is EVALS else json.dumps(held))
     table = read_results(path)
-    assert table.set_index(["method", "dataset", "measure"])["value"].to_dict() == rows
+    named = table["method"] + " " + table["dataset"] + " " + table["measure"]
+    assert dict(zip(named, table["value"], strict=True)) == rows
     assert not holds_instances(path)
 
 
