@@ -7,10 +7,8 @@ import sys
 
 
 def run(script, *args, cwd):
-    env = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }  # small matrices gain nothing from threads
+    # small matrices gain nothing from threads
+    env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, str(script), *args]
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -20,8 +18,7 @@ def run(script, *args, cwd):
 def loaded(script):
     """An example as a module; what it does when run as a script is left out."""
     spec = importlib.util.spec_from_file_location(script.stem, script)
-    module = sys.modules[script.stem] = importlib.util.module_from_spec(
-        spec
-    )  # dataclasses look their module up
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[script.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module

@@ -19,6 +19,8 @@ from places import EXAMPLES, GUIDES, SCRIPTS, SHARED, STUDIES
 
 import mlflow_mleval as mleval
 
+ANEW = "run python examples/scripts/make_walkthrough.py"
+
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
 def test_what_an_example_takes_from_the_package_exists(path):
@@ -39,9 +41,7 @@ def test_the_walkthrough_shows_its_own_cells():
     shown = [cell if is_text else f"```python\n{cell}\n```" for is_text, cell in cells]
     committed = (GUIDES / "walkthrough.md").read_text(encoding="utf-8").rpartition("\nMade by")[0]
     without_output = re.sub(r"\n```text\n.*?```\n", "", committed, flags=re.S)
-    assert without_output.strip() == "\n\n".join(shown), (
-        "run python examples/scripts/make_walkthrough.py"
-    )
+    assert without_output.strip() == "\n\n".join(shown), ANEW
     assert "Traceback" not in committed
 
 
@@ -66,10 +66,9 @@ def test_the_notebook_runs_from_pip_install_to_a_report(tmp_path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     assert not any(cell.get("outputs") for cell in cells)
     command = [sys.executable, "-c", RUN_CELLS, str(path)]
-    settings = {**os.environ, "MPLBACKEND": "agg", "IPYTHONDIR": str(tmp_path / "ipython")}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=600
-    )
+    env = {**os.environ, "MPLBACKEND": "agg", "IPYTHONDIR": str(tmp_path / "ipython")}
+    how = {"capture_output": True, "text": True, "timeout": 600}
+    done = subprocess.run(command, cwd=tmp_path, env=env, **how)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     for shown in ("study", "compare", "gate"):
         assert f"CELL {shown} True" in done.stdout
@@ -77,19 +76,26 @@ def test_the_notebook_runs_from_pip_install_to_a_report(tmp_path):
     assert (tmp_path / "diagram.pdf").stat().st_size > 1_000
 
 
+def written_and_committed(folder, page, name=None):
+    """What a study has written, and what is committed of it."""
+    return (path.read_text(encoding="utf-8") for path in (folder / (name or page), STUDIES / page))
+
+
+def headings(text, marks="#"):
+    return [line for line in text.splitlines() if line.startswith(marks)]
+
+
 @pytest.mark.slow
 def test_published_against_obtained_is_up_to_date(tmp_path):
     run(STUDIES / "reproduce_eftimov2019.py", str(tmp_path / "out.md"), cwd=tmp_path)
-    committed = (STUDIES / "reproduce_eftimov2019.md").read_text(encoding="utf-8")
-    assert (tmp_path / "out.md").read_text(encoding="utf-8") == committed
-    assert committed.count("130 of 132") == 2
+    found, committed = written_and_committed(tmp_path, "reproduce_eftimov2019.md", "out.md")
+    assert found == committed and committed.count("130 of 132") == 2
 
 
 @pytest.mark.slow
 def test_the_case_studies_over_folds_run(tmp_path):
     run(STUDIES / "case_studies_folds.py", str(tmp_path / "out.md"), "wine 0", cwd=tmp_path)
-    text = (tmp_path / "out.md").read_text(encoding="utf-8")
-    committed = (STUDIES / "case_studies_folds.md").read_text(encoding="utf-8")
+    text, committed = written_and_committed(tmp_path, "case_studies_folds.md", "out.md")
     tables = "## Table 1: error and (tpr, fpr)", "## Table 2: F and (precision, recall)"
     for heading in (*tables, "## Learned measures on"):
         assert heading in text and heading in committed
@@ -127,11 +133,8 @@ def test_the_figures_that_the_hierarchical_paper_mentions_are_reproduced(challen
 
 
 def test_statements_of_the_hierarchical_paper_hold_but_for_three(challenges):
-    claims = [
-        (claim, claim.holds(*case.variants.values()))
-        for case in challenges[0].CASES
-        for claim in case.claims
-    ]
+    cases = challenges[0].CASES
+    claims = [(one, one.holds(*case.variants.values())) for case in cases for one in case.claims]
     assert [claim.text for claim, held in claims if not held] == [
         "LCA versions ignore node D.",
         "(a) and (b) receive the same scores.",
@@ -164,22 +167,19 @@ def test_the_walkthrough_prints_what_it_shows(tmp_path, unset):
     found, committed = (path.read_text(encoding="utf-8") for path in pages)
     same_versions = found.splitlines()[-1] == committed.splitlines()[-1]
     (cells, printed), (cells_shown, printed_shown) = map(parts, (found, committed))
-    anew = "run python examples/scripts/make_walkthrough.py"
-    assert cells == cells_shown, anew
+    assert cells == cells_shown, ANEW
     # others of numpy or scikit-learn give other numbers, and other processors other last digits
     if same_versions:
         (words, numbers), (words_shown, numbers_shown) = map(apart, (printed, printed_shown))
-        assert words == words_shown, anew
-        np.testing.assert_allclose(numbers, numbers_shown, rtol=0.1, atol=0.05, err_msg=anew)
+        assert words == words_shown, ANEW
+        np.testing.assert_allclose(numbers, numbers_shown, rtol=0.1, atol=0.05, err_msg=ANEW)
 
 
 def parts(page):
     """What is not printed, and the lines of printed tables."""
     rest, blocks = page.rpartition("\nMade by")[0], re.findall(r"```text\n(.*?)```", page, re.S)
-    lines = [line for block in blocks for line in block.splitlines()]
-    return re.sub(r"```text\n.*?```", "", rest, flags=re.S), [
-        line for line in lines if re.search(r"\S {2,}\S", line)
-    ]
+    lines = [line for line in "".join(blocks).splitlines() if re.search(r"\S {2,}\S", line)]
+    return re.sub(r"```text\n.*?```", "", rest, flags=re.S), lines
 
 
 def apart(lines):
@@ -231,8 +231,7 @@ def test_the_surrogates_of_real_data_are_up_to_date(db):
         pytest.skip("the data sets of Mulan are not at hand")
     options = ("--repeats", "10", "-o", "out.md")
     run(STUDIES / "surrogate_study.py", *options, str(data), "flags", cwd=db.parent)
-    found = (db.parent / "out.md").read_text(encoding="utf-8")
-    committed = (STUDIES / "surrogate_study.md").read_text(encoding="utf-8")
+    found, committed = written_and_committed(db.parent, "surrogate_study.md", "out.md")
     assert found[found.index("### flags, features as they are") :] in committed
     assert all(line in committed for line in found.splitlines())
 
@@ -251,9 +250,8 @@ def test_clus_files_are_read(tmp_path):
         assert d.hierarchy.nodes == ["1", a, "2"]  # no instance has b
         assert d.X.tolist() == [[0, 1, -1], [0, -1, 1]] and d.X_test.tolist() == [[2, 1, -1]]
         names = [[d.hierarchy.nodes[j] for j in np.flatnonzero(row)] for row in (*d.Y, *d.Y_test)]
-        assert names == (
-            [[a], ["2"], [a, "2"]] if name == "tree" else [[a], ["2"], [a]]
-        )  # the most specific ones
+        # the most specific ones
+        assert names == [[a], ["2"], [a, "2"] if name == "tree" else [a]]
         assert d.closed(d.Y)[0].sum() == (2 if name == "tree" else 3)
     with pytest.raises(SystemExit, match="holds no other.train.arff"):
         study.read_clus(tmp_path, "other")
@@ -267,21 +265,13 @@ def test_the_study_of_hierarchical_systems_runs_on_made_data_and_goes_on_where_i
     assert "$ mleval rank -n 'hierarchical_study (made)' -m class-sets" in shown
     study = mleval.load_study(experiment_names=["hierarchical_study (made)"])
     module = loaded(STUDIES / "hierarchical_study.py")
-    assert set(study.methods) == set(module.SYSTEMS) and set(study.datasets) == {
-        "made graph",
-        "made tree",
-    }
+    assert set(study.methods) == set(module.SYSTEMS)
+    assert set(study.datasets) == {"made graph", "made tree"}
     one, other = (study.values.xs(name, level="method") for name in ("k-NN", "k-NN + ancestors"))
     np.testing.assert_allclose(one["h_f1"], other["h_f1"])  # the same sets, extended
-    found, committed = (
-        (where / "hierarchical_study.md").read_text(encoding="utf-8")
-        for where in (db.parent, STUDIES)
-    )
-    headings = [
-        [line for line in text.splitlines() if line.startswith("## ")]
-        for text in (found, committed)
-    ]
-    assert headings[0] == headings[1][:-1] and len(headings[0]) == 4
+    found, committed = written_and_committed(db.parent, "hierarchical_study.md")
+    assert headings(found, "## ") == headings(committed, "## ")[:-1]
+    assert len(headings(found, "## ")) == 4
     capsys.readouterr()
     module.train(module.made_sets(), "hierarchical_study (made)")
     assert "f1" not in capsys.readouterr().err
@@ -293,10 +283,7 @@ def test_the_study_of_hierarchical_systems_on_gene_functions_is_up_to_date(db):
     if not data.exists():
         pytest.skip("the hierarchical data sets of Clus are not at hand")
     run(STUDIES / "hierarchical_study.py", str(data), "pheno_GO", cwd=db.parent)
-    found, committed = (
-        (where / "hierarchical_study.md").read_text(encoding="utf-8")
-        for where in (db.parent, STUDIES)
-    )
+    found, committed = written_and_committed(db.parent, "hierarchical_study.md")
     table = found[found.index("### pheno_GO") : found.index("## Rankings")]
     assert table in committed
 
@@ -309,9 +296,8 @@ def real_data():
 def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
     (tmp_path / "mulan").mkdir()
     (tmp_path / "mulan" / "tiny.xml").write_text('<labels><label name="a"/></labels>')
-    (tmp_path / "mulan" / "tiny.arff").write_text(
-        "@attribute x numeric\n@attribute a {0,1}\n@data\n1.5,0\n2.5,1\n"
-    )
+    text = "@attribute x numeric\n@attribute a {0,1}\n@data\n1.5,0\n2.5,1\n"
+    (tmp_path / "mulan" / "tiny.arff").write_text(text)
     X, Y = real_data.read_mulan(tmp_path, "tiny")
     assert X["x"].tolist() == [1.5, 2.5] and Y["a"].tolist() == [0, 1]
     with pytest.raises(SystemExit, match="holds no other.xml"):
@@ -328,21 +314,11 @@ def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(
     profiles = mleval.load_profiles(experiment_names=["real_data_study (made)"])
     assert len(profiles.errors) == 27 and profiles.methods == list(real_data.METHODS)
     assert not profiles.absent
-    found, committed = (
-        (where / "real_data_study.md").read_text(encoding="utf-8") for where in (db.parent, STUDIES)
-    )
-    headings = [line for line in found.splitlines() if line.startswith("#")]
-    assert (
-        headings
-        == [line for line in committed.splitlines() if line.startswith("#")][: len(headings)]
-        and len(headings) == 4
-    )
+    found, committed = written_and_committed(db.parent, "real_data_study.md")
+    assert headings(found) == headings(committed)[:4]
     losses = profiles.losses("made 5/2")
-    cell = (
-        f"| made 5/2 | 5 | {losses.loc['LP', 1] / losses.loc['BR', 1]:.3f} | "
-        f"{losses.loc['LP', 5] / losses.loc['BR', 5]:.3f} |"
-    )
-    assert cell in found
+    first, last = (losses.loc["LP", k] / losses.loc["BR", k] for k in (1, 5))
+    assert f"| made 5/2 | 5 | {first:.3f} | {last:.3f} |" in found
     capsys.readouterr()
     real_data.train(real_data.made_sets(), "real_data_study (made)")
     assert "Hamming" not in capsys.readouterr().err
@@ -350,13 +326,10 @@ def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(
 
 def test_intervals_of_changing_ratios_hold_what_they_promise(real_data):
     rng = np.random.default_rng(0)
-    held = []
-    for _ in range(
-        300
-    ):  # folds that share no training data, for which the interval is wide enough by far
-        counts = rng.multinomial(60, [[0.4, 0.3, 0.3], [0.3, 0.4, 0.3]], size=(10, 2)).transpose(
-            1, 0, 2
-        )
+    shares, held = [[0.4, 0.3, 0.3], [0.3, 0.4, 0.3]], []
+    # folds that share no training data, for which the interval is wide enough by far
+    for _ in range(300):
+        counts = rng.multinomial(60, shares, size=(10, 2)).transpose(1, 0, 2)
         profiles = mleval.Profiles.from_counts({("d", "a"): counts[0], ("d", "b"): counts[1]})
         first, last, low, high = real_data.ratios(profiles, "d", "a", "b")
         held.append(low <= 0.7 / 0.6 - 0.5 / 0.45 <= high)
@@ -365,19 +338,13 @@ def test_intervals_of_changing_ratios_hold_what_they_promise(real_data):
 
 
 def test_mulan_files_are_read(tmp_path, real_data):
-    (tmp_path / "d.xml").write_text(
-        '<labels xmlns="http://m"><label name="Hammond\'s"></label><label name="b"/></labels>'
-    )
-    head = (
-        "@relation r\n@attribute size numeric\n@attribute 'odd name' {x, 'y z'}\n@attribute "
-        "'Hammond\\'s' {0,1}\n"
-    )
-    head += "@attribute b {0, 1}\n@DATA\n"
+    labels = '<label name="Hammond\'s"></label><label name="b"/>'
+    (tmp_path / "d.xml").write_text(f'<labels xmlns="http://m">{labels}</labels>')
+    head = "@relation r\n@attribute size numeric\n@attribute 'odd name' {x, 'y z'}\n"
+    head += "@attribute 'Hammond\\'s' {0,1}\n@attribute b {0, 1}\n@DATA\n"
     (tmp_path / "d-train.arff").write_text(head + "1.5,x,0,1\n")
     (tmp_path / "d-test.arff").write_text(head + "% a remark\n-2,'y z',1,1\n")
     X, Y = real_data.read_mulan(tmp_path, "d")
-    assert X.to_numpy().tolist() == [[1.5, 1, 0], [-2, 0, 1]] and Y.to_numpy().tolist() == [
-        [0, 1],
-        [1, 1],
-    ]
+    assert X.to_numpy().tolist() == [[1.5, 1, 0], [-2, 0, 1]]
+    assert Y.to_numpy().tolist() == [[0, 1], [1, 1]]
     assert list(Y) == ["Hammond's", "b"]
