@@ -54,7 +54,7 @@ def test_the_same_as_json_is_below_two_kilobytes():
     assert record["command"] == COMMAND
 
 
-@pytest.mark.parametrize("letter", ["m", "ö", "🧪"])
+@pytest.mark.parametrize("letter", ["m", "🧪"])
 def test_so_it_is_of_many_methods_with_long_names(letter):
     c = large(60, lambda i: f"{i:03}" + 197 * letter)
     command = f"mleval rank --method {c.order[0]}"

@@ -134,15 +134,10 @@ def test_folds_and_profiles_are_in_what_they_belong_to():
 
 
 def test_hostile_names_are_text_and_found_as_shown():
-    c = nasty()
-    first, second = NASTY[0], NASTY[3]
-    for asked in ({"method": second}, {"method": terminal(second)}):
-        assert c.detail(**asked).to_html() == c.detail(method=second).to_html()
-    for what in (
-        {"method": first, "against": second},
-        {"method": first, "dataset": NASTY[1]},
-        {"dataset": first},
-    ):
+    c, first, second = nasty(), NASTY[0], NASTY[3]
+    assert c.detail(method=terminal(second)).to_html() == c.detail(method=second).to_html()
+    of_pair, of_cell = {"against": second}, {"dataset": NASTY[1]}
+    for what in ({"method": first} | of_pair, {"method": first} | of_cell, {"dataset": first}):
         page = Page(c.detail(**what).to_html())
         assert not {"img", "a", "iframe"} & {t for t, _ in page.elements}
         assert terminal(first) in page.text
@@ -198,7 +193,7 @@ def _over_days(late: str = "") -> Study:
     return replace(study, runs=runs.assign(run_id=ids, start_time=started))
 
 
-def test_over_time_tells_who_led_by_what_was_there():
+def test_over_time_tells_who_led_by_what_was_there_by_days_and_by_runs():
     c = compare(_over_days())
     days = over_time(c)
     assert [*days["n_datasets"]] == [*range(1, 9)] and {*days["leader"]} == {"good"}
@@ -207,10 +202,6 @@ def test_over_time_tells_who_led_by_what_was_there():
     page = fragment(over_time_heading(c, over_time_blocks(c)))
     assert "has led since 01 Jan" in page and "Who led over time" in page
     assert "2 methods may have been the best then, 1 may be now." in page
-
-
-def test_over_time_goes_back_by_runs_too():
-    c = compare(_over_days())
     then = over_time(c, 4)  # a dataset has two runs
     assert [*then["moment"]] == ["run 4", "run 8", "run 12", "run 16"]
     assert [*then["n_datasets"]] == [2, 4, 6, 8] and {*then["leader"]} == {"good"}
@@ -218,6 +209,9 @@ def test_over_time_goes_back_by_runs_too():
     assert len(over_time(c, 1)) == 8 == over_time(c, 1)["n_datasets"].iloc[-1]  # the last of 16
     page = fragment(over_time_heading(c, over_time_blocks(c, 4)))
     assert "has led since run 4" in page and "run 16: good" in page and "4 runs apart" in page
+    page = fragment(section(c, "method", method="good", base="../"))
+    assert page.count("run1") >= 1 and ">Runs<" in page and "run0<" not in page
+    assert ">Runs<" not in fragment(section(c, "method", method="good"))
 
 
 def test_over_time_needs_several_days_on_which_there_was_something_to_compare():
@@ -228,10 +222,3 @@ def test_over_time_needs_several_days_on_which_there_was_something_to_compare():
     at_once = study.runs.assign(start_time=study.runs["start_time"].max())
     assert over_time_heading(compare(replace(study, runs=at_once))) is None
     assert over_time_heading(compare(replace(study, runs=pd.DataFrame()))) is None
-
-
-def test_the_details_of_a_method_lead_to_its_runs():
-    c = compare(_over_days())
-    page = fragment(section(c, "method", method="good", base="../"))
-    assert page.count("run1") >= 1 and ">Runs<" in page and "run0<" not in page
-    assert ">Runs<" not in fragment(section(c, "method", method="good"))

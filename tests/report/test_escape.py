@@ -52,12 +52,8 @@ names = st.one_of(st.text(), st.sampled_from(NASTY), st.text(alphabet=SPECIAL, m
 @given(names)
 def test_terminal_leaves_one_line_without_anything_that_acts(name):
     text = escape.terminal(name)
-    bad = [
-        c
-        for c in text
-        if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in "\u200c\u200d"
-    ]
-    assert not bad
+    seen = text.replace("\u200c", "").replace("\u200d", "")
+    assert not {*map(unicodedata.category, seen)} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
     assert len(text.splitlines()) <= 1
     assert escape.terminal(text) == text
     text.encode("utf-8")
@@ -83,35 +79,24 @@ def test_html_holds_no_markup_and_reads_back(name):
 @given(names)
 def test_csv_cell_never_starts_a_formula_and_survives_a_csv_reader(name):
     cell = escape.csv_cell(name)
-    if cell[:1] in tuple("=@＝＠\t\r\n") or (
-        cell[:1] in tuple("+-＋－") and not re.fullmatch(r"[+-][\d.eE+-]+", cell)
-    ):
-        pytest.fail(cell)
+    assert cell[:1] not in tuple("=@＝＠\t\r\n")
+    assert cell[:1] not in tuple("+-＋－") or re.fullmatch(r"[+-][\d.eE+-]+", cell)
     out = io.StringIO()
     csv.writer(out).writerow([cell, "x"])
     assert next(csv.reader(io.StringIO(out.getvalue(), newline=""))) == [cell, "x"]
-    assert cell.removeprefix("'") in (
-        escape.terminal(name),
-        escape.terminal(name).removeprefix("'"),
-    )
+    shown = escape.terminal(name)
+    assert cell.removeprefix("'") in (shown, shown.removeprefix("'"))
 
 
-@pytest.mark.parametrize(
-    "name", ["=1+1", "+x", "-x", "@x", "\tx", "\rx", " =x", "＝x", "-1+1", "-2e"]
-)
-def test_csv_cell_disarms_formulas(name):
-    assert escape.csv_cell(name).startswith("'")
+def test_csv_cell_disarms_formulas():
+    for name in ("=1+1", "+x", "-x", "@x", "\tx", "\rx", " =x", "＝x", "-1+1", "-2e"):
+        assert escape.csv_cell(name).startswith("'"), name
 
 
-@given(st.floats())
+@given(st.one_of(st.floats(), st.integers(-(10**20), 10**20)))
 def test_csv_cell_keeps_numbers_unrounded(x):
     cell = escape.csv_cell(x)
-    assert cell == "" if math.isnan(x) else float(cell) == x
-
-
-@given(st.integers(-(10**20), 10**20))
-def test_csv_cell_keeps_integers(n):
-    assert int(escape.csv_cell(n)) == n
+    assert cell == "" if math.isnan(x) else type(x)(cell) == x
 
 
 def latex_reader(source: str) -> str:
@@ -172,10 +157,6 @@ def latex_reader(source: str) -> str:
 def test_latex_prints_the_name_and_nothing_acts(name):
     shown = re.sub("[\u2400-\u2421\ufffd]", "?", escape.terminal(name))
     assert latex_reader(escape.latex(name)) == shown
-
-
-def test_latex_of_a_command_is_its_text():
-    assert escape.latex(r"\input{a_b}") == r"\textbackslash{}input\{a\_b\}"
 
 
 @given(names)

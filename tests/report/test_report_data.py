@@ -51,6 +51,7 @@ def test_every_key_is_there_and_survives_json(case):
     found = CASES[case]()
     record = as_dict(found, PROVENANCE)
     assert list(record) and set(record) == set(glossary("keys"))
+    assert render(found, "json") == to_json(record)  # piece by piece as in one
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     text = to_json(record)
     assert json.loads(text) == record
@@ -66,10 +67,9 @@ def test_the_published_study_in_numbers():
     first = record["ranking"][0]
     assert (first["method"], first["rank"], first["position"]) == ("RF-PCT", 4.0, 1)
     assert set(first) >= {"method", "rank", "phi_plus", "phi_minus", "phi"}
+    by_dataset = [row for rows in record["datasets"].values() for row in rows]
     for row in record["ranking"]:
-        own = [
-            r for rows in record["datasets"].values() for r in rows if r["method"] == row["method"]
-        ]
+        own = [r for r in by_dataset if r["method"] == row["method"]]
         assert len(own) == 11
         for key in ("rank", "phi_plus", "phi_minus", "phi"):
             assert math.isclose(row[key], np.mean([r[key] for r in own]), rel_tol=1e-12)
@@ -85,11 +85,8 @@ def test_the_published_study_in_numbers():
     assert record["stability"]["smallest_change"]["measure"] == "micro_recall"
     shares = record["stability"]["acceptability"]["shares"]
     assert all(math.isclose(sum(row), 1) for row in shares.values())
-    interval = next(
-        row
-        for row in record["stability"]["intervals"]["measures"]
-        if row["measure"] == "hamming_loss"
-    )
+    intervals = record["stability"]["intervals"]["measures"]
+    interval = next(row for row in intervals if row["measure"] == "hamming_loss")
     assert interval["rival_high"] is None and interval["weight_high"] == 1
     assert record["provenance"] == PROVENANCE
     told = [{"dataset": d, "method": m} for d, m in found.study.filled]
@@ -98,13 +95,14 @@ def test_the_published_study_in_numbers():
 
 
 def test_parts_that_were_not_computed_are_null_and_explained():
-    record = as_dict(compare(study_of(3, 1)))
-    assert all(
-        record[key] is None
-        for key in ("friedman", "max_t", "nemenyi", "pairwise", "feasibility", "stability")
-    )
+    found = compare(study_of(3, 1))
+    record = as_dict(found)
+    for key in ("friedman", "max_t", "nemenyi", "pairwise", "feasibility", "stability"):
+        assert record[key] is None
     assert "1 dataset" in record["absent"]["friedman"] and record["decides"] == "none"
     assert record["ranking"][0]["letters"] is None and record["provenance"] == {}
+    for format in ("table", "md", "latex", "html"):
+        assert "No test over datasets is possible with 1 dataset." in render(found, format, "pairs")
 
 
 def test_a_control_is_named():
@@ -113,22 +111,15 @@ def test_a_control_is_named():
     assert record["ranking"][0]["letters"] is None and len(record["pairwise"]["pairs"]) == 11
 
 
+_LEAVES = st.one_of(
+    *(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.just(pd.NaT)),
+    *(st.floats().map(np.float64), st.integers(0, 9).map(np.int32), st.booleans().map(np.bool_)),
+    st.just(pd.Timestamp("2025-01-01")),
+)
 values = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.floats(),
-        st.text(),
-        st.floats().map(np.float64),
-        st.integers(0, 9).map(np.int32),
-        st.just(pd.NaT),
-        st.just(pd.Timestamp("2025-01-01")),
-        st.booleans().map(np.bool_),
-    ),
+    _LEAVES,
     lambda inner: st.one_of(
-        st.lists(inner),
-        st.tuples(inner),
+        *(st.lists(inner), st.tuples(inner)),
         st.dictionaries(st.one_of(st.text(), st.integers()), inner),
         st.lists(st.floats(), min_size=1).map(np.array),
         st.lists(st.floats()).map(lambda x: pd.DataFrame({"x": x})),
@@ -173,12 +164,8 @@ def test_csv_of_values_reads_back_as_the_study():
     found = published()
     back = pd.read_csv(io.StringIO(document(found, {}).files()["values.csv"]))
     wide = back.pivot(index=["dataset", "method"], columns="measure", values="value")
-    pd.testing.assert_frame_equal(
-        wide,
-        found.study.values[sorted(found.study.measures)].sort_index(),
-        check_names=False,
-        check_exact=True,
-    )
+    values = found.study.values[sorted(found.study.measures)].sort_index()
+    pd.testing.assert_frame_equal(wide, values, check_names=False, check_exact=True)
 
 
 @pytest.mark.parametrize("format", ["md", "latex", "html"])
@@ -194,12 +181,6 @@ def test_what_is_about_pairs_answers_for_pairs(format, options):
     assert ("too small to matter" in flat) == ("rope" in options)
     assert "is ahead" not in flat and "best–worst" not in flat
     assert "is ahead" in ranking and "mlflow-mleval 0.1.0" in flat
-
-
-def test_one_dataset_has_no_pairs_over_datasets_in_any_format():
-    found = compare(study_of(3, 1))
-    for format in ("table", "md", "latex", "html"):
-        assert "No test over datasets is possible with 1 dataset." in render(found, format, "pairs")
 
 
 def test_pairs_point_from_the_better_method_and_keep_the_tests_figures():
@@ -231,14 +212,9 @@ def test_pairs_point_from_the_better_method_and_keep_the_tests_figures():
 
 
 def test_positions_are_shared_by_ties():
-    frame = pd.DataFrame(
-        [
-            {"dataset": d, "method": m, "f1": x}
-            for d in "de"
-            for m, x in (("a", 1), ("b", 1), ("c", 0))
-        ]
-    )
-    assert compare(Study.from_frame(frame)).ranking["position"].tolist() == [1, 1, 3]
+    rows = [(d, m, x) for d in "de" for m, x in (("a", 1), ("b", 1), ("c", 0))]
+    study = Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1"]))
+    assert compare(study).ranking["position"].tolist() == [1, 1, 3]
 
 
 def test_hostile_names_in_csv_are_text_in_one_cell_each():
@@ -284,8 +260,3 @@ def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
     assert "hold the best 4 of 6 methods" in render(found, "html")
     assert len(found.report().files()["pairs.csv"].splitlines()) == 1 + 6
     assert len(render(found, "csv", "pairs").splitlines()) == 1 + 15
-
-
-def test_json_is_written_piece_by_piece_as_in_one():
-    report = compare(study_of(3, 4)).report()
-    assert report.render("json") == to_json(report.to_dict())

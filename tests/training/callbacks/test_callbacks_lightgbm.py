@@ -59,16 +59,6 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data, by):
     assert len(history(client, run.info.run_id, "log_loss")) == model.best_iteration + 3
 
 
-def test_what_the_block_raises_is_the_users(client, data):
-    with (
-        mlflow.start_run() as run,
-        pytest.raises(ZeroDivisionError),
-        LightGBMCallback(*data[2:], **NAMES),
-    ):
-        1 / 0  # noqa: B018
-    assert tags_of(client, run, schema.TAG_STATUS) == (None,)
-
-
 @pytest.mark.parametrize(
     ("broken", "text"),
     [
