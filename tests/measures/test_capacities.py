@@ -83,18 +83,6 @@ def test_mobius_transform_by_its_alternating_sum():
         assert masses[sum(1 << i for i in a)] == pytest.approx(expected, abs=1e-12)
 
 
-def test_mobius_form_of_the_integral():
-    mu = random_capacity(4, 2)
-    truth, score = random_pair(20, 4)
-    correct = 1 - abs(score - truth)
-    masses = Capacity.from_function(mu.__getitem__, 4).mobius()
-    integral = sum(
-        masses[sum(1 << i for i in a)] * correct[:, list(a)].min(axis=1) for a in mu if a
-    )  # eq. 13
-    loss = choquet_loss(truth, score, Capacity.from_function(mu.__getitem__, 4), per_instance=True)
-    np.testing.assert_allclose(loss, 1 - integral, atol=1e-12)
-
-
 def test_hard_predictions_lose_what_the_right_labels_are_not_worth():
     mu = random_capacity(5, 3)
     truth, score = random_pair(30, 5)
@@ -122,12 +110,6 @@ def test_counting_capacities_are_the_owa_losses(n_labels):
         (Capacity.weighted(np.full(n_labels, 7.0), lambda x: x**2.5), power),
     ]:
         assert choquet_loss(truth, score, capacity) == pytest.approx(expected, abs=1e-12)
-
-
-def test_binomial_mass_lies_on_the_sets_of_k_labels():
-    masses = Capacity.binomial(5, 3).mobius()
-    expected = [0.1 if bin(mask).count("1") == 3 else 0 for mask in range(32)]
-    np.testing.assert_allclose(masses, expected, atol=1e-14)
 
 
 # ---- many labels ---------------------------------------------------------------------------------

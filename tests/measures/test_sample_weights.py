@@ -49,34 +49,23 @@ def test_label_sets_are_weighted_as_in_scikit_learn(seed, form):
     y, s, w = label_sets(seed)
     p = (s >= 0.5).astype(int)
     found = mleval.evaluate(form(y), form(s), measures=ASKED, sample_weight=w).measures
-    rates = {
-        "precision": metrics.precision_score,
-        "recall": metrics.recall_score,
-        "f1": metrics.f1_score,
-    }
+    rates = {m: getattr(metrics, f"{m}_score") for m in ("precision", "recall", "f1")}
+
+    def over_labels(measure):
+        columns = zip(y.T, p.T, strict=True)
+        return np.mean([measure(*column, sample_weight=w) for column in columns])
+
     expected = {
         "subset_accuracy": metrics.accuracy_score(y, p, sample_weight=w),
         "hamming_loss": metrics.hamming_loss(y, p, sample_weight=w),
-        "accuracy": metrics.jaccard_score(
-            y, p, average="samples", sample_weight=w, zero_division=0
-        ),
+        "accuracy": metrics.jaccard_score(y, p, average="samples", sample_weight=w),
         "macro_jaccard": metrics.jaccard_score(y, p, average="macro", sample_weight=w),
         "coverage": metrics.coverage_error(y, s, sample_weight=w) - (y.any(axis=1) @ w) / w.sum(),
         "ranking_loss": metrics.label_ranking_loss(y, s, sample_weight=w),
         "average_precision": metrics.label_ranking_average_precision_score(y, s, sample_weight=w),
         "brier_score": np.average(((s - y) ** 2).mean(axis=1), weights=w),
-        "balanced_accuracy": np.mean(
-            [
-                metrics.balanced_accuracy_score(a, b, sample_weight=w)
-                for a, b in zip(y.T, p.T, strict=True)
-            ]
-        ),
-        "macro_matthews": np.mean(
-            [
-                metrics.matthews_corrcoef(a, b, sample_weight=w)
-                for a, b in zip(y.T, p.T, strict=True)
-            ]
-        ),
+        "balanced_accuracy": over_labels(metrics.balanced_accuracy_score),
+        "macro_matthews": over_labels(metrics.matthews_corrcoef),
         "micro_matthews": metrics.matthews_corrcoef(
             y.ravel(), p.ravel(), sample_weight=np.repeat(w, y.shape[1])
         ),
@@ -361,38 +350,35 @@ def test_spark_has_none_and_says_so():
         mleval.evaluate_spark(None, "truth", "scores", sample_weight="w")
 
 
-def test_an_array_of_an_archive_holds_weights(tmp_path):
-    y, s, w = label_sets(9)
-    path = tmp_path / "predictions.npz"
-    np.savez(path, y_true=y, y_score=s, importance=w)
-    ev = evaluate_file(path, sample_weight="importance")
-    assert ev.measures == pytest.approx(mleval.evaluate(y, s, sample_weight=w).measures, **EXACT)
-    with pytest.raises(ValueError, match="`sample_weight` must be a column of .*, got 'weight'"):
-        evaluate_file(path, sample_weight="weight")
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
 def test_a_column_of_a_file_holds_weights(tmp_path, suffix, monkeypatch):
-    y, s, w = label_sets(9)
-    columns = {f"true_{i}": y[:, i] for i in range(4)} | {f"score_{i}": s[:, i] for i in range(4)}
-    table = pd.DataFrame(columns | {"importance": w})
     path = tmp_path / f"predictions.{suffix}"
-    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+
+    def read(columns, weights="importance"):
+        if suffix == "npz":
+            np.savez(path, **columns)
+        elif suffix == "csv":
+            pd.DataFrame(columns).to_csv(path, index=False)
+        else:
+            pd.DataFrame(columns).to_parquet(path)
+        return evaluate_file(path, sample_weight=weights)
+
     monkeypatch.setattr("mlflow_mleval.files.predictions._BLOCK", 300)  # several blocks
     monkeypatch.setattr("mlflow_mleval.files.predictions._CELLS", 80)
-    found = evaluate_file(path, sample_weight="importance")
-    expected = mleval.evaluate(y, s, sample_weight=w, label_names=list("0123"))
-    assert found.measures == pytest.approx(expected.measures, **EXACT)
+    y, s, w = label_sets(9)
+    columns = {f"true_{i}": y[:, i] for i in range(4)} | {f"score_{i}": s[:, i] for i in range(4)}
+    columns = {"y_true": y, "y_score": s} if suffix == "npz" else columns
+    expected = mleval.evaluate(y, s, sample_weight=w).measures
+    assert read(columns | {"importance": w}).measures == pytest.approx(expected, **EXACT)
+    with pytest.raises(ValueError, match="`sample_weight` must be a column of .*, got 'weight'"):
+        read(columns | {"importance": w}, "weight")
+    if suffix == "npz":
+        return
     c, p, w = classes(9)
     columns = {"true": c.astype(str)} | {f"score_{i}": p[:, i] for i in range(4)}
-    table = pd.DataFrame(columns | {"importance": w})
-    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
-    found = evaluate_file(path, sample_weight="importance")
-    assert found.measures == pytest.approx(mleval.evaluate(c, p, sample_weight=w).measures, **EXACT)
-    with pytest.raises(ValueError, match="`sample_weight` must be a column of .*, got 'weight'"):
-        evaluate_file(path, sample_weight="weight")
-    table = table.astype({"importance": str})
-    table.loc[2, "importance"] = "much"
-    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    expected = mleval.evaluate(c, p, sample_weight=w).measures
+    assert read(columns | {"importance": w}).measures == pytest.approx(expected, **EXACT)
+    wrong = [*map(str, w)]
+    wrong[2] = "much"
     with pytest.raises(ImportFileError, match="column 'importance': 'much' in row 3 is no weight"):
-        evaluate_file(path, sample_weight="importance")
+        read(columns | {"importance": wrong})

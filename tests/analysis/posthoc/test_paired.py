@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.analysis.posthoc import rank_tests
@@ -38,16 +37,6 @@ def test_pvalues_are_those_of_all_signs_with_ties_and_zeros(values):
     for row, (a, b) in zip(result.table.itertuples(), combinations(range(3), 2), strict=True):
         assert (row.method_a, row.method_b, row.exact) == (a, b, True)
         assert row.pvalue == pytest.approx(enumerated(values[:, a] - values[:, b]), abs=1e-14)
-
-
-@pytest.mark.parametrize("n", [5, 13, 30, 50])
-def test_without_ties_it_is_scipys_exact_test(n):
-    values = np.random.default_rng(n).random((n, 4))
-    for row in wilcoxon_pairs(values).table.itertuples():
-        a, b = values[:, row.method_a], values[:, row.method_b]
-        expected = stats.wilcoxon(a, b, mode="exact")
-        assert row.pvalue == pytest.approx(expected.pvalue, rel=1e-12)
-        assert row.statistic == expected.statistic
 
 
 def test_many_datasets_are_normal_and_say_so():
@@ -146,17 +135,10 @@ def test_tables_that_no_test_can_use_are_refused():
         wilcoxon_pairs([[1, 2], [2, 3]], alpha=5)
 
 
-@pytest.mark.parametrize("n", [1, 2, 9, 30])
-@pytest.mark.parametrize("method", ["holm", "bonferroni"])
-def test_adjust_is_statsmodels(method, n):
-    pvalues = np.random.default_rng(n).integers(0, 100, n) / 1000
-    assert adjust(pvalues, method) == pytest.approx(multipletests(pvalues, method=method)[1])
-    assert (adjust(pvalues, "none") == pvalues).all()
-
-
 def test_adjust_refuses_what_is_no_pvalue():
     with pytest.raises(ValueError, match=r"\[0, 1\], got 2"):
         adjust([0.5, np.nan, 1.5])
+    assert adjust([0.5, 0.01], "none").tolist() == [0.5, 0.01]
 
 
 def test_feasibility_of_the_published_design():
