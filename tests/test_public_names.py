@@ -44,6 +44,8 @@ def test_a_namespace_has_the_names_it_tells(space):
 def test_a_name_that_is_none_is_refused():
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         mleval.nothing  # noqa: B018
+    with pytest.raises(TypeError, match="'quick'. It takes y_true, y_score,"):
+        mleval.evaluate([[1, 0]], quick=True)
 
 
 def modules_of(script, *args):
@@ -105,15 +107,19 @@ report.to_html(), report.files()
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong", "meant"),
+    ("name", "needed", "wrong", "meant"),
     [
-        ("load_study", "experiment_name", "experiment_names"),
-        ("compare", "aplha", "alpha"),
-        ("log_evaluation", "metod", "method"),
-        ("log_profile", "data_set", "dataset"),
-        ("promethee", "preferrence", "preference"),
+        ("load_study", 0, "experiment_name", "experiment_names"),
+        ("compare", 0, "aplha", "alpha"),
+        ("log_evaluation", 0, "metod", "method"),
+        ("log_profile", 0, "data_set", "dataset"),
+        ("promethee", 0, "preferrence", "preference"),
+        ("evaluate", 1, "theshold", "threshold"),
+        ("evaluate_hierarchical", 3, "max_distence", "max_distance"),
+        ("cross_validate", 3, "label_name", "label_names"),
+        ("autolog", 0, "log_instance", "log_instances"),
     ],
 )
-def test_an_unknown_argument_leads_to_the_nearest(name, wrong, meant):
+def test_an_unknown_argument_leads_to_the_nearest(name, needed, wrong, meant):
     with pytest.raises(TypeError, match=f"{name}.. has no argument '{wrong}'. .*'{meant}'"):
-        getattr(mleval, name)(**{wrong: 1})
+        getattr(mleval, name)(*[None] * needed, **{wrong: 1})

@@ -96,8 +96,8 @@ def test_control_compares_with_it_only():
 
 @pytest.mark.parametrize("on", ["fused", "f1"])
 def test_other_weights_make_anew_only_what_they_change(on):
-    study = with_a_gap(study_of(4, 8, gap=0.02), ("d0", "m1"))
-    options = {"on": on, "stability": 20, "order": "mean-rank", "rope": 0.1}
+    study = with_a_gap(study_of(3, 6, gap=0.02), ("d0", "m1"))
+    options = {"on": on, "stability": 5, "order": "mean-rank", "rope": 0.1}
     weights = {"f1": 3, "hamming_loss": 1}
     before, fresh = compare(study, **options), compare(fuse(study, weights=weights), **options)
     after = before.reweighed(weights)

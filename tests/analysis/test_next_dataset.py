@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fold_cases import fold_study
-from report_cases import render
+from report_cases import render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.hierarchical_t import next_dataset
@@ -17,16 +17,18 @@ from mlflow_mleval.study import Study
 
 DATASETS = ("birds", "flags", "scene", "yeast")
 KNOWN = {"split_digest": "abc", "n_train": 90, "n_test": 10}
+ALIKE, BETTER = (0.0, 0.0), (0.06, 0.06)
+
+
+def folds_of(*methods, datasets=DATASETS, **options):
+    """A study by folds, in which LP is better than all others."""
+    shifts = {m: BETTER if m == "LP" else ALIKE for m in methods}
+    return fold_study(shifts, datasets=datasets, **KNOWN, **options)
 
 
 @pytest.fixture(scope="module")
 def found():
-    return compare(
-        fold_study(
-            {"BR": (0.0, 0.0), "CC": (0.0, 0.0), "LP": (0.06, 0.06)}, datasets=DATASETS, **KNOWN
-        ),
-        next_dataset=True,
-    )
+    return compare(folds_of("BR", "CC", "LP"), next_dataset=True)
 
 
 @pytest.mark.thorough
@@ -45,13 +47,11 @@ def test_the_better_method_is_better_on_the_next_dataset_and_equal_ones_are_not(
 
 def test_the_report_says_it_in_every_format(found):
     sentence = "On the next dataset LP would be better than"
-    page = render(found, "html")
-    assert all(sentence in render(found, form) for form in ("md", "latex"))
-    (text, *_) = found.report().to_dict()["next_dataset"]["sentences"]
+    page, record = render(found, "html"), found.report().to_dict()["next_dataset"]
+    assert sentence in render(found, "latex") and sentence in render(found, "md", "pairs")
+    (text, *_) = record["sentences"]
     assert all(word in text for word in ("better than", "within 0.01 (1% of its range)", "worse"))
     assert 'id="next_dataset"' in page
-    assert sentence in render(found, "table", "pairs") and sentence in render(found, "md", "pairs")
-    record = found.report().to_dict()["next_dataset"]
     assert record["ropes"] == {"precision": 0.01, "recall": 0.01}
     assert record["ropes_from"]["recall"] == "1% of its range"
     assert {"p_better", "share_better", "freedom"} <= set(record["pairs"]["recall"]["table"][0])
@@ -70,12 +70,7 @@ def test_a_ranking_and_studies_on_one_dataset_have_none(found):
 
 
 def test_the_rope_is_a_share_of_the_range_or_in_units_of_the_measure_that_is_tested():
-    study = fold_study(
-        {"BR": (0.0, 0.0), "LP": (0.06, 0.06)},
-        measures=("matthews", "latency"),
-        datasets=DATASETS[:2],
-        **KNOWN,
-    )
+    study = folds_of("BR", "LP", datasets=DATASETS[:2], measures=("matthews", "latency"))
     told = next_dataset(study, study.measures, ["BR", "LP"])
     assert told.ropes["matthews"] == pytest.approx(0.02)  # from -1 to 1
     assert told.ropes["latency"] == pytest.approx(0.006, rel=0.1)
@@ -105,19 +100,13 @@ def test_it_cannot_tell_where_differences_are_far_from_a_t_distribution(rare, te
 
 
 def test_without_folds_and_repeats_it_says_what_it_takes():
-    values = pd.DataFrame(
-        {"f1": np.linspace(0.4, 0.9, 16)},
-        pd.MultiIndex.from_product([[*"abcdefgh"], ["x", "y"]], names=["dataset", "method"]),
-    )
-    study = Study(values, {"f1": "max"})
+    study = study_of(2, 8)
     assert "It takes folds or repeats" in render(compare(study, next_dataset=True), "html")
     assert "On the next dataset" not in render(compare(study), "html")
 
 
 def test_what_is_left_out_is_told():
-    study = fold_study(
-        {"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS, **KNOWN
-    )
+    study = folds_of("BR", "LP", "CC")
     runs = study.runs.copy()
     runs.loc[(runs["dataset"] == "birds") & (runs["method"] == "CC"), "split_digest"] = "other"
     folds = study.folds.drop(index="yeast")
@@ -129,16 +118,12 @@ def test_what_is_left_out_is_told():
 
 def test_repeats_are_independent_and_make_as_many_differences_as_there_are():
     rng = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product(
-        [DATASETS, ["BR", "LP"], range(4)], names=["dataset", "method", "repeat"]
-    )
-    repeats = pd.DataFrame(
-        {"f1": rng.normal(0.6, 0.01, len(index)) + 0.05 * (index.get_level_values(1) == "LP")},
-        index,
-    )
+    names = ["dataset", "method", "repeat"]
+    index = pd.MultiIndex.from_product([DATASETS, ["BR", "LP"], range(4)], names=names)
+    better = 0.05 * (index.get_level_values(1) == "LP")
+    repeats = pd.DataFrame({"f1": rng.normal(0.6, 0.01, len(index)) + better}, index)
     repeats = repeats.drop(index=("birds", "LP", 3))
-    frame = repeats.groupby(level=[0, 1]).mean()
-    study = Study(frame, {"f1": "max"}, repeats=repeats)
+    study = Study(repeats.groupby(level=[0, 1]).mean(), {"f1": "max"}, repeats=repeats)
     told = next_dataset(study, ["f1"], ["LP", "BR"])
     assert told.over == "repeats" and set(told.rho.values()) == {0.0}
     assert told.by_dataset("f1", "LP", "BR")["n"].tolist() == [3, 4, 4, 4]
@@ -146,12 +131,9 @@ def test_repeats_are_independent_and_make_as_many_differences_as_there_are():
 
 
 def test_a_method_that_lacks_a_fold_is_compared_on_the_others():
-    study = fold_study(
-        {"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS[:2], **KNOWN
-    )
-    told = next_dataset(
-        replace(study, folds=study.folds.drop(("birds", "CC", 3))), ["recall"], ["LP", "BR", "CC"]
-    )
+    study = folds_of("BR", "LP", "CC", datasets=DATASETS[:2])
+    less = replace(study, folds=study.folds.drop(("birds", "CC", 3)))
+    told = next_dataset(less, ["recall"], ["LP", "BR", "CC"])
     assert told.by_dataset("recall", "LP", "CC")["n"].tolist() == [9, 10]
     assert told.rho == dict.fromkeys(DATASETS[:2], pytest.approx(0.1))
     gap = study.folds["recall"].loc["birds", "LP"] - study.folds["recall"].loc["birds", "CC"]

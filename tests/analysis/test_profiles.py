@@ -7,7 +7,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import SHARED
 from scipy import stats
@@ -33,7 +33,6 @@ def pad(rows, width):
     return np.array([[*row, *[0] * (width - len(row))] for row in rows])
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from([1, 2, 14, 174, 5000]),
     st.integers(0, 30),
@@ -59,7 +58,6 @@ def test_counts_travel_exactly_by_fold_or_added_up(n_labels, n_folds, n, rate, s
     assert found.n == counts.sum(axis=1).tolist()
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from([1, 2, 14, 174, 5000]), st.integers(0, 30), st.integers(0, 2**32 - 1))
 def test_errors_travel_by_fold_or_together_or_not(n_labels, n_folds, seed):
     rng = np.random.default_rng(seed)
@@ -118,7 +116,6 @@ def test_broken_errors_are_an_error(change):
 # ---- profiles ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_losses_are_those_of_each_fold(n_labels, n_folds, seed):
     rng = np.random.default_rng(seed)
@@ -426,7 +423,6 @@ def test_claims_crossings_and_ratios_agree_with_the_curves():
     assert crossing["position"] == pytest.approx((crossing["parameter"] - 1) / 13)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 12),
     st.integers(1, 4),
