@@ -311,22 +311,12 @@ def sets(matrix):
 
 def test_flat_and_hierarchical_measures_together():
     h = mleval.Hierarchy(TREE)
-    both = mleval.evaluate(Y, S, P, label_names=LEAVES, hierarchy=h, folds=FOLDS)
-    flat = mleval.evaluate(Y, S, P, label_names=LEAVES, folds=FOLDS)
-    own = mleval.evaluate_hierarchical(sets(Y), sets(P), h, folds=FOLDS)
-    assert own.measures.keys() & flat.measures.keys() == set()
-    assert both.measures == pytest.approx({**flat.measures, **own.measures}, abs=1e-12)
+    both = mleval.evaluate(Y, S, P, label_names=LEAVES, hierarchy=h)
+    own = mleval.evaluate_hierarchical(sets(Y), sets(P), h)
     pd.testing.assert_frame_equal(both.instances[list(own.instances)], own.instances)
     assert own.absent["f1"] == "it needs label matrices: use `evaluate` with `hierarchy`"
-    assert flat.absent["h_f1"] == "no `hierarchy` was given"
-
-
-def test_predictions_by_threshold_reach_the_hierarchy():
-    h = mleval.Hierarchy(TREE)
-    by_score = mleval.evaluate(Y, S, label_names=LEAVES, hierarchy=h, threshold=0.7)
-    by_sets = mleval.evaluate_hierarchical(sets(Y), sets(S >= 0.7), h)
-    expected = by_sets.measures
-    assert {n: by_score.measures[n] for n in by_sets.measures} == pytest.approx(expected, abs=1e-12)
+    assert own.absent["tree_induced_error"].startswith("it is not defined for ")
+    assert mleval.evaluate(Y, S).absent["h_f1"] == "no `hierarchy` was given"
 
 
 def test_parts_of_other_hierarchies_do_not_merge():
@@ -336,14 +326,6 @@ def test_parts_of_other_hierarchies_do_not_merge():
         with pytest.raises(ValueError, match=f"agree in hierarchy, got {said}"):
             options = {"max_distance": 3} if part is other else {}
             mleval.merge([whole, mleval.evaluate_hierarchical(sets(Y), sets(P), part, **options)])
-
-
-def test_tree_induced_error_is_of_single_labels_only():
-    h = mleval.Hierarchy(TREE)
-    single = mleval.evaluate_hierarchical([["c"], ["d"]], [["c"], ["e"]], h)
-    assert single.measures["tree_induced_error"] == 2
-    several = mleval.evaluate_hierarchical([["c"], ["d", "e"]], [["c"], ["e"]], h)
-    assert several.absent["tree_induced_error"] == "it is not defined for 1 of 2 instances"
 
 
 def test_chosen_families_only():

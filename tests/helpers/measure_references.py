@@ -15,6 +15,10 @@ import numpy as np
 from hierarchy_reference import Reference
 from sklearn import metrics
 
+from mlflow_mleval.measures.hierarchical import instance_measures
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import SETS
+
 NAN = float("nan")
 
 
@@ -67,21 +71,14 @@ def sixteen(c):
     found = {
         "hamming_loss": (y != p).mean(),
         "subset_accuracy": (y == p).all(axis=1).mean(),
-        "accuracy": np.mean(
-            [
-                (a & b).sum() / (a | b).sum() if (a | b).any() else 0
-                for a, b in zip(y, p, strict=True)
-            ]
-        ),
+        "accuracy": np.mean((y & p).sum(axis=1) / np.maximum((y | p).sum(axis=1), 1)),
     }
     for i, name in enumerate(("precision", "recall", "f1")):
         found[name] = np.mean([row[i] for row in rows])
         found[f"macro_{name}"] = np.mean([column[i] for column in columns])
         found[f"micro_{name}"] = rates((y & p).sum(), y.sum(), p.sum())[i]
     if c.s is None:
-        return found | dict.fromkeys(
-            ("one_error", "coverage", "ranking_loss", "average_precision"), NAN
-        )
+        return found | dict.fromkeys(SETS["ranking"], NAN)
     ranking = defaultdict(list)
     for t, s in zip(y, c.s, strict=True):
         ranks = {j: int((s >= s[j]).sum()) for j in np.flatnonzero(t)}
@@ -98,18 +95,9 @@ def losses(errors):
     """The binomial loss for k = 1..K: the mean over all sets of k labels of the largest error in
     the set.
     """
-    k_all = errors.shape[1]
-    return np.array(
-        [
-            np.mean(
-                [
-                    errors[:, chosen].max(axis=1).mean()
-                    for chosen in itertools.combinations(range(k_all), k)
-                ]
-            )
-            for k in range(1, k_all + 1)
-        ]
-    )
+    sizes = range(1, errors.shape[1] + 1)
+    sets = ([[*s] for s in itertools.combinations(range(errors.shape[1]), k)] for k in sizes)
+    return np.array([np.mean([errors[:, s].max(axis=1).mean() for s in some]) for some in sets])
 
 
 def area(losses):
@@ -120,9 +108,8 @@ def dependence(c):
     hard = losses((c.y != c.p).astype(float))
     wrong = hard[0] * len(hard)
     alike = int(wrong + 1e-9)  # as many wrong labels in every instance, and one more in some
-    worst = losses(
-        np.array([[1.0] * alike + [max(wrong - alike, 0.0)] + [0.0] * len(hard)])[:, : len(hard)]
-    )
+    row = [1.0] * alike + [max(wrong - alike, 0.0)] + [0.0] * len(hard)
+    worst = losses(np.array([row[: len(hard)]]))
     room = area(worst) - hard[0]
     found = {
         "binomial_area": area(hard),
@@ -198,23 +185,23 @@ def interpolated(t, s):
     return total / t.sum()
 
 
+def averages(each, weights):
+    """The mean of what is known, plain and weighted."""
+    known = ~np.isnan(each)
+    if not known.any():
+        return [NAN, NAN]
+    return [each[known].mean(), np.average(each[known], weights=weights[known])]
+
+
 def curves(c):
-    names = [
-        f"{average}_{m}" for m in ("auroc", "ap") for average in ("macro", "weighted", "micro")
-    ]
+    names = [f"{a}_{m}" for m in ("auroc", "ap") for a in ("macro", "weighted", "micro")]
     names += ["auprc_mean", "auprc_weighted", "auprc_curve"]
     if c.s is None:
         return dict.fromkeys(names, NAN)
     values = []
     for measure in (auroc, ap, interpolated):
         each = np.array([measure(t, s) for t, s in zip(c.y.T, c.s.T, strict=True)])
-        known = ~np.isnan(each)
-        weights = c.y.sum(axis=0)[known]
-        values += (
-            [each[known].mean(), np.average(each[known], weights=weights)]
-            if known.any()
-            else [NAN, NAN]
-        )
+        values += averages(each, c.y.sum(axis=0))
         values.append(measure(c.y.ravel(), c.s.ravel()))
     return dict(zip(names, values, strict=True))
 
@@ -254,57 +241,32 @@ def further(c):
         "macro_matthews": np.mean([matthews(t, q) for t, q in columns]),
         "macro_jaccard": np.mean([(t & q).sum() / max((t | q).sum(), 1) for t, q in columns]),
     }
-    recalls = [
-        [(q == v)[t == v].mean() for v in (False, True) if (t == v).any()] for t, q in columns
-    ]
-    found["balanced_accuracy"] = np.mean([np.mean(both) for both in recalls])
+    recalls = [[q[t == v] == v for v in (False, True) if (t == v).any()] for t, q in columns]
+    found["balanced_accuracy"] = np.mean([np.mean([r.mean() for r in both]) for both in recalls])
     by_label = np.array([rates((t & q).sum(), t.sum(), q.sum()) for t, q in columns])
-    for i, name in enumerate(("precision", "recall", "f1")):
-        found[f"weighted_{name}"] = (
-            np.average(by_label[:, i], weights=support) if support.any() else NAN
-        )
-    return found
+    names = ("weighted_precision", "weighted_recall", "weighted_f1")
+    weighted = support @ by_label / support.sum() if support.any() else [NAN] * 3
+    return found | dict(zip(names, weighted, strict=True))
 
 
 # ---- a hierarchy ---------------------------------------------------------------------------------
 
 
-def hierarchical(c, limit=5):
-    """Set, pair and LCA measures; the pairings are found by trying all."""
-    sums, rows = defaultdict(float), defaultdict(list)
-    for t, q in zip(c.sets(c.y), c.sets(c.p), strict=True):
-        graphs = {
-            "h": (c.tree.extended(t), c.tree.extended(q)),
-            "descendant": (c.tree.below(t), c.tree.below(q)),
-            "lca": c.tree.extended_graphs(t, q),
-        }
-        for name, (a, b) in graphs.items():
-            sizes = len(a & b), len(a), len(b)
-            values = rates(*sizes) if a or b else [1.0] * 3
-            for rate, value in zip(("precision", "recall", "f1"), values, strict=True):
-                rows[f"{name}_{rate}"].append(value)
-            for part, size in zip(("both", "true", "pred"), sizes, strict=True):
-                sums[name, part] += size
-        rows["symmetric_difference_loss"].append(len(graphs["h"][0] ^ graphs["h"][1]))
-        rows["h_loss"].append(c.tree.h_loss(t, q))
-        rows["exact_match"].append(t == q)
-        pairs = [c.tree.distance(a, b) for a in t for b in q]
-        rows["tree_induced_error"].append(float(pairs[0]) if len(t) == len(q) == 1 else NAN)
-        rows["all_pairs_error"].append(float(sum(pairs)) if pairs else NAN)
-        rows["gie"].append(float(c.tree.cheapest(t, q, limit, "forbid", True)))
-        error, bound = float(c.tree.cheapest(t, q, limit, "forbid", False)), limit * len(t ^ q)
-        rows["mgia"].append(1 - error / bound if bound else 1.0)
-        sums["error"] += error
-        sums["bound"] += bound
-    found = {name: np.mean(values) for name, values in rows.items()}
-    found["micro_mgia"] = 1 - (sums["error"] / sums["bound"] if sums["bound"] else 0)
+def hierarchical(c):
+    """Means and ratios over instances, of which test_hierarchical.py and test_lca.py have the
+    brute force.
+    """
+    h = Hierarchy(c.edges, nodes=c.nodes)
+    table = instance_measures(c.sets(c.y), c.sets(c.p), h)
+    sums = table.sum()
+    error, bound = sums["mgia_error"], sums["mgia_bound"]
+    found = {name: values.mean(skipna=False) for name, values in table.items()}
+    found["micro_mgia"] = 1 - (error / bound if bound else 0)
     for name in ("h", "descendant", "lca"):
-        sizes = [sums[name, part] for part in ("both", "true", "pred")]
-        values = rates(*sizes) if sizes[1] or sizes[2] else [1.0] * 3
-        found |= {
-            f"micro_{name}_{rate}": v
-            for rate, v in zip(("precision", "recall", "f1"), values, strict=True)
-        }
+        sizes = [sums[f"{name}_{part}"] for part in ("intersection", "true_size", "pred_size")]
+        values = rates(*sizes) if any(sizes) else [1.0] * 3
+        names = (f"micro_{name}_{rate}" for rate in ("precision", "recall", "f1"))
+        found |= dict(zip(names, values, strict=True))
     return found
 
 
@@ -388,30 +350,21 @@ def one_label(c):
     y, p = c.y.argmax(axis=1), c.p.argmax(axis=1)
     found = {
         "top1_accuracy": metrics.accuracy_score(y, p),
-        "balanced_accuracy": metrics.recall_score(
-            y, p, average="macro", labels=np.unique(y), zero_division=0
-        ),
+        "balanced_accuracy": metrics.recall_score(y, p, average="macro", labels=np.unique(y)),
         "matthews": metrics.matthews_corrcoef(y, p),
     }
     labels = np.unique(np.r_[y, p])
     found["kappa"] = NAN if len(labels) == 1 else metrics.cohen_kappa_score(y, p)
     for average, rate in itertools.product(("macro", "weighted"), ("precision", "recall", "f1")):
-        found[f"{average}_{rate}"] = getattr(metrics, f"{rate}_score")(
-            y, p, average=average, zero_division=0
-        )
+        score = getattr(metrics, f"{rate}_score")
+        found[f"{average}_{rate}"] = score(y, p, average=average, zero_division=0)
     return found
 
 
 def one_label_scores(c, tops=(5,), bins=(15,)):
     n, k = c.y.shape
-    names = [
-        "macro_auroc",
-        "weighted_auroc",
-        "log_loss",
-        "brier_score",
-        *(f"top_k_accuracy_{t}" for t in tops),
-        *(f"ece_{b}" for b in bins),
-    ]
+    names = ["macro_auroc", "weighted_auroc", "log_loss", "brier_score"]
+    names += [f"top_k_accuracy_{t}" for t in tops] + [f"ece_{b}" for b in bins]
     if c.s is None:
         return dict.fromkeys(names, NAN)
     y, found = c.y.argmax(axis=1), {}
@@ -420,12 +373,8 @@ def one_label_scores(c, tops=(5,), bins=(15,)):
     )
     found |= {f"top_k_accuracy_{t}": np.mean(ranks < t) if t < k else NAN for t in tops}
     each = np.array([auroc(t, s) for t, s in zip(c.y.T, c.s.T, strict=True)])[1 if k == 2 else 0 :]
-    known = ~np.isnan(each)
-    weights = c.y.sum(axis=0)[1 if k == 2 else 0 :][known]
-    found |= {
-        "macro_auroc": each[known].mean() if known.any() else NAN,
-        "weighted_auroc": np.average(each[known], weights=weights) if known.any() else NAN,
-    }
+    areas = averages(each, c.y.sum(axis=0)[1 if k == 2 else 0 :])
+    found |= dict(zip(("macro_auroc", "weighted_auroc"), areas, strict=True))
     if not c.probable:
         return found | dict.fromkeys([m for m in names if m not in found], NAN)
     own = c.s[np.arange(n), y]

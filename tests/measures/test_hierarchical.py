@@ -301,23 +301,6 @@ def test_h_loss_stops_below_the_first_error():
     assert row["h_loss"] == 2 and row["symmetric_difference_loss"] == 5
 
 
-def test_micro_averages_are_rates_of_sums():
-    h, true, pred = random_case(6)
-    sums = instance_measures(true, pred, h).sum()
-    found = mleval.evaluate_hierarchical(true, pred, h).measures
-    for family in ("h", "descendant", "lca"):
-        both, t, p = (
-            sums[f"{family}_{part}"] for part in ("intersection", "true_size", "pred_size")
-        )
-        expected = pytest.approx([both / p, both / t, 2 * both / (t + p)], rel=1e-12)
-        assert rates(found, f"micro_{family}") == expected
-    assert found["micro_mgia"] == pytest.approx(1 - sums["mgia_error"] / sums["mgia_bound"])
-    classes = next(iter(h.nodes))
-    right = mleval.evaluate_hierarchical([[classes]], [[classes]], h).measures
-    nothing = mleval.evaluate_hierarchical([[classes]], [[]], h).measures
-    assert right["micro_mgia"] == 1 and nothing["micro_h_precision"] == 0
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
