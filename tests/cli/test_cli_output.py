@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,8 @@ from command_line import mleval
 from mlflow_mleval.cli import command as output
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import in_options
+from mlflow_mleval.cli.options import missing
+from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.store.importing import import_results
 
@@ -77,13 +80,8 @@ def test_arguments_of_python_are_shown_as_options_that_can_be_typed(said, shown)
 
 def test_errors_of_a_command_go_through_it():
     """The text of a pure layer, as a user of the command gets it."""
-    import click
 
-    from mlflow_mleval.cli.command import Command
-    from mlflow_mleval.cli.options import missing
-    from mlflow_mleval.errors import MissingResultsError
-
-    @click.command(cls=Command, params=[missing])
+    @click.command(cls=output.Command, params=[missing])
     def command(**choices):
         raise MissingResultsError(Message("Choose ", Argument("missing", "worst"), "\x1b."))
 
@@ -137,10 +135,10 @@ def measures(path, *options):
     return done
 
 
-@pytest.mark.parametrize("options", [(), ("--output", "html")])
-def test_a_device_stays_one(device, options):
+def test_a_device_stays_one(device):
     before = device.stat()
-    assert measures(device, *options).exit_code == 0
+    for options in ((), ("--output", "html")):
+        assert measures(device, *options).exit_code == 0
     after = device.stat()
     assert stat.S_ISCHR(after.st_mode)
     assert (after.st_ino, after.st_rdev) == (before.st_ino, before.st_rdev)
@@ -182,20 +180,19 @@ def test_the_path_of_stdout_adds_to_it(tmp_path):
     assert done.stdout == "name," and done.stderr == ""
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755])
-def test_a_file_keeps_its_mode_and_links_to_it(tmp_path, mode):
-    folder, file, link, second = (
-        tmp_path / name for name in ("folder", "folder/m.csv", "link.csv", "second.csv")
-    )
-    folder.mkdir()
-    file.write_text("old")
-    file.chmod(mode)
+def test_a_file_keeps_its_mode_and_links_to_it(tmp_path):
+    names = ("folder/m.csv", "link.csv", "second.csv")
+    file, link, second = (tmp_path / name for name in names)
+    file.parent.mkdir()
     link.symlink_to(file)
     second.symlink_to("link.csv")
-    assert measures(second).exit_code == 0
-    assert file.read_text().startswith("name,") and stat.S_IMODE(file.stat().st_mode) == mode
-    assert link.is_symlink() and os.readlink(second) == "link.csv"
-    assert list(folder.iterdir()) == [file]
+    for mode in (0o600, 0o640, 0o666, 0o755):
+        file.write_text("old")
+        file.chmod(mode)
+        assert measures(second).exit_code == 0
+        assert file.read_text().startswith("name,") and stat.S_IMODE(file.stat().st_mode) == mode
+        assert link.is_symlink() and os.readlink(second) == "link.csv"
+        assert list(file.parent.iterdir()) == [file]
 
 
 def test_a_new_file_has_the_mode_of_new_files_also_at_the_end_of_a_link(tmp_path):
@@ -231,15 +228,14 @@ def test_all_files_or_none(tmp_path):
 
 
 def test_the_data_beside_a_report_follow_no_link(tmp_path, db):
-    import_results(
-        pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6]}), experiment_name="e"
-    )
+    results = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6]})
+    import_results(results, experiment_name="e")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "values.csv").write_text("mine")
     (tmp_path / "r2_data").symlink_to(elsewhere)
-    refused = CliRunner().invoke(main, ["report", "-n", "e", "-o", str(tmp_path / "r2.html")])
-    assert refused.exit_code == 1 and "r2_data" in refused.output and "is a link" in refused.output
+    said = mleval("report", "-n", "e", "-o", tmp_path / "r2.html", code=1).output
+    assert "r2_data" in said and "is a link" in said
     assert [file.name for file in elsewhere.iterdir()] == ["values.csv"]
     assert (elsewhere / "values.csv").read_text() == "mine"
     assert not (tmp_path / "r2.html").exists()

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import command_line
 import numpy as np
-import pandas as pd
 import pytest
 
 import mlflow_mleval as mleval
@@ -22,28 +21,20 @@ def store(own_store):
     """
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, (N, K))
+    how = {"dataset": "made", "experiment_name": "made", "log_instances": True}
     for method, noise in (("good", 0.3), ("also", 0.3), ("bad", 0.7)):
-        ev = mleval.evaluate(
-            truth, truth + rng.normal(0, noise, (N, K)), folds=np.arange(N) % FOLDS
-        )
+        scores = truth + rng.normal(0, noise, (N, K))
+        ev = mleval.evaluate(truth, scores, folds=np.arange(N) % FOLDS)
+        wards = {k: f"w{k // 8}" for k in range(0, N, 8)}
+        wards[16] += method
         ev.instances["author"] = [f"<b>{k // 8}" for k in range(N)]
-        ev.instances["ward"] = [
-            "" if k % 8 else f"w{k // 8}{method if k == 16 else ''}" for k in range(N)
-        ]
-        mleval.log_evaluation(
-            ev, method=method, dataset="made", experiment_name="made", log_instances=True
-        )
-    draw = {
-        m: (rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS))
-        for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4))
-    }
-    rows = [
-        {"dataset": "cancer", "method": m, "fold": f}
-        | {"tp": tp, "fn": 20 - tp, "fp": fp, "tn": 35 - fp}
-        for m, counts in draw.items()
-        for f, tp, fp in zip(range(FOLDS), *counts, strict=True)
-    ]
-    pd.DataFrame(rows).to_csv("counts.csv", index=False)
+        ev.instances["ward"] = [wards.get(k, "") for k in range(N)]
+        mleval.log_evaluation(ev, method=method, **how)
+    rows = ["dataset,method,fold,tp,fn,fp,tn"]
+    for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4)):
+        drawn = zip(rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS), strict=True)
+        rows += [f"cancer,{m},{f},{t},{20 - t},{p},{35 - p}" for f, (t, p) in enumerate(drawn)]
+    (own_store / "counts.csv").write_text("\n".join(rows))
     assert "2 runs created" in command_line.mleval("import", "counts.csv", "-n counts").stdout
     return own_store
 
@@ -52,49 +43,45 @@ def mleval_(*args, code=0):
     return command_line.mleval("compare", *args, code=code)
 
 
+def as_json(*args):
+    return json.loads(mleval_(*args, "--output json").stdout)
+
+
 def made(*args):
     """What is told of the dataset `made`, as JSON."""
-    return json.loads(mleval_("-n made", *args, "--output json").stdout)["datasets"]["made"]
+    return as_json("-n made", *args)["datasets"]["made"]
 
 
 def test_folds_are_tested_on_measures_that_are_named(store):
-    found = json.loads(mleval_("-n made --over folds -m f1 -m hamming_loss --output json").stdout)
+    found = as_json("-n made --over folds -m f1 -m hamming_loss")
     study = mleval.load_study(experiment_names=["made"], measures=["f1", "hamming_loss"])
     expected = mleval.compare_folds(study, "made", ["f1", "hamming_loss"])
-    rows = found["pairs"]
-    assert [row["pvalue"] for row in rows] == pytest.approx(expected.pairs["pvalue"].tolist())
+    pvalues = [row["pvalue"] for row in found["pairs"]]
+    assert pvalues == pytest.approx(expected.pairs["pvalue"].tolist())
     assert found["over"] == "folds"
     assert found["datasets"]["made"]["measures"] == ["f1", "hamming_loss"]
+    command_line.mleval("report", "-n made -o made.html")
+    page = (store / "made.html").read_text(encoding="utf-8")
+    assert 'id="folds"' in page and (store / "made_data" / "fold_pairs.csv").exists()
 
 
-def test_rates_come_from_the_counts_of_runs(store):
+def test_rates_come_from_the_counts_of_runs_and_from_metrics_that_were_imported(store):
     study = load_folds(["tpr", "fpr", "f1"], experiment_names=["made"])
     found = mleval.compare_folds(study, "made", ["tpr", "fpr"])
     recall = mleval.load_study(experiment_names=["made"]).folds["micro_recall"]
     expected = recall.loc["made"].loc[found.values.index].to_numpy()
     assert found.values["tpr"].to_numpy() == pytest.approx(expected)
     assert "tpr ↑" in mleval_("-n made --over folds -m tpr -m fpr").stdout
-
-
-def test_rates_come_from_metrics_that_were_imported(store):
     text = mleval_("-n counts --over folds -m tpr -m fpr").stdout
     assert "separates LDA and QDA" in text and "−fpr" in text.replace("+fpr", "−fpr")
 
 
-def test_measures_that_depend_are_refused_by_name(store):
+def test_measures_that_depend_are_refused_by_name_and_left_out_on_request(store):
     message = mleval_("-n counts --over folds -m tp -m fn", code=1).output
     assert "fn" in message and "cancer" in message
-
-
-def test_measures_that_depend_are_left_out_by_name_on_request(store):
-    counts = [part for name in ("tp", "fp", "tn", "fn") for part in ("-m", name)]
-    found = json.loads(
-        mleval_(
-            "-n counts --over folds", *counts, "--protocol :dependent=drop --output json"
-        ).stdout
-    )
-    rates = json.loads(mleval_("-n counts --over folds -m tp -m fp --output json").stdout)
-    found, rates = found["datasets"]["cancer"], rates["datasets"]["cancer"]
+    counts = "-n counts --over folds -m tp -m fp -m tn -m fn"
+    found = as_json(counts, "--protocol :dependent=drop")["datasets"]["cancer"]
+    rates = as_json("-n counts --over folds -m tp -m fp")["datasets"]["cancer"]
     assert found["measures"] == ["tp", "fp"] and found["table"] == rates["table"]
     assert {"Left out: fn follows from tp.", "Left out: tn follows from fp."} <= {*found["doubts"]}
 
@@ -141,21 +128,16 @@ def test_measures_that_are_excluded_are_not_tested(store, over):
     assert "no measure is left" in left
 
 
-def test_instances_are_tested_from_the_artifacts_of_runs(store):
-    found = made("--over instances -m hamming_loss -m f1")
-    apart = {frozenset((r["method_a"], r["method_b"])) for r in found["table"] if r["separated"]}
-    assert apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))}
-    assert found["n_instances"] == N
-
-
 def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_column_says(store):
-    args = ["-n made --over instances -m f1 --seed :draws=199 --output json"]
-    plain = json.loads(mleval_(*args).stdout)
+    args = ["-n made --over instances -m f1 --seed :draws=199"]
+    plain = as_json(*args)
     assert plain["n_instances"] == N and len(plain["pairs"]) == 3
+    apart = {frozenset((r["method_a"], r["method_b"])) for r in plain["pairs"] if r["separated"]}
+    assert apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))}
     assert plain["pairs"][0]["dataset"] == "made"
     assert plain["datasets"]["made"]["n_clusters"] is None
     assert "judged by 10 models" in plain["doubts"][0]
-    authors = json.loads(mleval_(*args, "--cluster", "author").stdout)
+    authors = as_json(*args, "--cluster", "author")
     assert authors["datasets"]["made"]["n_clusters"] == N // 8
     assert not any("judged by" in said for said in authors["doubts"])
     assert made("--over instances -m f1 --cluster fold")["n_clusters"] == FOLDS
@@ -164,16 +146,14 @@ def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_colu
         ([*args, "--cluster", "ward"], 1, several),
         ([*args, "--cluster", "passage"], 1, "have no column 'passage'"),
         (["-n made --cluster x"], 2, "--cluster: only for tests over instances"),
+        (["-n counts --over instances --max tp"], 1, "log_instances=True"),
     ):
         assert said in " ".join(mleval_(*asked, code=code).output.split())
 
 
 def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
     args = ["-n made --over instances -m f1 --exclude method=bad"]
-    found = [
-        json.loads(mleval_(*args, "--seed", f"{seed}:draws={n}", "--output", "json").stdout)
-        for n, seed in (("99", "1"), ("99", "1"), ("99", "2"))
-    ]
+    found = [as_json(*args, "--seed", f"{seed}:draws=99") for seed in (1, 1, 2)]
     tests = [record["datasets"]["made"] for record in found]
     assert [(t["n_draws"], t["seed"]) for t in tests] == [(99, 1), (99, 1), (99, 2)]
     assert found[0]["provenance"]["seed"] == 1
@@ -189,10 +169,6 @@ def test_values_by_instance_are_those_of_the_evaluation_in_one_order(store):
         columns = [read("hamming_loss") for read in known.tables.values()]
     assert all(column.index.equals(columns[0].index) for column in columns)
     assert columns[0].mean() == pytest.approx(study.values.loc[("made", "good"), "hamming_loss"])
-
-
-def test_other_data_are_refused(store):
-    study = mleval.load_study(experiment_names=["made"])
     study.runs["dataset_digest"] = [letter * 59 + "-sets" for letter in "aba"]
     with pytest.raises(IncomparableRunsError, match="other data"), instances_of(study, "made"):
         pass
@@ -233,29 +209,17 @@ def test_data_that_are_not_known_to_be_the_same_are_told(store):
             assert not unknown or f"for {unknown} of 2" in known.notes[0]
 
 
-def test_runs_without_values_by_instance_say_how_to_log_them(store):
-    assert "log_instances=True" in mleval_("-n counts --over instances --max tp", code=1).output
-
-
-def test_the_report_has_the_folds(store):
-    command_line.mleval("report", "-n made -o made.html")
-    page = (store / "made.html").read_text(encoding="utf-8")
-    assert 'id="folds"' in page and (store / "made_data" / "fold_pairs.csv").exists()
-
-
 def test_that_each_is_better_on_another_dataset_is_told_first(db):
     rows = ["dataset,method,seed,f1"]
-    for dataset, sign in (("web", 1), ("phone", -1)):
+    for data, better in (("web", "A"), ("phone", "B")):
         for seed in range(10):
-            rows += [
-                f"{dataset},{m},{seed},{0.7 + s * sign * 0.05 + seed / 500}"
-                for m, s in (("A", 1), ("B", -1))
-            ]
+            values = {m: 0.75 if m == better else 0.65 for m in "AB"}
+            rows += [f"{data},{m},{seed},{x + seed / 500}" for m, x in values.items()]
     (db.parent / "cross.csv").write_text("\n".join(rows))
     command_line.mleval("import", "cross.csv")
     asked = "-n cross --over repeats"
     first = "It depends: A is better on web, B on phone (by f1)."
     assert mleval_(asked).stdout.startswith(first)
-    assert json.loads(mleval_(asked, "--output json").stdout)["verdict"].startswith(first)
+    assert as_json(asked)["verdict"].startswith(first)
     brief = json.loads(mleval_(asked, "--output brief").stdout)["decision"]
     assert brief.startswith("It depends: “A” is better on “web”, “B” on “phone” (by “f1”).")

@@ -1,14 +1,11 @@
 """`mleval profile`, and the profiles in `mleval report` and among the measures of `mleval rank`."""
 
-import json
-
+import command_line
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from command_line import words
+from command_line import as_json
 
 import mlflow_mleval as mleval
-from mlflow_mleval.cli import main
 from mlflow_mleval.measures.owa import profile_from_histogram
 from mlflow_mleval.store import runs, schema
 
@@ -39,12 +36,15 @@ def store(own_store):
 @pytest.fixture
 def run(store, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    return lambda *args: CliRunner().invoke(main, words(args))
+    return command_line.mleval
+
+
+def profiles(*args):
+    return as_json("profile", *args)["profiles"]
 
 
 def test_the_table_says_who_is_ahead_where(run):
     done = run("profile", "-n", "x")
-    assert done.exit_code == 0, done.output
     assert "BR is ahead at small k and LP at large k" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 100
 
@@ -52,45 +52,36 @@ def test_the_table_says_who_is_ahead_where(run):
 def test_runs_that_a_later_one_replaces_and_repeats_are_named(run):
     for rows in ([[5, 1]], [[4, 2]]):
         mleval.log_profile(rows, method="BR", dataset="d", experiment_name="twice")
-    done = run("profile", "-n twice --read duplicates=latest --output json")
-    (said,) = [
-        text for text in json.loads(done.stdout)["profiles"]["warnings"] if "a later one" in text
-    ]
+    told = profiles("-n twice --read duplicates=latest")["warnings"]
+    (said,) = [text for text in told if "a later one" in text]
     assert said.startswith("Left out: run BR on d")
-    done = run("profile", "-n twice --output json")
-    told = json.loads(done.stdout)["profiles"]["warnings"]
+    told = profiles("-n twice")["warnings"]
     assert "Loss profiles are of the latest repeat only: BR on d." in told
 
 
 def test_json_holds_what_python_computes(run):
-    found = json.loads(run("profile", "-n x --method BR --method LP --output json").stdout)
-    expected = mleval.compare_profiles(
-        mleval.load_profiles(experiment_names=["x"], methods=["BR", "LP"])
-    )
-    assert len(found["profiles"]["ratios"]) == len(expected.ratios) == 20
-    assert found["profiles"]["ratios"][0]["pvalue"] == expected.ratios["pvalue"].iloc[0]
-    assert found["profiles"]["curves"][0]["low"] == expected.curves["low"].iloc[0]
-    assert len(found["provenance"]["run_ids"]) == 4
+    record = as_json("profile", "-n x --method BR --method LP")
+    known = mleval.load_profiles(experiment_names=["x"], methods=["BR", "LP"])
+    found, expected = record["profiles"], mleval.compare_profiles(known)
+    assert len(found["ratios"]) == len(expected.ratios) == 20
+    assert found["ratios"][0]["pvalue"] == expected.ratios["pvalue"].iloc[0]
+    assert found["curves"][0]["low"] == expected.curves["low"].iloc[0]
+    assert len(record["provenance"]["run_ids"]) == 4
 
 
 def test_what_cannot_be_done_is_one_line(run):
+    none = "no run of the selection has a loss profile of label sets (none on yeast: its run"
     for args, code, text in (
-        (
-            ["-n", "bare"],
-            1,
-            "no run of the selection has a loss profile of label sets (none on yeast: its run "
-            "carries no",
-        ),
-        (["-n x --kind soft"], 1, "its run carries a profile of label sets only"),
-        (["-n x --protocol repeated:ratio=-1"], 2, "--protocol :ratio"),
+        ("-n bare", 1, none),
+        ("-n x --kind soft", 1, "its run carries a profile of label sets only"),
+        ("-n x --protocol repeated:ratio=-1", 2, "--protocol :ratio"),
     ):
-        done = run("profile", *args)
-        assert done.exit_code == code and text in " ".join(done.output.split()), done.output
+        assert text in " ".join(run("profile", args, code=code).output.split())
 
 
 def test_a_report_holds_the_profiles_of_its_runs(run):
-    done = run("report", "-n x -m hamming_loss -m subset_accuracy --output json")
-    assert done.exit_code == 0, done.output
+    told = as_json("report", "-n x -m hamming_loss -m subset_accuracy")
+    assert told["profiles"]["ratios"]
     study = mleval.load_study(experiment_names=["x"], measures=["hamming_loss", "subset_accuracy"])
     found = mleval.compare(study, profiles=mleval.profiles_of(study))
     direct = mleval.compare_profiles(mleval.profiles_of(study))
@@ -102,19 +93,12 @@ def test_a_report_holds_the_profiles_of_its_runs(run):
 
 
 def test_awareness_ranks_runs_also_where_only_their_tag_knows(run):
-    done = run("rank", "-n x -m binomial_area -m binomial_slope -m binomial_gain --output json")
-    assert done.exit_code == 0, done.output
-    assert {row["method"] for row in json.loads(done.stdout)["ranking"]} == {"BR", "LP", "CC"}
-    study = mleval.load_study(
-        experiment_names=["x"], measures=["binomial_area", "binomial_gain", "hamming_loss"]
-    )
-    rows = [[80, 30, 10], [70, 40, 10]]
-    profiles = [profile_from_histogram(row + [0] * 12) for row in rows]
-    for measure, name in (
-        ("binomial_area", "area"),
-        ("binomial_gain", "relative_gain"),
-        ("hamming_loss", "hamming"),
-    ):
+    found = as_json("rank", "-n x -m binomial_area -m binomial_slope -m binomial_gain")
+    assert {row["method"] for row in found["ranking"]} == {"BR", "LP", "CC"}
+    names = {"binomial_area": "area", "binomial_gain": "relative_gain", "hamming_loss": "hamming"}
+    study = mleval.load_study(experiment_names=["x"], measures=[*names])
+    profiles = [profile_from_histogram(row + [0] * 12) for row in ([80, 30, 10], [70, 40, 10])]
+    for measure, name in names.items():
         expected = np.mean([getattr(p, name) for p in profiles])
         assert study.values.loc[("yeast", "CC"), measure] == pytest.approx(expected)
     assert study.minimize == ["binomial_area", "hamming_loss"]
