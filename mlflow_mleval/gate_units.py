@@ -739,7 +739,8 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
         *_notes(study),
         "Only counts are known, and which answers differ is not: as many as possible are taken to. "
         'Fewer do once both sides log their answers: evaluators=["default", "mleval"] in '
-        "mlflow.models.evaluate, or mleval.log_evaluation(..., log_instances=True).",
+        "mlflow.models.evaluate, mleval.log_evaluation(..., log_instances=True), or "
+        "mleval evaluate --log-instances.",
     ]
     without = ""
     if others := [m for m in study.measures if m not in shares]:

@@ -91,12 +91,14 @@ _HIERARCHICAL = (
 #: What has no meaning for answers that a run holds.
 _FOR_FILES = (
     *("cluster", "sample_weight", "threshold", "probabilities", "truth", "train_labels"),
-    *("engine", "master", "run_id"),
+    *("log_instances", "engine", "master", "run_id"),
 )
 #: What has none for a file.
 _FOR_RUNS = ("labels", "table", "instance_by")
 #: What Spark lacks.
-_NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabilities")
+_NOT_ON_SPARK = (
+    *("truth", "train_labels", "cluster", "sample_weight", "probabilities", "log_instances"),
+)
 
 
 @click.command(
@@ -165,6 +167,13 @@ _NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabili
             "--sample-weight",
             metavar="COLUMN",
             help="The column of FILE that says how much each instance counts, as in scikit-learn.",
+        ),
+        _of_evaluation(
+            "--log-instances",
+            is_flag=True,
+            default=None,
+            help="Log a table of the instances, too, with the other columns of FILE: gates and "
+            "'mleval compare --over instances' go by it. It must fit into memory.",
         ),
         _of_hierarchy(
             "--hierarchy",
@@ -311,12 +320,15 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     from mlflow_mleval.training.log_evaluation import log_evaluation
 
     notes: list[str] = []
+    log_instances = bool(choices["log_instances"])
     if choices["engine"] == "spark":
         shown = sys.stderr.isatty()
         ev, ignored = evaluate_with_spark(file, master=choices["master"], progress=shown, **given)
     else:
         with progress("evaluating") as step:
-            ev = evaluate_file(file, **given, progress=step, say=notes.append)
+            ev = evaluate_file(
+                file, **given, instances=log_instances, progress=step, say=notes.append
+            )
         ignored = () if "truth" in given else open_predictions(file).ignored
     if "threshold" in given and ev.threshold is None:
         raise click.UsageError(
@@ -325,9 +337,9 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     say("logging …")
     about = {name: choices[name] for name in ("method", "dataset")}
     into = {name: choices[name] for name in ("run_id", "experiment_name")}
-    run = log_evaluation(ev, **about, **into)
+    run = log_evaluation(ev, **about, **into, log_instances=log_instances)
     used = (choices["cluster"], choices["sample_weight"])
-    if others := [name for name in ignored if name not in used]:
+    if others := [name for name in ignored if name not in used and not log_instances]:
         notes.append(
             f"not used, because they hold neither truth nor predictions: {', '.join(others)}"
         )

@@ -405,12 +405,15 @@ def evaluate_file(
     cluster: str | None = None,
     sample_weight: str | None = None,
     probabilities: bool | None = None,
+    instances: bool = False,
     progress: Progress = lambda done, total: None,
     say: Callable[[str], object] = lambda text: None,
     **options: Any,
 ) -> Evaluation:
     """Evaluate a file of predictions larger than memory, or one beside a file of the `truth`; the
-    options are those of `evaluate` and `evaluate_hierarchical`, columns and files being named.
+    options are those of `evaluate` and `evaluate_hierarchical`, columns and files being named. Of
+    a file of several blocks, the instances are kept only for `cluster`, or with `instances`; these
+    have the columns, too, that are neither truth nor predictions, by which a gate goes by slices.
     """
     h = read_hierarchy(hierarchy) if isinstance(hierarchy, (str, Path)) else hierarchy
     evaluate_part: Callable[..., Evaluation]
@@ -437,12 +440,22 @@ def evaluate_file(
     elif probabilities is not None:
         raise ValueError(_FOR_ONE_LABEL)
     weights = None if sample_weight is None else _column_of_weights(path, sample_weight)
-    whole = _whole(source.batches, evaluate_part, Path(path).name, weights)
-    return whole if cluster is None else with_clusters(whole, _column(path, cluster, "cluster"))
+    together = None if cluster is None else _column(path, cluster, "cluster")
+    kept = instances or together is not None
+    whole = _whole(source.batches, evaluate_part, Path(path).name, weights, kept)
+    if instances and Path(path).suffix != ".npz":
+        used = {cluster, sample_weight, *present(whole.instances)}
+        beside = {name: _column(path, name, name) for name in source.ignored if name not in used}
+        whole = replace(whole, instances=present(whole.instances).assign(**beside))
+    return whole if together is None else with_clusters(whole, together)
 
 
 def _whole(
-    batches: Batches, evaluate_part: Callable[..., Evaluation], name: str, weights: Array | None
+    batches: Batches,
+    evaluate_part: Callable[..., Evaluation],
+    name: str,
+    weights: Array | None,
+    kept: bool,
 ) -> Evaluation:
     """The evaluation of all batches, with the rows of each fold as its split."""
     whole: Evaluation | None = None
@@ -454,7 +467,7 @@ def _whole(
         if weights is not None:
             batch["sample_weight"] = weights[start:end]
         try:
-            part = evaluate_part(**batch, instances=whole is None)
+            part = evaluate_part(**batch, instances=kept or whole is None)
         except (ValueError, TypeError) as error:
             where = f"{name}, rows from {start + 1} on: "
             raise ImportFileError(Message(where, str(error))) from error
