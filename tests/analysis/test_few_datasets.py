@@ -117,7 +117,7 @@ def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_
         row = own.pairs.iloc[0]
         size = sign * (means[row["method_a"]] - means[row["method_b"]])
         assert row["mean_difference"] == pytest.approx(size) and own.decides_over == "repeats"
-    for format in ("table", "html", "md", "json"):
+    for format in ("html", "json"):
         assert "these two datasets" in " ".join(c.report().render(format).split())
 
 
@@ -134,7 +134,7 @@ def test_one_dataset_with_six_repeats_has_blocks_enough_and_with_five_each_measu
     assert "Tests over the repeats of 1 dataset, α = .05: 3 of 3 pairs are separated" in told(five)
     (_, who, *_) = (plain(one.text) for one in sentences(five))
     assert question(five).verdict.word() == YES and who.startswith("m0 is ahead of both others")
-    for format in ("table", "html", "md", "latex", "json"):
+    for format in ("html", "json"):
         assert "too close" not in five.report().render(format)
 
 
@@ -175,11 +175,9 @@ def test_else_folds_decide_and_contradicting_datasets_do_not():
 
 
 def test_a_leader_who_is_behind_in_each_plain_mean_is_one_doubt():
-    rows = [("d", 0.61, 0.71), ("e", 0.62, 0.72), ("g", 0.20, 0.30)]
-    frame = pd.DataFrame(
-        [("narrow", *row) for row in rows] + [("steady", d, 0.6, 0.7) for d, _, _ in rows],
-        columns=["method", "dataset", "f1", "recall"],
-    )
+    rows = [("narrow", "d", 0.61, 0.71), ("narrow", "e", 0.62, 0.72), ("narrow", "g", 0.2, 0.3)]
+    rows += [("steady", d, 0.6, 0.7) for d in "deg"]
+    frame = pd.DataFrame(rows, columns=["method", "dataset", "f1", "recall"])
     found = compare(Study.from_frame(frame))
     assert found.leader == "narrow"
     (doubt,) = [text for text in map(str, found.doubts) if "depends on the yardstick" in text]

@@ -55,24 +55,14 @@ def test_standard_errors_are_those_of_the_jackknife(one_label):
     else:
         true[:, 0] |= score[:, 0] > 0.9
     options = {"probabilities": False} if one_label else {"measures": ASKED}
-    found = (
-        measure_intervals(mleval.evaluate(true, score, **options)).table["standard_error"].dropna()
-    )
-    left = pd.DataFrame(
-        [
-            mleval.evaluate(
-                np.delete(true, i, 0), np.delete(score, i, 0), instances=False, **options
-            ).measures
-            for i in range(150)
-        ]
-    )
+    found = measure_intervals(mleval.evaluate(true, score, **options)).table
+    found, options["instances"] = found["standard_error"].dropna(), False
+    parts = ([np.delete(x, i, 0) for x in (true, score)] for i in range(150))
+    left = pd.DataFrame([mleval.evaluate(*part, **options).measures for part in parts])
     expected = np.sqrt(149 / 150 * ((left - left.mean()) ** 2).sum())
     names = [m for m in found.index if m in left]
-    assert (
-        {"macro_f1", "matthews", "kappa", "balanced_accuracy"}
-        if one_label
-        else {"micro_f1", "macro_f1"} <= set(names)
-    )
+    few = {"matthews", "kappa", "balanced_accuracy"} if one_label else {"micro_f1"}
+    assert few | {"macro_f1"} <= {*names}
     np.testing.assert_allclose(found[names], expected[names], rtol=0.06)
 
 
@@ -81,16 +71,13 @@ def test_hierarchical_ratios():
     rng = np.random.default_rng(0)
     true, guess = (np.array(["cat", "dog", "rose"])[rng.integers(0, 3, 60)] for _ in range(2))
     pairs = [[[t], [t if i % 3 else g]] for i, (t, g) in enumerate(zip(true, guess, strict=True))]
-    found = measure_intervals(mleval.evaluate_hierarchical(*zip(*pairs, strict=True), h)).table[
-        "standard_error"
-    ]
-    left = [
-        mleval.evaluate_hierarchical(*zip(*(pairs[:i] + pairs[i + 1 :]), strict=True), h).measures[
-            "micro_h_f1"
-        ]
-        for i in range(60)
-    ]
-    assert found["micro_h_f1"] == pytest.approx(np.sqrt(59 / 60 * 60) * np.std(left), rel=0.05)
+
+    def judged(rows):
+        return mleval.evaluate_hierarchical(*zip(*rows, strict=True), h, measures="set")
+
+    left = [judged(pairs[:i] + pairs[i + 1 :]).measures["micro_h_f1"] for i in range(60)]
+    found = measure_intervals(judged(pairs)).table.loc["micro_h_f1", "standard_error"]
+    assert found == pytest.approx(np.sqrt(59) * np.std(left), rel=0.05)
 
 
 def test_clusters_of_equal_instances_count_once():
@@ -103,9 +90,8 @@ def test_clusters_of_equal_instances_count_once():
     columns = ["ci_low", "ci_high"]
     expected = once.table.loc[means, columns]
     np.testing.assert_allclose(found.table.loc[means, columns], expected, atol=0.002)
-    assert (
-        measure_intervals(twice).table["standard_error"] < found.table["standard_error"] + 1e-12
-    )[means].all()
+    alone = measure_intervals(twice).table["standard_error"]
+    assert (alone < found.table["standard_error"] + 1e-12)[means].all()
     rows = replace(twice, instances=twice.instances.assign(patient=np.arange(60).repeat(3)))
     pd.testing.assert_frame_equal(measure_intervals(rows, clusters="patient").table, found.table)
     with pytest.raises(ValueError, match="at least two clusters"):
@@ -144,13 +130,10 @@ def coverage(n, size, repeats):
     hits = []
     for seed in range(repeats):
         ev = mleval.evaluate(*draw(n, 10 + seed, size=size), **options)
-        found = measure_intervals(
-            ev, clusters=np.arange(n) // size if size > 1 else None
-        ).table.dropna()
-        hits.append(
-            (found["ci_low"] <= (value := pd.Series(truth)[found.index]))
-            & (value <= found["ci_high"])
-        )
+        of = np.arange(n) // size if size > 1 else None
+        found = measure_intervals(ev, clusters=of).table.dropna()
+        value = pd.Series(truth)[found.index]
+        hits.append((found["ci_low"] <= value) & (value <= found["ci_high"]))
     return pd.DataFrame(hits).mean()
 
 
@@ -165,9 +148,8 @@ def test_coverage(size):
 @pytest.mark.parametrize("size", [1, 5])
 def test_coverage_at_length(size):
     found = coverage(300, size, 1000)
-    assert (
-        found.min() >= 0.93 - 0.014 and found.max() <= 0.97 + 0.011
-    )  # two standard errors of the simulation
+    # two standard errors of the simulation
+    assert found.min() >= 0.93 - 0.014 and found.max() <= 0.97 + 0.011
 
 
 def clustered_predictions():
@@ -188,9 +170,8 @@ def test_a_column_of_clusters_widens_the_intervals_wherever_it_comes_from(tmp_pa
     with pytest.raises(ValueError, match="one value for each of the 60 instances"):
         with_clusters(ev, of[:5])
     path = tmp_path / "predictions.csv"
-    columns = {f"true_{k}": true[:, k].astype(int) for k in range(2)} | {
-        f"pred_{k}": pred[:, k].astype(int) for k in range(2)
-    }
+    sides = {"true": true.astype(int), "pred": pred.astype(int)}
+    columns = {f"{side}_{k}": x[:, k] for side, x in sides.items() for k in range(2)}
     pd.DataFrame({**columns, "patient": of}).to_csv(path, index=False)
     read = measure_intervals(evaluate_file(path, cluster="patient")).table
     np.testing.assert_allclose(read["ci_low"], robust.table["ci_low"].reindex(read.index))

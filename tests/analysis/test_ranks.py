@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from places import GOLDEN, STUDY
+from places import GOLDEN
+from report_cases import published_study
 from scipy import stats
 
 from mlflow_mleval.analysis.posthoc.rank_tests import (
@@ -22,7 +23,6 @@ from mlflow_mleval.analysis.posthoc.rank_tests import (
     skillings_mack,
 )
 
-DATA = STUDY
 NAN = np.nan
 
 # AUC of four trees on fourteen datasets: Demsar (2006), Table 6. On the last but one (voting) it
@@ -49,6 +49,8 @@ def test_friedman_gives_demsars_example():
     assert round(result.statistic, 2) == 9.28
     assert round(result.iman_davenport_statistic, 2) == 3.69
     assert (result.df, result.iman_davenport_df) == (3, (3, 39))
+    # a large design has no exact p-value
+    assert result.exact_pvalue is None and result.best_pvalue == result.iman_davenport_pvalue
 
 
 @given(tables)
@@ -74,27 +76,17 @@ def test_perfect_agreement_has_an_infinite_f_and_says_what_it_is_worth():
 def test_friedmans_exact_pvalue_is_that_of_all_orders(values):
     result = friedman(values)
     ranks = stats.rankdata(values, axis=1)
-    spread = [
-        (sum(map(np.array, rows)).var()) for rows in product(*(permutations(row) for row in ranks))
-    ]
+    orders = product(*(permutations(row) for row in ranks))
+    spread = [sum(map(np.array, rows)).var() for rows in orders]
     expected = np.mean(np.array(spread) >= ranks.sum(axis=0).var() - 1e-9)
     assert result.exact_pvalue == pytest.approx(expected, abs=1e-12)
-
-
-def test_large_designs_have_no_exact_pvalue():
-    result = friedman(np.arange(55.0).reshape(11, 5) % 7)
-    assert result.exact_pvalue is None and result.best_pvalue == result.iman_davenport_pvalue
 
 
 @pytest.mark.parametrize("ties", ["correct", "ignore"])
 def test_all_tied_is_no_evidence(ties):
     result = friedman(np.ones((5, 4)), ties=ties)
-    assert (
-        result.statistic,
-        result.pvalue,
-        result.iman_davenport_statistic,
-        result.iman_davenport_pvalue,
-    ) == (0, 1, 0, 1)
+    assert (result.statistic, result.pvalue) == (0, 1)
+    assert (result.iman_davenport_statistic, result.iman_davenport_pvalue) == (0, 1)
     assert any("nothing to test" in w for w in result.warnings)
 
 
@@ -116,14 +108,9 @@ def test_tables_that_no_test_can_use_are_refused(test):
 
 def test_friedman_reproduces_the_published_pvalues_of_the_finished_datasets():
     published = json.loads((GOLDEN / "madjarov2012_friedman.json").read_text())["published"]
-    cells = pd.read_csv(DATA)
-    off = {}
+    values, off = published_study().values.copy(), {}
     for measure, figures in published.items():
-        table = (
-            cells[cells.measure == measure]
-            .pivot(index="dataset", columns="method", values="value")
-            .dropna()
-        )
+        table = values[measure].unstack("method").dropna()
         assert len(table) == 8
         minimised = measure in ("one_error", "coverage", "ranking_loss")
         result = friedman(table if minimised else -table, ties="ignore")
@@ -166,9 +153,8 @@ def test_range_sf_keeps_its_digits_in_the_tail():
     q = np.array([0.0, 10.0, 20.0, 40.0])
     assert np.allclose(range_sf(q, 2), 2 * stats.norm.sf(q / np.sqrt(2)), rtol=1e-12, atol=0)
     # far out the range is the largest of all pairwise differences, one pair at a time
-    assert np.allclose(
-        range_sf(q[2:], 30), 435 * 2 * stats.norm.sf(q[2:] / np.sqrt(2)), rtol=1e-6, atol=0
-    )
+    pairs = 435 * 2 * stats.norm.sf(q[2:] / np.sqrt(2))
+    assert np.allclose(range_sf(q[2:], 30), pairs, rtol=1e-6, atol=0)
     assert range_sf(np.array([60.0, 1e6]), 5).max() < 1e-300
 
 
@@ -190,19 +176,11 @@ def test_bonferroni_dunn_compares_with_the_control_only():
 
 
 # four ways of assembling a product, nine assemblers: Skillings & Mack (1981), Table 1
-ASSEMBLY = np.array(
-    [
-        [3.2, 4.1, 3.8, 4.2],
-        [3.1, 3.9, 3.4, 4.0],
-        [4.3, 3.5, 4.6, 4.8],
-        [3.5, 3.6, 3.9, 4.0],
-        [3.6, 4.2, 3.7, 3.9],
-        [4.5, 4.7, 3.7, NAN],
-        [NAN, 4.2, 3.4, NAN],
-        [4.3, 4.6, 4.4, 4.9],
-        [3.5, NAN, 3.7, 3.9],
-    ]
-)
+ASSEMBLY = np.array([
+    [3.2, 4.1, 3.8, 4.2], [3.1, 3.9, 3.4, 4.0], [4.3, 3.5, 4.6, 4.8],
+    [3.5, 3.6, 3.9, 4.0], [3.6, 4.2, 3.7, 3.9], [4.5, 4.7, 3.7, NAN],
+    [NAN, 4.2, 3.4, NAN], [4.3, 4.6, 4.4, 4.9], [3.5, NAN, 3.7, 3.9],
+])  # fmt: skip
 
 
 def test_skillings_mack_gives_the_published_example():
@@ -217,19 +195,13 @@ def test_skillings_mack_of_a_complete_table_is_friedman(values, ties):
     incomplete, complete = skillings_mack(values, ties), friedman(values, ties)
     assert incomplete.statistic == pytest.approx(complete.statistic, abs=1e-9)
     if (values != values[:, :1]).any() or ties == "ignore":
-        assert (incomplete.df, incomplete.pvalue) == (
-            complete.df,
-            pytest.approx(complete.pvalue, abs=1e-9),
-        )
+        assert incomplete.df == complete.df
+        assert incomplete.pvalue == pytest.approx(complete.pvalue, abs=1e-9)
 
 
 def test_skillings_mack_says_what_was_left_out_and_what_never_met():
-    table = pd.DataFrame(
-        [[1, 2, NAN, NAN], [2, 1, NAN, NAN], [NAN, NAN, 1, 2], [NAN, NAN, 1, NAN]],
-        index=list("wxyz"),
-        columns=list("abcd"),
-    )
-    result = skillings_mack(table)
+    rows = [[1, 2, NAN, NAN], [2, 1, NAN, NAN], [NAN, NAN, 1, 2], [NAN, NAN, 1, NAN]]
+    result = skillings_mack(pd.DataFrame(rows, [*"wxyz"], [*"abcd"]))
     assert (result.df, result.n_datasets, result.dropped) == (2, 3, ("z",))
     assert result.parts == [["a", "b"], ["c", "d"]]
     assert "left out: z" in result.warnings[0]
@@ -238,14 +210,6 @@ def test_skillings_mack_says_what_was_left_out_and_what_never_met():
         skillings_mack([[1, NAN], [NAN, 2]])
     tied = skillings_mack([[1, 1], [2, 2]])
     assert (tied.statistic, tied.pvalue, tied.df) == (0, 1, 1)
-
-
-@given(arrays(float, (4, 7), elements=st.integers(0, 5).map(float)))
-def test_kendall_is_scipys(values):
-    tau = kendall(pd.DataFrame(values, index=list("wxyz")))
-    for i, j in product(range(4), repeat=2):
-        expected = stats.kendalltau(values[i], values[j]).statistic
-        assert tau.iloc[i, j] == pytest.approx(expected, nan_ok=True)
 
 
 def test_kendall_refuses_empty_cells():

@@ -86,10 +86,8 @@ def test_weight_intervals_end_where_the_ranking_changes(seed, decimals, preferen
                 if 1e-6 < end < 1 - 1e-6:
                     after = mean_flows(fusion, moved(fusion, measure, end + step))
                     assert seen(after.reindex(now.index)) != seen(now), (measure, end)
-        for end, step, rival in (
-            (row.weight_low, -1e-6, row.rival_low),
-            (row.weight_high, 1e-6, row.rival_high),
-        ):
+        low, high = (row.weight_low, -1e-6, row.rival_low), (row.weight_high, 1e-6, row.rival_high)
+        for end, step, rival in (low, high):
             assert (rival is None) == (end in (0, 1))
             if rival is not None:
                 assert rival in leaders(mean_flows(fusion, moved(fusion, measure, end + step)))
@@ -106,17 +104,10 @@ def test_weight_intervals_by_hand():
     assert table.loc["f1", ["weight_low", "weight_high"]].tolist() == pytest.approx([0.5, 1])
     assert table.loc["one_error", ["weight_low", "weight_high"]].tolist() == pytest.approx([0, 0.5])
     assert table.rival_low.tolist() == ["a", None] and table.rival_high.tolist() == [None, "a"]
-
-
-def test_weight_intervals_of_leaders_that_tie_end_at_once():
-    frame = pd.DataFrame(
-        {"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]}
-    )
-    found = stability.weight_intervals(fuse(Study.from_frame(frame), weights="equal"))
-    assert found.leaders == ("a", "b")
+    tied = stability.weight_intervals(fuse(Study.from_frame(frame), weights="equal"))
+    assert tied.leaders == ("a", "b") and tied.table.rival_high.tolist() == ["b", "a"]
     ends = ["weight_low", "weight_high", "order_weight_low", "order_weight_high"]
-    assert (found.table[ends] == 0.5).all(axis=None)
-    assert found.table.rival_high.tolist() == ["b", "a"]
+    assert (tied.table[ends] == 0.5).all(axis=None)
 
 
 def test_one_measure_cannot_be_moved():
@@ -130,13 +121,11 @@ def test_smallest_single_change(seed):
     fusion = fuse(random_study(seed))
     intervals = stability.weight_intervals(fusion)
     found, table = stability.smallest_change(intervals), intervals.table
-    sizes = [
-        abs(row[f"weight_{s}"] - row.weight)
-        for _, row in table.iterrows()
-        for s in ("low", "high")
-        if row[f"rival_{s}"]
+    ways = [
+        (table[f"weight_{side}"] - table["weight"])[table[f"rival_{side}"].notna()].abs()
+        for side in ("low", "high")
     ]
-    assert abs(found.change) == pytest.approx(min(sizes))
+    assert abs(found.change) == pytest.approx(pd.concat(ways).min())
     assert found.to - found.weight == pytest.approx(found.change)
 
 
@@ -163,9 +152,8 @@ def test_leave_one_out_matches_fusing_the_rest(seed):
     found = stability.leave_one_out(fusion)
     reversals = set()
     for left_out in study.methods:
-        rest = fusion.refit(
-            study.select(methods=[m for m in study.methods if m != left_out])
-        ).ranking
+        others = [m for m in study.methods if m != left_out]
+        rest = fusion.refit(study.select(methods=others)).ranking
         assert found.ranks.loc[left_out].dropna().to_dict() == rest["rank"].to_dict()
         assert found.winners[left_out] == rest.index[0]
         before, after = fusion.ranking["rank"], rest["rank"]
@@ -175,9 +163,8 @@ def test_leave_one_out_matches_fusing_the_rest(seed):
             for b in after.index
             if before[a] < before[b] and after[a] > after[b]
         }
-        passed = (
-            left_out != fusion.ranking.index[0] and after[fusion.ranking.index[0]] > after.min()
-        )
+        leader = fusion.ranking.index[0]
+        passed = left_out != leader and after[leader] > after.min()
         assert passed == (left_out in found.winner_changes)
     assert set(found.reversals.itertuples(index=False, name=None)) == reversals
 
@@ -205,9 +192,8 @@ def test_sensitivity_has_every_function_weight_and_policy():
     assert set(zip(functions.preference, functions.weights, strict=True)) == pairs
     assert len(functions) == 12 * 5 and len(table) == 15 * 5
     for (preference, weights), rows in functions.groupby(["preference", "weights"]):
-        expected = fuse(
-            study, preference, weights, q=0.2 if preference == "linear" else None
-        ).ranking
+        q = 0.2 if preference == "linear" else None
+        expected = fuse(study, preference, weights, q=q).ranking
         for column in ("rank", "phi", "mean_rank"):
             assert rows.set_index("method")[column].to_dict() == expected[column].to_dict()
         assert set(rows.chosen) == {(preference, weights) == ("linear", "equal")}
@@ -216,11 +202,8 @@ def test_sensitivity_has_every_function_weight_and_policy():
         expected = fuse(study.complete(policy), "linear", "equal", q=0.2).ranking["rank"]
         assert policies.loc[policy, "rank"].dropna().to_dict() == expected.to_dict()
     assert np.isnan(policies.loc[("drop-methods", "m1"), "rank"])
-    assert policies.groupby("missing").n_datasets.first().to_dict() == {
-        "drop-datasets": 2,
-        "drop-methods": 3,
-        "worst": 3,
-    }
+    left = policies.groupby("missing").n_datasets.first().to_dict()
+    assert left == {"drop-datasets": 2, "drop-methods": 3, "worst": 3}
 
 
 def test_sensitivity_lists_policies_that_leave_nothing():
