@@ -330,7 +330,7 @@ def test_parts_of_other_hierarchies_do_not_merge():
 
 def test_chosen_families_only():
     h = mleval.Hierarchy(TREE)
-    ev = mleval.evaluate_hierarchical(sets(Y), sets(P), h, measures=["set"])
+    ev = mleval.evaluate_hierarchical(sets(Y), sets(P), h, measures="set")
     assert "h_f1" in ev.measures
     assert ev.absent["lca_f1"] == ev.absent["gie"] == "it was not asked for"
     read = Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))

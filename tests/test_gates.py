@@ -19,7 +19,7 @@ import yaml
 from command_line import as_json
 from command_line import mleval as run
 from mlflow import MlflowClient
-from places import ROOT, STUDY
+from places import ROOT
 
 import mlflow_mleval as mleval
 from mlflow_mleval import gate_units
@@ -508,13 +508,6 @@ def test_where_nobody_knows_how_bad_lost_units_can_be_that_is_said(db):
     asked = ["--champion", "base", "--min", "latency", "--margin", "1"]
     said = run("gate", "-n", "open", "new", *asked, code=4).output
     assert "nobody knows how bad those can be that new lacks" in said and "Too few" not in said
-
-
-def test_the_published_study_says_once_what_is_lost(db):
-    run("import", STUDY)
-    found = run("gate", "-n", "madjarov2012", "HOMER", "--champion", "RF-PCT", code=3).output
-    assert "micro_precision    ↑        10  −0.2" in found and "0 [0, 0]" not in found
-    assert found.count("lacks") == 1 and "lacks 1 of 11 units" in found
 
 
 def test_a_column_of_too_many_values_is_no_slice(db):

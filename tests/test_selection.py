@@ -60,10 +60,8 @@ def parsed(line):
 
 def test_the_command_that_it_prints_chooses_the_same():
     line = command_line(["mleval", "report"], CHOSEN.options())
-    names = (
-        *CHOSEN.experiment_ids,
-        *CHOSEN.experiment_names,
-    )  # where a name is typed, an id may be
+    # where a name is typed, an id may be
+    names = (*CHOSEN.experiment_ids, *CHOSEN.experiment_names)
     assert parsed(line) == replace(CHOSEN, experiment_ids=(), experiment_names=names)
     assert "-n 1 --experiment-name=-2" in line and "--missing worst" in line
     assert "--exclude run=d --exclude run=e --since 7d" in line and "--exclude method" not in line
@@ -92,10 +90,7 @@ def test_a_command_line_shows_no_password():
     [
         ({"since": "yesterday"}, "`since` must be a span such as 7d, 12h or 2w, or a date"),
         ({"missing": "wrost"}, "`missing` must be one of .* Did you mean 'worst'"),
-        (
-            {"duplicates": "best:"},
-            "`duplicates` must be one of mean, latest, latest-data, error or best:METRIC",
-        ),
+        ({"duplicates": "best:"}, "must be one of mean, latest, latest-data, error or best:METRIC"),
         ({"children": "all"}, "`children` must be best:METRIC, got 'all'"),
         ({"step": "last"}, "`step` must be best:METRIC, got 'last'"),
         ({"step": "best:f1", "folds_by": "steps"}, "steps are epochs, or folds"),

@@ -25,21 +25,9 @@ def test_error_policy_names_the_cells_and_the_choices(study):
         study.complete()
 
 
-def test_worst_takes_the_worst_finished_value_of_that_dataset(study):
-    done = study.complete("worst")
-    assert done.values.loc[("d2", "b")].tolist() == [0.7, 0.2]
-    assert done.filled == (("d2", "b"),)
-
-
 def test_worst_is_the_least_where_more_is_better_and_the_most_where_less_is():
-    frame = pd.DataFrame(
-        {
-            "dataset": "d",
-            "method": list("abc"),
-            "f1": [0.7, 0.4, np.nan],
-            "hamming_loss": [0.1, 0.3, np.nan],
-        }
-    )
+    columns = {"f1": [0.7, 0.4, np.nan], "hamming_loss": [0.1, 0.3, np.nan]}
+    frame = pd.DataFrame({"dataset": "d", "method": list("abc"), **columns})
     done = Study.from_frame(frame).complete("worst")
     assert done.values.loc[("d", "c")].to_dict() == {"f1": 0.4, "hamming_loss": 0.3}
 
@@ -47,6 +35,7 @@ def test_worst_is_the_least_where_more_is_better_and_the_most_where_less_is():
 def test_a_pair_without_any_row_is_a_gap_too(study):
     short = Study(study.values.iloc[:3], study.directions, "worst")
     assert short.gaps() == [("d2", "b")]
+    assert study.complete("worst").filled == (("d2", "b"),)
     assert short.matrix("d2").loc["b"].tolist() == [0.7, 0.2]
 
 

@@ -83,15 +83,6 @@ def test_mobius_transform_by_its_alternating_sum():
         assert masses[sum(1 << i for i in a)] == pytest.approx(expected, abs=1e-12)
 
 
-def test_hard_predictions_lose_what_the_right_labels_are_not_worth():
-    mu = random_capacity(5, 3)
-    truth, score = random_pair(30, 5)
-    pred = score > 0.5
-    loss = choquet_loss(truth, pred, Capacity.from_function(mu.__getitem__, 5), per_instance=True)
-    right = [frozenset(np.flatnonzero(row).tolist()) for row in truth == pred]
-    np.testing.assert_allclose(loss, [1 - mu[a] for a in right], atol=1e-12)
-
-
 # ---- counting ------------------------------------------------------------------------------------
 
 

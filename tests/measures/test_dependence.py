@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from places import GOLDEN, SHARED
@@ -27,7 +27,6 @@ from mlflow_mleval.measures.owa import (
     profile_from_histogram,
     profile_from_means,
 )
-from mlflow_mleval.measures.registry import MEASURES
 
 SHARED = SHARED / "golden"
 PAPER = json.loads((GOLDEN / "huellermeier2022.json").read_text())
@@ -193,18 +192,6 @@ def test_a_profile_is_the_mean_of_the_losses_of_the_instances():
         assert loss == pytest.approx(expected, abs=1e-14)
 
 
-@given(pairs(), st.integers(0, 8))
-@settings(max_examples=40, deadline=None)
-def test_sums_and_histograms_of_parts_add_up(pair, cut):
-    truth, score = pair
-    cut = min(cut, len(truth) - 1)
-    if cut:
-        parts = [order_statistic_sums(truth[p], score[p]) for p in (slice(cut), slice(cut, None))]
-        np.testing.assert_allclose(sum(parts), order_statistic_sums(truth, score), atol=1e-14)
-        counts = [error_histogram(truth[p], score[p] > 0.5) for p in (slice(cut), slice(cut, None))]
-        assert (sum(counts) == error_histogram(truth, score > 0.5)).all()
-
-
 def test_more_rows_than_a_block_holds():
     truth, score = random_pair(9001, 15)
     errors = np.sort(abs(truth - score), axis=1)[:, ::-1]
@@ -268,24 +255,6 @@ def test_an_area_over_some_parameters_is_divided_by_their_width():
     assert single.area == single.losses[0] and single.positions.tolist() == [0]
 
 
-def test_measures_are_the_summaries_of_the_profiles():
-    for seed, n_labels in enumerate((1, 2, 5, 300)):
-        ev = evaluate(*random_pair(30, n_labels, seed))
-        hard, soft = ev.profile(kind="hard"), ev.profile(kind="soft")
-        expected = {
-            "soft_hamming_loss": soft.hamming,
-            "soft_subset_loss": soft.subset,
-            "soft_binomial_area": soft.area,
-            "soft_binomial_slope": soft.slope,
-            "binomial_area": hard.area,
-            "binomial_slope": hard.slope,
-            "binomial_gain": hard.relative_gain,
-        }
-        assert set(expected) == {m.name for m in MEASURES.values() if m.family == "dependence"}
-        found = {name: ev.measures.get(name, np.nan) for name in expected}
-        assert found == pytest.approx(expected, abs=1e-10, nan_ok=True)
-
-
 @pytest.mark.parametrize("family", ["binomial", "polynomial"])
 def test_summaries_of_many_profiles_at_once(family):
     rng = np.random.default_rng(5)
@@ -315,10 +284,8 @@ def test_the_gain_is_undefined_where_nothing_can_be_gained():
 # ---- input ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, np.float32, float])
-@pytest.mark.parametrize(
-    "store", [np.asarray, sparse.csr_array, sparse.coo_matrix, sparse.csc_matrix]
-)
+@pytest.mark.parametrize("kind", [bool, np.int64, np.float32])
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array, sparse.coo_matrix])
 def test_every_kind_of_number_and_of_storage_gives_the_same(kind, store):
     truth, score = random_pair(40, 7)
     score = np.where(score < 0.6, 0, np.round(score, 2)) * (truth | (score > 0.7))

@@ -101,11 +101,11 @@ def test_optima_for_a_capacity(n_labels, seed):
         Capacity.weighted(rng.random(n_labels), lambda x: x**2, relevant_weight=4),
         Capacity.polynomial(n_labels, 2.5),
     ):
-        candidates, expected = enumerate_all(
-            label_sets,
-            weights,
-            lambda truth, pred, mu=capacity: choquet_loss(truth, pred, mu, per_instance=True),
-        )
+
+        def loss(truth, pred, mu=capacity):
+            return choquet_loss(truth, pred, mu, per_instance=True)
+
+        candidates, expected = enumerate_all(label_sets, weights, loss)
         best = bayes_optimal(label_sets, weights, capacity)
         assert best.label_set.tolist() == first_best(candidates, expected).tolist()
         assert best.expected_loss == pytest.approx(expected.min(), abs=1e-13)
@@ -127,34 +127,24 @@ def test_many_labels_with_few_open_questions():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("label_sets", "given", "message"),
     [
-        (([1], "cubic", 1), "`loss` must be one of 'binomial', 'polynomial', got 'cubic'"),
-        (([1],), "`parameter` must be k or alpha of the binomial loss, got None"),
-        (([1], "binomial", 3), r"`k` must be an integer in 1\.\.2"),
-        (([1], "binomial", [1, 2]), r"`k` must be one number, got \[1, 2\]"),
-        (([0.9], "binomial", 1), "must not be negative and sum to 1, got .* of 0.9"),
-        (([0.5, 0.5], "binomial", 1), r"must be one per label set, shape \(1,\)"),
-        (([1], Capacity.binomial(2, 1), 1), "`parameter` must be left out with a capacity"),
-        (([1], Capacity.binomial(3, 1)), "`loss` must be a capacity of 2 labels"),
+        ([[0, 1]], ([1], "cubic", 1), "`loss` must be one of 'binomial', 'polynomial', got 'cub"),
+        ([[0, 1]], ([1],), "`parameter` must be k or alpha of the binomial loss, got None"),
+        ([[0, 1]], ([1], "binomial", 3), r"`k` must be an integer in 1\.\.2"),
+        ([[0, 1]], ([1], "binomial", [1, 2]), r"`k` must be one number, got \[1, 2\]"),
+        ([[0, 1]], ([0.9], "binomial", 1), "must not be negative and sum to 1, got .* of 0.9"),
+        ([[0, 1]], ([0.5, 0.5], "binomial", 1), r"must be one per label set, shape \(1,\)"),
+        ([[0, 1]], ([1], Capacity.binomial(2, 1), 1), "must be left out with a capacity"),
+        ([[0, 1]], ([1], Capacity.binomial(3, 1)), "`loss` must be a capacity of 2 labels"),
+        ([[0, 1]] * 2, ([1.5, -0.5], "binomial", 1), "got a smallest of -0.5"),
+        ([[0, 2]], ([1], "binomial", 1), "`label_sets` must hold only 0 and 1"),
+        (np.eye(30), (np.full(30, 1 / 30), "binomial", 1), "the 1073741824 label sets that 30 .*"),
     ],
 )
-def test_bad_arguments_are_named(given, message):
+def test_bad_arguments_are_named(label_sets, given, message):
     with pytest.raises(ValueError, match=message):
-        bayes_optimal([[0, 1]], *given)
-
-
-@pytest.mark.parametrize(
-    ("label_sets", "probabilities", "message"),
-    [
-        ([[0, 1]] * 2, [1.5, -0.5], "got a smallest of -0.5"),
-        ([[0, 2]], [1], "`label_sets` must hold only 0 and 1"),
-        (np.eye(30), np.full(30, 1 / 30), "the 1073741824 label sets that 30 .* got 262144"),
-    ],
-)
-def test_bad_input_is_named(label_sets, probabilities, message):
-    with pytest.raises(ValueError, match=message):
-        bayes_optimal(label_sets, probabilities, "binomial", 1)
+        bayes_optimal(label_sets, *given)
 
 
 # ---- nearest neighbours --------------------------------------------------------------------------
