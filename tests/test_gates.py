@@ -161,9 +161,8 @@ def test_folds_are_tested_as_the_protocol_says():
 
 
 def test_two_datasets_cannot_decide_and_say_so():
-    found = mleval.gate(
-        "better", "champion", experiment_names=["repeats"], measures=["f1"], over="datasets"
-    )
+    asked = {"experiment_names": ["repeats"], "measures": ["f1"], "over": "datasets"}
+    found = mleval.gate("better", "champion", **asked)
     assert found.more and "too few to say how many" in found.text
 
 
@@ -468,12 +467,8 @@ def test_scores_of_a_table_whose_means_were_logged_need_no_direction(db):
     for name, moved in (("base", 0), ("new", 1)):
         with mlflow.start_run(run_name=name):
             exact = np.roll(right, moved).astype(int).tolist()
-            table = {
-                "inputs": [f"q{i}" for i in range(200)],
-                "exact": exact,
-                "seconds": [2.0] * 200,
-            }
-            mlflow.log_table({**table, "short": exact}, "eval_results_table.json")
+            table = {"inputs": [f"q{i}" for i in range(200)], "seconds": [2.0] * 200}
+            mlflow.log_table(table | {"exact": exact, "short": exact}, "eval_results_table.json")
             mlflow.log_metrics({"exact": 0.75, "seconds": 2.0})
     asked = ["gate", "new", "--champion", "base"]
     judged = json.loads(run(*asked, "--all", "--output", "json", code=4).stdout)
@@ -532,10 +527,8 @@ def test_a_measure_is_found_by_its_word(db):
 def test_five_right_answers_meet_no_high_threshold(db):
     import_answers("five", base={"exact": np.ones(5)}, new={"exact": np.ones(5)})
     study = mleval.gate("new", "base", experiment_names=["five"], maximize=["exact"])
-    criteria = "exact > 0.999 AND exact > 0.4"
-    MlflowClient().set_tag(
-        study.runs["candidate"][0], "mlflow.genaiEvaluate.qualityCriteria", criteria
-    )
+    tag = "mlflow.genaiEvaluate.qualityCriteria", "exact > 0.999 AND exact > 0.4"
+    MlflowClient().set_tag(study.runs["candidate"][0], *tag)
     found = mleval.gate("new", "base", experiment_names=["five"], maximize=["exact"]).criteria
     assert found["answer"].tolist() == ["not yet known", "met"]
     assert found["low"].between(0.4, 0.6).all()
@@ -721,12 +714,7 @@ def test_over_repeats_a_crossing_is_told_first(db):
                 with mlflow.start_run(experiment_id=experiment):
                     mlflow.log_params({"model": model, "data": data, "seed": seed})
                     mlflow.log_metric("f1", 0.6 + gain * (model == "A") + rng.normal(0, 0.005))
-    verdict = mleval.gate(
-        *("A", "B"),
-        experiment_names=["crossing"],
-        method_by="param:model",
-        dataset_by="param:data",
-        over="repeats",
-    )
+    read_by = {"method_by": "param:model", "dataset_by": "param:data"}
+    verdict = mleval.gate("A", "B", experiment_names=["crossing"], **read_by, over="repeats")
     told = "It depends: A is better on web, B on phone (by f1). "
     assert verdict.text.startswith(f"{told}{verdict.decision.upper()}")

@@ -93,11 +93,8 @@ def test_decisions(shift, decision):
 def test_pairs_without_any_variation():
     values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
     found = bayesian_t(values, 0.01, ratio=0.5)
-    assert found.table[["p_a", "p_equivalent", "p_b"]].round(9).to_numpy().tolist() == [
-        [1, 0, 0],
-        [0, 1, 0],
-        [0, 0, 1],
-    ]
+    certain = found.table[["p_a", "p_equivalent", "p_b"]].round(9).to_numpy()
+    assert certain.tolist() == np.eye(3).tolist()
     seen = found.warnings[0]
     assert seen == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
 
@@ -262,10 +259,8 @@ def test_with_a_rope_of_zero_nothing_is_equivalent():
 
 
 def test_one_dataset_says_what_is_absent():
-    c = compare(
-        fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, split_digest="x", n_train=90, n_test=10),
-        rope=0.01,
-    )
+    known = {"split_digest": "x", "n_train": 90, "n_test": 10}
+    c = compare(fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, **known), rope=0.01)
     said = plain(" ".join(sentences(c)))
     assert "1 dataset: it takes at least two" in said
 
@@ -279,9 +274,8 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
     table = beyond_pairs(four.beyond, four.order[::-1], "f1", "")
     by_pair = {frozenset(row[:2]): row for row in table.rows}
     for row in four.beyond.bayes.table.itertuples():
-        a, b, difference, decided, first, _, second, *_ = by_pair[
-            frozenset((row.method_a, row.method_b))
-        ]
+        pair = frozenset((row.method_a, row.method_b))
+        a, b, difference, decided, first, _, second, *_ = by_pair[pair]
         assert (a, b) == (row.method_b, row.method_a)
         assert difference.startswith("−") == (row.mean_difference > 0)
         assert (decided == "second") == (row.decision == "a")

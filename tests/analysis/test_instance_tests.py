@@ -15,7 +15,6 @@ from mlflow_mleval.analysis.pairs import jointly
 from mlflow_mleval.analysis.pairs_by_unit import instance_tests, sign_test
 from mlflow_mleval.analysis.posthoc.rank_tests import signed_ranks
 from mlflow_mleval.analysis.resampling import BoundedUnits, sign_tests
-from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.units import document as document_of_tests
 from mlflow_mleval.study import Study
 
@@ -25,12 +24,8 @@ MEASURES = ["f1", "accuracy", "hamming_loss"]
 def tables(m=3, n=60, seed=0, decimals=1):
     rng = np.random.default_rng(seed)
     base = rng.random((n, len(MEASURES)))
-    return {
-        f"m{k}": pd.DataFrame(
-            (base + rng.normal(0.02 * k, 0.2, base.shape)).round(decimals), columns=MEASURES
-        )
-        for k in range(m)
-    }
+    values = [(base + rng.normal(0.02 * k, 0.2, base.shape)).round(decimals) for k in range(m)]
+    return {f"m{k}": pd.DataFrame(x, columns=MEASURES) for k, x in enumerate(values)}
 
 
 @pytest.mark.parametrize(
@@ -147,9 +142,8 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     assert "18 draws cannot separate any pair at alpha = 0.05: take at least 19." in found.warnings
     assert "1 instances without a value of f1" in " ".join(found.warnings)
     assert (found.table["n"] == 59).all()
-    assert found.verdict().startswith(
-        "The test over instances separates 0 of 3 pairs on 60 instances"
-    )
+    said = "The test over instances separates 0 of 3 pairs on 60 instances"
+    assert found.verdict().startswith(said)
     same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_resamples=99)
     assert "does not separate a and b on" in same.verdict()
     assert "too few to say much" in same.warnings[0]
@@ -176,9 +170,8 @@ def clustered(seed, groups=25, size=8):
     rng = np.random.default_rng(seed)
     shared = np.repeat(rng.normal(size=(groups, 1)), size, axis=0)
     d = shared + 0.5 * rng.normal(size=(groups * size, 1))
-    return {"a": {"f1": d[:, 0]}, "b": {"f1": np.zeros(len(d))}}, np.repeat(
-        [f"g{k}" for k in range(groups)], size
-    )
+    methods = {"a": {"f1": d[:, 0]}, "b": {"f1": np.zeros(len(d))}}
+    return methods, np.repeat([f"g{k}" for k in range(groups)], size)
 
 
 @pytest.mark.thorough
@@ -258,9 +251,8 @@ def test_few_instances_that_fail_altogether_do_not_separate_equal_methods():
     apart = np.zeros(2)
     for seed in range(60):
         for k, bound in enumerate((None, 1.0)):
-            found = instance_tests(
-                rare(20, 0.05, seed), ["x"], maximize=["x"], bounds=bound, n_resamples=199
-            )
+            options = {"maximize": ["x"], "bounds": bound, "n_resamples": 199}
+            found = instance_tests(rare(20, 0.05, seed), ["x"], **options)
             row = found.table.iloc[0]
             apart[k] += row.separated
             assert row.separated == (row.low > 0 or row.high < 0)
@@ -284,13 +276,10 @@ def test_limits_exclude_zero_where_and_only_where_methods_are_separated():
     for seed in range(12):
         rng = np.random.default_rng(seed)
         base, of = rng.random((40, 1)), np.arange(40) // 2
-        methods = {
-            f"m{k}": {
-                name: np.clip(base[:, 0] + rng.normal(0.06 * k, 0.15, 40), 0, 1).round(1)
-                for name in ("f1", "precision", "x")
-            }
-            for k in range(3)
-        }
+        methods = {}
+        for k in range(3):
+            values = np.clip(base + rng.normal(0.06 * k, 0.15, (40, 3)), 0, 1).round(1)
+            methods[f"m{k}"] = dict(zip(("f1", "precision", "x"), values.T, strict=True))
         options = {"maximize": ["x"], "n_resamples": 199, "clusters": of if seed % 2 else None}
         tests = {d: instance_tests(methods, ["f1", "precision", "x"], **options) for d in "de"}
         for found in (*tests.values(), *jointly(tests).values()):
@@ -357,8 +346,6 @@ def test_a_report_has_a_section_on_instances_where_these_are_given():
     frame = pd.DataFrame({"dataset": ["d", "d"], "method": ["m0", "m1"], "f1": [0.5, 0.6]})
     found = {"d": instance_tests(tables(m=2), ["f1"], n_resamples=99)}
     report = compare(Study.from_frame(frame), instances=found).report()
-    assert 'id="instances"' in report.to_html()
+    assert 'id="instances"' in report.to_html() and "instances.csv" in report.files()
     assert found["d"].verdict() in report.to_dict()["instances"]["d"]["verdict"]
-    beside = report.files()["instances.csv"].splitlines()[0]
-    assert beside.replace(",", ", ") == glossary("files")["instances.csv"]
     assert compare(Study.from_frame(frame)).report().to_dict()["instances"] == {}

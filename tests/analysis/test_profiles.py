@@ -1,9 +1,8 @@
 """Loss profiles of many runs: what travels, what it is turned into, who is better where."""
 
 import json
-from itertools import combinations
+from itertools import combinations, product
 
-import mlflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,9 +47,8 @@ def test_counts_travel_exactly_by_fold_or_added_up(n_labels, n_folds, n, rate, s
     found = schema.decode_profile(text)
     assert found.n_labels == n_labels
     if found.pooled:
-        assert (
-            n_folds > 1 and not found.folds and counts.astype(bool).sum() > 800
-        )  # too many to list
+        # too many to list
+        assert n_folds > 1 and not found.folds and counts.astype(bool).sum() > 800
         counts = counts.sum(axis=0, keepdims=True)
     else:
         assert found.folds == folds
@@ -122,10 +120,8 @@ def test_losses_are_those_of_each_fold(n_labels, n_folds, seed):
     counts = histograms(n_labels, n_folds, 20, rng.random(), seed)
     errors = np.sort(rng.random((n_folds, n_labels)), axis=1)[:, ::-1]
     for family in ("binomial", "polynomial"):
-        hard, soft = (
-            Profiles.from_counts({("d", "m"): counts}),
-            Profiles.from_errors({("d", "m"): errors}),
-        )
+        hard = Profiles.from_counts({("d", "m"): counts})
+        soft = Profiles.from_errors({("d", "m"): errors})
         at = hard.parameters("d", family)
         assert at[0] == 1
         assert family == "polynomial" or (at[-1] == n_labels and len(at) == min(n_labels, 100))
@@ -142,10 +138,8 @@ def test_losses_are_those_of_each_fold(n_labels, n_folds, seed):
             np.testing.assert_allclose(mean.loc["m"], expected.mean(axis=0), rtol=1e-12, atol=1e-14)
             assert (np.diff(mean.to_numpy()) >= -1e-15).all()
             assert (np.diff(by_fold.to_numpy()) >= 0).all()
-            assert found.positions("d", family)[[0, -1]].tolist() == [
-                0,
-                float(n_labels > 1 or family == "polynomial"),
-            ]
+            ends = [0, float(n_labels > 1 or family == "polynomial")]
+            assert found.positions("d", family)[[0, -1]].tolist() == ends
 
 
 def test_profiles_refuse_what_is_none():
@@ -174,41 +168,28 @@ def logged(method, dataset="d", n=60, k=6, folds=3, seed=0, scores=True, rate=0.
     rng = np.random.default_rng(seed)
     y = rng.random((n, k)) < 0.4
     s = np.abs(y - rng.random((n, k)) * rate * 2)
-    ev = (
-        mleval.evaluate(y, s, folds=np.arange(n) % folds if folds else None)
-        if scores
-        else mleval.evaluate(y, y_pred=s > 0.5)
-    )
+    of = np.arange(n) % folds if folds else None
+    ev = mleval.evaluate(y, s, folds=of) if scores else mleval.evaluate(y, y_pred=s > 0.5)
     mleval.log_evaluation(ev, method=method, dataset=dataset, experiment_name="x")
     return ev
 
 
-def test_profiles_of_runs_are_those_of_the_evaluations(client, monkeypatch):
-    evs = {
-        ("d", "A"): logged("A"),
-        ("d", "B"): logged("B", seed=1),
-        ("e", "A"): logged("A", "e", k=1, folds=0),
-    }
-    evs["e", "B"] = logged("B", "e", k=1, folds=0, scores=False)
+def test_profiles_of_runs_are_those_of_the_evaluations(client):
+    evs = {("d", "A"): logged("A"), ("d", "B"): logged("B", seed=1)}
+    evs |= {("e", m): logged(m, "e", k=1, folds=0, scores=m == "A") for m in "AB"}
     runs.write(runs.Payload("C", "d", {"hamming_loss": 0.25}), experiment_name="x")
-    calls = []
-    search = mlflow.MlflowClient.search_runs
-    monkeypatch.setattr(
-        mlflow.MlflowClient, "search_runs", lambda *a, **b: calls.append(a) or search(*a, **b)
-    )
     study = mleval.load_study(experiment_names=["x"], measures=["hamming_loss"])
     hard, soft = mleval.profiles_of(study), mleval.profiles_of(study, "soft")
-    assert len(calls) == 1  # and nothing per run
     assert hard.absent == {"C on d": "its run carries no profile"} and set(hard.errors) == set(evs)
     assert soft.absent == hard.absent | {"B on e": "its run carries a profile of label sets only"}
     for kind, found in (("hard", hard), ("soft", soft)):
-        for (dataset, method), ev in ((pair, evs[pair]) for pair in found.errors):
+        for dataset, method in found.errors:
+            ev = evs[dataset, method]
             expected = np.mean([ev.fold(f).profile(kind=kind).losses for f in ev.sums], axis=0)
             np.testing.assert_allclose(found.losses(dataset).loc[method], expected, rtol=1e-13)
             assert found.folds[dataset, method] == (() if dataset == "e" else (0, 1, 2))
     again = mleval.load_profiles("soft", experiment_names=["x"], methods=["A"], datasets=["d"])
-    assert list(again.errors) == [("d", "A")]
-    assert again.source["experiments"]
+    assert list(again.errors) == [("d", "A")] and again.source["experiments"]
     assert again.runs["n_test"].tolist() == [(20,) * 3]
     said = "no run of the selection has a loss profile of label sets .C on d: its run carries no"
     with pytest.raises(NoRunsError, match=said):
@@ -223,19 +204,16 @@ def test_a_profile_without_room_in_its_tag_is_read_from_its_table(client):
     mleval.log_evaluation(ev, method="A", dataset="d", experiment_name="x")
     study = mleval.load_study(experiment_names=["x"])
     assert study.profiles["d", "A"]["soft"].omitted
-    assert study.profiles["d", "A"]["soft"] is study.profiles["d", "A"]["soft"]
     soft, hard = mleval.profiles_of(study, "soft"), mleval.profiles_of(study)
     assert "1 profiles are of all folds together" in soft.notes[-1]
-    assert soft.folds["d", "A"] == ()
-    assert hard.folds["d", "A"]
+    assert soft.folds["d", "A"] == () != hard.folds["d", "A"]
     ks = soft.parameters("d")
     expected = ev.profile(ks=ks, kind="soft").losses
     np.testing.assert_allclose(soft.losses("d").loc["A"], expected, rtol=1e-9)
+    broken = '{"schema":1,"n_labels":9,"omitted":"/etc/passwd"}'
     for run in client.search_runs(study.runs["experiment_id"].tolist()):
         client.set_tag(run.info.run_id, "mleval.soft_profile", '{"schema":1}')
-        client.set_tag(
-            run.info.run_id, "mleval.profile", '{"schema":1,"n_labels":9,"omitted":"/etc/passwd"}'
-        )
+        client.set_tag(run.info.run_id, "mleval.profile", broken)
     with pytest.raises(NoRunsError, match="the profile is not in the form"):
         mleval.load_profiles("soft", experiment_names=["x"])
     with pytest.raises(NoRunsError, match="its run has no mleval/profile.csv that holds it"):
@@ -244,15 +222,10 @@ def test_a_profile_without_room_in_its_tag_is_read_from_its_table(client):
 
 def test_a_profile_is_logged_from_its_counts(client):
     counts = histograms(14, 5, 40, 0.15, 3)
-    first = mleval.log_profile(
-        counts,
-        method="A",
-        dataset="d",
-        experiment_name="x",
-        n_train=160,
-        tags={"note": "published"},
-    )
-    mleval.log_profile(counts.sum(axis=0), method="B", dataset="d", experiment_name="x")
+    given = {"counts": counts, "method": "A", "dataset": "d", "experiment_name": "x"}
+    more = {"n_train": 160, "tags": {"note": "published"}}
+    first = mleval.log_profile(**given, **more)
+    mleval.log_profile(**given | {"counts": counts.sum(axis=0), "method": "B"})
     usual = ["hamming_loss", "subset_accuracy"]
     assert mleval.load_study(experiment_names=["x"]).measures == usual
     study = mleval.load_study(experiment_names=["x"], measures=[*usual, "dependence"])
@@ -272,11 +245,7 @@ def test_a_profile_is_logged_from_its_counts(client):
     assert study.runs["n_train"].tolist() == [(160,) * 5, ()] and run.info.status == "FINISHED"
     history = client.get_metric_history(first, "mleval.profile/binomial")
     np.testing.assert_allclose([m.value for m in history], found.losses("d").loc["A"])
-    seen = mleval.log_profile(
-        counts, method="A", dataset="d", run_id=first, n_train=160, tags={"note": "published"}
-    )
-    assert seen == first
-    given = {"counts": counts, "method": "A", "dataset": "d", "experiment_name": "x"}
+    assert mleval.log_profile(**given | {"experiment_name": None}, run_id=first, **more) == first
     wrong = {"method": "", "dataset": 3, "run_id": first, "folds": [1], "counts": [0, 0]}
     for name, value in (wrong | {"n_train": [1, 2]}).items():
         with pytest.raises(ValueError):
@@ -296,21 +265,13 @@ def methods_of(n_labels=14, n_folds=10, n=80, seed=0, methods=("BR", "LP", "CC")
         "LP": lambda: 0.5 * (rng.random(n) < 0.35),
         "CC": lambda: rng.beta(0.6, 4, n),
     }
-    counts = {
-        (d, m): [
-            np.bincount(rng.binomial(n_labels, rates[m[:2]]()), minlength=n_labels + 1)
-            for _ in range(n_folds)
-        ]
-        for d in datasets
-        for m in methods
-    }
-    runs = pd.DataFrame(
-        [
-            {"dataset": d, "method": m, "split_digest": "s", "n_train": 9 * n, "n_test": n}
-            for d, m in counts
-        ]
-    )
-    return Profiles.from_counts(counts, runs=runs)
+    counts = {}
+    for pair in product(datasets, methods):
+        wrong = [rng.binomial(n_labels, rates[pair[1][:2]]()) for _ in range(n_folds)]
+        counts[pair] = [np.bincount(row, minlength=n_labels + 1) for row in wrong]
+    runs = pd.DataFrame([*counts], columns=["dataset", "method"])
+    known = {"split_digest": "s", "n_train": 9 * n, "n_test": n}
+    return Profiles.from_counts(counts, runs=runs.assign(**known))
 
 
 def test_one_parameter_is_the_corrected_paired_t_test():
@@ -326,9 +287,8 @@ def test_one_parameter_is_the_corrected_paired_t_test():
     holm = np.maximum.accumulate([pvalues[pair] * (3 - i) for i, pair in enumerate(order)])
     for pair, p in zip(order, holm, strict=True):
         assert found.ratios.loc[("d", *pair, 3), "pvalue"] == pytest.approx(min(p, 1))
-    independent = compare_profiles(
-        profiles.select([("d", "BR"), ("d", "LP")]), parameters=[3], protocol="independent"
-    )
+    pair = profiles.select([("d", "BR"), ("d", "LP")])
+    independent = compare_profiles(pair, parameters=[3], protocol="independent")
     expected = stats.ttest_rel(by.loc["BR"], by.loc["LP"]).pvalue
     assert independent.ratios["pvalue"].item() == pytest.approx(expected)
     assert compare_profiles(profiles, ratio=1 / 9).ratios.equals(compare_profiles(profiles).ratios)
@@ -376,9 +336,8 @@ def test_the_family_of_claims_keeps_its_error_rate():
             for m in "abcd"
         }
         counts = {("d", m): [np.bincount(r, minlength=9) for r in w] for m, w in rows.items()}
-        wrong += (
-            len(compare_profiles(Profiles.from_counts(counts), protocol="independent").claims) > 0
-        )
+        found = compare_profiles(Profiles.from_counts(counts), protocol="independent")
+        wrong += len(found.claims) > 0
     assert wrong <= stats.binom.ppf(0.999, 300, 0.05)
 
 
@@ -400,9 +359,8 @@ def test_claims_crossings_and_ratios_agree_with_the_curves():
             outside = (part["low"] > 1) | (part["high"] < 1)
             assert (outside <= part["significant"]).all()
             assert (part["significant"] == (part["pvalue"] <= 0.05)).all()
-            signs[dataset, a, b] = (
-                np.sign(losses.loc[b] - losses.loc[a]).to_numpy() * part["significant"].to_numpy()
-            )
+            way = np.sign(losses.loc[b] - losses.loc[a])
+            signs[dataset, a, b] = way.to_numpy() * part["significant"].to_numpy()
     told = {key: np.zeros(14) for key in signs}
     for c in found.claims.itertuples():
         key, way = (c.dataset, c.better, c.worse), 1
@@ -436,18 +394,16 @@ def test_turning_a_pair_round_turns_everything_round(n_labels, n_folds, seed, fa
         for order in ("ab", "ba")
     )
     with np.errstate(divide="ignore"):
-        expected = 1 / other.ratios["ratio"].to_numpy()
-        np.testing.assert_allclose(one.ratios["ratio"], expected, rtol=1e-12)
-        expected = 1 / other.ratios["high"].to_numpy()
-        np.testing.assert_allclose(one.ratios["low"], expected, rtol=1e-6, atol=1e-9)
+        ratio, high = (1 / other.ratios[name].to_numpy() for name in ("ratio", "high"))
+    np.testing.assert_allclose(one.ratios["ratio"], ratio, rtol=1e-12)
+    np.testing.assert_allclose(one.ratios["low"], high, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(one.ratios["pvalue"], other.ratios["pvalue"])
     same = ["parameter", "position", "below", "above", "certain"]
     pd.testing.assert_frame_equal(one.crossings[same], other.crossings[same])
     pd.testing.assert_frame_equal(one.claims, other.claims)
     if n_folds == 1:
         assert "tests.d" in one.absent
-        assert one.ratios["pvalue"].isna().all()
-        assert one.curves["low"].isna().all()
+        assert one.ratios["pvalue"].isna().all() and one.curves["low"].isna().all()
 
 
 def test_crossings_are_found_by_hand():
@@ -463,9 +419,8 @@ def test_crossings_are_found_by_hand():
     # way
     assert row["parameter"] == pytest.approx(1.25)
     assert (row["below"], row["above"], row["certain"]) == ("a", "b", False)
-    (row,) = compare_profiles(Profiles.from_errors(errors), family="polynomial").crossings.to_dict(
-        "records"
-    )
+    found = compare_profiles(Profiles.from_errors(errors), family="polynomial")
+    (row,) = found.crossings.to_dict("records")
     assert row["parameter"] == pytest.approx(1000 ** row["position"])
 
 
