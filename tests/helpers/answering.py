@@ -30,6 +30,11 @@ class Asked(BaseHTTPRequestHandler):
         asked = {"data": self.body, "headers": types, "timeout": PATIENCE}
         return requests.request(self.command, url + self.path, **asked)
 
+    def pass_on(self, url: str) -> None:
+        answer = self.answer_of(url)
+        kind = {"Content-Type": answer.headers.get("Content-Type", "")}
+        self.say(answer.content, answer.status_code, **kind)
+
     def log_message(self, *args) -> None:
         pass
 

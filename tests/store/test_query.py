@@ -129,24 +129,15 @@ def test_statuses_that_count_and_those_that_do_not(ours):
 
 def test_reports_are_no_results(ours, client):
     ours("a")
-    files = {"mleval_report.html": "<p>ä", "mleval/ranking.csv": b"a,b\n"}
-    more = {"params": {"missing": "worst"}, "tags": {"team": "we"}}
-    more["summary"] = "# Verdict\n" + "x" * 9000
-    experiment_id = client.get_experiment_by_name("x").experiment_id
-    run_id = log_report(files, experiment_id=experiment_id, run_name="r" * 300, **more)
-    run = client.get_run(run_id)
-    assert run.info.status == "FINISHED" and run.data.tags["mleval.kind"] == "report"
-    assert run.data.tags["team"] == "we"
-    note = run.data.tags["mlflow.note.content"]
-    assert note.startswith("# Verdict") and len(note) == 8000 and "mleval_summary.md" in note[-60:]
-    assert sorted(f.path for f in client.list_artifacts(run_id)) == ["mleval", "mleval_report.html"]
-    with open(client.download_artifacts(run_id, "mleval_report.html"), encoding="utf-8") as stored:
-        assert stored.read() == "<p>ä"
+    where = {"experiment_id": client.get_experiment_by_name("x").experiment_id, "run_name": "r"}
+    run_id = log_report({"mleval_report.html": b"<p>"}, **where, summary="x" * 9000)
+    note = client.get_run(run_id).data.tags["mlflow.note.content"]
+    assert len(note) == 8000 and "mleval_summary.md" in note[-60:]
     assert load().methods == ["a"] and not left_out(load())
     with pytest.raises(ValueError, match=r"`files` must have paths below a folder.*'\.\./x'"):
-        log_report({"../x": ""}, experiment_id="0", run_name="r")
+        log_report({"../x": ""}, **where)
     with pytest.raises(NoRunsError, match="reports apart"):
-        load(filter_string="tags.team = 'we'")
+        load(filter_string="tags.`mleval.kind` = 'report'")
 
 
 def test_a_run_of_a_newer_schema_is_left_out_and_refused_where_it_is_named(ours):
@@ -387,7 +378,7 @@ def test_methods_and_datasets_are_kept_or_left_out(ours):
         load(exclude_methods=["a", "b", "c"])
 
 
-def test_the_latest_of_several_runs_counts_where_asked_for_and_the_others_are_listed(ours):
+def test_the_latest_of_several_runs_counts_where_asked_for_and_no_withdrawn_value(ours, client):
     old, _, other = (
         ours("a", measures={"f1": value}, run={"start": start})
         for value, start in ((0.5, 1000), (0.6, 3000), (0.7, 2000))
@@ -396,6 +387,9 @@ def test_the_latest_of_several_runs_counts_where_asked_for_and_the_others_are_li
     assert study.values["f1"].tolist() == [0.6] and study.repeats is None
     reason = "2 runs were passed over, because a later one of the same method and dataset counts"
     assert left_out(study) == [(f"a on d (run {old})", reason), (f"a on d (run {other})", reason)]
+    run_id = ours("b", measures={"f1": 0.5, "recall": 0.5})
+    client.log_batch(run_id, tags=[RunTag(schema.TAG_WITHDRAWN, '["f1"]')])
+    assert load(methods=["b"]).measures == ["recall"]
 
 
 def test_filter_run_ids_and_several_experiments(ours):
@@ -466,6 +460,12 @@ def test_foreign_runs_by_default_rules(log):
     declare = "no direction is known; declare `minimize=` or `maximize=`"
     confirm = "or take the one that its name suggests (min) by `directions='proposed'`"
     assert left_out(study) == [("loss", f"{declare}, {confirm}")]
+    log("a", {"accuracy": 0.7, "f1": 0.7}, experiment="y")
+    study = load(experiment_names=["y"])
+    assert study.measures == ["accuracy", "f1"]
+    assert study.notes[0].startswith("The metrics accuracy, f1 were not logged by this project")
+    assert study.notes[0].endswith("right in all labels, where here it is the Jaccard index.")
+    assert "Jaccard" not in load(experiment_names=["y"], measures=["f1"]).notes[0]
 
 
 def test_foreign_runs_by_given_rules(log):
@@ -506,13 +506,6 @@ def test_two_periods_are_methods(log):
         load(method_by="since:soon")
 
 
-@pytest.mark.parametrize("rule", ["tag", "tag:", "metric:x", "input", "", "Run_Name"])
-def test_a_rule_that_does_not_exist(rule):
-    allowed = "tag:NAME, param:NAME, run_name, run_id, experiment, estimator, model or prompt"
-    with pytest.raises(ValueError, match=f"`method_by` must be one of {allowed}, got"):
-        load(method_by=rule)
-
-
 def test_of_several_inputs_the_one_for_testing_names_the_dataset(log, client):
     def add(name, digest, context):
         label = [InputTag("mlflow.data.context", context)]
@@ -526,16 +519,6 @@ def test_of_several_inputs_the_one_for_testing_names_the_dataset(log, client):
     assert load().datasets == ["x"]
     with pytest.raises(NoRunsError, match="1 run: no input, which was to name the dataset"):
         load(dataset_by="input")
-
-
-def test_accuracy_of_others_is_a_doubt_of_its_own(log):
-    for method, value in (("a", 0.7), ("b", 0.6)):
-        log(method, {"accuracy": value, "f1": value})
-    study = load()
-    assert study.measures == ["accuracy", "f1"] and not left_out(study)
-    assert study.notes[0].startswith("The metrics accuracy, f1 were not logged by this project")
-    assert study.notes[0].endswith("right in all labels, where here it is the Jaccard index.")
-    assert "Jaccard" not in load(measures=["f1"]).notes[0]
 
 
 def test_what_of_foreign_runs_is_no_result(log):
@@ -619,20 +602,17 @@ def test_a_setting_holds_until_the_last_thread_that_needs_it_ends(monkeypatch):
     assert dict(os.environ) == before
 
 
-def test_many_pages_read_as_one(ours, monkeypatch):
+def test_many_pages_read_as_one_and_runs_of_one_time_may_fill_them(ours, client, monkeypatch):
     for i in range(7):
-        ours(f"m{i}", measures={"f1": i / 10})
+        ours(f"m{i}", measures={"f1": i / 10}, run={"experiment": "seven"})
     monkeypatch.setattr(store, "PAGE", 3)
     told = []
-    assert load(progress=lambda *step: told.append(step)).methods == [f"m{i}" for i in range(7)]
+    study = load(experiment_names=["seven"], progress=lambda *step: told.append(step))
+    assert study.methods == [f"m{i}" for i in range(7)]
     assert told == [(3, 0), (5, 0), (7, 0), (7, 7)]
-
-
-def test_runs_of_one_time_may_fill_pages(client, monkeypatch):
     experiment_id = client.create_experiment("x")
     times = [5, *[7] * 8, 9, 9, 9, 9, 12]
     runs = [client.create_run(experiment_id, start_time=time) for time in times]
-    monkeypatch.setattr(store, "PAGE", 3)
     sizes = [len(page) for page in store.pages(client, [experiment_id], "")]
     read = store.search(client, [experiment_id])
     ids = [run.info.run_id for run in read]
@@ -674,12 +654,6 @@ def test_the_garbage_collector_is_as_the_user_has_it(client, monkeypatch, wanted
         gc.enable()
 
 
-def test_a_withdrawn_value_is_not_read(ours, client):
-    run_id = ours("a", measures={"f1": 0.5, "recall": 0.5})
-    client.log_batch(run_id, tags=[RunTag(schema.TAG_WITHDRAWN, '["f1"]')])
-    assert load().measures == ["recall"]
-
-
 # --- what MLflow's autologging leaves
 
 
@@ -699,7 +673,7 @@ def test_scores_named_after_estimator_and_variable_are_one_measure(log):
     assert load(maximize=["training_score"]).measures == ["training_score"]
 
 
-def test_test_data_come_before_validation_data_and_training_data_do_not_count(log):
+def test_test_data_come_before_validation_data_and_a_proposed_direction_is_confirmed(log):
     for name, value in (("a", 0.5), ("b", 0.7)):
         keras = {"accuracy": 0.99, "loss": 0.1, "val_accuracy": value, "val_loss": 1 - value}
         log(name, keras)
@@ -707,13 +681,10 @@ def test_test_data_come_before_validation_data_and_training_data_do_not_count(lo
     log("c", {"val_accuracy": 0.6, "val_loss": 0.4, "test_accuracy": 0.6, "lr": 0.1})
     assert dict(left_out(load()))["test_accuracy"] == "lacking in 2 of 3 finished runs"
     assert load(methods=["c"]).measures == ["test_accuracy"]
-
-
-def test_a_proposed_direction_holds_once_it_is_confirmed(log):
-    log("a", {"val_acc": 0.5, "latency_s": 3})
+    log("d", {"val_acc": 0.5, "latency_s": 3}, experiment="y")
     with pytest.raises(NoRunsError, match="`directions='proposed'`"):
-        load()
-    study = load(directions="proposed")
+        load(experiment_names=["y"])
+    study = load(experiment_names=["y"], directions="proposed")
     assert study.directions == {"val_acc": "max", "latency_s": "min"}
     assert any("Taken from their names" in note for note in study.notes)
     with pytest.raises(ValueError, match="`directions` must be 'declared' or 'proposed'"):

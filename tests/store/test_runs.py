@@ -1,14 +1,9 @@
-"""An Evaluation in a run, and back: what is written, that it is written once and whole or not at
-all.
-"""
+"""An Evaluation in a run, and back: it is written once, and whole or not at all."""
 
-import contextlib
 import io
 import json
 import os
 import re
-import socket
-import socketserver
 import subprocess
 import sys
 import threading
@@ -341,12 +336,11 @@ def test_the_evaluation_knows_what_is_logged_of_its_truth_and_hierarchy(client):
 def test_folds_that_test_a_part_or_parts_twice_are_of_the_whole_dataset(client):
     _, y = made()
     X = np.zeros((200, 1))
-    digests = set()
+    whole = mleval.evaluate(y, y_pred=y).truth_digest
     for cv in (KFold(4), ShuffleSplit(3, random_state=0), RepeatedKFold(n_splits=2, n_repeats=2)):
         with mlflow.start_run() as run:
             mleval.cross_validate(DummyClassifier(), X, y.astype(int), cv=cv, dataset="d")
-        digests.add(client.get_run(run.info.run_id).data.tags["mleval.dataset_digest"])
-    assert digests == {mleval.evaluate(y, y_pred=y).truth_digest}
+        assert client.get_run(run.info.run_id).data.tags["mleval.dataset_digest"] == whole
 
 
 def test_the_digest_of_the_split_is_that_of_its_parts(client):
@@ -387,18 +381,18 @@ def test_fold_statistics_against_scipy():
 # ---- interruptions -------------------------------------------------------------------------------
 
 
-def payload(files=None, folds=60, seed=0):
+def payload(files=None, seed=0):
     """More metrics than one request takes."""
     rng = np.random.default_rng(seed)
-    values = {m: rng.random(folds).tolist() for m in SETS["sixteen"]}
-    return runs.Payload(
-        "BR",
-        "d",
-        {m: float(np.mean(v)) for m, v in values.items()},
-        list(range(folds)),
-        values,
-        files={"mleval/note.txt": lambda: "x", **(files or {})},
-    )
+    values = {m: rng.random(60).tolist() for m in SETS["sixteen"]}
+    means = {m: float(np.mean(v)) for m, v in values.items()}
+    files = {"mleval/note.txt": lambda: "x", **(files or {})}
+    return runs.Payload("BR", "d", means, list(range(60)), values, files=files)
+
+
+def the_run(client):
+    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    return run
 
 
 def completed(run_id, result, client, experiment="x"):
@@ -417,14 +411,13 @@ def completed(run_id, result, client, experiment="x"):
 def test_killed_in_the_middle(client, db):
     script = (
         "import os, sys; sys.path[:] = sys.argv[1:]; import test_runs as t\n"
-        "t.runs.write(t.payload({'mleval/last.txt': lambda: os.kill(os.getpid(), 9)}), "
-        "experiment_name='x')"
+        "files = {'mleval/last.txt': lambda: os.kill(os.getpid(), 9)}\n"
+        "t.runs.write(t.payload(files), experiment_name='x')"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", script, *sys.path], capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", script, *sys.path]
+    process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == -9, process.stderr
-    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    run = the_run(client)
     # MLflow's own status is written beside the files, by another thread
     assert run.data.tags["mleval.status"] == "incomplete"
     completed(run.info.run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
@@ -435,14 +428,13 @@ def test_killed_in_the_middle(client, db):
 @pytest.mark.parametrize("delay", np.linspace(0.0, 0.025 * KILLS, 2 * KILLS))
 def test_killed_at_any_time(client, db, delay):
     script = (
-        "import sys; sys.path[:] = sys.argv[1:]; import test_runs as t; made = "
-        "[t.payload(seed=i) for i in range(200)]\n"
+        "import sys; sys.path[:] = sys.argv[1:]; import test_runs as t\n"
+        "made = [t.payload(seed=i) for i in range(200)]\n"
         "print('go', flush=True)\n"
         "for p in made: t.runs.write(p, experiment_name='x')"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, *sys.path], stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", script, *sys.path]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "go\n"
     deadline = time.monotonic() + PATIENCE
     while not client.get_experiment_by_name("x"):
@@ -451,9 +443,7 @@ def test_killed_at_any_time(client, db, delay):
     time.sleep(0.5 + delay)
     process.kill()
     process.wait()
-    found = client.search_runs(
-        [client.get_experiment_by_name("x").experiment_id], order_by=["attributes.start_time ASC"]
-    )
+    found = client.search_runs([client.get_experiment_by_name("x").experiment_id])
     for i, run in enumerate(sorted(found, key=lambda r: (r.info.start_time, r.info.run_id))):
         whole = run.data.tags["mleval.status"] == "complete"
         assert whole or i == len(found) - 1
@@ -485,7 +475,7 @@ def test_the_artifacts_cannot_be_written(client, tmp_path):
     client.create_experiment("x", artifact_location=str(tmp_path / "file" / "below"))
     with pytest.raises(StoreError, match="holds the result in part"):
         runs.write(payload(), experiment_name="x")
-    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    run = the_run(client)
     assert run.info.status == "FAILED" and run.data.tags["mleval.status"] == "incomplete"
     (tmp_path / "file").unlink()
     completed(run.info.run_id, payload(), client)
@@ -497,7 +487,7 @@ def test_an_error_of_our_own_leaves_no_result(client):
 
     with pytest.raises(ZeroDivisionError, match="ours"):
         runs.write(payload({"mleval/last.txt": broken}), experiment_name="x")
-    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    run = the_run(client)
     assert run.info.status == "FAILED"
     with mlflow.start_run() as active, pytest.raises(ZeroDivisionError):
         runs.write(payload({"mleval/last.txt": broken}))
@@ -561,13 +551,10 @@ def test_a_503_for_a_new_run_makes_one_run(server, monkeypatch, commits):
     refused = []
 
     def busy(asked):
-        is_first = asked.path.endswith("runs/create") and not refused
-        answer = asked.answer_of(server) if commits or not is_first else None
-        if is_first:
-            refused.append(asked.path)
-            asked.send_error(503)
-        else:
-            asked.say(answer.content, answer.status_code)
+        if refused or not asked.path.endswith("runs/create"):
+            return asked.pass_on(server)
+        refused.append(asked.answer_of(server) if commits else None)
+        return asked.send_error(503)
 
     name = f"busy {commits}"
     with answering(busy) as url:
@@ -580,54 +567,27 @@ def test_a_503_for_a_new_run_makes_one_run(server, monkeypatch, commits):
     assert [run.info.run_id for run in found] == [run_id] and refused
 
 
-@pytest.fixture
-def line(server, monkeypatch):
-    """A line to the server that can be cut; MLflow uses it."""
-    opened = []
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self):
-            with socket.create_connection(("127.0.0.1", int(server.rpartition(":")[2]))) as there:
-                opened.extend([self.request, there])
-                back = threading.Thread(target=pump, args=(there, self.request), daemon=True)
-                back.start()
-                pump(self.request, there)
-                back.join()
-
-    def pump(source, target):
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-    class Line(socketserver.ThreadingTCPServer):
-        daemon_threads, block_on_close, allow_reuse_address = True, False, True
-
-        def cut(self):
-            self.shutdown()
-            self.server_close()
-            for end in opened:
-                with contextlib.suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
-
-    relay = Line(("127.0.0.1", 0), Handler)
-    threading.Thread(target=relay.serve_forever, daemon=True).start()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{relay.server_address[1]}")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
-    yield relay
-    relay.cut()
-
-
 @pytest.mark.server
-def test_the_line_to_the_server_is_cut(line, server, monkeypatch):
+def test_the_line_to_the_server_is_cut(server, monkeypatch):
+    is_cut = threading.Event()
+
+    def passed_on(asked):
+        if is_cut.is_set():
+            asked.connection.close()
+        else:
+            asked.pass_on(server)
+
     def cut():
-        line.cut()
+        is_cut.set()
         return "cut"
 
     said = "holds the result in part and is skipped; log again with run_id='(.*)'"
-    with pytest.raises(StoreError, match=said) as caught:
-        runs.write(payload({"mleval/last.txt": cut}), experiment_name="cut")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+    with answering(passed_on) as url:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        with pytest.raises(StoreError, match=said) as caught:
+            runs.write(payload({"mleval/last.txt": cut}), experiment_name="cut")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     run_id = re.search("run_id='(.*)'", str(caught.value))[1]
     completed(run_id, payload({"mleval/last.txt": lambda: "whole"}), MlflowClient(), "cut")
