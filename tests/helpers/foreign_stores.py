@@ -25,9 +25,7 @@ STORES: dict = {}
 
 
 def store(experiment="", needs="sklearn"):
-    """The function makes a store: in this experiment, in which all is of one data set where its
-    values are by method.
-    """
+    """Makes a store in this experiment, of one data set where its values are by method."""
 
     def of(make):
         @functools.wraps(make)
@@ -444,9 +442,7 @@ def datasets_in_names():
 
 @store("gaps")
 def results_with_gaps():
-    """Four estimators on five data sets, of which one fails on negative features and one where
-    there are few instances, so that two lack a cell.
-    """
+    """Estimators on data sets of which two fail on one each, so that two lack a cell."""
     from sklearn.datasets import make_classification
     from sklearn.model_selection import train_test_split
     from sklearn.naive_bayes import MultinomialNB
@@ -578,36 +574,6 @@ def folds_in_names():
     return "test_auc", True, values
 
 
-@store("grid", "mlflow")
-def candidates_of_a_search():
-    """A grid by hand, with what it is chosen by and what it is judged by."""
-    rows, best = [], {}
-    for m, method in enumerate(("rf", "svm")):
-        for i, lr in enumerate((0.1, 0.01, 0.001)):
-            val = 0.8 - m / 10 - abs(i - 1) / 20
-            rows.append(({"model": method, "lr": lr}, {"val_auc": val, "test_auc": val - 0.02}))
-        best[method] = 0.8 - m / 10 - 0.02
-    _hand(rows)
-    return "test_auc", True, best
-
-
-@store("own", "mlflow")
-def own_evaluations():
-    """`mleval.evaluate` and `mleval.log_evaluation`, with folds, on two data sets."""
-    import mlflow_mleval as mleval
-
-    values = defaultdict(dict)
-    rng = np.random.default_rng(SEED)
-    for data in ("yeast", "scene"):
-        truth = rng.random((60, 4)) < 0.4
-        for method, noise in (("BR", 0.2), ("CC", 0.5)):
-            scores = np.clip(truth * 0.6 + 0.2 + rng.normal(0, noise, truth.shape), 0, 1)
-            made = mleval.evaluate(truth.astype(int), scores, folds=np.arange(60) % 3)
-            mleval.log_evaluation(made, method=method, dataset=data)
-            values[data][method] = made.measures["macro_f1"]
-    return "macro_f1", True, values
-
-
 @store(needs="mlflow")
 def own_import():
     """`mleval import` of a file with seeds."""
@@ -624,18 +590,6 @@ def own_import():
     Path("results.csv").write_text("\n".join(lines))
     mleval.import_results("results.csv", experiment_name="imported")
     return "macro_f1", True, _means(said)
-
-
-@store(needs="mlflow")
-def shared_experiments():
-    """The same models on the data of three teams, an experiment each, with params alike."""
-    said = {}
-    for d, data in enumerate(("north", "south", "west")):
-        values = {m: 0.9 - i / 20 - d / 10 for i, m in enumerate(("gbm", "glm", "gam"))}
-        mlflow.set_experiment(f"region/{data}")
-        _hand(({"algorithm": m}, {"test_auc": v}) for m, v in values.items())
-        said[f"region/{data}"] = values
-    return "test_auc", True, said
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ the tables: by the client they take 25 seconds.
 import itertools
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mlflow import MlflowClient
@@ -83,13 +84,10 @@ class _Writer:
         for at in self.rng.permutation(len(grid))[:9]:
             self.trained(dataset, model, {"lr": grid[at][0], "max_depth": grid[at][1]}, parent)
 
-    def trained(
-        self, dataset: str, model: str, params: dict[str, object], parent: str = ""
-    ) -> None:
+    def trained(self, dataset: str, model: str, params: dict[str, Any], parent: str = "") -> None:
         mean, spread = MODELS[model]
-        mean += (
-            0.8 + 0.03 * DATASETS.index(dataset) - 0.02 * abs(np.log10(params.get("lr", 0.1)) + 1)
-        )
+        mean += 0.8 + 0.03 * DATASETS.index(dataset)
+        mean -= 0.02 * abs(np.log10(params.get("lr", 0.1)) + 1)
         test, val = self.rng.normal(mean, spread), self.rng.normal(mean + 0.01, spread)
         metrics = {"test_auc": test, "val_auc": val, "val_loss": 1 - val}
         if model == "nb" and dataset in WITHOUT_LOSS:
@@ -99,68 +97,33 @@ class _Writer:
     def run(
         self,
         dataset: str,
-        params: dict[str, object],
+        params: dict[str, Any],
         metrics: dict[str, float],
         parent: str = "",
         status: str = "FINISHED",
     ) -> str:
         number = self.n_runs = self.n_runs + 1
-        run_id, name, start = f"{number:032x}", f"run-{number}", 1_700_000_000_000 + 60_000 * number
-        tags = {
-            "mlflow.runName": name,
-            "mlflow.user": ("alice", "bob")[number % 2],
-            "mlflow.source.name": "train.py",
-        }
+        run_id, start = f"{number:032x}", 1_700_000_000_000 + 60_000 * number
+        name, user, script = f"run-{number}", ("alice", "bob")[number % 2], "train.py"
+        tags = {"mlflow.runName": name, "mlflow.user": user, "mlflow.source.name": script}
         if parent:
             tags["mlflow.parentRunId"] = parent
-        self.insert(
-            "runs",
-            [
-                {
-                    "run_uuid": run_id,
-                    "name": name,
-                    "source_type": "LOCAL",
-                    "source_name": "train.py",
-                    "entry_point_name": "",
-                    "user_id": tags["mlflow.user"],
-                    "status": status,
-                    "start_time": start,
-                    "end_time": None if status == "RUNNING" else start + 5000,
-                    "source_version": "",
-                    "lifecycle_stage": "active",
-                    "artifact_uri": f"mlruns/{run_id}/artifacts",
-                    "experiment_id": int(self.experiments[dataset]),
-                }
-            ],
-        )
+        made = {"name": name, "user_id": user, "source_type": "LOCAL", "source_name": script}
+        made |= {"entry_point_name": "", "source_version": "", "lifecycle_stage": "active"}
+        made |= {"experiment_id": int(self.experiments[dataset]), "status": status}
+        made |= {"start_time": start, "end_time": None if status == "RUNNING" else start + 5000}
+        self.insert("runs", run_id, made, artifact_uri=f"mlruns/{run_id}/artifacts")
         for table, content in (("params", params), ("tags", tags)):
-            self.insert(
-                table,
-                [
-                    {"key": key, "value": str(value), "run_uuid": run_id}
-                    for key, value in content.items()
-                ],
-            )
+            for key, value in content.items():
+                self.insert(table, run_id, {"key": key, "value": str(value)})
+        when = {"timestamp": start, "step": 0, "is_nan": False}
         for table in ("metrics", "latest_metrics"):
-            self.insert(
-                table,
-                [
-                    {
-                        "key": key,
-                        "value": float(value),
-                        "timestamp": start,
-                        "step": 0,
-                        "is_nan": False,
-                        "run_uuid": run_id,
-                    }
-                    for key, value in metrics.items()
-                ],
-            )
+            for key, value in metrics.items():
+                self.insert(table, run_id, {"key": key, "value": float(value)}, **when)
         return run_id
 
-    def insert(self, table: str, rows: list[dict[str, object]]) -> None:
-        for row in rows:
-            marks = ", ".join("?" * len(row))
-            self.connection.execute(
-                f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()]
-            )
+    def insert(self, table: str, run_id: str, row: dict[str, object], **more: object) -> None:
+        row = {"run_uuid": run_id, **row, **more}
+        marks = ", ".join("?" * len(row))
+        statement = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})"
+        self.connection.execute(statement, [*row.values()])

@@ -1,6 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and workers as processes of pyspark's own
-classes.
-"""
+"""A standalone Spark cluster on this machine, of processes of pyspark's own classes."""
 
 import os
 import re
@@ -62,10 +60,9 @@ class Cluster:
         """A session on it."""
         from pyspark.sql import SparkSession
 
+        settings = {"spark.ui.showConsoleProgress": "false", **options}
         builder = SparkSession.builder.master(self.url).appName("mleval")
-        session = builder.config(
-            map={"spark.ui.showConsoleProgress": "false", **options}
-        ).getOrCreate()
+        session = builder.config(map=settings).getOrCreate()
         session.sparkContext.setLogLevel("OFF")
         return session
 
@@ -74,16 +71,11 @@ class Cluster:
 
         home = Path(pyspark.__file__).parent
         kind = "master.Master" if name == "master" else "worker.Worker"
-        command = [
-            home / "bin" / "spark-class",
-            f"org.apache.spark.deploy.{kind}",
-            "--host",
-            "127.0.0.1",
-            "--webui-port",
-            "0",
-            *(["--work-dir", str(self._folder / name)] if name != "master" else []),
-            *arguments,
-        ]
+        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}"]
+        command += ["--host", "127.0.0.1", "--webui-port", "0"]
+        if name != "master":
+            command += ["--work-dir", str(self._folder / name)]
+        command += arguments
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
@@ -95,9 +87,8 @@ class Cluster:
         if self._pinned and core is not None:
             command = ["taskset", "-c", str(core), *command]
         with open(self._folder / f"{name}.log", "wb") as log:
-            return subprocess.Popen(
-                command, stdout=log, stderr=log, env=environment, start_new_session=True
-            )
+            how = {"stdout": log, "stderr": log, "start_new_session": True}
+            return subprocess.Popen(command, env=environment, **how)
 
     def _wait(self, name: str, pattern: str, seconds: int = 60) -> str:
         deadline, path = time.monotonic() + seconds, self._folder / f"{name}.log"

@@ -36,13 +36,12 @@ GUIDE = Path(__file__).parents[2] / "examples" / "guides" / "foreign_runs.md"
 #: The stores that are made in one process; the others take a framework, or long.
 QUICK = {
     *("scikit_learn_grid_search", "logged_by_hand", "datasets_and_seeds", "percent_beside_share"),
-    *("datasets_in_names", "results_with_gaps", "dataset_inputs", "candidates_of_a_search"),
-    *("own_import", "shared_experiments", "folds_in_names"),
+    *("datasets_in_names", "results_with_gaps", "dataset_inputs", "own_import", "folds_in_names"),
 }
 #: Others that are made in one process, for they take no framework beside scikit-learn.
 PLAIN = {
     *("scikit_learn_score", "scikit_learn_metrics", "scikit_learn_pipelines", "regressors"),
-    *("scikit_learn_seeds", "tags_of_a_team", "losses_by_epoch", "own_evaluations"),
+    *("scikit_learn_seeds", "tags_of_a_team", "losses_by_epoch"),
 }
 #: Those whose printed commands are run after each change.
 SOME = {"scikit_learn_grid_search", "datasets_and_seeds", "datasets_in_names", "own_import"}
@@ -178,9 +177,7 @@ COLUMNS = {
 
 
 def _like(made, of_store=()):
-    """The JSON that is expected of another door: but for sums of floats, which go by the order of
-    the runs, the same.
-    """
+    """What is expected of another door: but for sums of floats, the same."""
     runs = [{k: v for k, v in row.items() if k not in of_store} for row in made["study"]["runs"]]
     alike = _near({**made, "study": {**made["study"], "runs": runs}})
     return alike | dict.fromkeys(OF_A_DOOR, ANY)
@@ -195,9 +192,7 @@ def _near(held):
 
 
 def _said(*args, command="rank"):
-    """The answer as JSON, or why there is none, without its commands; the first of them gives what
-    is said then, and each of them works where nothing is chosen.
-    """
+    """The answer as JSON, also where it stops: by the first of its commands, all of which work."""
     result = mleval(command, *args, "--output", "json", code=None)
     if result.exit_code == 0:
         return json.loads(result.stdout)
