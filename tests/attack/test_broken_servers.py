@@ -1,6 +1,4 @@
-"""Six kinds of broken server: a training ends, sees what it sees without us, is told once, and
-loses no result.
-"""
+"""Six kinds of broken server: a training ends, is told once, and loses no result."""
 
 import socket
 import subprocess
@@ -102,9 +100,7 @@ def test_a_training_is_told_once_and_loses_nothing(kind, db, monkeypatch, asynch
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_asked_for_by_hand_ends_soon_and_is_kept(kind, db, monkeypatch):
-    """The server fails in the middle of a script; each call is an error of its own that says where
-    the result is.
-    """
+    """Each call is an error of its own that says where the result is."""
     monkeypatch.setenv("MLEVAL_TIMEOUT", "0.5")
     ev = mleval.evaluate(Y, Y * 0.8 + 0.1)
     search = sklearn.model_selection.GridSearchCV(

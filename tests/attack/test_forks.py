@@ -1,6 +1,4 @@
-"""Autologging in the background in processes that were forked while results waited to be written:
-each writes its own, once.
-"""
+"""Autologging in the background in processes that were forked: each writes its own, once."""
 
 import multiprocessing
 

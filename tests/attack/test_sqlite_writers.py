@@ -1,6 +1,4 @@
-"""Processes that write to one SQLite file at the same time, one that is not even there when they
-start: every result arrives.
-"""
+"""Processes that write to one SQLite file, not there when they start: every result arrives."""
 
 import os
 

@@ -1,6 +1,4 @@
-"""Runs by wrong clocks, and gates whose clock goes back: they are read, compared and judged as any
-others.
-"""
+"""Runs by wrong clocks, and gates whose clock goes back, are judged as any others."""
 
 import json
 import sqlite3

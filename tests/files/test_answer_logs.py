@@ -1,6 +1,4 @@
-"""Logs of lm-evaluation-harness 0.4.13 and Inspect 0.3.285, made by running them with a stub model
-(see golden/answers).
-"""
+"""Logs of lm-evaluation-harness 0.4.13 and Inspect 0.3.285 of a stub model (golden/answers)."""
 
 import json
 import shutil

@@ -1,6 +1,4 @@
-"""Files of predictions: every format gives the same Evaluation, and what is broken is named by its
-line.
-"""
+"""Files of predictions: all formats say the same, and what is broken is named by its line."""
 
 import zipfile
 

@@ -1,6 +1,4 @@
-"""Reading a file of results: both forms, every source, and one clear error for each thing that can
-be wrong.
-"""
+"""Reading a file of results: every form, and one clear error for each thing that is wrong."""
 
 import csv
 import math

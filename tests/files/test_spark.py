@@ -1,6 +1,4 @@
-"""A Spark DataFrame gives the Evaluation of one machine, on a real cluster, whatever its partitions
-are and whoever dies.
-"""
+"""A Spark DataFrame on a real cluster gives the Evaluation of one machine."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Files of sparse truth and scores: CSR, text of the XMC repository, svmlight, parquet with
-lists.
-"""
+"""Files of sparse truth and scores: CSR, text of the XMC repository, svmlight, lists."""
 
 import numpy as np
 import pandas as pd

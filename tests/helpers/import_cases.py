@@ -1,6 +1,4 @@
-"""Several processes that import the same results at the same time, for the tests on SQLite and on
-PostgreSQL.
-"""
+"""Several processes that import the same results at the same time."""
 
 import multiprocessing
 import os

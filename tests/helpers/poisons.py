@@ -28,9 +28,7 @@ def logged(client, experiment_id, method, dataset="d", tags=(), values=(0.5, 0.5
 
 
 def many(db, run_id, number, apart=1):
-    """So many runs like that one, put straight into the tables, each of a method of its own and
-    begun that many milliseconds after the one before; their ids.
-    """
+    """The ids of so many runs like that one, each of its own method and begun so much later."""
     made = [f"{i:032x}" for i in range(number)]
     with sqlite3.connect(db) as held:
         for table in ("runs", "params", "tags", "metrics", "latest_metrics"):

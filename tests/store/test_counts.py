@@ -17,9 +17,10 @@ METHODS = {
 }
 
 
-def log(cv, methods=METHODS):
+def log(cv, methods=METHODS, experiment="x"):
+    where = {"dataset": "d", "experiment_name": experiment}
     return {
-        name: mleval.cross_validate(one, X, Y, cv=cv, method=name, dataset="d", experiment_name="x")
+        name: mleval.cross_validate(one, X, Y, cv=cv, method=name, **where)
         for name, one in methods.items()
     }
 
@@ -45,25 +46,20 @@ def test_counts_come_back_and_are_tested(client):
 
 def test_sums_over_labels_travel_in_a_tag(client, tmp_path):
     """Tables by fold need one search; what stands in the tag is what the artifact says."""
-    evs = log(KFold(5, shuffle=True, random_state=0))
+    evs = log(KFold(5, shuffle=True, random_state=0), {"knn": METHODS["knn"]})
+    study, labels = mleval.load_study(experiment_names=["x"]), evs["knn"].label_names
     asked = {"experiment_names": ["x"], "measures": ["tpr", "fpr", "tp", "fn"]}
     by_tag = mleval.load_folds(**asked).folds
-    whole = mleval.with_counts(mleval.load_study(experiment_names=["x"]), evs["tree"].label_names)
+    whole = mleval.with_counts(study, labels)
     np.testing.assert_array_equal(by_tag[["tp", "fn"]], whole.folds[["tp", "fn"]])
-    for packed in tmp_path.rglob("data.zip"):
-        packed.unlink()
-    np.testing.assert_array_equal(mleval.load_folds(**asked).folds, by_tag)
-
-
-def test_counts_of_one_label(client):
-    evs = log(KFold(5, shuffle=True, random_state=0), {"knn": KNeighborsClassifier()})
-    study = mleval.load_study(experiment_names=["x"])
-    label = evs["knn"].label_names[1]
-    counted = mleval.with_counts(study, [label]).folds
-    assert counted["tp"].tolist() == [evs["knn"].fold(f).labels.loc[label, "tp"] for f in range(5)]
+    one = mleval.with_counts(study, labels[1:2]).folds["tp"].tolist()
+    assert one == [evs["knn"].fold(f).labels.loc[labels[1], "tp"] for f in range(5)]
     said = "no run of the study carries counts by fold of 'nothing'"
     with pytest.raises(mleval.MlevalError, match=said):
         mleval.with_counts(study, ["nothing"])
+    for packed in tmp_path.rglob("data.zip"):
+        packed.unlink()
+    np.testing.assert_array_equal(mleval.load_folds(**asked).folds, by_tag)
 
 
 def test_other_splits_and_repeated_ones_are_seen_in_the_runs(client):
@@ -75,12 +71,9 @@ def test_other_splits_and_repeated_ones_are_seen_in_the_runs(client):
     assert "split digests differ" in found.refusals["pairs"]
     apart = mleval.compare_folds(study, "d", ["micro_precision"], paired=False)
     assert apart.table["pvalue"].notna().all()
-
-
-def test_repeated_cross_validation_is_recognised_from_runs(client):
     two = {name: METHODS[name] for name in ("tree", "knn")}
-    log(RepeatedKFold(n_splits=5, n_repeats=2, random_state=0), two)
-    study = mleval.load_study(experiment_names=["x"])
+    log(RepeatedKFold(n_splits=5, n_repeats=2, random_state=0), two, "y")
+    study = mleval.load_study(experiment_names=["y"])
     found = mleval.compare_folds(study, "d", ["micro_precision", "micro_recall"])
     assert found.protocol.kind == "repeated" and found.protocol.ratio == pytest.approx(1 / 4)
     assert "naive" in found.refusals

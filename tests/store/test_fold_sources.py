@@ -1,6 +1,4 @@
-"""Values by fold that are not in our tag: patterns of metric keys, steps, child runs, and what our
-own tag points to.
-"""
+"""Values by fold elsewhere than in our tag: patterns of keys, steps, child runs, artifacts."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +6,6 @@ import pytest
 from mlflow.entities import Metric
 
 import mlflow_mleval as mleval
-from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.repeats import FoldRule
@@ -106,15 +103,6 @@ def test_an_import_with_very_many_folds_is_read_from_its_steps(client):
     import_results(frame, experiment_name="y")
     study = mleval.load_study(experiment_names=["y"])
     np.testing.assert_array_equal(study.folds["f1"], values)
-
-
-@pytest.mark.parametrize(
-    "rule", ["folds", "key:fold_{measure}", "key:{fold}{fold}{measure}", "key", "tag:x"]
-)
-def test_other_rules_are_refused(rule):
-    said = "`folds_by` must be one of steps, children, or key:PATTERN"
-    with pytest.raises(ValueError, match=said):
-        Selection(folds_by=rule)
 
 
 def test_patterns_take_their_dots_and_brackets_literally():

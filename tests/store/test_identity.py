@@ -39,15 +39,10 @@ def test_experiments_whose_runs_are_numbered_are_studies_and_methods(log):
 def test_the_columns_of_a_table_count_as_features_where_scikit_learn_was_fitted_on_it(log):
     """Those of an evaluation may hold its outputs."""
     for columns, model, name in itertools.product((2, 3), ("svc", "rf"), ("fitted", "evaluated")):
-        log(
-            model,
-            {"f1": columns / 10},
-            experiment=name,
-            tags={"estimator_name": model} if name == "fitted" else {},
-            dataset="dataset",
-            digest=str(columns),
-            profile=f'{{"num_rows": 10, "num_elements": {10 * columns}}}',
-        )
+        profile = f'{{"num_rows": 10, "num_elements": {10 * columns}}}'
+        of = {"dataset": "dataset", "digest": str(columns), "profile": profile}
+        tags = {"estimator_name": model} if name == "fitted" else {}
+        log(model, {"f1": columns / 10}, experiment=name, tags=tags, **of)
     fitted = load(experiment_names=["fitted"])
     assert fitted.datasets == ["fitted (2 features)", "fitted (3 features)"]
     assert load(experiment_names=["evaluated"], duplicates="mean").datasets == ["evaluated"]

@@ -1,6 +1,4 @@
-"""Results into a real store: one run per method and dataset; a second time changes nothing, a
-changed source says what.
-"""
+"""Results into a real store: one run per method and dataset; again changes nothing."""
 
 import json
 import math
@@ -252,9 +250,7 @@ def test_an_interrupted_import_is_completed_by_importing_again(client):
 
 @pytest.mark.parametrize("written", [[], ["f1"], ["f1", "hamming_loss"]])
 def test_a_half_written_run_is_skipped_and_then_completed(client, written):
-    """What a crash leaves between the requests of one run: the run, maybe metrics, but not the
-    final status.
-    """
+    """What a crash leaves: the run, maybe metrics, but not the final status."""
     import_results(table().query("method == 'b'"), experiment_name="x")
     experiment_id = client.get_experiment_by_name("x").experiment_id
     run = client.create_run(experiment_id, run_name="a · d", tags=tags("import", "incomplete"))

@@ -21,9 +21,7 @@ SIDES = {"candidate": "new", "champion": "base", "units": "u", "asked": 0}
 
 @pytest.fixture(scope="module")
 def written(empty_store, tmp_path_factory):
-    """A store with a ledger in which gate 2 took its number and died, between one that shipped and
-    one that did not.
-    """
+    """A store with a ledger: a gate shipped, the next died with its number, the last did not."""
     path = shutil.copy(empty_store, tmp_path_factory.mktemp("ledger"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
@@ -148,22 +146,18 @@ def test_a_changed_ledger_stops_with_what_was_changed(book, change, said):
     assert said in run("gate", "--ledger", "prompts", "--history", code=1).output
 
 
-def test_a_place_that_somebody_else_filled_is_not_taken(book):
+def test_a_ledger_keeps_its_level_and_a_place_that_somebody_else_filled_is_not_taken(book):
+    with pytest.raises(ValueError, match=r"must stay .* \(0.05 fdr\), got 0.5 fdr"):
+        Ledger.open("prompts", alpha=0.5)
     number = book.claim()
     parameter(book, f"entry/{number}", "x")
     with pytest.raises(StoreError, match=f"entry {number} is somebody else's"):
         book.write(number, SIDES | {"decision": "ship", "level": 0.01, "evidence": 200})
 
 
-def test_a_ledger_keeps_its_level(book):
-    with pytest.raises(ValueError, match=r"must stay .* \(0.05 fdr\), got 0.5 fdr"):
-        Ledger.open("prompts", alpha=0.5)
-
-
 @pytest.mark.parametrize("table", ["params", "runs", "experiments"])
 def test_a_store_that_fails_inside_is_said_in_a_line(book, db, table):
-    uri = str(db).removeprefix("sqlite:///")
-    with closing(sqlite3.connect(uri)) as database:
+    with closing(sqlite3.connect(db)) as database:
         database.execute(
             f"CREATE TRIGGER fails BEFORE INSERT ON {table} BEGIN "
             "SELECT RAISE(ABORT, 'the disk is full'); END"

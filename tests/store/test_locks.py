@@ -1,6 +1,4 @@
-"""Processes wait for each other by files in a folder of the user's own, whatever lies in its
-place.
-"""
+"""Processes wait for each other by files in a folder of the user's own."""
 
 import stat
 
@@ -10,7 +8,9 @@ from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import store
 
 
-def test_locks_lie_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
+def test_locks_lie_in_a_folder_of_the_users_own_and_one_not_given_back_is_an_error(
+    tmp_path, monkeypatch
+):
     shared = tmp_path / "shared"
     shared.mkdir()
     monkeypatch.setattr(store.tempfile, "tempdir", str(shared))
@@ -20,11 +20,15 @@ def test_locks_lie_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
     (folder,) = (tmp_path / "cache").iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and len(list(folder.iterdir())) == 1
     assert not list(shared.iterdir())
+    refused = pytest.raises(StoreError, match="another process has been busy with the same")
+    with store.alone("x"), store.alone("y"), refused, store.alone("x", 0.1):
+        pass
 
 
-@pytest.mark.parametrize(
-    "spoilt", ["others may enter it", "a link", "a file", "no folder", "no home"]
-)
+SPOILT = ["others may enter it", "a link", "a file", "no folder", "no home"]
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
 def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, spoilt):
     cache, shared = tmp_path / "cache", tmp_path / "shared"
     shared.mkdir()
@@ -52,11 +56,4 @@ def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o750)
     with pytest.raises(PermissionError, match="not a folder of this user alone"), store.alone("x"):
-        pass
-
-
-def test_a_lock_that_is_not_given_back_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    refused = pytest.raises(StoreError, match="another process has been busy with the same")
-    with store.alone("x"), store.alone("y"), refused, store.alone("x", 0.1):
         pass

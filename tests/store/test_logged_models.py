@@ -1,6 +1,4 @@
-"""Results of runs that hold a LoggedModel: MLflow's pages of models sort by them, and models can be
-methods.
-"""
+"""Results of runs that hold a LoggedModel: they are its metrics, and models can be methods."""
 
 import mlflow
 import numpy as np

@@ -1,6 +1,4 @@
-"""Paths from outside never lead out of the folder that they are joined to, and nothing is written
-where one does.
-"""
+"""Paths from outside never lead out of the folder that they are joined to."""
 
 import os
 from pathlib import Path
@@ -67,9 +65,7 @@ def test_a_link_that_leads_out_is_refused_and_one_that_stays_is_not(tmp_path):
 
 
 def keep(folder, monkeypatch, files):
-    """A kept result that holds these files, as whoever makes one by hand would write it: with the
-    right digest.
-    """
+    """A kept result that holds these files, with the right digest."""
     monkeypatch.setenv(delivery.SETTING, str(folder))
     payload = runs.Payload("A", "d", {"f1": 0.5}, files={path: lambda: "#!" for path in files})
     return delivery.keep(payload, run_id=None, experiment_name="kept")

@@ -1,6 +1,4 @@
-"""The store of 300 runs that plain MLflow logged: means over seeds, candidates, searches, and
-commands that work when copied.
-"""
+"""The 300 runs of plain MLflow: means over seeds, candidates, searches, and commands that work."""
 
 import shlex
 from collections import defaultdict
@@ -150,12 +148,8 @@ def test_the_best_trial_of_each_search_stands_for_it_and_trials_are_no_folds(pla
     said = "differ in lr, max_depth: they are trials of a search, not folds"
     with pytest.raises(IncomparableRunsError, match=said):
         load("wine", maximize=["test_auc"], folds_by="children")
-    for options, why in (
-        ({"children": "best:val_auc", "folds_by": "children"}, "trials of a search, or folds"),
-        ({"children": "all"}, "`children` must be best:METRIC, got 'all'"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            load("wine", maximize=["val_auc"], **options)
+    with pytest.raises(ValueError, match="trials of a search, or folds"):
+        load("wine", maximize=["val_auc"], children="best:val_auc", folds_by="children")
 
 
 def test_repeats_by_names_what_may_differ(plain):
@@ -169,6 +163,3 @@ def test_repeats_by_names_what_may_differ(plain):
     assert not any("same seed" in note for note in study.notes)
     with pytest.raises(NoRunsError, match="no run has tag:rep, which was to tell repeats apart"):
         load("churn", maximize=["test_auc"], repeats_by="tag:rep")
-    said = "`repeats_by` must be param:NAME, tag:NAME or digest, got 'seed'"
-    with pytest.raises(ValueError, match=said):
-        load(repeats_by="seed")

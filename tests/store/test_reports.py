@@ -1,6 +1,4 @@
-"""Reports as runs: the same again updates its run, all of it or nothing, and no run loses its place
-to it.
-"""
+"""Reports as runs: the same again updates its run, all of it or nothing."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

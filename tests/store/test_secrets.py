@@ -1,6 +1,4 @@
-"""A password gets into no output: not into a name of the store, an error or its traceback, a
-warning, a run or a report.
-"""
+"""A password gets into no output: no name, error, traceback, warning, run or report."""
 
 import contextlib
 import html
@@ -164,20 +162,24 @@ def test_what_is_no_secret_is_left_alone(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
     monkeypatch.setenv("MLFLOW_TRACKING_AWS_SIGV4", "true")
     addresses = "http://host:80/x?run=1", "see https://medium.com/@me.", "sqlite:///mlflow.db"
-    for text in ("a true story", "f1@5 of BR:knn@5", *addresses):
+    words = "Basic measures are shown.", "Bearer tokens are refused", "the basic 0.5 of it"
+    for text in ("a true story", "f1@5 of BR:knn@5", *addresses, *words):
         assert secrets.redacted(text, "sqlite:///mlflow.db") == text
+    assert secrets.redacted("Authorization: Basic bWU6cGFzcw==,") == "Authorization: Basic ***,"
+    assert secrets.redacted("{'a': 'bearer eyJ0.eyJ1.x-_'}") == "{'a': 'bearer ***'}"
     assert secrets.redacted("pw and pwd", "http://me:pw@host") == "*** and pwd"
     assert secrets.redacted("GET /b?X-Amz-Signature=0a1b&x=1") == "GET /b?X-Amz-Signature=***&x=1"
     found = secrets.redacted("cannot read 'ftp://me:pw@host/x'.")
     assert found == "cannot read 'ftp://me:***@host/x'."
 
 
-@pytest.mark.parametrize("name", TOKENS)
-def test_tokens_of_the_environment_are_redacted(monkeypatch, name):
+def test_tokens_of_the_environment_are_redacted(monkeypatch):
     token = f"{CORE}/+ {CORE}"
-    monkeypatch.setenv(name, token)
-    for form in (token, quote(token), quote(token, safe="")):
-        clean(secrets.redacted(f"Bearer {form}."))
+    for name in TOKENS:
+        monkeypatch.setenv(name, token)
+        for form in (token, quote(token), quote(token, safe="")):
+            clean(secrets.redacted(f"Bearer {form}."))
+        monkeypatch.delenv(name)
 
 
 def test_what_reads_like_a_word_is_hidden_as_a_whole_word_of_a_message_only(monkeypatch):
@@ -220,13 +222,6 @@ def test_a_password_is_hidden_however_a_server_spells_it(password):
         told = secrets.redacted(f"before {spelling} behind", uri)
         clean(told)
         assert re.fullmatch(r"before ['\"\\b]*\*\*\*[='\"\\%3D]* behind", told), (spelling, told)
-
-
-def test_a_header_is_hidden_and_words_are_not():
-    for text in ("Basic measures are shown.", "Bearer tokens are refused", "the basic 0.5 of it"):
-        assert secrets.redacted(text) == text
-    assert secrets.redacted("Authorization: Basic bWU6cGFzcw==,") == "Authorization: Basic ***,"
-    assert secrets.redacted("{'a': 'bearer eyJ0.eyJ1.x-_'}") == "{'a': 'bearer ***'}"
 
 
 @pytest.mark.parametrize("key", [f"{SETTING} =", f"{SETTING.upper()}:", SETTING])
@@ -299,13 +294,15 @@ def test_no_password_is_in_an_error(impatient, shape, caplog, capfd):
     clean("".join(capfd.readouterr()))
 
 
-def test_a_uri_that_one_parser_understands_is_not_refused():
+def test_only_a_character_that_splits_the_uri_is_refused_before_anything_is_asked(impatient):
     for uri in (
         *("databricks", "databricks://scope:key", "http://me:pw@host:5000/x", "https://host/a@b"),
         *("mlruns", "./me@work", "postgresql://me:a?b=c/d#e@host/db", "postgresql:///db"),
         "arn:aws:sagemaker:eu:1:mlflow-tracking-server/x",
     ):
         store._refuse_split(uri)
+    text = fails(f"http://me:a/{CORE}@127.0.0.1:9", impatient)
+    assert "cannot open the store http://me:***@127.0.0.1:9" in text and "%2F" in text
 
 
 @settings(small, max_examples=20)
@@ -338,11 +335,6 @@ def test_an_error_carries_no_other_that_has_the_secret(impatient):
     clean(whole(caught.value))
     with pytest.raises(RuntimeError, match="^nobody foresaw it$"), store.store_errors("read"):
         raise RuntimeError("nobody foresaw it")
-
-
-def test_a_character_that_splits_the_uri_is_named_before_anything_is_asked(impatient):
-    text = fails(f"http://me:a/{CORE}@127.0.0.1:9", impatient)
-    assert "cannot open the store http://me:***@127.0.0.1:9" in text and "%2F" in text
 
 
 # --- warnings
@@ -407,9 +399,7 @@ def estimators():
 
 
 def test_data_is_never_redacted(client, monkeypatch):
-    """Every param of every estimator of scikit-learn, tags and names, under ten passwords that read
-    like them.
-    """
+    """Every param of scikit-learn, under ten passwords that read like them."""
     variables = [*TOKENS, "PGPASSWORD", "MYSQL_PWD", "AZURE_CLIENT_SECRET"]
     for name, password in zip(variables, WEAK, strict=True):
         monkeypatch.setenv(name, password)
@@ -496,10 +486,10 @@ def test_no_secret_is_in_runs_and_reports(db, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["mleval", "report", *options, "--seed", "0"])
     outputs = []
     formats = {
-        ("rank",): ("table", "csv", "html"),
-        ("compare",): ("json", "md", "latex"),
-        ("report", "--log"): ("table", "json", "csv", "md", "latex", "html"),
-        ("runs",): ("table", "json", "csv"),
+        ("rank",): ("csv", "html"),
+        ("compare",): ("md", "latex"),
+        ("report", "--log"): ("table", "json", "html"),
+        ("runs",): ("table", "json"),
     }
     for command, of_command in formats.items():
         for format in of_command:
@@ -517,6 +507,6 @@ def test_no_secret_is_in_runs_and_reports(db, monkeypatch, capsys):
             root = Path(run.info.artifact_uri.removeprefix("file://"))
             held = (path for path in root.rglob("*") if path.is_file())
             outputs += [path.read_bytes().decode("utf-8", "replace") for path in held]
-    assert len(outputs) > 40 and any("tracking_uri" in text for text in outputs)
+    assert len(outputs) > 30 and any("tracking_uri" in text for text in outputs)
     for text in outputs:
         clean(text)

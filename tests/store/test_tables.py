@@ -1,6 +1,4 @@
-"""Results that lie in a file or a DataFrame, read in the place of a store: none is made, and what
-comes out is what the store would give.
-"""
+"""Results in a file or a DataFrame give what a store of them would give, and none is made."""
 
 from importlib.resources import as_file, files
 from pathlib import Path

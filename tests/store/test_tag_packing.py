@@ -1,6 +1,4 @@
-"""A run's page shows few tags: what only programs read is in one, and runs that have it apart read
-and write the same.
-"""
+"""What only programs read is in one tag, and runs that have it apart read and write the same."""
 
 import json
 

@@ -57,9 +57,7 @@ def test_import_twice_and_read_two_published_datasets(server, requested, capsys)
 
 
 def test_one_result_takes_six_requests(server, requested):
-    """Of MLflow's own calls a new run takes four, without any file. A process asks once more, for
-    the server's page.
-    """
+    """Of MLflow's own calls a new run takes four; a process asks once for the server's page."""
     rng = np.random.default_rng(0)
     y, scores = rng.random((60, 4)) < 0.4, rng.random((60, 4))
     names = {"method": "m", "dataset": "d"}

@@ -1,6 +1,4 @@
-"""The compose stack as text: it parses, keeps no secret, pins what it installs, is closed, and
-checks every service's health.
-"""
+"""The compose stack as text: no secret, pinned, closed, and every service is checked."""
 
 import configparser
 import os

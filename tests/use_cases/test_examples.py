@@ -1,6 +1,4 @@
-"""The examples name what exists and show their own code; `pytest -m slow` runs them, too, and
-compares what they write.
-"""
+"""The examples name what exists; `pytest -m slow` runs them and compares what they write."""
 
 import ast
 import importlib.util
@@ -159,9 +157,7 @@ def test_two_lines_make_a_script_into_a_comparison(db):
 
 @pytest.mark.slow
 def test_the_walkthrough_prints_what_it_shows(tmp_path, unset):
-    """Its text, code and tables; the wording of sentences is for others to test, and for a new
-    walkthrough.md to show.
-    """
+    """Its text, code and tables; the wording of sentences is for others to test."""
     run(SCRIPTS / "make_walkthrough.py", str(tmp_path / "out.md"), cwd=tmp_path)
     pages = tmp_path / "out.md", GUIDES / "walkthrough.md"
     found, committed = (path.read_text(encoding="utf-8") for path in pages)

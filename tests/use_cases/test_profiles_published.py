@@ -1,6 +1,4 @@
-"""The published loss profiles that the examples hold are the published ones, and the page about
-them is up to date.
-"""
+"""The loss profiles of the examples are the published ones, and their page is up to date."""
 
 import json
 import re

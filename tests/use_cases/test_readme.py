@@ -1,6 +1,4 @@
-"""The README and the guides: their commands and Python run, or a comment before the block says why
-not; their links lead somewhere, and the README is short.
-"""
+"""README and guides: commands and Python run or say why not; links lead somewhere."""
 
 import re
 import shlex
@@ -135,9 +133,7 @@ def data() -> dict:
 
 
 def test_the_python_examples_run(db):
-    """In their order, the study being the bundled one; each sees what the ones before it have
-    made.
-    """
+    """In their order; each sees what the ones before it have made."""
     package.import_results(STUDY, experiment_name="mystudy")
     (db.parent / "leaderboard.csv").write_text("method,iris,wine\nsvm,0.9,0.8\nrf,0.8,0.7\n")
     names = data()

@@ -1,6 +1,4 @@
-"""The simulation study in small: what it finds is what its page says, and the page is the one that
-the script writes.
-"""
+"""The simulation study in small finds what its page says; the script writes the page."""
 
 import importlib.util
 import re
