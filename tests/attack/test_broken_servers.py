@@ -15,14 +15,13 @@ import pandas as pd
 import pytest
 import sklearn.model_selection
 from answering import answering
-from click.testing import CliRunner
+from command_line import mleval as run
 from mlflow.data.evaluation_dataset import EvaluationDataset
 from sklearn.datasets import make_multilabel_classification
 from sklearn.neighbors import KNeighborsClassifier
 from waiting import free_port
 
 import mlflow_mleval as mleval
-from mlflow_mleval.cli import main
 from mlflow_mleval.training import delivery
 from mlflow_mleval.training.evaluator import MlevalEvaluator
 
@@ -103,28 +102,18 @@ def test_what_is_asked_for_by_hand_ends_soon_and_is_kept(kind, db, monkeypatch):
     """Each call is an error of its own that says where the result is."""
     monkeypatch.setenv("MLEVAL_TIMEOUT", "0.5")
     ev = mleval.evaluate(Y, Y * 0.8 + 0.1)
-    search = sklearn.model_selection.GridSearchCV(
-        KNeighborsClassifier(),
-        {"n_neighbors": [1, 3]},
-        cv=2,
-        scoring=mleval.scoring(["micro_f1"]),
-        refit="micro_f1",
-    ).fit(X, Y)
+    how = {"cv": 2, "scoring": mleval.scoring(["micro_f1"]), "refit": "micro_f1"}
+    grid, estimator = {"n_neighbors": [1, 3]}, KNeighborsClassifier()
+    search = sklearn.model_selection.GridSearchCV(estimator, grid, **how).fit(X, Y)
+    table = EvaluationDataset(pd.DataFrame(np.hstack([Y, Y]), columns=list("abcxyz")))
+    columns = {"targets": list("abc"), "predictions": list("xyz")}
+    evaluator = {"model_type": "multilabel", "run_id": "0" * 32, "dataset": table}
+    evaluator["evaluator_config"] = {"method": "e", "dataset": "d", **columns}
     calls = {
         "log_evaluation": lambda: mleval.log_evaluation(ev, method="m", dataset="d"),
         "log_search": lambda: mleval.log_search(search, dataset="d"),
         "log_profile": lambda: mleval.log_profile([5, 3, 2, 0], method="p", dataset="d"),
-        "the evaluator": lambda: MlevalEvaluator().evaluate(
-            model_type="multilabel",
-            run_id="0" * 32,
-            evaluator_config={
-                "method": "e",
-                "dataset": "d",
-                "targets": list("abc"),
-                "predictions": list("xyz"),
-            },
-            dataset=EvaluationDataset(pd.DataFrame(np.hstack([Y, Y]), columns=list("abcxyz"))),
-        ),
+        "the evaluator": lambda: MlevalEvaluator().evaluate(**evaluator),
     }
     with broken(kind) as (_, url):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
@@ -163,11 +152,10 @@ def assert_imported_once(db, monkeypatch, results):
         f"{results} results written, 0 already there",
         f"0 results written, {results} already there",
     ):
-        found = CliRunner().invoke(main, ["import", str(folder)])
-        assert found.exit_code == 0 and said in found.output, found.output
+        assert said in run("import", folder).output
         assert not list(folder.glob("*.json"))
         runs = mlflow.search_runs(experiment_names=["Default"], output_format="list")
-        assert [run.data.tags["mleval.status"] for run in runs] == ["complete"] * results
+        assert [each.data.tags["mleval.status"] for each in runs] == ["complete"] * results
         for name, content in copies.items():
             (folder / name).write_bytes(content)
 

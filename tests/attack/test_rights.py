@@ -1,11 +1,9 @@
 """What a member without rights gets from the command line, by MLflow's own login."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
+import command_line
 import mlflow
 import pandas as pd
 import pytest
@@ -44,21 +42,21 @@ def team(empty_store, tmp_path_factory):
         yield server
 
 
-def mleval(server, *args):
+@pytest.fixture
+def mleval(team, unset, monkeypatch):
     """The command as ann calls it: its exit code, and all that it says."""
-    login = dict(zip(("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"), ANN, strict=True))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "mlflow_mleval", *args],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        cwd=server.folder,
-        env=os.environ | login | {"MLFLOW_TRACKING_URI": server.url},
-    )
-    return done.returncode, done.stdout + done.stderr
+    for name, value in zip(("USERNAME", "PASSWORD", "URI"), (*ANN, team.url), strict=True):
+        monkeypatch.setenv(f"MLFLOW_TRACKING_{name}", value)
+    monkeypatch.chdir(team.folder)
+
+    def mleval(*args):
+        done = command_line.mleval(*args, code=None)
+        return done.exit_code, done.output
+
+    return mleval
 
 
-def test_without_rights_there_is_no_verdict_and_nothing_is_told_of_the_runs(team):
+def test_without_rights_there_is_no_verdict_and_nothing_is_told_of_the_runs(team, mleval):
     (mine, _), (hidden, hidden_other) = team.runs["mine"], team.runs[SECRET]
     methods = ["gate", "-n", "mine", "mine x", "--champion", "y"]
     for args in (
@@ -72,15 +70,15 @@ def test_without_rights_there_is_no_verdict_and_nothing_is_told_of_the_runs(team
         ["compare", "--run-id", hidden, "--run-id", mine],
         ["report", "-n", "mine", "--log"],
     ):
-        code, text = mleval(team, *args)
+        code, text = mleval(*args)
         typed = SECRET in " ".join(args)
         assert code == 1 and "Traceback" not in text and ANN[1] not in text, text
         assert typed or SECRET not in text
-    code, text = mleval(team, *methods, "--ledger", "l", "--output", "json")
+    code, text = mleval(*methods, "--ledger", "l", "--output", "json")
     assert code == 3 and json.loads(text)["ledger"], "MLflow said something, too"
 
 
-def test_what_a_role_denies_is_not_there(team):
+def test_what_a_role_denies_is_not_there(team, mleval):
     """DENY of MLflow 3.17 and later, on runs."""
 
     def post(path, **content):
@@ -97,7 +95,7 @@ def test_what_a_role_denies_is_not_there(team):
     assert post("assign", role_id=role, username="ann").ok
     mine, other = team.runs["mine"]
     for args in (["rank", "-n", "mine"], ["gate", mine, "--champion", other]):
-        code, text = mleval(team, *args)
+        code, text = mleval(*args)
         assert code == 1 and "mine x" not in text and "Traceback" not in text, text
     selection = f"experiment-id={team.ids['mine']}"
     assert team.ask(f"answer?{selection}", ANN).status_code == 409

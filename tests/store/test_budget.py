@@ -299,29 +299,25 @@ def test_a_new_local_store_may_take_its_time(tmp_path, monkeypatch):
     assert asked.ask(lambda: len(connect().search_experiments()), 0) == 1, asked.reason
 
 
-@pytest.mark.parametrize("call", ["log_evaluation", "log_profile", "cross_validate", "autolog"])
-def test_a_training_outlasts_a_database_that_says_nothing(
-    call, silent_database, tmp_path, monkeypatch
-):
+def test_a_training_outlasts_a_database_that_says_nothing(silent_database, tmp_path, monkeypatch):
     monkeypatch.setenv("MLEVAL_UNSENT", str(tmp_path / "unsent"))
     X, Y = np.arange(120.0).reshape(60, 2), np.arange(180).reshape(60, 3) % 2
     knn, names = KNeighborsClassifier(3), {"method": "m", "dataset": "d"}
-    calls = {
-        "log_evaluation": lambda: mleval.log_evaluation(mleval.evaluate(Y, Y * 0.8), **names),
-        "log_profile": lambda: mleval.log_profile([5, 3, 2, 0], **names),
-        "cross_validate": lambda: mleval.cross_validate(knn, X, Y, cv=3, **names),
-        "autolog": lambda: autologged(knn, X, Y),
-    }
+    start = time.monotonic()
+    for call in (
+        lambda: mleval.log_evaluation(mleval.evaluate(Y, Y * 0.8), **names),
+        lambda: mleval.cross_validate(knn, X, Y, cv=3, **names),
+    ):
+        with pytest.raises(MlevalError, match="has not done it within 1 seconds"):
+            call()
+    delivery._troubles.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        start = time.monotonic()
-        if call == "autolog":
-            calls[call]()
-        else:
-            with pytest.raises(MlevalError, match="has not done it within 1 seconds"):
-                calls[call]()
-        assert time.monotonic() - start < MOST
-    assert call == "cross_validate" or len(list((tmp_path / "unsent").glob("*.json"))) == 1
+        mleval.autolog(dataset="d")
+        knn.fit(X[:40], Y[:40]).score(X[40:], Y[40:])
+        mleval.autolog(disable=True)
+    assert time.monotonic() - start < MOST
+    assert len(list((tmp_path / "unsent").glob("*.json"))) == 2
 
 
 @pytest.mark.parametrize("way", ["EXCLUSIVE", "IMMEDIATE"])
@@ -338,14 +334,6 @@ def test_a_locked_file_is_waited_for_once(way, db, tmp_path, monkeypatch):
             assert time.monotonic() - start < MOST
     assert mleval.log_evaluation(ev, method="m", dataset="d")
     assert len(list((tmp_path / "unsent").glob("*.json"))) == 2
-
-
-def autologged(knn, X, Y):
-    mleval.autolog(dataset="d")
-    try:
-        knn.fit(X[:40], Y[:40]).score(X[40:], Y[40:])
-    finally:
-        mleval.autolog(disable=True)
 
 
 @pytest.mark.thorough

@@ -153,19 +153,11 @@ def read_by_rules(frame):
 
 
 def test_an_export_of_neptune_is_read_by_rules(nowhere):
-    frame = pd.DataFrame(
-        {
-            "sys/id": ["T-1", "T-2", "T-3"],
-            "sys/name": ["one", "two", "three"],
-            "sys/state": "Inactive",
-            "sys/failed": [False, False, True],
-            "sys/creation_time": "2024-05-01 10:00:00+00:00",
-            "monitoring/cpu": [50.0, 60.0, 1.0],
-            "parameters/model": ["svm", "rf", "nb"],
-            "metrics/f1": [0.9, 0.7, 0.1],
-        }
-    )
-    read_by_rules(frame)
+    frame = pd.DataFrame({"sys/id": ["T-1", "T-2", "T-3"], "sys/name": ["one", "two", "three"]})
+    frame["sys/state"], frame["sys/failed"] = "Inactive", [False, False, True]
+    frame["sys/creation_time"] = "2024-05-01 10:00:00+00:00"
+    frame["monitoring/cpu"], frame["parameters/model"] = [50.0, 60.0, 1.0], ["svm", "rf", "nb"]
+    read_by_rules(frame.assign(**{"metrics/f1": [0.9, 0.7, 0.1]}))
 
 
 def test_a_frame_of_search_runs_gives_what_the_store_gives(client):
