@@ -41,8 +41,6 @@ def page_server(
         environment |= {
             "MLEVAL_BASE_APP": base,
             "MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"),
-        }
-        environment |= {
             "MLFLOW_FLASK_SERVER_SECRET_KEY": "key-of-the-server",
             "MLFLOW_BASIC_AUTH_FAIL_CLOSED": "true",
         }
@@ -50,21 +48,9 @@ def page_server(
     scratch.mkdir(exist_ok=True)
     inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
     command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--app-name",
-        "mleval",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--backend-store-uri",
-        store,
-        "--artifacts-destination",
-        str(folder / "artifacts"),
-        *options,
+        *(sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"),
+        *("--host", "127.0.0.1", "--port", str(port), "--backend-store-uri", store),
+        *("--artifacts-destination", str(folder / "artifacts"), *options),
     ]
     if "--workers" not in options:
         command += ["--workers", "1"]
@@ -134,31 +120,21 @@ def api(server, path: str, content=None, auth=None, version: str = "2.0", **quer
 
 
 def grant(server, who: str, experiment_id: str, right: str) -> None:
-    content = {
-        "username": who,
-        "resource_type": "experiment",
-        "resource_id": experiment_id,
-        "permission": right,
-    }
+    content = {"username": who, "resource_type": "experiment", "resource_id": experiment_id}
     old = {"username": who, "experiment_id": experiment_id, "permission": right}
-    for path, body, version in (
-        ("users/permissions/grant", content, "3.0"),
-        ("experiments/permissions/create", old, "2.0"),
-    ):
-        address = f"{server.url}/api/{version}/mlflow/{path}"
-        if requests.post(address, json=body, auth=ADMIN, timeout=PATIENCE).ok:
-            return
-    raise AssertionError("no way to give a right")
+    assert _done(server, "3.0", "users/permissions/grant", {**content, "permission": right}) or (
+        _done(server, "2.0", "experiments/permissions/create", old)
+    ), "no way to give a right"
 
 
 def revoke(server, who: str, experiment_id: str) -> None:
     content = {"username": who, "resource_type": "experiment", "resource_id": experiment_id}
-    if not requests.post(
-        f"{server.url}/api/3.0/mlflow/users/permissions/revoke",
-        json=content,
-        auth=ADMIN,
-        timeout=PATIENCE,
-    ).ok:
-        old = {"username": who, "experiment_id": experiment_id}
+    old = {"username": who, "experiment_id": experiment_id}
+    if not _done(server, "3.0", "users/permissions/revoke", content):
         address = f"{server.url}/api/2.0/mlflow/experiments/permissions/delete"
         assert requests.delete(address, json=old, auth=ADMIN, timeout=PATIENCE).ok
+
+
+def _done(server, version: str, path: str, content: dict) -> bool:
+    address = f"{server.url}/api/{version}/mlflow/{path}"
+    return requests.post(address, json=content, auth=ADMIN, timeout=PATIENCE).ok

@@ -16,14 +16,12 @@ import pandas as pd
 import pytest
 import requests
 import yaml
-from click.testing import CliRunner
 from command_line import as_json, mleval
 from gates_at_once import race_for_places_and_alias
 from import_cases import import_at_once, one_run_a_pair
+from page_reader import Reader
 from places import DOCKER, GOLDEN, STUDY
 from waiting import MLFLOW_SETTINGS, PATIENCE, free_port, wait_for
-
-from mlflow_mleval.cli import main
 
 psycopg2 = pytest.importorskip(
     "psycopg2", reason="no PostgreSQL driver: pip install psycopg2-binary"
@@ -68,28 +66,15 @@ def team(database, tmp_path_factory):
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_urlsafe(16),
         "MLFLOW_SERVER_ALLOWED_HOSTS": "",
     }
-    storage = {
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_DEFAULT_REGION",
-        "MLFLOW_S3_ENDPOINT_URL",
-    }
-    unchanged = {
-        key: value
-        for key, value in service["environment"].items()
-        if key not in storage | set(given)
-    }
+    storage = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"}
+    left = service["environment"].keys() - storage - {"MLFLOW_S3_ENDPOINT_URL"} - given.keys()
+    unchanged = {key: service["environment"][key] for key in left}
     assert not any("$" in value for value in unchanged.values())
     inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
+    started = {"cwd": folder, "start_new_session": True, "env": inherited | unchanged | given}
     with open(folder / "server.log", "wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=inherited | unchanged | given,
-        )
+        command = [sys.executable, "-m", *command]
+        process = subprocess.Popen(command, stdout=log, stderr=log, **started)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_for(url, process, folder / "server.log")
@@ -110,13 +95,9 @@ def login(team, tmp_path, monkeypatch, unset):
 
 
 def rows(team, statement: str) -> list[tuple]:
-    connection = psycopg2.connect(
-        host="127.0.0.1",
-        port=team.database.port,
-        user="mlflow",
-        dbname="mlflow",
-        password=team.database.password,
-    )
+    of = team.database
+    where = {"host": "127.0.0.1", "port": of.port, "user": "mlflow", "dbname": "mlflow"}
+    connection = psycopg2.connect(**where, password=of.password)
     with connection, connection.cursor() as cursor:
         cursor.execute(statement)
         found = cursor.fetchall()
@@ -126,22 +107,16 @@ def rows(team, statement: str) -> list[tuple]:
 
 def test_import_rank_report_and_read_it_back(login):
     published = pd.read_csv(STUDY)
-    published[published["dataset"].isin(["emotions", "yeast", "bookmarks"])].to_csv(
-        "madjarov2012.csv", index=False
-    )
-    told = mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
-    assert "36 runs created" in told
-    told = mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
-    assert "0 runs created, 0 updated, 36 unchanged" in told
+    some = published["dataset"].isin(["emotions", "yeast", "bookmarks"])
+    published[some].to_csv("madjarov2012.csv", index=False)
+    for said in ("36 runs created", "0 runs created, 0 updated, 36 unchanged"):
+        assert said in mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
 
     found = as_json("rank", *WORST)
-    rankings = (
-        pd.read_csv(GOLDEN / "eftimov2019_rankings.csv")
-        .query("preference == 'v_shape'")
-        .set_index(["dataset", "method"])
-    )
+    rankings = pd.read_csv(GOLDEN / "eftimov2019_rankings.csv")
+    rankings = rankings.query("preference == 'v_shape'").set_index(["dataset", "method"])["rank"]
     for dataset, ranked in found["datasets"].items():
-        expected = rankings.loc[dataset, "rank"].loc[[row["method"] for row in ranked]].tolist()
+        expected = rankings.loc[dataset].loc[[row["method"] for row in ranked]].tolist()
         assert [row["rank"] for row in ranked] == expected
     assert len(found["datasets"]) == 3 and len(set(found["provenance"]["run_ids"])) == 36
 
@@ -154,10 +129,8 @@ def test_import_rank_report_and_read_it_back(login):
     assert page == Path("report.html").read_bytes() and b"RF-PCT" in page
     stored = list((login.folder / "artifacts").rglob("mleval_report.html"))
     assert len(stored) == 1 and stored[0].read_bytes() == page
-
-    assert rows(
-        login, f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}"
-    ) == [(37,)]
+    counted = f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}"
+    assert rows(login, counted) == [(37,)]
     assert rows(login, "SELECT username FROM users WHERE is_admin") == [("admin",)]
 
 
@@ -168,14 +141,11 @@ def test_parallel_imports_make_each_run_once(login):
 
 def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypatch):
     assert requests.get(f"{login.url}/health", timeout=PATIENCE).ok
-    found = requests.get(
-        f"{login.url}/api/2.0/mlflow/experiments/get?experiment_id=0", timeout=PATIENCE
-    ).status_code
-    assert found == 401
+    asked = f"{login.url}/api/2.0/mlflow/experiments/get?experiment_id=0"
+    assert requests.get(asked, timeout=PATIENCE).status_code == 401
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong" * 4)
-    result = CliRunner().invoke(main, ["runs", "-n", "madjarov2012"])
-    assert result.exit_code == 1 and result.stdout == ""
-    assert len(result.stderr.strip().splitlines()) == 1
+    result = mleval("runs", "-n", "madjarov2012", code=1)
+    assert result.stdout == "" and len(result.stderr.strip().splitlines()) == 1
     assert "401" in result.stderr and "MLFLOW_TRACKING_TOKEN" in result.stderr
 
 
@@ -183,12 +153,12 @@ def test_no_password_stands_in_the_log_or_in_the_list_of_processes(login):
     secret = (login.database.password, login.admin)
     log = (login.folder / "server.log").read_text()
     assert not re.search(r":5000\b", log) and not any(word in log for word in secret)
-    commands = [
-        path.read_bytes().decode(errors="replace")
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if path.exists()
-    ]
+    lines = [path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    commands = [path.read_bytes().decode(errors="replace") for path in lines]
     assert not any(word in command for word in secret for command in commands)
+    # and it wrote only where the container may: its working folder stays as it was
+    there = {path.name for path in login.folder.iterdir()}
+    assert there == {"basic_auth.ini", "server.log", "artifacts"}
 
 
 #: In the place of `docker`: what the scripts run in a container runs beside it, on the same
@@ -230,54 +200,38 @@ def beside(login, tmp_path):
     """
     folder = tmp_path / "beside"
     folder.mkdir()
-    program = folder / "docker"
     places = {"calls": str(folder / "calls"), "artifacts": str(login.folder / "artifacts")}
-    program.write_text(BESIDE.format(python=sys.executable, **places))
-    program.chmod(0o755)
     # In the container, both roles log in by the socket without a password.
-    passwords = folder / "passwords"
-    passwords.write_text(
-        f"*:*:*:mlflow:{login.database.password}\n*:*:*:postgres:{login.database.superuser}\n"
-    )
-    passwords.chmod(0o600)
-    mover = folder / "mv"
-    mover.write_text(MOVER)
-    mover.chmod(0o755)
+    known = {"mlflow": login.database.password, "postgres": login.database.superuser}
+    for name, text, mode in (
+        ("docker", BESIDE.format(python=sys.executable, **places), 0o755),
+        ("passwords", "".join(f"*:*:*:{who}:{word}\n" for who, word in known.items()), 0o600),
+        ("mv", MOVER, 0o755),
+    ):
+        (folder / name).write_text(text)
+        (folder / name).chmod(mode)
     environment = {
         "PATH": f"{folder}:{login.database.programs}:{os.environ['PATH']}",
         "MV": shutil.which("mv"),
         "PGHOST": "127.0.0.1",
         "PGPORT": str(login.database.port),
-        "PGPASSFILE": str(passwords),
+        "PGPASSFILE": str(folder / "passwords"),
     }
 
-    def run(
-        script: str, *args, at: str = "", move: str = ""
-    ) -> tuple[subprocess.CompletedProcess, list[str]]:
+    def run(script: str, *args, at: str = "", move: str = ""):
         (folder / "calls").write_text("")
         (folder / "mv.failed").unlink(missing_ok=True)
-        failing = {"FAIL_AT": at, "FAIL_TO_MOVE": move}
-        done = subprocess.run(
-            [DOCKER / script, *args],
-            env=environment | failing,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
+        how = {"env": environment | {"FAIL_AT": at, "FAIL_TO_MOVE": move}, "cwd": tmp_path}
+        command = [DOCKER / script, *args]
+        done = subprocess.run(command, capture_output=True, text=True, **how)
         return done, (folder / "calls").read_text().splitlines()
 
     return run
 
 
 def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
-    Path("few.csv").write_text(
-        "measure,dataset,method,value\n"
-        + "".join(
-            f"f1,{dataset},{method},0.{k}\n"
-            for k, dataset in enumerate(("yeast", "birds"))
-            for method in ("BR", "CC")
-        )
-    )
+    lines = ["measure,dataset,method,value", "f1,yeast,BR,0.0", "f1,yeast,CC,0.0"]
+    Path("few.csv").write_text("\n".join([*lines, "f1,birds,BR,0.1", "f1,birds,CC,0.1"]))
     mleval("import", "few.csv", "-n", "kept")
     client = mlflow.MlflowClient()
     run = client.search_runs([client.get_experiment_by_name("kept").experiment_id])[0].info.run_id
@@ -288,14 +242,10 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
 
     done, calls = beside("backup.sh", "backup")
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in Path("backup").iterdir()) == [
-        "artifacts.tar",
-        "database.dump",
-    ]
+    files = [Path("backup", name) for name in ("artifacts.tar", "database.dump")]
+    assert sorted(Path("backup").iterdir()) == files
     assert calls[0] == "compose stop mlflow storage" and calls[-1] == "compose up --detach --wait"
-    assert all(
-        path.stat().st_mode & 0o077 == 0 for path in (Path("backup"), *Path("backup").iterdir())
-    )
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (Path("backup"), *files))
     again, calls = beside("backup.sh", "backup")
     assert again.returncode == 2 and "Name a new folder." in again.stderr and calls == []
     for at in ("stop", "pg_dump", "tar"):  # what fails can be repeated
@@ -388,23 +338,16 @@ def test_a_restore_that_fails_on_the_way_changes_nothing(login, beside):
 
 def test_the_role_of_mlflow_owns_its_database_and_nothing_else(login, beside):
     rights = "rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls"
-    owners = (
-        "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = 'public'::"
-        "regnamespace"
-    )
+    owner = "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'mlflow'"
+    of_tables = "FROM pg_class WHERE relnamespace = 'public'::regnamespace"
     for restored in (False, True):
         if restored:
-            assert (
-                beside("backup.sh", "backup")[0].returncode
-                == beside("restore.sh", "backup")[0].returncode
-                == 0
-            )
+            for script in ("backup.sh", "restore.sh"):
+                assert beside(script, "backup")[0].returncode == 0
         found = rows(login, f"SELECT {rights} FROM pg_roles WHERE rolname = current_user")
-        assert found == [(False,)]
-        assert rows(
-            login, "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'mlflow'"
-        ) == [("mlflow",)]
-        assert rows(login, owners) == [("mlflow",)]
+        assert found == [(False,)] and rows(login, owner) == [("mlflow",)]
+        owners = rows(login, f"SELECT DISTINCT pg_get_userbyid(relowner) {of_tables}")
+        assert owners == [("mlflow",)]
         with pytest.raises(psycopg2.Error, match="permission denied|must be superuser"):
             rows(login, "SELECT rolpassword FROM pg_authid")
     log = login.database.log.read_text(errors="replace")
@@ -414,43 +357,34 @@ def test_the_role_of_mlflow_owns_its_database_and_nothing_else(login, beside):
 def test_a_member_reads_everything_and_writes_what_is_theirs(login, monkeypatch):
     Path("few.csv").write_text("measure,dataset,method,value\nf1,yeast,BR,0.5\nf1,yeast,CC,0.6\n")
     mleval("import", "few.csv", "-n", "the admin's")
-    answer = requests.post(
-        f"{login.url}/api/2.0/mlflow/users/create",
-        json={"username": "member", "password": "twelve letters"},
-        auth=("admin", login.admin),
-        timeout=PATIENCE,
-    )
+    member, admin = {"username": "member", "password": "twelve letters"}, ("admin", login.admin)
+    asked = f"{login.url}/api/2.0/mlflow/users/create"
+    answer = requests.post(asked, json=member, auth=admin, timeout=PATIENCE)
     assert answer.ok, answer.text
-    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "member")
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "twelve letters")
+    for name, text in member.items():
+        monkeypatch.setenv(f"MLFLOW_TRACKING_{name.upper()}", text)
     assert "BR" in mleval("runs", "-n", "the admin's").stdout
     Path("more.csv").write_text("measure,dataset,method,value\nf1,yeast,LP,0.9\n")
-    refused = CliRunner().invoke(main, ["import", "more.csv", "-n", "the admin's"])
-    assert refused.exit_code == 1 and len(refused.stderr.strip().splitlines()) == 1
+    refused = mleval("import", "more.csv", "-n", "the admin's", code=1)
+    assert len(refused.stderr.strip().splitlines()) == 1
     assert rows(login, "SELECT count(*) FROM runs WHERE user_id = 'member'") == [(0,)]
     assert "1 runs created" in mleval("import", "more.csv", "-n", "the member's").stdout
 
 
 @pytest.mark.browser
 def test_the_page_answers_and_stores_in_a_browser(login, chrome):
-    from page_reader import Reader
-
-    rows = [
-        f"{m},{d},{0.9 - 0.2 * i + 0.01 * j}"
-        for i, m in enumerate(("RF", "BR", "CC"))
-        for j, d in enumerate("uvw")
-    ]
-    Path("live.csv").write_text("\n".join(["method,dataset,f1", *rows]))
+    rows = ["method,dataset,f1"]
+    for i, m in enumerate(("RF", "BR", "CC")):
+        rows += [f"{m},{d},{0.9 - 0.2 * i + 0.01 * j}" for j, d in enumerate("uvw")]
+    Path("live.csv").write_text("\n".join(rows))
     mleval("import", "live.csv")
     reader = Reader(chrome, login)
     reader.login("admin", password=login.admin)
     try:
         reader.open()
         reader.click("#experiments input[data-name=live]")
-        reader.until(
-            "document.querySelector('#facts')?.textContent.startsWith('3 methods, 3 datasets, 1 "
-            "measure')"
-        )
+        facts = "document.querySelector('#facts')?.textContent"
+        reader.until(f"{facts}.startsWith('3 methods, 3 datasets, 1 measure')")
         reader.click("#compare")
         reader.answered()
         assert "RF" in reader.text("#decision")
@@ -463,15 +397,6 @@ def test_the_page_answers_and_stores_in_a_browser(login, chrome):
     stored = mlflow.MlflowClient().get_run(address.partition("/runs/")[2][:32])
     assert stored.data.tags["mleval.kind"] == "report"
     assert stored.data.tags["mlflow.user"] == "admin"
-
-
-def test_the_server_writes_only_where_the_container_may(login):
-    """Its root file system is read-only: its working folder stays as it was."""
-    assert {path.name for path in login.folder.iterdir()} == {
-        "basic_auth.ini",
-        "server.log",
-        "artifacts",
-    }
 
 
 def test_gates_at_once_take_places_of_their_own_and_one_moves_the_alias(login):
