@@ -43,12 +43,9 @@ def long_page() -> str:
 
 def about_folds() -> list[str]:
     many = {name: (0.004 * i, -0.003 * i, 0.001 * i) for i, name in enumerate(MANY)}
-    hostile = {name: (0.02 * i, -0.01 * i) for i, name in enumerate(NASTY)}
-    studies = (
-        three_methods(),
-        fold_study(many, ("precision", "recall", "f1"), split_digest="x"),
-        fold_study(hostile),
-    )
+    of_many = fold_study(many, ("precision", "recall", "f1"), split_digest="x")
+    hostile = fold_study({name: (0.02 * i, -0.01 * i) for i, name in enumerate(NASTY)})
+    studies = (three_methods(), of_many, hostile)
     return [compare(s, rope=0.01, seed=0).report().to_html() for s in studies]
 
 
@@ -100,8 +97,10 @@ def test_no_label_is_cut_or_covered_and_nothing_scrolls_sideways(show, about, wi
             assert browser.execute_script(TEXTS) == []
 
 
-def test_type_in_figures_is_readable_at_600_pixels(show):
+def test_at_600_pixels_type_in_figures_is_readable_and_the_ranking_fits(show):
     chrome = show(study_page(), 600)
+    box = "document.querySelector('.ranking .scroll')"
+    assert chrome.execute_script(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
     chrome.execute_script(OPEN_ALL)
     sizes = chrome.execute_script(
         "return [...document.querySelectorAll('figure svg')].flatMap(s => "
@@ -123,30 +122,18 @@ def test_every_text_stands_out_from_what_lies_under_it(show, about, scheme):
     assert chrome.execute_script(CONTRAST) == []
 
 
-def test_names_in_tables_never_wrap(show):
+def test_names_in_tables_never_wrap_and_those_in_the_verdict_move_as_a_whole(show):
     chrome = show(long_page(), 600)
     chrome.execute_script(OPEN_ALL)
-    lines = chrome.execute_script(
-        "return [...document.querySelectorAll('th .name, td:not(.wrap) .name')].map(n => "
-        "n.getClientRects().length)"
-    )
+    names = "return [...document.querySelectorAll(arguments[0])]"
+    in_tables = "th .name, td:not(.wrap) .name"
+    lines = chrome.execute_script(f"{names}.map(n => n.getClientRects().length)", in_tables)
     assert 1 in lines and set(lines) <= {0, 1}  # 0: in a row that is not shown
-
-
-def test_names_in_the_verdict_move_to_the_next_line_as_a_whole(show):
-    names = ["alpha-beta-gamma-delta", "one-two-three-four-five", "x-y-z", "long-name-with-hyphens"]
-    chrome = show(render(compare(study_of(4, 8, gap=0.02, names=names))), 420)
-    heights = chrome.execute_script(
-        "return [...document.querySelectorAll('.decision .name')].map(n => "
-        "n.getBoundingClientRect().height)"
-    )
+    long = ["alpha-beta-gamma-delta", "one-two-three-four-five", "x-y-z", "long-name-with-hyphens"]
+    chrome = show(render(compare(study_of(4, 8, gap=0.02, names=long))), 420)
+    height = "getBoundingClientRect().height"
+    heights = chrome.execute_script(f"{names}.map(n => n.{height})", ".decision .name")
     assert heights and max(heights) < 40
-
-
-def test_the_ranking_of_the_study_fits_600_pixels(show):
-    chrome = show(study_page(), 600)
-    box = "document.querySelector('.ranking .scroll')"
-    assert chrome.execute_script(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
 
 
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (800, 900), (1400, 900)])
@@ -155,45 +142,42 @@ def test_the_first_screen_holds_decision_doubts_and_ranking(show, width, height)
     scrolling; the plot of the pair, too, where the screen is not narrow.
     """
     chrome = show(study_page(), width)
-    places = {
-        what: chrome.execute_script(
-            "return [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility())"
-            ".map(e => e.getBoundingClientRect().bottom)",
-            selector,
-        )
-        for what, selector in {
-            "verdict": "#decision .verdict",
-            "sentences": "#decision .asked > p",
-            "plot": "#decision .forest",
-            "doubts": "#doubts > summary .hint",
-            "rows": "#ranking table[data-key=ranking] tbody tr",
-            "dots": "#ranking tbody circle[r='4.5']",
-        }.items()
-    }
-    assert {what: len(bottoms) for what, bottoms in places.items()} == {
-        "verdict": 1,
-        "sentences": 2,
-        "plot": int(width > 700),
-        "doubts": 1,
-        "rows": 12,
-        "dots": 12,
-    }
-    assert max(bottom for bottoms in places.values() for bottom in bottoms) <= height
+    bottoms = (
+        "return [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility())"
+        ".map(e => e.getBoundingClientRect().bottom)"
+    )
+    for selector, number in {
+        "#decision .verdict": 1,
+        "#decision .asked > p": 2,
+        "#decision .forest": int(width > 700),
+        "#doubts > summary .hint": 1,
+        "#ranking table[data-key=ranking] tbody tr": 12,
+        "#ranking tbody circle[r='4.5']": 12,
+    }.items():
+        found = chrome.execute_script(bottoms, selector)
+        assert len(found) == number and all(bottom <= height for bottom in found), selector
     if width <= 700:
         chrome.find_element("css selector", "#decision .plot > summary").click()
         assert chrome.find_element("css selector", "#decision .forest").is_displayed()
 
 
-def test_wide_pages_have_the_ranking_beside_the_decision(show):
-    left = (
-        "return ['decision', 'ranking'].map(id => "
-        "document.getElementById(id).getBoundingClientRect().left)"
-    )
-    chrome = show(study_page(), 1400)
-    a, b = chrome.execute_script(left)
+def test_wide_pages_have_the_ranking_beside_the_decision_and_sections_fold(show):
+    def left_of(chrome):
+        left = "document.getElementById(id).getBoundingClientRect().left"
+        return chrome.execute_script(f"return ['decision', 'ranking'].map(id => {left})")
+
+    a, b = left_of(show(study_page(), 1400))
     assert b > a + 400
-    a, b = show(study_page(), 600).execute_script(left)
+    chrome = show(study_page(), 600)
+    a, b = left_of(chrome)
     assert a == b
+    sections = "[...document.querySelectorAll('details.section')]"
+    opened = f"return {sections}.filter(d => d.open).map(d => d.id)"
+    assert chrome.execute_script(opened) == ["decision", "ranking", "datasets"]
+    for key in ("evidence", "verdict"):
+        chrome.find_element("css selector", f"#{key} > summary").click()
+    assert chrome.execute_script(opened)[3:] == ["evidence", "verdict"]
+    assert chrome.find_element("css selector", "#verdict .body").is_displayed()
 
 
 def test_the_answer_can_be_copied_as_text(show):
@@ -207,19 +191,6 @@ def test_the_answer_can_be_copied_as_text(show):
     chrome.switch_to.active_element.send_keys(Keys.CONTROL, "v")
     pasted = chrome.execute_script("return document.activeElement.value")
     assert pasted == rendered(published(stability=500), "text")
-
-
-def test_sections_fold(show):
-    chrome = show(study_page(), 600)
-    opened = (
-        "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => "
-        "d.id)"
-    )
-    assert chrome.execute_script(opened) == ["decision", "ranking", "datasets"]
-    for key in ("evidence", "verdict"):
-        chrome.find_element("css selector", f"#{key} > summary").click()
-    assert chrome.execute_script(opened)[3:] == ["evidence", "verdict"]
-    assert chrome.find_element("css selector", "#verdict .body").is_displayed()
 
 
 def test_paper_has_the_answer_with_its_plot_and_doubts_and_what_was_opened(show, until):
@@ -237,13 +208,11 @@ def test_paper_has_the_answer_with_its_plot_and_doubts_and_what_was_opened(show,
         chrome.execute_script("dispatchEvent(new Event('beforeprint'))")
         answer = ["decision", "plot", "doubts", "ranking", "datasets"]
         assert chrome.execute_script(shown) == answer
-        headings = (
-            "return [...document.querySelectorAll('h2')].filter(e => e.checkVisibility()).length"
-        )
-        assert chrome.execute_script(headings) == 2  # doubts, and the ranks on each dataset
-        opening = (
-            "for (const key of ['evidence', 'stability']) document.getElementById(key).open = true"
-        )
+        seen = "[...document.querySelectorAll('h2')].filter(e => e.checkVisibility())"
+        headings = chrome.execute_script(f"return {seen}.length")
+        assert headings == 2  # doubts, and the ranks on each dataset
+        keys = "['evidence', 'stability']"
+        opening = f"for (const key of {keys}) document.getElementById(key).open = true"
         chrome.execute_script(opening)
         assert chrome.execute_script(shown) == [*answer, "stability"]
         chrome.execute_script("dispatchEvent(new Event('afterprint'))")
@@ -258,11 +227,8 @@ def test_nothing_is_fetched_and_nothing_complains(show):
         chrome = show(page)
         chrome.execute_script(OPEN_ALL)
         asked = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
-        urls = {
-            m["params"]["request"]["url"]
-            for m in asked
-            if m["method"] == "Network.requestWillBeSent"
-        }
+        sent = [m["params"] for m in asked if m["method"] == "Network.requestWillBeSent"]
+        urls = {params["request"]["url"] for params in sent}
         assert {url.split(":")[0] for url in urls} <= {"file", "data"}
         assert sum(url.startswith("file") for url in urls) == 1
         assert chrome.get_log("browser") == []

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+from itertools import product
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -62,52 +63,36 @@ def fill(uri: str) -> dict[str, str]:
 
     from mlflow_mleval.store.importing import import_results
 
-    rows = [
-        (
-            d,
-            m,
-            round(0.9 - 0.06 * i - 0.01 * ((i * 3 + j) % 4), 3),
-            round(0.1 + 0.02 * i + 0.01 * ((i + 2 * j) % 3), 3),
-        )
-        for j, d in enumerate("uvwxyz")
-        for i, m in enumerate(("RF", "BR", "CC", "LP"))
-    ]
+    rows = []
+    for j, d in enumerate("uvwxyz"):
+        for i, m in enumerate(("RF", "BR", "CC", "LP")):
+            f1 = 0.9 - 0.06 * i - 0.01 * ((i * 3 + j) % 4)
+            rows.append((d, m, round(f1, 3), round(0.1 + 0.02 * i + 0.01 * ((i + 2 * j) % 3), 3)))
     results = pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"])
-    results.loc[
-        (results["method"] == "LP") & (results["dataset"] == "z"), ["f1", "hamming_loss"]
-    ] = None
+    gap = (results["method"] == "LP") & (results["dataset"] == "z")
+    results.loc[gap, ["f1", "hamming_loss"]] = None
     mlflow.set_tracking_uri(uri)
-    import_results(results, experiment_name="study", conventions="sklearn")
-    import_results(
-        results[results["dataset"] < "x"], experiment_name="secret", conventions="sklearn"
-    )
-    import_results(close_race(), experiment_name="close", conventions="sklearn")
+    few = results[results["dataset"] < "x"]
+    for name, table in (("study", results), ("secret", few), ("close", close_race())):
+        import_results(table, experiment_name=name, conventions="sklearn")
     client = MlflowClient(uri)
-    for name, models, values in (
-        ("plain", ("xgb", "rf", "mlp"), "abcd"),
-        (SCRIPT, HOSTILE, HOSTILE),
+    for name, metric, models, values in (
+        ("plain", "gain", ("xgb", "rf", "mlp"), "abcd"),
+        (SCRIPT, "f1", HOSTILE, HOSTILE),
     ):
         experiment = client.create_experiment(name)
-        for i, model in enumerate(models):
-            for j, data in enumerate(values):
-                run = client.create_run(experiment, run_name=model)
-                log(
-                    client,
-                    run,
-                    {"model": model, "data": data},
-                    {"gain" if name == "plain" else "f1": 0.9 - 0.1 * i - 0.02 * j},
-                )
+        for (i, model), (j, data) in product(enumerate(models), enumerate(values)):
+            run = client.create_run(experiment, run_name=model)
+            of = {"model": model, "data": data}
+            log(client, run, of, {metric: 0.9 - 0.1 * i - 0.02 * j})
     return {e.name: e.experiment_id for e in client.search_experiments()}
 
 
 def log(client, run, params, metrics):
     from mlflow.entities import Metric, Param
 
-    values, texts = (
-        [Metric(*pair, 0, 0) for pair in metrics.items()],
-        [Param(*pair) for pair in params.items()],
-    )
-    client.log_batch(run.info.run_id, values, texts)
+    values = [Metric(*pair, 0, 0) for pair in metrics.items()]
+    client.log_batch(run.info.run_id, values, [Param(*pair) for pair in params.items()])
     client.set_terminated(run.info.run_id)
 
 
@@ -150,14 +135,14 @@ def grumbles(chrome):
     ]
 
 
-def test_who_is_not_logged_in_gets_what_mlflow_gives(site):
-    for path in (
-        "",
-        "experiments",
-        f"answer?experiment-id={site.ids['study']}",
-        "static?file=page.js",
-    ):
-        assert requests.get(f"{site.url}/mleval/{path}", timeout=PATIENCE).status_code == 401
+def test_who_is_not_logged_in_gets_what_mlflow_gives_and_without_javascript_a_word(site):
+    page = f"{site.url}/mleval/"
+    for path in ("", "experiments", "static?file=page.js"):
+        assert requests.get(f"{page}{path}", timeout=PATIENCE).status_code == 401
+    page = requests.get(page, auth=("ann", PASSWORD), timeout=PATIENCE)
+    assert "<noscript>" in page.text and "mleval report" in page.text.partition("<noscript>")[2]
+    policy = page.headers["Content-Security-Policy"]
+    assert "unsafe" not in policy and json.dumps("study") not in page.text
 
 
 def test_choosing_setting_and_comparing(reader, site):
@@ -175,21 +160,23 @@ def test_choosing_setting_and_comparing(reader, site):
     reader.until("!!document.querySelector('input[name=method-by][value=\"param:model\"]:checked')")
     assert "nobody has said" in reader.text("#survey .measures")
     reader.click("input[name=dataset-by][value='param:data']")
+
+    def filtered(text=""):
+        reader.find("#filter").clear()
+        reader.find("#filter").send_keys(text, Keys.TAB)
+
     # an error of the filter stands beside it
-    reader.find("#filter").send_keys("params.model ==", Keys.TAB)
+    filtered("params.model ==")
     reader.until("document.querySelector('#filter-error').textContent.includes('filter')")
     assert reader.find("#filter").get_attribute("aria-invalid") == "true"
-    reader.find("#filter").clear()
-    reader.find("#filter").send_keys(Keys.TAB)
+    filtered()
     reader.until("!!document.querySelector('#condition')")
     reader.js("document.querySelector('#condition').value = \"params.`data` = 'd'\"")
-    reader.js(
-        "document.querySelector('#condition').dispatchEvent(new Event('change', {bubbles: true}))"
-    )
-    reader.until("document.querySelector('#facts')?.textContent.includes('3 finished runs')")
-    reader.find("#filter").clear()
-    reader.find("#filter").send_keys(Keys.TAB)
-    reader.until("document.querySelector('#facts')?.textContent.includes('12 finished runs')")
+    reader.changed("#condition")
+    facts = "document.querySelector('#facts')?.textContent"
+    reader.until(f"{facts}.includes('3 finished runs')")
+    filtered()
+    reader.until(f"{facts}.includes('12 finished runs')")
     # which way is better: one click
     reader.js("document.querySelector('[data-direction=max][value=gain]').click()")
     reader.click("#compare")
@@ -294,11 +281,9 @@ def test_details_open_beside_and_close_with_escape(reader, site):
     reader.chrome.switch_to.active_element.send_keys(Keys.ESCAPE)
     assert not reader.js("document.querySelector('#detail').open")
     assert reader.js("document.activeElement.textContent") == "RF"
-    reader.js(
-        "document.querySelectorAll('#evidence, #differences').forEach(d => { d.open = true; })"
-    )
+    reader.unfold("#evidence, #differences")
     reader.until("!!document.querySelector('#differences table')")
-    reader.js("document.querySelectorAll('#differences details').forEach(d => { d.open = true; })")
+    reader.unfold("#differences details")
     for place, title in (("#differences", " against "), ("#datasets td", " on ")):
         reader.click(f"{place} button.link[aria-label*='{title}']")
         reader.until(
@@ -334,17 +319,10 @@ def test_share_download_store_and_new_runs(reader, site):
     import mlflow
 
     client = mlflow.MlflowClient(f"sqlite:///{site.folder / 'mlflow.db'}")
+    known = {"method": "NEW", "schema": "1", "status": "complete", "conventions": "sklearn"}
     for dataset in "uvwxyz":
-        tags = {
-            "method": "NEW",
-            "dataset": dataset,
-            "schema": "1",
-            "status": "complete",
-            "conventions": "sklearn",
-        }
-        run = client.create_run(
-            site.ids["study"], tags={f"mleval.{name}": text for name, text in tags.items()}
-        )
+        tags = {f"mleval.{name}": text for name, text in (known | {"dataset": dataset}).items()}
+        run = client.create_run(site.ids["study"], tags=tags)
         log(client, run, {}, {"mleval/f1": 0.95, "mleval/hamming_loss": 0.05})
     reader.js("document.dispatchEvent(new Event('visibilitychange'))")
     reader.until("document.querySelector('#news').checkVisibility()")
@@ -423,16 +401,10 @@ def test_over_time_goes_back_by_days_and_by_runs(reader, site):
     experiment = api(site, "experiments/create", {"name": "days"}, ADMIN)["experiment_id"]
     grant(site, "ann", experiment, "READ")
     for i in range(5):  # a dataset a day
+        at = 1_700_000_000_000 + 86_400_000 * i
         for method, f1 in (("RF", 0.8 + 0.01 * i), ("BR", 0.7)):
-            at = 1_700_000_000_000 + 86_400_000 * i
             tags = {"mleval.method": method, "mleval.dataset": f"d{i}"}
-            named = [{"key": key, "value": value} for key, value in tags.items()]
-            about = {"experiment_id": experiment, "start_time": at, "tags": named}
-            run = api(site, "runs/create", about, ADMIN)["run"]["info"]["run_id"]
-            value = {"run_id": run, "key": "f1", "value": f1, "timestamp": at}
-            api(site, "runs/log-metric", value, ADMIN)
-            ended = {"run_id": run, "status": "FINISHED", "end_time": at}
-            api(site, "runs/update", ended, ADMIN)
+            logged(site, experiment, {"f1": f1}, at=at, tags=tags)
     reader.login("ann")
     reader.open(f"?experiment-id={experiment}")
     reader.answered()
@@ -442,27 +414,33 @@ def test_over_time_goes_back_by_days_and_by_runs(reader, site):
     reader.click("#over_time summary")
     reader.until("document.querySelector('#over_time .body').textContent.includes('18 Nov')")
     reader.js("void (document.querySelector('#each').value = '5')")
-    reader.js("void document.querySelector('#each').dispatchEvent(new Event('change'))")
+    reader.changed("#each")
     reader.until("document.querySelector('#over_time .body').textContent.includes('run 10')")
     assert "RF has led since run 5." in reader.text("#over_time .body")
     assert grumbles(reader.chrome) == []
+
+
+def logged(site, experiment, metrics, at=0, **named):
+    """A run that ended at once, with tags and params, by MLflow's own REST."""
+    pairs = {
+        what: [{"key": key, "value": value} for key, value in values.items()]
+        for what, values in named.items()
+    }
+    about = {"experiment_id": experiment, "start_time": at, "tags": pairs.pop("tags", [])}
+    run = {"run_id": api(site, "runs/create", about, ADMIN)["run"]["info"]["run_id"]}
+    values = [
+        {"key": key, "value": value, "timestamp": at, "step": 0} for key, value in metrics.items()
+    ]
+    api(site, "runs/log-batch", {**run, **pairs, "metrics": values}, ADMIN)
+    api(site, "runs/update", {**run, "status": "FINISHED", "end_time": at}, ADMIN)
 
 
 def one_dataset(site, name, values):
     """An experiment of three models, each with four seeds and what `values` says of it."""
     experiment = api(site, "experiments/create", {"name": name}, ADMIN)["experiment_id"]
     grant(site, "ann", experiment, "READ")
-    for i, model in enumerate(("RF", "BR", "CC")):
-        for seed in range(4):
-            run = api(site, "runs/create", {"experiment_id": experiment}, ADMIN)["run"]["info"]
-            params = [{"key": "model", "value": model}, {"key": "seed", "value": str(seed)}]
-            metrics = [
-                {"key": key, "value": value, "timestamp": 0, "step": 0}
-                for key, value in values(i).items()
-            ]
-            logged = {"run_id": run["run_id"], "params": params, "metrics": metrics}
-            api(site, "runs/log-batch", logged, ADMIN)
-            api(site, "runs/update", {"run_id": run["run_id"], "status": "FINISHED"}, ADMIN)
+    for (i, model), seed in product(enumerate(("RF", "BR", "CC")), range(4)):
+        logged(site, experiment, values(i), params={"model": model, "seed": str(seed)})
     return experiment
 
 
@@ -495,7 +473,7 @@ def test_a_doubt_is_settled_where_its_number_stands(reader, site):
     reader.answered()
     assert len(reader.all("#ranking circle.single")) == 12
     # no flag of the command line, wherever one looks
-    reader.js("void document.querySelectorAll('main details').forEach(d => { d.open = true; })")
+    reader.unfold("main details")
     reader.until("!document.querySelector('main [aria-busy], main .body:empty')")
     texts = "[...document.querySelectorAll('main .body')].map(part => part.innerText).join('\\n')"
     seen = "\n".join(line for line in reader.js(texts).split("\n") if "mleval " not in line)
@@ -532,11 +510,9 @@ def test_hostile_names_are_text(reader, site):
     reader.login("ann")
     reader.of(SCRIPT, "&method-by=run_name&dataset-by=param:data")
     reader.answered()
-    reader.js("document.querySelectorAll('details:not(.menu)').forEach(d => { d.open = true; })")
-    reader.until(
-        "!!document.querySelector('#survey fieldset') && !!document.querySelector('#experiments "
-        "input')"
-    )
+    reader.unfold("details:not(.menu)")
+    for there in ("#survey fieldset", "#experiments input"):
+        reader.find(there)
     reader.until("!document.querySelector('[aria-busy]')")
     reader.click("#ranking button.link")
     reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")
@@ -554,10 +530,8 @@ def test_hostile_names_are_text(reader, site):
 def test_who_may_see_nothing_is_told_what_to_do(reader, site):
     reader.login("nobody")
     reader.open()
-    reader.until(
-        "document.querySelector('#experiments').textContent.includes('no experiment here that "
-        "you may read')"
-    )
+    none = "no experiment here that you may read"
+    reader.until("document.querySelector('#experiments').textContent.includes(arguments[0])", none)
     assert "ask whoever owns" in reader.text("#experiments")
     reader.of("secret")
     reader.until("document.querySelector('#state').textContent.includes('may not see')")
@@ -590,19 +564,16 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(reader, site, axe, schem
         assert reader.js("document.scrollingElement.scrollWidth") <= width
 
     reader.of("study")
-    reader.until(
-        "!!document.querySelector('#survey fieldset') && !!document.querySelector('#state a.way')"
-    )
-    reader.js("document.querySelectorAll('#selection details').forEach(d => { d.open = true; })")
+    for there in ("#survey fieldset", "#state a.way"):
+        reader.find(there)
+    reader.unfold("#selection details")
     reader.find("#experiments input")
     check()
     reader.click("#state a.way")
     reader.answered()
-    reader.js("document.querySelectorAll('main details').forEach(d => { d.open = true; })")
+    reader.unfold("main details")
     reader.until("!document.querySelector('[aria-busy]')")
-    reader.js(
-        "document.querySelectorAll('main details:not(.menu)').forEach(d => { d.open = true; })"
-    )
+    reader.unfold("main details:not(.menu)")
     check()
     reader.js("document.querySelector('#ranking button.link').click()")
     reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")
@@ -623,24 +594,14 @@ def test_paper_holds_the_answer_only(reader, site):
     reader.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
-def test_without_javascript_the_page_says_so(site):
-    page = requests.get(f"{site.url}/mleval/", auth=("ann", PASSWORD), timeout=PATIENCE)
-    assert "<noscript>" in page.text and "mleval report" in page.text.partition("<noscript>")[2]
-    policy = page.headers["Content-Security-Policy"]
-    assert "unsafe" not in policy and json.dumps("study") not in page.text
-
-
 def test_mlflows_own_pages_lead_here(reader, site):
     study = site.ids["study"]
     reader.login("ann", width=1400)
     reader.chrome.get(f"{site.url}/#/experiments/{study}/runs")
     of_study = f"{site.url}/mleval/?experiment-id={study}"
     for place in ("side", "runs"):
-        reader.until(
-            "document.getElementById(arguments[0])?.href === arguments[1]",
-            f"mleval-{place}",
-            of_study,
-        )
+        link = "document.getElementById(arguments[0])?.href === arguments[1]"
+        reader.until(link, f"mleval-{place}", of_study)
     reader.until("document.querySelectorAll('.ag-row .ag-checkbox-input').length > 2")
     for box in reader.all(".ag-row .ag-checkbox-input")[:3]:
         box.click()
@@ -661,10 +622,10 @@ def test_mlflows_own_pages_lead_here(reader, site):
     assert chosen["experiment-id"] == [study] and chosen["filter"][0].count("'") == 6
     # MLflow's own comparison leads to exactly its runs
     found = api(site, "runs/search", {"experiment_ids": [study]}, ADMIN)["runs"]
-    tags = {
-        run["info"]["run_id"]: {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
-        for run in found
-    }
+    tags = {}
+    for run in found:
+        pairs = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+        tags[run["info"]["run_id"]] = pairs
     two = [i for i, t in tags.items() if t.get("mleval.dataset") == "u"][:2]
     compared = f"runs={json.dumps(two)}&experiments={json.dumps([study])}"
     reader.chrome.get(f"{site.url}/#/compare-runs?{compared}")
@@ -701,10 +662,8 @@ def test_the_question_moves_and_its_numbers_are_those_of_the_command(reader, sit
         assert (told["a"], told["b"]) == (a, b)
         assert reader.text(".asked .verdict b") == told["verdict"]
         decides, *beside = rows()
-        for row, expected in [
-            (decides, told["rows"][0]),
-            *zip(beside, told["measures"], strict=True),
-        ]:
+        known = [told["rows"][0], *told["measures"]]
+        for row, expected in zip([decides, *beside], known, strict=True):
             ends = [expected.get(key) for key in ("low", "high")]  # of what decides alone
             assert [row["low"], row["high"]] == (ends if None in ends else pytest.approx(ends))
             assert row["size"] == pytest.approx(expected["difference"])
@@ -799,7 +758,7 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
         reader.answered()
         reader.click("#hold > summary")
         reader.find("#survey select")
-        reader.js("document.querySelectorAll('#survey details').forEach(d => { d.open = true; })")
+        reader.unfold("#survey details")
 
     form()
     menus = "[...document.querySelectorAll('#survey select[id^=f-]')]"
@@ -825,9 +784,8 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
         reader.until("!document.querySelector('#survey[aria-busy]')")
         reader.click("#compare")
         reader.until("new URLSearchParams(location.search).has(arguments[0])", name)
-        wrong = (
-            "[...document.querySelectorAll('#state .say, #survey .error')].map(e => e.innerText)"
-        )
+        told = "#state .say, #survey .error"
+        wrong = f"[...document.querySelectorAll('{told}')].map(e => e.innerText)"
         there = "!!document.querySelector('#ranking table')"
         still = "!!document.querySelector('main.old, [aria-busy]')"
         reader.until(f"{wrong}.join('') !== '' || {there} && !{still}")
@@ -859,12 +817,10 @@ def test_every_control_shows_what_the_command_on_the_page_says(reader, site, mon
     for at in (0, 1):
         side = f"document.querySelectorAll('h1 select')[{at}]"
         other = reader.js(f"[...{side}.options].map(o => o.value).at(-1 - {at})")
-        reader.js(
-            f"void ({side}.value = arguments[0], {side}.dispatchEvent(new Event('change')))", other
-        )
-        reader.until(
-            f"new URLSearchParams(location.search).getAll('pair')[{at}] === arguments[0]", other
-        )
+        change = f"{side}.dispatchEvent(new Event('change'))"
+        reader.js(f"void ({side}.value = arguments[0], {change})", other)
+        pair = "new URLSearchParams(location.search).getAll('pair')"
+        reader.until(f"{pair}[{at}] === arguments[0]", other)
         reader.answered()
         agrees()
     reader.click("#what-if > summary")

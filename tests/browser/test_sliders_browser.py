@@ -49,17 +49,10 @@ def tied(missing: str = "worst") -> Study:
     """Six methods, five datasets, four measures: many ties, a measure that is constant on one
     dataset, cells without results.
     """
-    rng = np.random.default_rng(4)
-    rows = [
-        {
-            "dataset": f"d{d}",
-            "method": f"m{i}",
-            **dict(zip("abcd", rng.integers(0, 4, 4) / 10, strict=True)),
-        }
-        for d in range(5)
-        for i in range(6)
-    ]
-    frame = pd.DataFrame(rows)
+    values = np.random.default_rng(4).integers(0, 4, (30, 4)) / 10
+    frame = pd.DataFrame(values, columns=[*"abcd"])
+    frame["dataset"] = [f"d{i // 6}" for i in range(30)]
+    frame["method"] = [f"m{i % 6}" for i in range(30)]
     frame.loc[frame["dataset"] == "d1", "c"] = 0.5
     frame.loc[[3, 14], [*"abcd"]] = np.nan
     frame.loc[20, "b"] = np.nan
@@ -89,14 +82,10 @@ def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
     copy.
     """
     given = shlex.split(said["option"].replace("\\\n", ""))
-    chosen = (
-        click.Command("rank", params=[opt.fusion[1], opt.exclude])
-        .make_context("rank", given)
-        .params
-    )
-    return {} if chosen["weights"] == "entropy" else chosen["weights"], [
-        *chosen["exclude_measures"]
-    ]
+    command = click.Command("rank", params=[opt.fusion[1], opt.exclude])
+    chosen = command.make_context("rank", given).params
+    weights = {} if chosen["weights"] == "entropy" else chosen["weights"]
+    return weights, [*chosen["exclude_measures"]]
 
 
 @pytest.mark.parametrize(
@@ -115,14 +104,8 @@ def test_the_page_ranks_as_compare_does(show, options):
     chrome = show(render(c, "html"))
     before = chrome.execute_script(READ)
     agrees(before, c)
-    for steps in [
-        [True, None, True, None],
-        [90] * 4,
-        *(
-            [None if rng.random() < 0.2 else int(rng.choice([40, 80, 200])) for _ in range(4)]
-            for _ in range(3)
-        ),
-    ]:
+    drawn = rng.choice(np.array([None, 40, 80, 80, 200], object), (3, 4)).tolist()
+    for steps in ([True, None, True, None], [90] * 4, *drawn):
         chrome.execute_script(SET, steps, True)
         said = chrome.execute_script(SAID)
         weights, without = options_of(said)

@@ -65,6 +65,15 @@ class Reader:
         self.js("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
 
+    def changed(self, selector):
+        """Tells the page that a control was changed, which a script has done."""
+        event = "dispatchEvent(new Event('change', {bubbles: true}))"
+        self.js(f"document.querySelector(arguments[0]).{event}", selector)
+
+    def unfold(self, selector):
+        opening = "forEach(part => { part.open = true; })"
+        self.js(f"document.querySelectorAll(arguments[0]).{opening}", selector)
+
     def text(self, selector):
         return self.js("document.querySelector(arguments[0])?.textContent ?? ''", selector)
 

@@ -1,6 +1,7 @@
 """Real MLflow servers with the page, for the tests of the page: started, asked, and stopped."""
 
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -106,6 +107,11 @@ class Asking:
                 return response
             assert response.json()["state"] == "working"
             time.sleep(pause)
+
+
+def token_of_page(server, auth=None) -> str:
+    """With which the page tells that it asks to write."""
+    return re.search('name="mleval-token" content="([0-9a-f]+)"', server.ask("", auth).text)[1]
 
 
 def api(server, path: str, content=None, auth=None, version: str = "2.0", **query) -> dict:

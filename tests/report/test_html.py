@@ -15,7 +15,6 @@ from report_cases import NASTY, PROVENANCE, nasty, published, published_study, s
 from report_cases import render as rendered
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.text import terminal
@@ -36,11 +35,8 @@ def test_the_answer_comes_first_and_all_of_it():
         assert doubt[1:] in page.section("doubts")
     for method in c.study.methods:
         assert method in page.section("ranking")
-    assert (
-        page.section("ranking").index("RF-PCT")
-        < page.section("ranking").index("BR")
-        < page.section("ranking").index("HOMER")
-    )
+    places = [page.section("ranking").index(method) for method in ("RF-PCT", "BR", "HOMER")]
+    assert places == sorted(places)
 
 
 def test_a_heat_map_holds_each_method_on_each_dataset():
@@ -77,15 +73,13 @@ def words_of_prose(html: str) -> int:
 
 
 def test_a_report_is_read_in_minutes():
-    """Six methods on two datasets with ten folds, with and without a rope: 5,416 words once."""
+    """Six methods on two datasets with ten folds: 5,416 words once."""
     names, rng = ["forest", "boosting", "svm", "knn", "tree", "bayes"], np.random.default_rng(1)
     shifts = {name: tuple(0.03 * rng.standard_normal(3)) for name in names}
     known = {"split_digest": "abc", "n_train": 90, "n_test": 10}
     measures, on = ("precision", "recall", "accuracy"), ("birds", "flags")
-    found = compare(fold_study(shifts, measures, datasets=on, **known), stability=True, rope=0.01)
+    found = compare(fold_study(shifts, measures, datasets=on, **known), stability=100, rope=0.01)
     assert 500 < words_of_prose(render(found)) <= 1_100
-    plain = compare(fold_study(shifts, measures, datasets=on, **known), stability=True)
-    assert words_of_prose(render(plain)) <= 1_000
     assert words_of_prose(study_page()) <= 1_000
 
 
@@ -93,19 +87,6 @@ def test_names_in_tables_say_what_they_name():
     elements, study = Page(study_page()).elements, published_study()
     for what, names in (("method", study.methods), ("dataset", study.datasets)):
         assert {a[f"data-{what}"] for _, a in elements if f"data-{what}" in a} == {*names}
-
-
-def test_tables_hold_the_figures_of_the_comparison():
-    c, page = published(stability=500), Page(study_page())
-    ranking = c.fusion.ranking
-    for method in ranking.index:
-        assert f"{abs(ranking.phi[method]):.3f}" in page.section("ranking")
-    nemenyi = published(test="nemenyi")
-    assert f"{c.nemenyi.critical_difference:.2f}" in Page(render(nemenyi)).section("differences")
-    assert "4 of 66 pairs separated" in page.section("differences")
-    assert "11/0/0" in page.section("differences")
-    first = c.stability.acceptability.acceptability.loc["RF-PCT", 1]
-    assert f"{first:.0%}" in page.section("stability")
 
 
 def test_at_most_four_significant_digits():
@@ -173,23 +154,6 @@ def test_hostile_names_are_text_everywhere():
 def test_every_policy_has_its_page(missing):
     page = Page(render(compare(published_study(missing))))
     assert f"policy {missing}" in page.section("provenance")
-
-
-@pytest.mark.parametrize(
-    ("study", "options", "says"),
-    [
-        (study_of(2, 1, measures=("f1",)), {}, "No test over datasets is possible"),
-        (study_of(2, 3), {}, "2 methods compared on 3 datasets"),
-        (study_of(30, 5), {"stability": 20}, "30 methods compared"),
-        (study_of(5, 12, gap=0.02), {"control": "m2"}, "Every method against the control"),
-        (study_of(5, 12, gap=0.02), {"on": "hamming_loss", "stability": 20}, "by hamming_loss"),
-        (study_of(3, 6, decimals=1), {"stability": 20}, "3 methods"),
-        (fuse(study_of(4, 6), weights={"f1": 2, "hamming_loss": 1}), {}, "hamming_loss 1"),
-        (fuse(study_of(4, 6), "linear", q=0.01, p=0.2), {}, "p = 0.2; q = 0.01"),
-    ],
-)
-def test_small_and_odd_comparisons_have_a_page(study, options, says):
-    assert says in Page(render(compare(study, **options))).text
 
 
 def test_each_of_many_rows_can_be_told():

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from page_servers import page_server
+from mlflow import MlflowClient
+from page_servers import api, page_server, token_of_page
 from waiting import PATIENCE
+
+from mlflow_mleval.store.importing import import_results
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -22,8 +25,6 @@ def seen_and_stored(server, experiment: str = "1") -> None:
     """Choose, answer, download, store: as a reader does, each time on a connection of its own, and
     so by any process.
     """
-    import re
-
     selection = f"experiment-id={experiment}"
     assert "mystudy" in server.ask("experiments").text
     assert "2 methods, 3 datasets" in server.ask(f"survey?{selection}").text
@@ -34,38 +35,31 @@ def seen_and_stored(server, experiment: str = "1") -> None:
         assert server.ask(f"detail?of=method&the-method=a&{selection}").ok
     assert server.ask(f"section?part=ranking&{selection}").ok
     assert server.ask(f"download?file=report.html&{selection}").text.startswith("<!doctype html>")
-    token = re.search('name="mleval-token" content="([0-9a-f]+)"', server.ask("").text)[1]
-    stored = server.ask(f"store?{selection}", None, "POST", headers={"X-Mleval-Token": token})
+    own = {"X-Mleval-Token": token_of_page(server)}
+    stored = server.ask(f"store?{selection}", None, "POST", headers=own)
     assert stored.ok and stored.json()["run_id"] in stored.json()["address"]
 
 
 def study(monkeypatch, uri: str) -> str:
-    from mlflow import MlflowClient
-
-    from mlflow_mleval.store.importing import import_results
-
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     rows = [(d, m, (i + k) / 9) for i, d in enumerate("xyz") for k, m in enumerate("ab")]
-    import_results(
-        pd.DataFrame(rows, columns=["dataset", "method", "f1"]), experiment_name="mystudy"
-    )
+    results = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
+    import_results(results, experiment_name="mystudy")
     return MlflowClient().get_experiment_by_name("mystudy").experiment_id
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"prefix": "/tools/mlflow"},
         {"options": ["--workers", "4"]},
-        {"options": ["--gunicorn-opts", "--timeout 120"]},
-        {"options": ["--gunicorn-opts", "--timeout 120", "--workers", "4"], "prefix": "/m"},
+        {"options": ["--gunicorn-opts", "--timeout 120", "--workers", "4"], "prefix": "/tools/m"},
     ],
-    ids=["prefix", "four", "gunicorn", "gunicorn-four-prefix"],
+    ids=["four", "gunicorn-four-prefix"],
 )
 def test_other_servers(db, tmp_path, monkeypatch, options):
     uri = f"sqlite:///{db}"
     study(monkeypatch, uri)
-    with page_server(tmp_path, uri, *options.pop("options", ()), **options) as server:
+    with page_server(tmp_path, uri, *options.pop("options"), **options) as server:
         seen_and_stored(server)
 
 
@@ -78,28 +72,18 @@ def test_postgres(database, tmp_path, monkeypatch, unset):
 
 def test_a_base_app_that_is_not_there_is_told_once(tmp_path, empty_store):
     shutil.copy(empty_store, tmp_path / "mlflow.db")
-    done = subprocess.run(
-        [sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "MLEVAL_BASE_APP": "nothing"},
-    )
+    command = [sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"]
+    how = {"cwd": tmp_path, "env": {**os.environ, "MLEVAL_BASE_APP": "nothing"}}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **how)
     assert done.returncode
     assert "MLEVAL_BASE_APP must be one of basic-auth, got 'nothing'" in done.stderr
 
 
 def test_a_workspace_shows_its_own_experiments_only(empty_store, tmp_path, monkeypatch, unset):
-    import requests
-
     shutil.copy(empty_store, tmp_path / "mlflow.db")
-    with page_server(
-        tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}", MLFLOW_ENABLE_WORKSPACES="true"
-    ) as server:
-        assert requests.post(
-            f"{server.url}/api/3.0/mlflow/workspaces", json={"name": "team-a"}, timeout=PATIENCE
-        ).ok
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    with page_server(tmp_path, uri, MLFLOW_ENABLE_WORKSPACES="true") as server:
+        api(server, "workspaces", {"name": "team-a"}, version="3.0")
         monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
         own = study(monkeypatch, server.url)
         assert "mystudy" in server.ask("experiments?workspace=team-a").text

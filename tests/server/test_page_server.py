@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import requests
 from click.testing import CliRunner
-from page_servers import ADMIN, api, grant, page_server, revoke
+from page_servers import ADMIN, api, grant, page_server, revoke, token_of_page
 from waiting import PATIENCE
 
 import mlflow_mleval as mleval
@@ -75,10 +75,6 @@ def team(empty_store, tmp_path_factory):
             grant(server, who, ids[what], right)
         server.ids = ids
         yield server
-
-
-def token(server, auth) -> str:
-    return re.search('name="mleval-token" content="([0-9a-f]+)"', server.ask("", auth).text)[1]
 
 
 def test_nobody_gets_what_mlflow_gives_nobody(team):
@@ -224,9 +220,9 @@ def test_errors_name_the_field_and_offer_ways(team):
 
 def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(team):
     ours, mine = (f"experiment-id={team.ids[name]}" for name in ("ours", "mine"))
-    own = {"X-Mleval-Token": token(team, ANN)}
+    own = {"X-Mleval-Token": token_of_page(team, ANN)}
     elsewhere = {"Sec-Fetch-Site": "cross-site"}
-    forged = [{}, {"X-Mleval-Token": "0" * 64}, {"X-Mleval-Token": token(team, BOB)}]
+    forged = [{}, {"X-Mleval-Token": "0" * 64}, {"X-Mleval-Token": token_of_page(team, BOB)}]
     forged += [own | elsewhere, own | {"Sec-Fetch-Site": "same-site"}]
     for headers in (*forged, {**own, "Origin": "http://elsewhere.example"}):
         assert team.ask(f"store?{ours}", ANN, "POST", headers=headers).status_code == 403

@@ -62,7 +62,6 @@ def same(result, expected, client):
 
 
 LISTED = FRAME.assign(y=lists(Y))
-SCORE_LISTS = LISTED.assign(p=lists(S))
 COLUMNS = {"targets": "y", "predictions": "p"}
 LABEL_COLUMNS = FRAME.assign(**{f"t_{n}": Y[:, i] for i, n in enumerate(NAMES)})
 TARGETS = [f"t_{n}" for n in NAMES]
@@ -74,17 +73,16 @@ PREDICTED, SCORED = [f"p_{n}" for n in NAMES], [f"s_{n}" for n in NAMES]
 
 SHAPES = {
     "arrays": lambda: evaluate(score, X, targets=Y),
-    "arrays of booleans": lambda: evaluate(score, X, targets=Y.astype(bool)),
     "lists of lists": lambda: evaluate(score, X.tolist(), targets=Y.tolist()),
     "named labels": lambda: evaluate(score, X, {"label_names": NAMES}, targets=Y),
     "a column of lists": lambda: evaluate(seeing, LISTED, targets="y"),
     "a column of arrays": lambda: evaluate(score, FRAME.assign(y=list(Y)), targets="y"),
-    "from_pandas": lambda: evaluate(score, mlflow.data.from_pandas(LISTED, targets="y")),
     "label columns": lambda: evaluate(seeing, LABEL_COLUMNS, {"targets": TARGETS}),
     "a column of lists in the config": lambda: evaluate(score, LISTED, {"targets": ["y"]}),
     "static lists": lambda: evaluate(None, LISTED.assign(p=lists(P)), **COLUMNS),
-    "static lists of scores": lambda: evaluate(None, SCORE_LISTS, **COLUMNS),
-    "static from_pandas": lambda: evaluate(None, mlflow.data.from_pandas(SCORE_LISTS, **COLUMNS)),
+    "static from_pandas": lambda: evaluate(
+        None, mlflow.data.from_pandas(LISTED.assign(p=lists(S)), **COLUMNS)
+    ),
     "static columns": lambda: evaluate(
         None, STATIC, {"targets": TARGETS, "predictions": PREDICTED, "scores": SCORED}
     ),
@@ -96,9 +94,6 @@ SHAPES = {
     ),
     "static columns of zeros and ones as scores": lambda: evaluate(
         None, STATIC, {"targets": TARGETS, "scores": PREDICTED}
-    ),
-    "a model that returns a frame": lambda: evaluate(
-        lambda x: pd.DataFrame(score(x)), X, targets=Y
     ),
     "a model that returns columns in another order": lambda: evaluate(
         lambda x: pd.DataFrame(score(x), columns=NAMES)[["c", "a", "b", "d"]],
