@@ -166,23 +166,22 @@ def test_without_a_run_there_is_one_warning_and_no_run(client):
 
 
 def test_a_run_can_be_named(client, monkeypatch):
-    y, scores = epochs()
     runs = [client.create_run("0") for _ in range(2)]
     monkeypatch.setenv("MLFLOW_RUN_ID", runs[1].info.run_id)
     for run, run_id in zip(runs, (runs[0].info.run_id, None), strict=True):
-        train(EpochLog(**NAMES, run_id=run_id), y, scores)
+        train(EpochLog(**NAMES, run_id=run_id), *epochs(2))
         assert tags_of(client, run, schema.TAG_STATUS) == (schema.COMPLETE,)
 
 
 def test_a_second_training_needs_a_second_run(client):
     y, scores = epochs()
-    log = EpochLog(**NAMES)
+    log, said = EpochLog(**NAMES), "holds a result already"
     with mlflow.start_run() as run:
         train(log, y, scores)
-        with pytest.warns(UserWarning, match="holds a result already") as said:
+        with pytest.warns(UserWarning, match=said) as told:
             train(log, y, scores)
-    assert len(said) == 1 and log.evaluation is None
-    assert len(client.get_metric_history(run.info.run_id, "mleval.epoch/f1")) == 5
+    assert len(told) == 1 and log.evaluation is None
+    assert len(history(client, run.info.run_id, "f1")) == 5
     with mlflow.start_run(), warnings.catch_warnings():
         warnings.simplefilter("error")
         train(log, y, scores)
@@ -345,9 +344,7 @@ def test_the_random_state_stays(client):
     y, scores = epochs()
 
     def predict():
-        random.random()
-        np.random.random()  # noqa: NPY002
-        return y, scores[0]
+        return random.random(), np.random.random()  # noqa: NPY002
 
     def state():
         return random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
@@ -356,8 +353,8 @@ def test_the_random_state_stays(client):
     with mlflow.start_run():
         before = state()
         log.begin()
-        log.epoch(0, predict)
-        log.end(predict)
+        log.epoch(0, lambda: (predict() and y, scores[0]))
+        log.end(lambda: (predict() and y, scores[0]))
         assert state() == before
 
 
