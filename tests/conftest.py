@@ -1,6 +1,4 @@
-"""What several areas share: how the suite is spread over processes, a fresh MLflow store for each
-test, a server, a browser.
-"""
+"""What several areas share: processes, a fresh store for each test, a server, a browser."""
 
 import itertools
 import os
@@ -47,9 +45,7 @@ START = itertools.count(1_700_000_000_000, 1000)
 
 
 def pytest_xdist_auto_num_workers(config) -> int:
-    """A process a core for the whole suite; named files run at once, without the seconds that
-    workers take to start.
-    """
+    """A process a core for the whole suite; named files run at once, in one process."""
     named = any(Path(arg.partition("::")[0]).is_file() for arg in config.args)
     return 0 if named else min(os.cpu_count() or 1, 8)
 
@@ -136,9 +132,7 @@ def pytest_collection_modifyitems(items) -> None:
 
 
 def pytest_collection_finish(session) -> None:
-    """Tests run in a folder of this process: what they leave, such as `mlruns`, is not left in the
-    checkout.
-    """
+    """Tests run in a folder of this process, and leave nothing in the checkout."""
     folder = tempfile.mkdtemp(prefix="mleval-tests-")
     session.config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     session.config.add_cleanup(lambda: os.chdir(session.config.invocation_params.dir))
@@ -147,9 +141,7 @@ def pytest_collection_finish(session) -> None:
 
 @pytest.fixture(autouse=True)
 def fixed_seeds() -> None:
-    """What draws from the global generators, as scikit-learn's estimators do, draws the same in any
-    order of the tests.
-    """
+    """What draws from the global generators draws the same in any order of the tests."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
 
@@ -170,9 +162,7 @@ def empty_store(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def unset(monkeypatch) -> None:
-    """No setting of MLflow is left from the environment or an earlier test, nor will one of this
-    test be.
-    """
+    """No setting of MLflow is left from the environment or from an earlier test."""
     from mlflow.tracking import fluent
 
     from mlflow_mleval.training import delivery
@@ -196,9 +186,7 @@ def db(empty_store, tmp_path, monkeypatch, unset) -> Path:
 
 @pytest.fixture(scope="module")
 def own_store(empty_store, tmp_path_factory):
-    """A folder with a store for all tests of a file; it is their working folder, and MLflow is set
-    to it.
-    """
+    """A folder with a store for all tests of a file; MLflow is set to it."""
     folder = tmp_path_factory.mktemp("store")
     shutil.copy(empty_store, folder / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
@@ -209,9 +197,7 @@ def own_store(empty_store, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def plain_store(empty_store, tmp_path_factory) -> Path:
-    """A database file with the 300 runs of plain MLflow that helpers/plain_store.py describes; for
-    reading only.
-    """
+    """A file with the 300 runs that helpers/plain_store.py describes; for reading only."""
     from plain_store import write
 
     path = tmp_path_factory.mktemp("plain") / "mlflow.db"
@@ -230,9 +216,7 @@ def plain(plain_store, tmp_path, monkeypatch, unset) -> Path:
 
 @pytest.fixture
 def client(db):
-    """A client of the test's own store, which tells the tags of runs by their names, wherever they
-    are.
-    """
+    """A client of the test's own store, which tells the tags of runs by their names."""
     from mlflow import MlflowClient
 
     from mlflow_mleval.store import store
@@ -252,9 +236,7 @@ def client(db):
 
 @pytest.fixture
 def log(client):
-    """Logs a run of plain MLflow as anybody might: experiment, name, tags, params, metrics, dataset
-    input and end; runs begin a second apart.
-    """
+    """Logs a run of plain MLflow as anybody might; runs begin a second apart."""
     from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 
     def log(

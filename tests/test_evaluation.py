@@ -59,14 +59,9 @@ def test_labels_count_what_happens_to_each_label():
 
 def test_statistics():
     y, p = [[0, 0], [1, 0], [1, 1], [0, 0]], [[0, 1], [0, 0], [0, 0], [0, 0]]
-    assert mleval.evaluate(y, y_pred=p).statistics == {
-        "n_instances": 4,
-        "n_labels": 2,
-        "empty_truth": 2,
-        "empty_prediction": 3,
-        "cardinality_true": 0.75,
-        "cardinality_pred": 0.25,
-    }
+    sizes = {"n_instances": 4, "n_labels": 2, "empty_truth": 2, "empty_prediction": 3}
+    means = {"cardinality_true": 0.75, "cardinality_pred": 0.25}
+    assert mleval.evaluate(y, y_pred=p).statistics == sizes | means
 
 
 def test_doubts_are_listed():
@@ -114,13 +109,10 @@ def test_the_threshold_itself_is_predicted():
     assert mleval.evaluate([[1, 1]], [[0.5, 0.5]], threshold=[0.4, 0.6]).threshold == (0.4, 0.6)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(sparse.csr_array, sparse.csc_matrix, sparse.coo_array, pd.DataFrame, np.asfortranarray),
-        *(np.float64, np.float32, np.ndarray.tolist),
-    ],
-)
+STORED = [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, pd.DataFrame, np.asfortranarray]
+
+
+@pytest.mark.parametrize("kind", [*STORED, np.float64, np.float32, np.ndarray.tolist])
 def test_every_kind_of_matrix_gives_the_same(kind):
     reference = mleval.evaluate(Y, np.float32(S), P, folds=FOLDS)
     same(mleval.evaluate(kind(Y), kind(np.float32(S)), kind(P), folds=FOLDS), reference)
@@ -198,13 +190,10 @@ def test_parts_in_any_order_and_grouping_are_the_whole(part, random, conventions
     part = np.array(part)
     options = {"conventions": conventions}
     whole = mleval.evaluate(Y, S * scale, P, folds=FOLDS if folded else None, **options)
-    pool = [
-        mleval.evaluate(
-            Y[rows], S[rows] * scale, P[rows], folds=FOLDS[rows] if folded else None, **options
-        )
-        for rows in (np.flatnonzero(part == i) for i in range(6))
-        if len(rows)
-    ]
+    pool = []
+    for rows in (np.flatnonzero(part == i) for i in {*part}):
+        folds = FOLDS[rows] if folded else None
+        pool.append(mleval.evaluate(Y[rows], S[rows] * scale, P[rows], folds=folds, **options))
     while len(pool) > 1:
         random.shuffle(pool)
         take = random.randint(2, len(pool))
@@ -255,10 +244,8 @@ def test_merge_needs_evaluations():
 
 
 def test_batches_are_the_whole(capsys):
-    batches = (
-        {"y_true": Y[i : i + 7], "y_score": S[i : i + 7], "folds": FOLDS[i : i + 7]}
-        for i in range(0, N, 7)
-    )
+    given = {"y_true": Y, "y_score": S, "folds": FOLDS}
+    batches = ({n: x[i : i + 7] for n, x in given.items()} for i in range(0, N, 7))
     whole = mleval.evaluate(Y, S, folds=FOLDS, threshold=0.3)
     same(mleval.evaluate_batches(batches, threshold=0.3), whole)
     twice = mleval.evaluate(np.vstack([Y, Y]), np.vstack([S, S]))

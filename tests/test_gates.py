@@ -40,9 +40,7 @@ def scores(truth, noise, seed):
 
 @pytest.fixture(scope="module")
 def logged(own_store):
-    """By method the run with instances; beside these there are folds of the same dataset, results
-    on eight datasets, and repeats on two.
-    """
+    """By method the run with instances; beside these are folds, eight datasets, and repeats."""
     rng = np.random.default_rng(0)
     truth = (rng.random((N, LABELS)) < 0.4).astype(int)
     truth[:, 0] |= truth.sum(axis=1) == 0
@@ -255,9 +253,7 @@ def test_sides_that_cannot_be_compared(logged):
 
 @pytest.fixture
 def versions(logged):
-    """Versions 1 (champion), 2 (better), 3 (worse) and 4 (better, too) of a registered model, new
-    for each test, and its name.
-    """
+    """The name of a model with versions 1 (champion), 2 (better), 3 (worse), 4 (better)."""
     client, name = MlflowClient(), f"tagger-{uuid4().hex[:8]}"
     client.create_registered_model(name)
     for method in ("champion", "better", "worse", "better"):
@@ -615,9 +611,7 @@ def test_scorers_of_only_0_and_1_need_no_direction(db):
 
 @pytest.fixture
 def growing():
-    """Runs of two sides, and a function that adds answers to both: how many, of these which the
-    candidate has right, and the language that they are in; the champion has half of them right.
-    """
+    """Runs of two sides, and a function that adds answers, the champion's half of them right."""
     client, runs = MlflowClient(), []
     mlflow.set_experiment("growing")
     for _ in range(2):

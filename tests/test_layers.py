@@ -91,9 +91,7 @@ def statements(tree: ast.Module) -> Iterator[Import]:
 
 
 def loaded(tree: ast.Module, package: str, modules: Collection[str]) -> Iterator[Import]:
-    """Where a file calls a loader: the modules that its texts name, in full, from the root of
-    our package, or from the package that the file lies in.
-    """
+    """Where a file calls a loader: the modules that its texts name, from whichever root."""
     nodes = list(ast.walk(tree))
     called = {node.func for node in nodes if isinstance(node, ast.Call)}
     if not LOADERS & {getattr(f, "id", getattr(f, "attr", "")) for f in called}:

@@ -1,6 +1,4 @@
-"""What users may rely on: a screen of names, two namespaces for the tests and the losses, and every
-name that ever was public.
-"""
+"""What users may rely on: a screen of names, two namespaces, and all that ever was public."""
 
 import subprocess
 import sys
@@ -48,62 +46,57 @@ def test_a_name_that_is_none_is_refused():
         mleval.evaluate([[1, 0]], quick=True)
 
 
-def modules_of(script, *args):
-    """The modules that are loaded where a process has run this."""
-    script = f"import sys, mlflow_mleval as mleval\n{script}\nprint(*sys.modules)"
-    command = [sys.executable, "-c", script, *args]
+def loaded(*steps):
+    """The modules that a process has loaded after each of these steps."""
+    script = ["import sys, mlflow_mleval as mleval"]
+    for step in steps:
+        script += [step, "print('loaded:', *sys.modules)"]
+    command = [sys.executable, "-c", "\n".join(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    lines = done.stdout.splitlines()
+    return [{*line.split()} for line in lines if line.startswith("loaded:")]
 
 
-def test_importing_the_package_imports_nothing_heavy():
-    heavy = {"mlflow", "numpy", "pandas", "scipy", "keras", "lightning", "xgboost"}
-    assert not heavy.intersection(modules_of("mleval.callbacks"))
+def ours(modules):
+    return {name for name in modules if name.startswith("mlflow_mleval")}
 
 
-def test_a_table_of_results_is_ranked_and_reported_without_mlflow(tmp_path):
-    script = (
-        "import sys; from mlflow_mleval.cli import main\n"
-        "gaps = ['--missing', 'worst']\n"
-        "for command in (['rank', *gaps], ['report', *gaps, '-o', sys.argv[1]], ['runs']):\n"
-        "    main([*command, 'madjarov2012.csv'], standalone_mode=False)\n"
-        "assert 'mlflow' not in sys.modules"
-    )
-    subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "report.html"],
-        cwd=Path(mleval.__file__).parent / "data",
-        check=True,
-    )
-
-
-def test_autologging_imports_no_database_and_no_report_and_logging_no_comparison(db):
-    script = """
-mleval.autolog()
-print(*sys.modules, "and then")
-import mlflow
-mlflow.set_tracking_uri(sys.argv[1])
-ev = mleval.evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.3, 0.8]])
-mleval.log_evaluation(ev, method="a", dataset="b")
-"""
-    loaded = modules_of(script, f"sqlite:///{db}")
-    first, then = loaded[: loaded.index("and")], loaded[loaded.index("then") :]
-    later = {"sqlalchemy", "networkx", "mlflow_mleval.training.run_content", "mlflow_mleval.report"}
-    assert not later.intersection(first)
-    own = [name for name in then if name.startswith("mlflow_mleval")]
-    assert "mlflow_mleval.analysis.comparison" not in own and len(own) <= 65
-
-
-def test_a_report_loads_only_what_it_has_to_tell():
-    script = """
+def test_without_runs_nothing_heavy_is_loaded_and_no_mlflow(tmp_path):
+    compared = """
 import pandas as pd
 rows = [(d, m, i) for d in "de" for i, m in enumerate("ab")]
 frame = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
 report = mleval.compare(mleval.Study.from_frame(frame), stability=True).report()
 report.to_html(), report.files()
 """
-    own = [name for name in modules_of(script) if name.startswith("mlflow_mleval")]
+    table = Path(mleval.__file__).parent / "data" / "madjarov2012.csv"
+    ranked = f"""
+from mlflow_mleval.cli import main
+gaps = ["--missing", "worst"]
+page = ["-o", {str(tmp_path / "report.html")!r}]
+for command in (["rank", *gaps], ["report", *gaps, *page], ["runs"]):
+    main([*command, {str(table)!r}], standalone_mode=False)
+"""
+    at_first, after_a_report, at_last = loaded("mleval.callbacks", compared, ranked)
+    heavy = {"mlflow", "numpy", "pandas", "scipy", "keras", "lightning", "xgboost"}
+    assert not heavy & at_first
     idle = ("content.details", "content.profiles", "fold_comparison", "figures.lines")
+    own = ours(after_a_report)
     assert len(own) <= 65 and not [name for name in own if name.endswith(idle)]
+    assert "mlflow" not in at_last and (tmp_path / "report.html").exists()
+
+
+def test_autologging_imports_no_database_and_no_report_and_logging_no_comparison(db):
+    logged = f"""
+import mlflow
+mlflow.set_tracking_uri("sqlite:///{db}")
+ev = mleval.evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.3, 0.8]])
+mleval.log_evaluation(ev, method="a", dataset="b")
+"""
+    first, then = loaded("mleval.autolog()", logged)
+    later = {"sqlalchemy", "networkx", "mlflow_mleval.training.run_content", "mlflow_mleval.report"}
+    assert not later & first
+    assert "mlflow_mleval.analysis.comparison" not in then and len(ours(then)) <= 65
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""One object says which runs are read, checks it once, and is printed as the command that says the
-same.
-"""
+"""One object says which runs are read, and is printed as the command that says the same."""
 
 import ast
 import re

@@ -1,6 +1,4 @@
-"""The versions that the package declares are those that are tested: the bounds, and the pins of the
-oldest set.
-"""
+"""The versions that the package declares are those that are tested, and of the oldest set."""
 
 import re
 

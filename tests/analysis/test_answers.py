@@ -1,6 +1,4 @@
-"""Answers of several methods to the same questions: put side by side by what was asked, and what
-many of them say.
-"""
+"""Answers of several methods to the same questions, put side by side by what was asked."""
 
 import csv
 from dataclasses import replace
@@ -208,9 +206,7 @@ def test_questions_needed_find_the_difference_that_often():
 
 @pytest.mark.slow
 def test_levels_with_clusters_in_many_simulations():
-    """The whole comparison of answers: two scorers, 30 passages of 5 questions,
-    no difference.
-    """
+    """Two scorers of 30 passages of 5 questions, and no difference."""
     rng, apart, n = np.random.default_rng(7), np.zeros(2), 2000
     passages = np.repeat([f"p{k}" for k in range(30)], 5)
     for k in range(n):

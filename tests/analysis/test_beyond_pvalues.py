@@ -1,6 +1,4 @@
-"""Probabilities, equivalence, power and planning against statsmodels, numerical integration and
-simulation; reports say what they hold and what is absent.
-"""
+"""Probabilities, equivalence, power and planning against integrals and simulation."""
 
 import json
 

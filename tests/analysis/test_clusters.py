@@ -1,6 +1,4 @@
-"""Clusters: one table for all methods, blank cells, and intervals where clusters are few or of
-unequal size.
-"""
+"""Clusters: one table for all methods, blank cells, few clusters and unequal ones."""
 
 from dataclasses import replace
 

@@ -1,6 +1,4 @@
-"""Comparisons over the folds of a study: protocols, pairing, refusals, doubts, and the parts
-against the single tests.
-"""
+"""Comparisons over the folds of a study, and the parts against the single tests."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -91,9 +89,7 @@ class TestFiveByTwo:
         assert found["statistic"].item() == pytest.approx(np.linalg.det(e) / np.linalg.det(e + h))
 
     def test_level_does_not_depend_on_the_number_of_measures(self):
-        """Folds that correlate by .1 and .3: the documented level of Alpaydın's F is that of the
-        multivariate test too.
-        """
+        """Where folds correlate, it is the documented one of Alpaydın's F."""
         for p in (1, 3):
             for share, most in ((0.0, 0.03), (0.1, 0.05), (0.3, 0.08)):
                 rng = np.random.default_rng(p)
@@ -102,9 +98,7 @@ class TestFiveByTwo:
                 assert (five_by_two(x).table["pvalue"] <= 0.05).mean() < most
 
     def test_rounding_is_no_variation(self):
-        """0.1 added to every fold, or lost again, leaves differences that vary by the last
-        digit.
-        """
+        """0.1 added to every fold leaves differences that vary by the last digit."""
         x = np.random.default_rng(3).random((3, 10, 2))
         x[1] = x[0] + 0.1
         x[2] = x[1] - 0.1
@@ -442,9 +436,7 @@ def test_repeated_folds_are_corrected_by_twice_the_ratio():
 
 
 def counted(shares, n_test=100, seed=0):
-    """Counts of one method by fold: half of the instances are positive; so large a share of them is
-    predicted positive.
-    """
+    """Counts by fold, half of the instances positive; so large a share is predicted positive."""
     rng = np.random.default_rng(seed)
     index = pd.MultiIndex.from_product([["BR"], range(len(shares))], names=["method", "fold"])
     half = n_test // 2

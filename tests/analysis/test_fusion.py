@@ -22,9 +22,7 @@ PUBLISHED = GOLDEN / "eftimov2019_rankings.csv"
     ],
 )
 def test_published_ranks(preference, near_ties):
-    """Tables 2 and 3: all but two of 132 cells; those two are one near-tie under three-digit
-    rounding of the inputs.
-    """
+    """All but two of 132 cells: one near-tie under three-digit rounding of the inputs."""
     ranks = fuse(published_study(), preference=preference).ranks
     published = (
         pd.read_csv(PUBLISHED)

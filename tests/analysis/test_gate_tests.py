@@ -18,9 +18,7 @@ from mlflow_mleval.analysis.gate_tests import (
 
 
 def judge(differences, margin=0.01, bounds=1.0, improve=(), **more):
-    """The gate on columns of differences that all have this margin and this bound; without one,
-    units are means of many answers.
-    """
+    """The gate on differences of one margin and one bound; without one, units are means."""
     d = pd.DataFrame(differences)
     terms = {key: more.pop(key) for key in ("alpha", "anytime", "seed") if key in more}
     if bounds is None:
@@ -59,9 +57,7 @@ def test_block_is_step_down_max_t_by_all_sign_changes():
 
 
 def tango(n, better, worse, margin):
-    """P-value of Tango's (1998) score test of p(better) - p(worse) <= -margin, its restricted
-    maximum found numerically.
-    """
+    """P-value of Tango's (1998) score test, its restricted maximum found numerically."""
     ties = n - better - worse
 
     def unlikely(q):  # the share that is worse; the share that is better is q - margin

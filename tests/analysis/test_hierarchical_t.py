@@ -1,6 +1,4 @@
-"""The hierarchical correlated t test: the paper's model on Stan, known posteriors, calibration, and
-what it refuses.
-"""
+"""The hierarchical correlated t test: the paper's model on Stan, and known posteriors."""
 
 import json
 
@@ -44,9 +42,7 @@ def test_it_finds_what_the_papers_model_finds_on_stan(published):
 
 
 def simulated(rng, datasets=6, folds=5, rho=0.1):
-    """What the priors and the model give, of bounds 1 (mu_0, sigma_0, sigma_i): mu_0, sigma_0, nu,
-    mu_1, and the data.
-    """
+    """What priors of bounds 1 and the model give: mu_0, sigma_0, nu, mu_1, and the data."""
     typical, among = rng.uniform(-1, 1), rng.uniform(0, 1)
     freedom = 1 + rng.gamma(rng.uniform(1, 2), 1 / rng.uniform(0.01, 0.1))
     mu = typical + among * rng.standard_t(freedom, datasets)
@@ -71,9 +67,7 @@ def distribution(values, mass, at):
 
 
 def calibrated(n_sims, seed=0):
-    """p-values of the uniformity of the true values' places in their posteriors, by parameter
-    (Talts et al. 2018).
-    """
+    """p-values of the uniformity of the true values in their posteriors (Talts et al. 2018)."""
     rng = np.random.default_rng(seed)
     shares = []
     for _ in range(n_sims):
@@ -97,9 +91,7 @@ def test_posteriors_are_calibrated_over_many_simulations():
 
 
 def test_the_posterior_is_the_known_one_where_sigma_0_is_known_and_the_t_is_normal():
-    """Then mu_0 is normal about the weighted mean, and mu_i halfway between its data and mu_0
-    (Gelman et al. 2013, 5.4).
-    """
+    """mu_i lies halfway between its data and mu_0 (Gelman et al. 2013, 5.4)."""
     rng, datasets, folds, among, spread = np.random.default_rng(3), 8, 4_000, 0.5, 12.0
     mu = rng.normal(0.3, among, datasets)
     x = stats.zscore(rng.normal(size=(datasets, folds)), axis=1, ddof=1)

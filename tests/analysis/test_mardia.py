@@ -23,9 +23,7 @@ def test_figures_of_the_r_package_mvn_on_iris_setosa():
 
 
 def test_small_sample_moments_of_the_kurtosis_are_exact():
-    """Normal samples of 12 rows: mean and variance of the statistic are 0 and 1, which the limits
-    for large n miss by far.
-    """
+    """Of 12 normal rows mean and variance are 0 and 1, which the limits for large n miss."""
     rng = np.random.default_rng(0)
     exact = np.array([mardia(rng.normal(size=(12, 2))).kurtosis_statistic for _ in range(2000)])
     assert abs(exact.mean()) < 0.05

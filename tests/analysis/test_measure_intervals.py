@@ -1,6 +1,4 @@
-"""Intervals for the measures of one evaluation: against formulas, resampling and simulated
-coverage.
-"""
+"""Intervals for the measures of one evaluation, against formulas and the jackknife."""
 
 from dataclasses import replace
 
@@ -23,9 +21,7 @@ ASKED = ["single_label", "macro_jaccard"]
 
 
 def draw(n, seed=0, k=6, size=1):
-    """Truth and scores of n instances in clusters of a size, which are alike in how hard they
-    are.
-    """
+    """Truth and scores in clusters of a size, which are alike in how hard they are."""
     rng = np.random.default_rng(seed)
     hard = rng.normal(size=(n // size, 1)).repeat(size, axis=0)
     true = rng.random((n, k)) < np.linspace(0.15, 0.5, k) + 0.1 * np.tanh(hard)

@@ -1,6 +1,4 @@
-"""Hotelling's T-squared and MANOVA against published examples, statsmodels, scipy, brute force and
-simulation.
-"""
+"""Hotelling's T-squared and MANOVA against published examples, brute force and simulation."""
 
 from itertools import product
 
@@ -226,9 +224,7 @@ class TestPairs:
 
 class TestManova:
     def test_published_example(self):
-        """Rencher prints Λ = .154, V = 1.305, U = 2.921, θ = .652 and eigenvalues 1.876, .791,
-        .229, .026.
-        """
+        """Rencher prints Λ, V, U, θ = .652 and the eigenvalues."""
         x = np.array(ROOTSTOCK.split(), dtype=float).reshape(6, 8, 4)
         found = manova(x, design="one-way")
         table = found.table["statistic"]
@@ -309,9 +305,7 @@ class TestManova:
 
 @pytest.mark.thorough
 class TestErrorRates:
-    """Null folds that correlate as cross-validation makes them: n_test / (n_test + n_train) =
-    1/10.
-    """
+    """Null folds that correlate by n_test / (n_test + n_train) = 1/10."""
 
     @staticmethod
     def null(n, n_methods, p, seed=0, share=0.1):

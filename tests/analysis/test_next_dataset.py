@@ -1,6 +1,4 @@
-"""What the folds or repeats of several datasets say about the next one: in the comparison, the
-report, its JSON and CSV.
-"""
+"""What folds or repeats of several datasets say about the next one."""
 
 from dataclasses import replace
 

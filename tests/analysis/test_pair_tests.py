@@ -1,13 +1,11 @@
-"""Tests of pairs have one table, one correction, one verdict and one shape in JSON, whatever the
-unit is.
-"""
+"""Tests of pairs have one table, one correction and one verdict, whatever the unit is."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from fold_cases import three_methods
+from report_cases import study_of
 
-from mlflow_mleval import Study
 from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fold_comparison import compare_folds
@@ -55,22 +53,12 @@ def over_profiles():
 
 
 def over_datasets():
-    rng = np.random.default_rng(0)
-    rows = [
-        {"dataset": f"d{d}", "method": m, "f1": rng.normal(0.5 + 0.1 * (m == "c"), 0.02)}
-        for d in range(8)
-        for m in METHODS
-    ]
-    return compare(Study.from_frame(pd.DataFrame(rows))).tests_over("datasets")[""]
+    return compare(study_of(3, 8, gap=0.1)).tests_over("datasets")[""]
 
 
 UNITS = {
-    "datasets": over_datasets,
-    "folds": over_folds,
-    "repeats": over_repeats,
-    "instances": over_instances,
-    "answers": over_answers,
-    "profiles": over_profiles,
+    f.__name__.removeprefix("over_"): f
+    for f in (over_datasets, over_folds, over_repeats, over_instances, over_answers, over_profiles)
 }
 
 
@@ -93,10 +81,8 @@ def test_every_unit_has_the_same_table_and_verdict(unit):
     assert verdict.startswith(tests.test) and tests.about in verdict
     if len(tests.by_pair) > 1:
         assert f"separates {apart} of {len(tests.by_pair)} pairs {tests.extent}" in verdict
-    assert {frozenset(pair) for pair in tests.separated} == {
-        frozenset(pair)
-        for pair in tests.by_pair[tests.by_pair["separated"]][["method_a", "method_b"]].to_numpy()
-    }
+    found = tests.by_pair[tests.by_pair["separated"]][["method_a", "method_b"]].to_numpy()
+    assert {*map(frozenset, tests.separated)} == {*map(frozenset, found)}
 
 
 @pytest.mark.parametrize("unit", ["folds", "repeats", "instances", "answers"])

@@ -256,9 +256,7 @@ def test_a_profile_is_logged_from_its_counts(client):
 
 
 def methods_of(n_labels=14, n_folds=10, n=80, seed=0, methods=("BR", "LP", "CC"), datasets=("d",)):
-    """Independent errors, errors that fall together, and something between; folds of the same
-    split.
-    """
+    """Errors that are independent, that fall together, and something between, on one split."""
     rng = np.random.default_rng(seed)
     rates = {
         "BR": lambda: np.full(n, 0.12),

@@ -18,9 +18,7 @@ def statistics(x):
 
 
 def by_definition(x):
-    """P-values of each row of x, and those of the closed tests of all sets of rows: of each row the
-    largest over the sets that hold it, each by the largest statistic of its rows.
-    """
+    """P-values of each row, alone and as the largest over all sets of rows that hold it."""
     seen = np.abs(statistics(x))
     drawn = np.array([np.abs(statistics(x * s)) for s in product([1, -1], repeat=x.shape[1])])
     own = (drawn >= seen - 1e-9).mean(axis=0)

@@ -1,6 +1,4 @@
-"""How sure a fused ranking is: every claim tried out by fusing again with the changed weights,
-methods or choices.
-"""
+"""How sure a fused ranking is: every claim tried out by fusing again."""
 
 from dataclasses import replace
 
@@ -67,7 +65,7 @@ CASES = [
 
 @pytest.mark.parametrize(
     ("seed", "decimals", "preference"),
-    [case if case[0] < 2 else pytest.param(*case, marks=pytest.mark.thorough) for case in CASES],
+    [case if case[0] < 1 else pytest.param(*case, marks=pytest.mark.thorough) for case in CASES],
 )
 def test_weight_intervals_end_where_the_ranking_changes(seed, decimals, preference):
     fusion = fuse(random_study(seed, decimals=decimals), preference)
@@ -94,9 +92,7 @@ def test_weight_intervals_end_where_the_ranking_changes(seed, decimals, preferen
 
 
 def test_weight_intervals_by_hand():
-    """f1 prefers b by 1, one_error prefers a by 1: they change places where the weights are
-    equal.
-    """
+    """f1 prefers b, one_error prefers a by as much: they change places at equal weights."""
     frame = pd.DataFrame(
         {"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]}
     )

@@ -42,9 +42,7 @@ decimals = st.integers(1, 3)
 
 @st.composite
 def decimal_data(draw):
-    """Values and thresholds of one, two or three decimals: ties, and differences that meet the
-    thresholds.
-    """
+    """Values and thresholds of few decimals: ties, and differences that meet the thresholds."""
     unit = 10 ** draw(decimals)
     step = st.integers(-30, 30)
     x = np.array(draw(st.lists(step, min_size=2, max_size=40))) / unit

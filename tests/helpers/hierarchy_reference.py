@@ -17,9 +17,7 @@ ROOT, DUMMY = "virtual root", "dummy"
 
 @st.composite
 def hierarchies(draw, most=12, tree=False, weighted=False):
-    """Edges (parent, child), lengths and classes of a random hierarchy; some classes may have no
-    edge.
-    """
+    """Edges (parent, child), lengths and classes; some classes may have no edge."""
     names = draw(st.permutations([f"c{i}" for i in range(draw(st.integers(1, most)))]))
     edges = []
     for i in range(1, len(names)):

@@ -24,9 +24,7 @@ NAN = float("nan")
 
 @dataclass
 class Case:
-    """Truth, scores and predictions N x K, and beside them training labels and a hierarchy of which
-    the labels are classes.
-    """
+    """Truth, scores and predictions N x K, training labels, and a hierarchy of the labels."""
 
     y: np.ndarray
     s: np.ndarray | None
@@ -92,9 +90,7 @@ def sixteen(c):
 
 
 def losses(errors):
-    """The binomial loss for k = 1..K: the mean over all sets of k labels of the largest error in
-    the set.
-    """
+    """The binomial loss for k = 1..K: the mean of the largest error over all sets of k labels."""
     sizes = range(1, errors.shape[1] + 1)
     sets = ([[*s] for s in itertools.combinations(range(errors.shape[1]), k)] for k in sizes)
     return np.array([np.mean([errors[:, s].max(axis=1).mean() for s in some]) for some in sets])
@@ -253,9 +249,7 @@ def further(c):
 
 
 def hierarchical(c):
-    """Means and ratios over instances, of which test_hierarchical.py and test_lca.py have the
-    brute force.
-    """
+    """Means and ratios over instances, which test_hierarchical.py and test_lca.py check."""
     h = Hierarchy(c.edges, nodes=c.nodes)
     table = instance_measures(c.sets(c.y), c.sets(c.p), h)
     sums = table.sum()

@@ -1,6 +1,4 @@
-"""Digests of the truth: one for the same data in whatever form, batches and order; another for
-other data.
-"""
+"""Digests of the truth: one for the same data in whatever form, batches and order."""
 
 import json
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""Sparse scores against dense ones, and how measures are asked for; test_measure_references.py has
-their values.
-"""
+"""Sparse scores against dense ones, and how measures are asked for."""
 
 import warnings
 
@@ -17,9 +15,7 @@ ASKED += ["precision_at_2", "psndcg_at_20", "recall_at_17"]
 
 
 def case(seed):
-    """A random small matrix of labels with scores: ties, zeros, negative scores, empty rows and
-    columns, N = 1 and K = 1.
-    """
+    """A small matrix with ties, zeros, negative scores, empty rows and columns, N = 1 and K = 1."""
     rng = np.random.default_rng(seed)
     n, k = rng.integers(1, 9, 2)
     y = (rng.random((n, k)) < rng.choice([0.1, 0.4, 0.8])).astype(int)

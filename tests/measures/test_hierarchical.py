@@ -1,6 +1,4 @@
-"""Set-based and pair-based hierarchical measures: published cases, exact solvers, brute force, and
-what must hold always.
-"""
+"""Set- and pair-based measures: published cases, exact solvers, brute force, properties."""
 
 import itertools
 import json
@@ -139,9 +137,7 @@ def test_pairs_by_brute_force(drawn, limit, far, data):
 
 
 def edge_cover(cost, limit, forbid):
-    """The cheapest set of pairs as an integer programme: each class is in a pair or pays the
-    limit.
-    """
+    """The cheapest pairs as an integer programme: each class is in one or pays the limit."""
     m, k = cost.shape
     pairs = np.where(forbid & (cost > limit), limit * 1e3, cost)
     rows = np.zeros((m + k, m * k + m + k))

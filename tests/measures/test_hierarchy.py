@@ -1,6 +1,4 @@
-"""The class hierarchy: every way to build it, every way it can be wrong, and its closure against
-networkx.
-"""
+"""The class hierarchy: how it is built, how it can be wrong, and networkx's closure."""
 
 import networkx as nx
 import numpy as np

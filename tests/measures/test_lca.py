@@ -1,6 +1,4 @@
-"""LCA measures: published and exactly solved cases, and every path and every choice tried on tiny
-hierarchies.
-"""
+"""LCA measures: published cases, and every path and every choice tried on tiny hierarchies."""
 
 import json
 from itertools import product

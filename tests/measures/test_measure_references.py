@@ -1,6 +1,4 @@
-"""The registry, walked through: every measure is what its reference says, in every form of input,
-and merges.
-"""
+"""Every measure of the registry is what its reference says, in every form, and merges."""
 
 import itertools
 import json
@@ -42,9 +40,7 @@ def asked(kind):
 
 
 def some_hierarchy(rng, n_labels):
-    """A graph with maybe more classes than labels, several roots, several parents and classes
-    without edges.
-    """
+    """A graph with several roots and parents, classes without edges, and maybe further ones."""
     nodes = [f"c{i}" for i in range(n_labels + rng.integers(0, 3))]
     edges = [pair for pair in itertools.combinations(nodes, 2) if rng.random() < 0.35]
     return nodes, edges, list(rng.permutation(nodes)[:n_labels])
@@ -59,9 +55,7 @@ def at_most(matrix, most, rng):
 
 
 def label_sets(seed):
-    """Ties, zeros, negative scores, empty rows and columns, N = 1 and K = 1, in turn with and
-    without a hierarchy.
-    """
+    """Ties, zeros, negative scores, empty rows and columns, N = 1 and K = 1."""
     rng = np.random.default_rng(seed)
     n, k = (1 if rng.random() < 0.1 else rng.integers(2, most) for most in (9, 6))
     y = at_most((rng.random((n, k)) < rng.choice([0.1, 0.4, 0.8])).astype(int), 3, rng)
@@ -133,9 +127,7 @@ def check_label_sets(seed):
 
 
 def check_one_label(seed):
-    """Truth as numbers, text or a Series; probabilities or values of a decision function; classes
-    that never occur.
-    """
+    """Truth as numbers, text or a Series; probabilities or values; classes that never occur."""
     rng = np.random.default_rng(seed)
     n, k = (1 if rng.random() < 0.1 else rng.integers(2, 12)), rng.integers(2, 8)
     truth = rng.integers(0, k if rng.random() < 0.6 else 2, n)
@@ -185,9 +177,7 @@ def test_every_measure_is_what_its_reference_says(kind, cases):
 
 
 def regrouped(rng, evaluate_part, n):
-    """The instances in random groups, merged in random order, some of them written down and read
-    back.
-    """
+    """The instances in random groups, merged in random order, some written and read back."""
     ends = np.sort(rng.choice(np.arange(1, n), 5, replace=False))
     parts = [evaluate_part(at) for at in np.split(rng.permutation(n), ends)]
     parts = [
@@ -255,9 +245,7 @@ def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, for
 
 
 def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
-    """Scores that differ by less than a step of the grid, for and against the truth or at random,
-    in parts by turn.
-    """
+    """Scores that differ by less than a step, for and against the truth or at random."""
     h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("d", "c")])
     for seed in range(9):
         rng = np.random.default_rng(seed)
@@ -387,9 +375,7 @@ def test_reasons_say_what_is_missing():
 
 
 def test_sparse_scores_that_are_never_made_dense():
-    """150,000 labels of which nearly all are predicted, because a score of 0 reaches the
-    threshold.
-    """
+    """Of 150,000 labels nearly all are predicted, because a score of 0 is."""
     rng = np.random.default_rng(0)
     s, other = (
         sparse.random_array((40, 150_000), density=1e-4, rng=rng, format="csr") for _ in range(2)

@@ -1,6 +1,4 @@
-"""One label of several classes: against scikit-learn on known and on random data, merged in any
-groups, and bad input.
-"""
+"""One label of several classes: against scikit-learn, merged in any groups, and bad input."""
 
 import re
 

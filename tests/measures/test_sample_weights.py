@@ -57,10 +57,7 @@ def weighted_rows(draw):
 
 
 def same(found, expected, whole=True):
-    """All measures, and all that says how they came about.
-
-    Points of curves are chosen by their place, so that rounding may choose others.
-    """
+    """All measures and how they came about; rounding may choose other points of curves."""
     assert found.measures == pytest.approx(expected.measures, **EXACT)
     assert found.absent.keys() - {"f_max", "s_min"} == expected.absent.keys() - {"f_max", "s_min"}
     for name in ("labels", "confusion") if found.kind == "one label" else ("labels",):

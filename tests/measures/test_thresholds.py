@@ -12,9 +12,7 @@ from mlflow_mleval.measures.inputs import calibrate_threshold
 
 
 def predicted_by_search(scores, wanted):
-    """Number of scores at or above the best of all thresholds; the smaller number of two equally
-    good ones.
-    """
+    """Number of scores at or above the best threshold; the smaller of two as good."""
     counts = {0} | {int((scores >= v).sum()) for v in scores}
     return min(sorted(counts), key=lambda count: abs(count - wanted))
 

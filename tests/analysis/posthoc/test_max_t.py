@@ -1,6 +1,4 @@
-"""Step-down max-T by sign changes of whole datasets: as `sign_tests` and scipy have it, and what it
-does with gaps and ties.
-"""
+"""Step-down max-T by sign changes of whole datasets, as `sign_tests` and scipy have it."""
 
 import os
 

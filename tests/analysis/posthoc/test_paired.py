@@ -1,6 +1,4 @@
-"""Signed ranks against enumeration, scipy and published examples; corrections against
-statsmodels.
-"""
+"""Signed ranks against enumeration, scipy and published examples; what a design allows."""
 
 from itertools import combinations, product
 
