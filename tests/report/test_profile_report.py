@@ -113,31 +113,35 @@ def test_every_dataset_of_a_pair_is_counted_once(rows):
     assert (plain["overtaken"] + plain["ahead"] >= plain["overtakes"] + plain["behind"]).all()
 
 
+def joined(n_labels, *parts):
+    """Profiles of several as one."""
+    errors, folds = (
+        {key: rows for part in parts for key, rows in getattr(part, name).items()}
+        for name in ("errors", "folds")
+    )
+    return Profiles(errors, n_labels, folds)
+
+
+def of_some(dataset, *methods, n_labels=6, **how):
+    return profiles({dataset: n_labels}, {m: BEHAVIOUR[m] for m in methods}, **how)
+
+
 def test_a_pair_that_differs_by_dataset_is_told_by_dataset():
-    one, other = profiles({"d": 6}), profiles({"e": 6}, {"BR": BEHAVIOUR["BR"], "LP": (1.0, 0.3)})
-    both = {**{p: one.errors[p] for p in (("d", "BR"), ("d", "LP"))}, **other.errors}
-    joined = type(one)(both, {"d": 6, "e": 6}, {**one.folds, **other.folds})
-    found = compare_profiles(joined)
+    throughout = profiles({"e": 6}, {"BR": BEHAVIOUR["BR"], "LP": (1.0, 0.3)})
+    found = compare_profiles(joined({"d": 6, "e": 6}, of_some("d", "BR", "LP"), throughout))
     assert sentences(found)[0].startswith(
         "BR is ahead at small k and LP at large k on d; BR is ahead throughout on e."
     )
 
 
-def test_no_crossing_is_said():
+def test_no_crossing_is_said_and_equal_methods_are_equal():
     found = compare_profiles(profiles({"d": 6}, {"a": (1.0, 0.1), "b": (1.0, 0.3)}))
     assert "No two of the profiles cross" in sentences(found)[0]
     assert cells(dataset_table(found, "d"), "overtaken above") == ["never"]
     assert cells(dataset_table(found, "d"), "certainly better") == ["for every k"]
-
-
-def test_equal_methods_are_equal():
     same = profiles({"d": 6}, {"a": (1.0, 0.1)})
-    twice = type(same)(
-        {("d", m): same.errors["d", "a"] for m in "ab"},
-        {"d": 6},
-        {("d", m): same.folds["d", "a"] for m in "ab"},
-    )
-    found = compare_profiles(twice)
+    errors, folds = ({("d", m): part["d", "a"] for m in "ab"} for part in (same.errors, same.folds))
+    found = compare_profiles(Profiles(errors, {"d": 6}, folds))
     assert cells(dataset_table(found, "d"), "overtaken above") == ["equal"]
     assert not re.search(r"\bnan\b", rendered(found, "table") + rendered(found, "html"))
 
@@ -174,11 +178,9 @@ def test_the_flattest_method_is_named_with_its_slope():
 
 
 def test_means_are_over_datasets_that_all_methods_share():
-    whole, more = profiles({"d": 6, "e": 7}), profiles({"f": 6}, {"BR": BEHAVIOUR["BR"]}, seed=1)
-    joined = type(whole)(
-        {**whole.errors, **more.errors}, {"d": 6, "e": 7, "f": 6}, {**whole.folds, **more.folds}
-    )
-    found = compare_profiles(joined)
+    n_labels = {"d": 6, "e": 7}
+    more = of_some("f", "BR", seed=1)
+    found = compare_profiles(joined({**n_labels, "f": 6}, profiles(n_labels), more))
     shared = found.awareness.loc[["d", "e"]].groupby(level="method")["area"].mean()
     assert found.awareness_means["area"].to_dict() == pytest.approx(shared.to_dict())
     told = plain(awareness_table(found).note)
@@ -186,14 +188,8 @@ def test_means_are_over_datasets_that_all_methods_share():
 
 
 def test_methods_without_a_common_dataset_are_not_set_against_each_other():
-    parts = [
-        profiles({d: 6}, {m: BEHAVIOUR[m] for m in pair})
-        for d, pair in (("d", ("BR", "LP")), ("e", ("CC",)))
-    ]
-    errors, folds = (
-        {k: v for p in parts for k, v in getattr(p, name).items()} for name in ("errors", "folds")
-    )
-    found = compare_profiles(Profiles(errors, {"d": 6, "e": 6}, folds))
+    parts = of_some("d", "BR", "LP"), of_some("e", "CC")
+    found = compare_profiles(joined({"d": 6, "e": 6}, *parts))
     assert "rises least" not in " ".join(sentences(found))
     assert "the means cannot be compared" in plain(awareness_table(found).note)
 

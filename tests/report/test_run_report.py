@@ -62,16 +62,17 @@ def test_the_tables_hold_every_measure_and_count():
 
 
 def test_without_folds_without_scores_and_with_one_label():
+    def of(*given, **options):
+        return document(report_of(mleval.evaluate(*given, **options)))
+
     rng = np.random.default_rng(0)
     y = rng.random((40, 3)) < 0.5
-    single = report_of(mleval.evaluate(y, y_pred=rng.random((40, 3)) < 0.5))
-    page = Page(document(single).to_html())
+    page = Page(of(y, y_pred=rng.random((40, 3)) < 0.5).to_html())
     assert "folds" not in page.sections and "no `y_score` was given" in page.section("doubts")
     assert "0.5" not in page.section("")[:80] and "label sets as given" in page.text
-    one = report_of(mleval.evaluate(y[:, :1], rng.random((40, 1))))
-    assert "profile" not in Page(document(one).to_html()).sections
-    perfect = report_of(mleval.evaluate(y, y.astype(float), folds=np.arange(40) % 2))
-    assert "The mean F1 of an instance is" in document(perfect).to_markdown()
+    assert "profile" not in Page(of(y[:, :1], rng.random((40, 1))).to_html()).sections
+    perfect = of(y, y.astype(float), folds=np.arange(40) % 2)
+    assert "The mean F1 of an instance is" in perfect.to_markdown()
 
 
 def test_the_hierarchy_is_shown_by_depth_and_path():
@@ -99,8 +100,7 @@ def test_names_of_strangers_are_text_in_every_form():
 
 def test_curves_are_drawn_where_they_were_asked_for():
     report = example(measures="probabilistic")
-    page = Page(document(report).to_html())
-    text = page.section("curves")
+    text = Page(document(report).to_html()).section("curves")
     assert "Named: the labels with the lowest average precision; grey: others." in text
     assert "one of 15 bins of labels by their probability: their mean, and the share that" in text
     areas = report.ev.labels.sort_values("average_precision")
@@ -108,8 +108,7 @@ def test_curves_are_drawn_where_they_were_asked_for():
         shown = f"{row['support']:.0f}", f"{row['average_precision']:.3f}", f"{row['auroc']:.3f}"
         assert re.search(r"\s*".join([f"{label}", *shown]), text)
     svg = str(report.figures["roc"].__html__())
-    marks = {label: (f">{label}</text>", f"<title>{label}: ") for label in areas.index}
-    named = [label for label, both in marks.items() if all(mark in svg for mark in both)]
+    named = [n for n in areas.index if f">{n}</text>" in svg and f"<title>{n}: " in svg]
     assert named == areas.index[:5].tolist() and f"{report.curves.whole['auroc']:.3f}" in svg
     assert "curves" not in Page(document(example()).to_html()).sections
     one = report_of(mleval.evaluate(["a", "b", "b"], [0.2, 0.9, 0.4]))
@@ -122,11 +121,10 @@ def test_curves_are_drawn_where_they_were_asked_for():
 
 
 def test_drawings_stand_alone():
-    report = example(measures="ece_10")
-    assert list(report.figures) == [
-        *("labels", "precision_recall", "roc", "reliability", "profile", "folds"),
-    ]
-    for text in map(standalone, report.figures.values()):
+    figures = example(measures="ece_10").figures
+    names = ["labels", "precision_recall", "roc", "reliability", "profile", "folds"]
+    assert list(figures) == names
+    for text in map(standalone, figures.values()):
         root = ET.fromstring(text)
         assert root.tag.endswith("svg") and root.find("{*}title").text and root.find("{*}desc").text
         style = root.find("{*}style").text

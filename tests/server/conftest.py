@@ -16,13 +16,9 @@ from waiting import PATIENCE, free_port
 
 def find_postgres() -> Path | None:
     """The folder of initdb and postgres: Debian keeps it off the PATH."""
-    on_path = shutil.which("initdb")
-    folders = (
-        [Path(on_path).resolve().parent]
-        if on_path
-        else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    )
-    return folders[0] if folders else None
+    if on_path := shutil.which("initdb"):
+        return Path(on_path).resolve().parent
+    return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +32,12 @@ def database():
     folder = Path(tempfile.mkdtemp(prefix="mleval-postgres-"))
     password, superuser, port = secrets.token_urlsafe(16), secrets.token_urlsafe(16), free_port()
     (folder / "password").write_text(superuser)
-    # PostgreSQL refuses to run as root.
-    other = (
-        {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
-    )
-    if other:
+    call = {"cwd": folder}
+    if os.geteuid() == 0:  # as whom PostgreSQL refuses to run
+        call |= {"user": "postgres", "group": "postgres", "extra_groups": []}
         for path in (folder, folder / "password"):
             shutil.chown(path, "postgres", "postgres")
-    environment = {
+    call["env"] = {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
         "PGHOST": "127.0.0.1",
@@ -51,24 +45,20 @@ def database():
         "PGPASSWORD": superuser,
         "MLFLOW_DATABASE_PASSWORD": password,
     }
-    call = {"env": environment, "cwd": folder, **other}
     log = open(folder / "postgres.log", "wb")  # noqa: SIM115
-    process = None
-    told = {"stdout": log, "stderr": log, **call}
+    process, told = None, {"stdout": log, "stderr": log, **call}
     making = f"initdb -D {folder / 'data'} -U postgres --pwfile {folder / 'password'}"
     making += " --auth=scram-sha-256 --no-sync -E UTF8"
-    running = (
-        f"postgres -D {folder / 'data'} -p {port} -k {folder} -F -c listen_addresses=127.0.0.1"
-    )
+    running = f"postgres -D {folder / 'data'} -p {port} -k {folder} -F"
+    running += " -c listen_addresses=127.0.0.1"
     try:
         subprocess.run(f"{programs}/{making}".split(), check=True, **told)
         process = subprocess.Popen(f"{programs}/{running}".split(), **told)
         deadline = time.monotonic() + PATIENCE
         while subprocess.run([programs / "pg_isready"], capture_output=True, **call).returncode:
             if time.monotonic() > deadline or process.poll() is not None:
-                raise RuntimeError(
-                    f"PostgreSQL did not start:\n{(folder / 'postgres.log').read_text()[-2000:]}"
-                )
+                said = (folder / "postgres.log").read_text()[-2000:]
+                raise RuntimeError(f"PostgreSQL did not start:\n{said}")
             time.sleep(0.2)
         with open(DOCKER / "database.sh") as script:
             subprocess.run(["sh"], check=True, stdin=script, **told)
