@@ -202,8 +202,9 @@ def test_units_that_were_changed_after_they_were_logged_decide_nothing(kind, db)
     def judged(**more):
         return mleval.gate("new", "base", experiment_names=[kind], measures=["f1"], **more)
 
-    (run_id,) = judged().runs["candidate"]
-    assert judged().ship and judged(anytime=True).ship
+    found = judged()
+    (run_id,) = found.runs["candidate"]
+    assert found.ship and judged(anytime=True).ship
     local = MlflowClient().download_artifacts(run_id, f"mleval/{kind}.parquet")
     table = pq.read_table(local)
     values = np.where(np.arange(200) < 2, 0.0, table[column])
@@ -271,11 +272,13 @@ def promote(name, version, code):
     return run("gate", *sides, "-m", "f1", "--promote", "champion", code=code)
 
 
-def test_an_alias_moves_on_ship_alone(versions):
+def test_an_alias_of_versions_moves_on_ship_alone(versions, logged):
     promote(versions, 3, code=3)
     assert alias_of(versions) == "1"
     promote(versions, 2, code=0)
     assert alias_of(versions) == "2"
+    args = logged["better"], "--champion", f"models:/{versions}@champion", "--promote", "champion"
+    assert "must go with versions" in run("gate", *args, code=2).output
 
 
 def test_what_is_judged_is_what_was_named_when_the_gate_began(versions, logged, monkeypatch):
@@ -330,11 +333,6 @@ def test_of_gates_at_once_one_moves_the_alias(versions):
     with ThreadPoolExecutor(6) as crew:
         made = [version for version in crew.map(refused, moves) if version]
     assert made == [alias_of(versions)]
-
-
-def test_only_versions_are_promoted(logged, versions):
-    args = logged["better"], "--champion", f"models:/{versions}@champion", "--promote", "champion"
-    assert "must go with versions" in run("gate", *args, code=2).output
 
 
 def test_a_ledger_ships_at_the_level_that_is_left(logged):

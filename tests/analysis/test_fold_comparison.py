@@ -402,24 +402,6 @@ def test_several_datasets_are_corrected_together():
         assert (one.table["carried_by"] != "").tolist() == one.table["separated"].tolist()
 
 
-@pytest.mark.parametrize(
-    ("shift", "said"),
-    [
-        ((0.08, 0.08), "better on both"),
-        ((-0.08, -0.08), "worse on both"),
-        ((0.08, -0.08), "better on precision, worse on recall"),
-    ],
-)
-def test_beside_a_separated_pair_stands_which_is_better_on_which_measure(shift, said):
-    found = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": shift}, **KNOWN), "birds")
-    row = found.ordered.iloc[0]
-    assert found.direction("LP", "BR") == said
-    assert row["separated"]
-    assert row["direction"] == found.direction(row["method_a"], row["method_b"])
-    equal = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": (0.0, 0.0)}, **KNOWN), "birds")
-    assert equal.ordered["direction"].tolist() == [""]
-
-
 def test_repeated_folds_are_corrected_by_twice_the_ratio():
     study = fold_study({"BR": (0.0, 0.0), "CC": (0.02, 0.0)}, n_folds=30, **KNOWN)
     found = compare_folds(study, "birds")

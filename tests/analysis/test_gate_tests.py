@@ -65,9 +65,8 @@ def tango(n, better, worse, margin):
         counts = np.array([better, worse, ties])
         return -np.sum(counts[counts > 0] * np.log(np.maximum(shares[counts > 0], 1e-300)))
 
-    q = optimize.minimize_scalar(
-        unlikely, bounds=(margin, (1 + margin) / 2), method="bounded", options={"xatol": 1e-12}
-    ).x
+    how = {"bounds": (margin, (1 + margin) / 2), "options": {"xatol": 1e-12}}
+    q = optimize.minimize_scalar(unlikely, method="bounded", **how).x
     z = (better - worse + n * margin) / np.sqrt(n * (2 * q - margin - margin**2))
     return stats.norm.sf(z)
 
@@ -137,10 +136,8 @@ def test_differences_that_are_few_or_all_the_same(d, margin, bounds, decision):
 
 
 def test_answers_are_judged_on_measures_with_bounds_alone():
-    d = {"f1": np.full(60, 0.2), "latency": np.full(60, 0.2)}
-    found = gate_tests(
-        Differences(pd.DataFrame(d), bounds={"f1": 1.0}), Terms(dict.fromkeys(d, 0.01))
-    )
+    d = pd.DataFrame({"f1": np.full(60, 0.2), "latency": np.full(60, 0.2)})
+    found = gate_tests(Differences(d, bounds={"f1": 1.0}), Terms(dict.fromkeys(d, 0.01)))
     assert found.table["verdict"].tolist() == ["not worse", "not judged"]
     assert found.table["low"].isna().tolist() == [False, True]
 
@@ -312,13 +309,10 @@ def test_needed_units_of_several_measures_have_the_power_of_all():
 def test_parts_with_values_of_their_own():
     rng = np.random.default_rng(8)
     f1 = rng.normal(0.01, 0.02, 10)
-    parts = {
-        "rare": pd.DataFrame({"f1": f1 - 0.2}),
-        "usual": pd.DataFrame({"f1": np.where(np.arange(10) > 1, f1, np.nan)}),
-    }
-    rows = judge({"f1": f1, "recall": f1}, bounds=None, ratio=1 / 9, slices=parts).table.set_index(
-        "slice"
-    )
+    values = {"rare": f1 - 0.2, "usual": np.where(np.arange(10) > 1, f1, np.nan)}
+    parts = {name: pd.DataFrame({"f1": column}) for name, column in values.items()}
+    found = judge({"f1": f1, "recall": f1}, bounds=None, ratio=1 / 9, slices=parts)
+    rows = found.table.set_index("slice")
     assert rows.loc["rare", "verdict"] == "worse"
     assert rows.loc["usual", "n"] == 8 and rows.loc["usual", "verdict"] != "not judged"
     assert rows["measure"].tolist() == ["f1", "recall", "f1", "f1"]

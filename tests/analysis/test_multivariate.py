@@ -201,12 +201,6 @@ class TestPairs:
             expected = one.posthoc["pvalue_corrected"]
             np.testing.assert_allclose(found.posthoc_corrected.loc[row], expected)
 
-    def test_holm_over_pairs(self):
-        table = hotelling_pairs(folds(5)).table
-        order = table["pvalue"].argsort()
-        stepped = np.maximum.accumulate(table["pvalue"].iloc[order] * np.arange(10, 0, -1))
-        np.testing.assert_allclose(table["pvalue_corrected"].iloc[order], stepped.clip(upper=1))
-
     def test_pairs_that_cannot_be_tested_do_not_count(self):
         x = folds(4, effect=1)
         x[3] = x[0]

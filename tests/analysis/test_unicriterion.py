@@ -112,7 +112,7 @@ def test_shapes_and_widths_of_thresholds(shape, function):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_many_methods(function):
-    x = np.random.default_rng(2).random(200_000)
+    x = np.random.default_rng(2).random(50_000)
     rows = np.argsort(x)[:: len(x) // 10]
     got = unicriterion_flows(x, function, 0.1, 0.5, 0.3)
     assert close([flow[rows] for flow in got], dense(x, function, 0.1, 0.5, 0.3, rows))

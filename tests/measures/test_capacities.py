@@ -14,9 +14,8 @@ from mlflow_mleval.measures.owa import binomial_loss, polynomial_loss
 
 
 def subsets(n_labels):
-    return [
-        frozenset(c) for size in range(n_labels + 1) for c in combinations(range(n_labels), size)
-    ]
+    sizes = range(n_labels + 1)
+    return [frozenset(c) for size in sizes for c in combinations(range(n_labels), size)]
 
 
 def random_capacity(n_labels, seed):
@@ -24,9 +23,8 @@ def random_capacity(n_labels, seed):
     rng = np.random.default_rng(seed)
     values = {}
     for labels in subsets(n_labels):
-        values[labels] = max((values[labels - {i}] for i in labels), default=0.0) + (
-            rng.random() if labels else 0
-        )
+        least = max((values[labels - {i}] for i in labels), default=0.0)
+        values[labels] = least + (rng.random() if labels else 0)
     top = values[frozenset(range(n_labels))]
     return {labels: value / top for labels, value in values.items()}
 
@@ -38,9 +36,8 @@ def by_definition(truth, score, mu):
         u = 1 - abs(s - y)
         order, last, integral = np.argsort(u), 0.0, 0.0
         for place, i in enumerate(order):
-            integral += (u[i] - last) * mu(
-                frozenset(order[place:].tolist()), frozenset(np.flatnonzero(y).tolist())
-            )
+            chain = frozenset(order[place:].tolist())
+            integral += (u[i] - last) * mu(chain, frozenset(np.flatnonzero(y).tolist()))
             last = u[i]
         losses.append(1 - integral)
     return np.array(losses)
@@ -186,10 +183,8 @@ def test_sparse_input_and_more_rows_than_a_block_holds():
     expected = choquet_loss(truth, score, mu)
     found = choquet_loss(sparse.csr_array(truth), sparse.csr_array(score), mu)
     assert found == pytest.approx(expected, abs=1e-14)
-    parts = [
-        choquet_loss(truth[rows], score[rows], mu, per_instance=True)
-        for rows in (slice(5000), slice(5000, None))
-    ]
+    halves = ([x[i::2] for x in (truth, score)] for i in range(2))
+    parts = [choquet_loss(*half, mu, per_instance=True) for half in halves]
     assert np.concatenate(parts).mean() == pytest.approx(expected, abs=1e-13)
 
 

@@ -205,14 +205,10 @@ def test_bounds_and_perfection(drawn, lca, data):
 
 def random_case(seed, n=60, instances=40):
     rng = np.random.default_rng(seed)
-    edges = sorted(
-        {(int(rng.integers(j)), j) for j in range(1, n) for _ in range(rng.integers(1, 4))}
-    )
-    sets = [
-        [rng.choice(n, rng.integers(0, 6), replace=False).tolist() for _ in range(instances)]
-        for _ in range(2)
-    ]
-    return Hierarchy(edges, nodes=range(n)), *sets
+    parents = [rng.integers(j, size=rng.integers(1, 4)).tolist() for j in range(1, n)]
+    edges = sorted({(p, j) for j, own in enumerate(parents, 1) for p in own})
+    sets = [rng.choice(n, rng.integers(0, 6), replace=False).tolist() for _ in range(2 * instances)]
+    return Hierarchy(edges, nodes=range(n)), sets[:instances], sets[instances:]
 
 
 def test_instances_stand_for_themselves():
@@ -221,10 +217,8 @@ def test_instances_stand_for_themselves():
     order = np.random.default_rng(1).integers(0, len(true), 100)
     again = instance_measures([true[i] for i in order], [pred[i] for i in order], h)
     pd.testing.assert_frame_equal(again, table.iloc[order].reset_index(drop=True))
-    alone = pd.concat(
-        [instance_measures([t], [p], h) for t, p in zip(true, pred, strict=True)], ignore_index=True
-    )
-    pd.testing.assert_frame_equal(alone, table)
+    alone = [instance_measures([t], [p], h) for t, p in zip(true, pred, strict=True)]
+    pd.testing.assert_frame_equal(pd.concat(alone, ignore_index=True), table)
 
 
 def test_names_and_their_order_do_not_matter():

@@ -130,33 +130,20 @@ def test_all_far_pairs_meet_in_one_node():
     assert sizes(measure(["r"], ["b2"], h, lca_max_distance=2)) == (1, 2, 2)
 
 
-def test_a_search_that_is_cut_short_says_so(monkeypatch):
-    monkeypatch.setattr(lca_minimal, "_STEPS", 300)
-    monkeypatch.setattr(lca_minimal, "_WAYS", 2)
+@pytest.mark.parametrize("limits", [{"_STEPS": 300, "_WAYS": 2}, {"_COVERS": 1}, {"_STEPS": 1}])
+def test_a_search_that_is_cut_short_says_so_and_joins_every_class(monkeypatch, limits):
     exact = []
     for seed in range(25):
         h, true, pred = dense_case(seed)
-        row = measure(true, pred, h, lca="minimal")
-        with monkeypatch.context() as free:
-            free.setattr(lca_minimal, "_STEPS", 10**8)
-            free.setattr(lca_minimal, "_WAYS", 10**6)
-            full = measure(true, pred, h, lca="minimal")
-        assert full["lca_exact"] == 1 and row["lca_f1"] > 0
-        assert row["lca_exact"] == 0 or sizes(row) == sizes(full)
-        exact.append(row["lca_exact"])
-    assert 0 in exact and 1 in exact
-
-
-@pytest.mark.parametrize(("name", "value"), [("_COVERS", 1), ("_STEPS", 1)])
-def test_the_shortest_search_still_joins_every_class(monkeypatch, name, value):
-    monkeypatch.setattr(lca_minimal, name, value)
-    exact = []
-    for seed in range(10):
-        h, true, pred = dense_case(seed)
-        row, whole = (measure(true, pred, h, lca=lca) for lca in ("minimal", "extended"))
+        full, most = (measure(true, pred, h, lca=lca) for lca in ("minimal", "extended"))
+        with monkeypatch.context() as patch:
+            for name, value in limits.items():
+                patch.setattr(lca_minimal, name, value)
+            row = measure(true, pred, h, lca="minimal")
         assert row["lca_intersection"] >= 1
-        assert 1 <= row["lca_true_size"] <= whole["lca_true_size"]
-        assert 1 <= row["lca_pred_size"] <= whole["lca_pred_size"]
+        for name in ("lca_true_size", "lca_pred_size"):
+            assert 1 <= row[name] <= most[name]
+        assert row["lca_exact"] == 0 or sizes(row) == sizes(full)
         exact.append(row["lca_exact"])
     assert 0 in exact
 

@@ -69,11 +69,17 @@ def test_sparse_scores_count_zeros():
         np.testing.assert_array_equal(found, calibrate_threshold(y, s, per_label=per_label))
 
 
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="`y_true` must have the 2 labels of `y_score`, got 3"):
-        calibrate_threshold([[0, 1, 0]], [[0.1, 0.2]])
-    with pytest.raises(ValueError, match="nan in row 0, column 1"):
-        calibrate_threshold([[0, 1]], [[0.1, np.nan]])
+@pytest.mark.parametrize(
+    ("truth", "scores", "message"),
+    [
+        ([[0, 1, 0]], [[0.1, 0.2]], "`y_true` must have the 2 labels of `y_score`, got 3"),
+        ([[0, 1]], [[0.1, np.nan]], "nan in row 0, column 1"),
+        ([[0.2, 0.6]], [[1, 0]], "`y_true` must hold only 0 and 1, got 0.2"),
+    ],
+)
+def test_bad_input_is_named(truth, scores, message):
+    with pytest.raises(ValueError, match=message):
+        calibrate_threshold(truth, scores)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
@@ -83,8 +89,3 @@ def test_thresholds_between_neighbours_of_a_narrow_type(kind):
     for wanted in ([[1, 1], [1, 0]], [[1, 0], [0, 0]], [[0, 0], [0, 0]]):
         ev = mleval.evaluate(wanted, s, threshold=calibrate_threshold(wanted, s))
         assert ev.statistics["cardinality_pred"] == ev.statistics["cardinality_true"]
-
-
-def test_scores_in_place_of_the_truth_are_refused():
-    with pytest.raises(ValueError, match="`y_true` must hold only 0 and 1, got 0.2"):
-        calibrate_threshold([[0.2, 0.6]], [[1, 0]])
