@@ -214,7 +214,9 @@ def _exported(ids):
 
 
 @pytest.mark.parametrize(
-    "made", _cases(*THROUGH_DOORS, quick={"datasets_and_seeds", "results_with_gaps"}), indirect=True
+    "made",
+    _cases(*THROUGH_DOORS, quick={"datasets_and_seeds", "percent_beside_share"}),
+    indirect=True,
 )
 def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
     make, _ = made
