@@ -52,15 +52,9 @@ def test_every_form_gives_the_measures_of_the_arrays(tmp_path, truth, scores):
 
 def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
     names = np.array([f"label {i:02}" for i in range(12)])
-    table = pd.DataFrame(
-        {
-            "true": [names[row == 1].tolist() for row in Y],
-            "scored": [names[row > 0].tolist() for row in S],
-            "score": [row[row > 0].tolist() for row in S],
-            "fold": np.arange(30) % 2,
-            "text": "x",
-        }
-    )
+    table = pd.DataFrame({"true": [names[row == 1].tolist() for row in Y], "text": "x"})
+    table["scored"] = [names[row > 0].tolist() for row in S]
+    table["score"], table["fold"] = [row[row > 0].tolist() for row in S], np.arange(30) % 2
     table.to_parquet(tmp_path / "p")
     ev = evaluate_file(tmp_path / "p", measures=["ndcg_at_4"])
     assert {m: WHOLE.measures[m] for m in ev.measures} == pytest.approx(ev.measures, rel=1e-12)

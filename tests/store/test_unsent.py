@@ -123,10 +123,10 @@ def test_a_folder_without_kept_results_is_an_error_that_touches_nothing(
 
 def test_a_damaged_result_is_told_and_stays(client, tmp_path, monkeypatch):
     (path,) = keep(1, tmp_path / "kept", monkeypatch)
-    whole = json.loads(path.read_text())
+    held = json.loads(path.read_text())
     damages = {"claim": "%"}, {"claim": 3}, {"digest": "0"}, {"format": 1}, {"files": []}
     for damage in damages:
-        path.write_text(json.dumps(whole | damage))
+        path.write_text(json.dumps(held | damage))
         with pytest.raises(ImportFileError, match="Move it elsewhere"):
             send_unsent(tmp_path / "kept")
         assert path.exists() and client.get_experiment_by_name("kept") is None

@@ -36,12 +36,8 @@ def test_a_page_of_methods_that_differ_claims_it(study, tmp_path, monkeypatch):
 
     monkeypatch.setattr(study, "results", differing)
     rng = study.np.random.default_rng(0)
-    for name in (
-        "rank",
-        "compare",
-        "compare --over folds",
-        "report, 3 datasets x 3 repeats, normal",
-    ):
+    few = "report, 3 datasets x 3 repeats, normal"
+    for name in ("rank", "compare", "compare --over folds", few):
         assert study.PAGES[name](rng, tmp_path), name
 
 

@@ -1,20 +1,15 @@
 """The page about performance has what was measured, and nothing else."""
 
-import importlib.util
 import json
 
 import pytest
+from example_runs import loaded
 from places import SCRIPTS, STUDIES
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location(
-        "make_performance", SCRIPTS / "make_performance.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(SCRIPTS / "make_performance.py")
 
 
 def test_the_page_is_up_to_date(script):

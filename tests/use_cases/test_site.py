@@ -1,10 +1,9 @@
 """The site has every guide and every public name; .ci/run builds it."""
 
-import importlib.util
 import re
-import sys
 
 import pytest
+from example_runs import loaded
 from places import GUIDES, ROOT, STUDIES
 
 import mlflow_mleval as mleval
@@ -15,10 +14,7 @@ NAMESPACES = {"stats", "losses", "genai", "callbacks"}
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("make_site", SITE / "make_site.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(SITE / "make_site.py")
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +69,7 @@ def test_the_menu_of_versions_has_the_newest_first(script):
 
 def test_doctests_become_a_section_of_examples():
     pytest.importorskip("griffe")
-    spec = importlib.util.spec_from_file_location("extension", SITE / "docstring_examples.py")
-    extension = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(extension)
+    extension = loaded(SITE / "docstring_examples.py")
     text = "Add.\n\nReturns\n-------\nint\n\n>>> 1 + 1\n2"
     shown = extension.with_heading(text)
     assert shown == text.replace("\n\n>>>", "\n\nExamples\n--------\n>>>")
