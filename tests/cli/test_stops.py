@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 from click.testing import CliRunner
-from command_line import as_json
+from command_line import as_json, mleval
 
 from mlflow_mleval.cli import main
 
@@ -127,10 +127,8 @@ def test_tests_within_datasets_take_what_runs_finds(log):
 
 def test_a_gate_of_methods_takes_what_runs_finds(log):
     _gaps(log)
-    done = CliRunner().invoke(
-        main, ["gate", "a", "--champion", "b", "-n", "gaps", "--output", "json", "--all"]
-    )
-    assert done.exit_code == 4 and "finds it: mleval rank -n gaps" in done.stdout
+    told = mleval("gate", "a", "--champion", "b", "-n gaps --output json --all", code=4).stdout
+    assert "finds it: mleval rank -n gaps" in told
     code, error, _ = _run("mleval gate a --champion b")
     assert code == 1 and "no run is called a or b" in error
     assert "Methods take their experiments, too: --experiment-name" in error
@@ -141,16 +139,13 @@ def test_a_gate_of_splits_pairs_them(log):
         for model, value in (("a", 0.7), ("b", 0.8)):
             metrics = {"test_auc": value + seed / 100}
             log("splits", metrics, {"model": model, "seed": seed}, digest=f"split {seed}")
-    rules = "--method-by param:model --read repeats-by=digest"
-    args = f"gate a --champion b -n splits {rules} --output json".split()
-    done = CliRunner().invoke(main, args)
-    assert done.exit_code == 4 and json.loads(done.stdout)["over"] == "repeats", done.output
-    ranked = f"rank -n splits {rules} -v".split()
-    shown = CliRunner().invoke(main, [*ranked, "--output", "md"]).stdout
+    rules = "-n splits --method-by param:model --read repeats-by=digest"
+    gated = mleval("gate", "a", "--champion", "b", rules, "--output", "json", code=4).stdout
+    assert json.loads(gated)["over"] == "repeats"
+    shown = mleval("rank", rules, "-v", "--output", "md").stdout
     assert "over 3 runs on different splits of the data" in shown
     assert "in their seed only" not in shown and "data were not the same" not in shown
-    found = json.loads(CliRunner().invoke(main, [*ranked, "--output", "json"]).stdout)
-    assert found["same_split"] is False
+    assert as_json("rank", rules)["same_split"] is False
 
 
 @pytest.mark.thorough

@@ -112,13 +112,17 @@ def test_the_same_data_is_evaluated_once_and_other_data_in_another_run(runs):
     assert second.info.run_id != active.info.run_id
 
 
-def test_training_data_is_not_held_out(runs):
+def test_training_data_is_not_held_out_and_a_model_from_elsewhere_is_evaluated_too(runs):
     mleval.autolog()
     model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
     model.score(X_TRAIN, Y_TRAIN)
     model.score(X_TRAIN.copy(), pd.DataFrame(Y_TRAIN).to_numpy())
     metrics.f1_score(Y_TRAIN, model.predict(X_TRAIN), average="micro")
     assert runs() == []
+    elsewhere = pickle.loads(pickle.dumps(model))
+    elsewhere.score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert_held_out(run, elsewhere)
 
 
 def test_a_second_fit_is_another_result(runs):
@@ -131,18 +135,13 @@ def test_a_second_fit_is_another_result(runs):
     assert tags[0][schema.TAG_DATASET] == tags[1][schema.TAG_DATASET]
 
 
-def test_a_model_from_elsewhere_is_evaluated_too(runs):
-    model = pickle.loads(pickle.dumps(KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)))
-    mleval.autolog()
-    model.score(X_TEST, Y_TEST)
-    (run,) = runs()
-    assert_held_out(run, model)
+class Own(KNeighborsClassifier):
+    def fit(self, X, y):
+        return super().fit(X, y)
 
 
-def own_class(calls_super):
-    class Own(KNeighborsClassifier):
-        def fit(self, X, y):
-            return super().fit(X, y)
+def other_class():
+    """A class made at each call, which calls no other's `fit` by `super`."""
 
     class Other(ClassifierMixin, BaseEstimator):
         def fit(self, X, y):
@@ -152,12 +151,12 @@ def own_class(calls_super):
         def predict(self, X):
             return self.model_.predict(X)
 
-    return Own() if calls_super else Other()
+    return Other()
 
 
-@pytest.mark.parametrize("calls_super", [True, False])
-def test_classes_of_the_script_are_seen(runs, calls_super):
-    model = own_class(calls_super)
+@pytest.mark.parametrize("make", [Own, other_class])
+def test_classes_of_the_script_are_seen(runs, make):
+    model = make()
     mleval.autolog(silent=True, eval_data=(X_TEST, Y_TEST))
     model.fit(X_TRAIN, Y_TRAIN).score(X_TRAIN, Y_TRAIN)
     model.score(X_TEST, Y_TEST)
@@ -167,7 +166,7 @@ def test_classes_of_the_script_are_seen(runs, calls_super):
 
 def test_classes_newer_than_the_call_are_not_trusted(runs):
     mleval.autolog()
-    newer = own_class(calls_super=False).fit(X_TRAIN, Y_TRAIN)
+    newer = other_class().fit(X_TRAIN, Y_TRAIN)
     said = "Other on held-out data was not logged. RuntimeError: its class is newer than autolog"
     with pytest.warns(UserWarning, match=said):
         newer.score(X_TRAIN, Y_TRAIN)
