@@ -101,11 +101,10 @@ def contradictions(found):
     wrong = [(a, b) for a, b in found.separated if place[a] > place[b]]
     if found.leader in below or below & {*found.best_set} or below & {*decision(found).ahead}:
         wrong.append((found.leader, "leader"))
-    for form in ("table", "md", "latex"):
-        text = render(found, form, "ranking")
-        named = re.search(r"(?:Use (\S+):|(\S+) (?:is|are) ahead)", text.replace("\\", ""))
-        if named and (named[1] or named[2]) in below:
-            wrong.append((form, named[0]))
+    text = render(found, "md", "ranking").replace("\\", "")
+    named = re.search(r"(?:Use (\S+):|(\S+) (?:is|are) ahead)", text)
+    if named and (named[1] or named[2]) in below:
+        wrong.append(("said", named[0]))
     return wrong
 
 
