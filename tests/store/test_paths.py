@@ -4,11 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import mleval
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError, StoreError
 from mlflow_mleval.paths import check_paths, inside
 from mlflow_mleval.store import artifacts, runs, schema
@@ -79,8 +78,7 @@ def test_a_kept_result_writes_nowhere_else(client, tmp_path, monkeypatch, path):
     out = tmp_path / "out"
     out.mkdir()
     kept = keep(folder, monkeypatch, [schema.ARTIFACT_DATA, path.format(out=out)])
-    done = CliRunner().invoke(main, ["import", str(folder)])
-    assert done.exit_code == 1 and "holds no result that can be read" in done.stderr
+    assert "holds no result that can be read" in mleval("import", folder, code=1).stderr
     assert kept.exists() and not list(out.iterdir()) and not list(tmp_path.rglob("x"))
     # nothing is written before all paths are checked
     assert client.get_experiment_by_name("kept") is None

@@ -21,7 +21,6 @@ import markupsafe
 import mlflow
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from command_line import as_json
 from command_line import mleval as run
 from hypothesis import HealthCheck, given, settings
@@ -263,9 +262,7 @@ def test_no_password_of_an_address_of_artifacts_is_shown(db, address):
     with pytest.raises(StoreError) as caught:
         mleval.log_evaluation(mleval.evaluate(Y, Y), method="o", dataset="d", run_id=open_run)
     clean(whole(caught.value))
-    command = ["compare", "--over", "instances", "-n", "Default", "--dataset", "d"]
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 1, result.output
+    result = run("compare", "--over instances -n Default --dataset d", code=1)
     clean(result.output + whole(result.exception))
 
 
