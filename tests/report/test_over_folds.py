@@ -38,29 +38,20 @@ def answered(c) -> str:
     return plain(" ".join(s.text for s in verdict(c)))
 
 
-def test_sentences_say_what_the_tests_find():
+def test_sentences_and_pairs_by_mean_rank_say_which_measure_favours_whom():
     found = compare_folds(three_methods(), "birds")
     said = told(found)
     assert "separates 2 of 3 pairs on 10 folds and 2 measures together" in said
     assert "Tested on precision and recall (Holm" in said
     assert not any(word in said for word in ("uncorrected", "refused", "MANOVA", "Mardia"))
-
-
-def test_pairs_are_ordered_by_mean_rank_and_say_which_measure_favours_whom():
-    found = compare_folds(three_methods(), "birds")
     table = pairs_table(found, "", "")
-    place = {m: i for i, m in enumerate(found.order)}
-    for a, b, carried in zip(
-        *(cells(table, h) for h in ("method", "against", "carried by")), strict=True
-    ):
-        assert place[a] < place[b]
-        if "LP" in (a, b):
-            expected = {"−precision", "+recall"} if a == "LP" else {"+precision", "−recall"}
-            assert set(carried.split()) == expected
-        else:
-            assert carried == ""
-    assert [text.split()[0] for text in cells(table, "separated")] == ["yes", "yes", "no"]
     assert [c.head for c in table.columns][2:4] == ["p (Holm)", "separated"]
+    assert [text.split()[0] for text in cells(table, "separated")] == ["yes", "yes", "no"]
+    place, heads = {m: i for i, m in enumerate(found.order)}, ("method", "against", "carried by")
+    for a, b, carried in zip(*(cells(table, head) for head in heads), strict=True):
+        assert place[a] < place[b]
+        of_lp = {"−precision", "+recall"} if a == "LP" else {"+precision", "−recall"}
+        assert {*carried.split()} == (of_lp if "LP" in (a, b) else set())
 
 
 def test_a_combination_is_named_where_no_measure_carries_the_difference():
@@ -139,8 +130,7 @@ def test_the_verdict_says_what_the_folds_say():
 
 def test_json_holds_what_the_tests_hold():
     c = compare(three_methods())
-    record = json.loads(c.report().render("json"))["folds"]["birds"]
-    found = c.folds["birds"]
+    record, found = json.loads(c.report().render("json"))["folds"]["birds"], c.folds["birds"]
     expected = found.table["pvalue"].tolist()
     assert [row["pvalue"] for row in record["table"]] == pytest.approx(expected)
     assert record["manova"]["pvalue"] == pytest.approx(found.manova.pvalue)

@@ -62,80 +62,62 @@ def test_a_control():
     )
 
 
-def test_one_dataset_has_no_flows_no_fusion_and_no_random_weightings():
-    found = compare(study_of(3, 1), stability=50)
-    report = document(found, {})
-    assert "random weight" not in " ".join(texts(found))
+def test_one_dataset_has_values_and_no_test_no_fusion_and_no_random_weightings():
+    found = compare(study_of(3, 1, gap=0.1), stability=50)
+    (said,), report = texts(found), document(found, {})
+    assert said.startswith("By net flow on d0 (2 measures, ")
     assert "stability" not in [section.key for section in report.sections]
     assert "PROMETHEE" not in report.about and "2 measures" in report.about
-
-
-def test_one_dataset_has_values_and_no_test():
-    said = texts(compare(study_of(3, 1, gap=0.1)))
-    assert len(said) == 1 and said[0].startswith("By net flow on d0 (2 measures, ")
     found = compare(study_of(3, 1), on="f1")
     assert texts(found) == ["By f1 on d0, m1 (0.5064) is before m0 (0.5013)."]
 
 
 def test_too_few_datasets_say_what_it_takes():
-    assert texts(compare(study_of(2, 4)))[1] == (
-        "Over 4 datasets no p-value of a pair lies below .125. It takes 6, or three repeats of "
-        "every method on each."
-    )
-    assert texts(compare(study_of(2, 4), test="wilcoxon"))[1].endswith(
-        "6 datasets would be needed."
-    )
+    takes = "It takes 6, or three repeats of every method on each."
+    few = compare(study_of(2, 4))
+    assert texts(few)[1] == f"Over 4 datasets no p-value of a pair lies below .125. {takes}"
+    signed = compare(study_of(2, 4), test="wilcoxon")
+    assert texts(signed)[1].endswith("6 datasets would be needed.")
 
 
 def test_separated_pairs_are_named_by_whom_they_are_worse_than():
-    said = texts(compare(study_of(3, 12, gap=0.1)))
-    assert said[1].endswith("3 of 3 pairs are separated: m0 from m1; m0 and m1 from m2.")
-    assert texts(compare(study_of(6, 14, gap=0.1, seed=1)))[1].endswith(
-        "15 of 15 pairs are separated."
-    )
-    assert texts(compare(study_of(4, 11)))[1].endswith(": none of 6 pairs is separated.")
+    for study, end in (
+        (study_of(3, 12, gap=0.1), "3 of 3 pairs are separated: m0 from m1; m0 and m1 from m2."),
+        (study_of(6, 14, gap=0.1, seed=1), "15 of 15 pairs are separated."),
+        (study_of(4, 11), ": none of 6 pairs is separated."),
+    ):
+        assert texts(compare(study))[1].endswith(end)
 
 
-def crashing(n=13):
-    """On n datasets c is a little better than b, and b than a, but for one where c crashes."""
-    rows = [
-        {"dataset": f"d{d}", "method": m, "f1": 0.5 + d / 50 + gain}
-        for d in range(n)
-        for m, gain in (("a", 0.0), ("b", 0.01), ("c", -0.4 if d == 0 else 0.02))
-    ]
-    return Study.from_frame(pd.DataFrame(rows))
-
-
-def test_one_crash_outweighs_no_twelve_datasets():
-    found = compare(crashing())
+def test_one_crash_outweighs_no_twelve_datasets_and_units_do_not_matter():
+    """On 13 datasets c is a little better than b, and b than a, but for one where c crashes."""
+    gains = {"a": 0.0, "b": 0.01, "c": 0.02}
+    rows = [(f"d{d}", m, 0.5 + d / 50 + gain) for d in range(13) for m, gain in gains.items()]
+    frame = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
+    frame.loc[2, "f1"] = 0.1
+    study = Study.from_frame(frame)
+    found = compare(study)
     assert found.table["c"].mean() < found.table["a"].mean() < found.table["b"].mean()
     assert found.leader == "c" and ("c", "a") in found.separated
     told = "c by mean net flow and mean rank, b by plain mean"
     assert any(told in doubt for doubt in found.doubts)
-    assert compare(crashing(), order="mean-rank").leader == "c"
-
-
-def test_units_of_a_dataset_do_not_matter():
-    study = crashing()
+    assert compare(study, order="mean-rank").leader == "c"
     wide = study.values.copy()
     wide.loc[("d3", slice(None)), "f1"] *= 1_000
     scaled = compare(Study(wide, study.directions))
-    pd.testing.assert_frame_equal(scaled.flows, compare(study).flows)
-
-
-def tied(n=6):
-    lower = {"a": 0, "b": 0, "c": 0.1, "e": 0.2}
-    rows = [
-        (f"d{d}", m, 0.5 - low + 0.01 * (m == "ab"[d % 2]))
-        for d in range(n)
-        for m, low in lower.items()
-    ]
-    frame = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
-    return Study.from_frame(frame.assign(recall=frame["f1"]))
+    pd.testing.assert_frame_equal(scaled.flows, found.flows)
 
 
 def test_a_shared_lead():
-    said = texts(compare(tied(8), stability=100))
+    lower = {"a": 0, "b": 0, "c": 0.1, "e": 0.2}
+    rows = [
+        (f"d{d}", m, 0.5 - low + 0.01 * (m == "ab"[d % 2]))
+        for d in range(8)
+        for m, low in lower.items()
+    ]
+    frame = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
+    study = Study.from_frame(frame.assign(recall=frame["f1"]))
+    said = texts(compare(study, stability=100))
     assert said[0].endswith("a (0.492) ties with b (0.492).")
     assert "is ahead under" in said[3] and "else b is" in said[3]
 
@@ -149,10 +131,8 @@ def test_the_only_measure_is_told_without_weights():
 def test_given_weights_and_functions():
     said = texts(compare(fuse(published_study(), "gaussian", "equal")))
     assert "Gaussian preference, equal weights" in said[0]
-    study = study_of(3, 4)
-    said = texts(
-        compare(fuse(study, {"f1": "usual", "hamming_loss": "level"}, {"f1": 2, "hamming_loss": 1}))
-    )
+    given = {"f1": "usual", "hamming_loss": "level"}, {"f1": 2, "hamming_loss": 1}
+    said = texts(compare(fuse(study_of(3, 4), *given)))
     assert "2 measures, preference functions by measure, given weights)" in said[0]
 
 
