@@ -132,6 +132,7 @@ def test_labels_are_slices_over_folds():
     assert {*of_labels["measure"]} == {"macro_f1", "macro_recall"}
     assert {*of_labels["slice"]} == {"mail", "invoice", "letter"}
     assert "fewer than 30 true instances are not judged: rare" in " ".join(found.notes)
+    assert "and 3 more, which other formats show" in str(found)
     row = of_labels.set_index(["measure", "slice"]).loc[("macro_recall", "invoice")]
     folds = [np.arange(600) % 10 == k for k in range(10)]
     recalls = [np.mean([p[f & (truth[:, 1] == 1), 1].mean() for f in folds]) for p in (bad, good)]

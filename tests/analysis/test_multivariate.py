@@ -201,6 +201,15 @@ class TestPairs:
             expected = one.posthoc["pvalue_corrected"]
             np.testing.assert_allclose(found.posthoc_corrected.loc[row], expected)
 
+    @pytest.mark.parametrize("paired", [True, False])
+    def test_measures_that_exhaust_the_folds_do_not_count_as_dependent(self, paired):
+        said = "`x` must have more folds than measures, got 2 folds for 4 measures. It takes at le"
+        with pytest.raises(ValueError, match=said):
+            hotelling_pairs(folds(2, 2, 4), paired=paired, dependent="drop")
+        with pytest.raises(ValueError, match="got 1 fold for 4 measures. It takes at least"):
+            hotelling_pairs(folds(2, 1, 4), paired=paired)
+        assert "sees hardly anything" in hotelling(*folds(2, 4, 3)).warnings[0]
+
     def test_pairs_that_cannot_be_tested_do_not_count(self):
         x = folds(4, effect=1)
         x[3] = x[0]

@@ -307,6 +307,8 @@ def test_h_loss_stops_below_the_first_error():
 def test_bad_options(options, text):
     with pytest.raises(ValueError, match=text):
         instance_measures([["a"]], [["a"]], Hierarchy([("a", "b")]), **options)
+    with pytest.raises(ValueError, match="`pred` must hold as many instances as `true`, 1, got 2"):
+        instance_measures([["a"]], [["a"], ["b"]], Hierarchy([("a", "b")]))
 
 
 def test_a_graph_of_networkx_is_taken_as_it_is():

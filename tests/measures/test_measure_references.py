@@ -275,6 +275,18 @@ def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
                 assert off <= bound + 1e-12, (seed, name, bound)
 
 
+def test_few_different_scores_are_exact_in_any_number(monkeypatch):
+    s = np.repeat(np.r_[np.arange(20), np.arange(7)][:, None] / 20, 2, axis=1)
+    y = np.random.default_rng(0).integers(0, 2, s.shape)
+    exact = mleval.evaluate(y, s, measures="probabilistic")
+    monkeypatch.setattr(curves, "EXACT", 50)
+    rows = slice(20), slice(20, None)
+    parts = [mleval.evaluate(y[at], s[at], measures="probabilistic") for at in rows]
+    found = Evaluation.from_dict(mleval.merge(parts).to_dict())
+    assert found.measures == pytest.approx(exact.measures, abs=1e-12)
+    assert found.warnings == exact.warnings
+
+
 # ---- curves --------------------------------------------------------------------------------------
 
 
