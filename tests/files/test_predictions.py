@@ -45,6 +45,11 @@ def save(table, path):
     return path
 
 
+def refused(said, path, **options):
+    with pytest.raises(ImportFileError, match=said):
+        evaluate_file(path, **options)
+
+
 def same(found, expected):
     assert found.label_names == expected.label_names and found.inputs == expected.inputs
     assert found.measures == pytest.approx(expected.measures, rel=1e-13)
@@ -141,8 +146,7 @@ def test_sums_that_rounding_does_not_explain_are_refused_unless_the_scores_are_n
     said = r"must sum to 1 .* or pass `probabilities=False` if these are other scores"
     for wrong in (0.9 * scores, three * 0.99, (three - 0.002).clip(0), (scores > 0.4) * 1.0):
         class_table(true, wrong).to_csv(tmp_path / "p.csv", index=False)
-        with pytest.raises(ImportFileError, match=said):
-            evaluate_file(tmp_path / "p.csv")
+        refused(said, tmp_path / "p.csv")
         found = evaluate_file(tmp_path / "p.csv", probabilities=False)
         assert "log_loss" not in found.measures and "top1_accuracy" in found.measures
         told = found.absent["log_loss"]
@@ -245,8 +249,7 @@ def test_lines_are_counted_over_blocks_and_quoted_newlines(tmp_path, small_block
     rows = ['1,0,0.5,0.5,"some\ntext"'] * 100
     path = tmp_path / "p.csv"
     path.write_text("\n".join(["true_a,true_b,score_a,score_b,note", *rows, "1,0,0.5,bad,x"]))
-    with pytest.raises(ImportFileError, match="line 202, column 'score_b': 'bad'"):
-        evaluate_file(path)
+    refused("line 202, column 'score_b': 'bad'", path)
 
 
 def test_encodings_other_than_utf8_are_refused(tmp_path):
@@ -256,8 +259,7 @@ def test_encodings_other_than_utf8_are_refused(tmp_path):
         (b"true_\xe4," + SMALL.encode(), "line 1: byte 0xe4 is not UTF-8"),
     ):
         (tmp_path / "p.csv").write_bytes(content)
-        with pytest.raises(ImportFileError, match=message):
-            evaluate_file(tmp_path / "p.csv")
+        refused(message, tmp_path / "p.csv")
 
 
 def test_a_line_without_end_is_no_table(tmp_path, monkeypatch):
@@ -267,8 +269,7 @@ def test_a_line_without_end_is_no_table(tmp_path, monkeypatch):
     quote = '1,0,"' + "0\n" * 50_000
     for tail, reason in (("1," * 50_000, "no row of a table"), (quote, "never closed")):
         path.write_text(SMALL + tail)
-        with pytest.raises(ImportFileError, match=f"line 5: .*{reason}"):
-            evaluate_file(path)
+        refused(f"line 5: .*{reason}", path)
 
 
 NUMBERS = ["0", "1", "0.5", " 1", "1e0", "-0.0", ".5", '"1"', '"0.5"']
@@ -312,10 +313,8 @@ def test_broken_parquet_is_named_by_its_row(tmp_path, small_blocks):
         ({"fold": pd.array([1] * 499 + [None], "Int64")}, "row 500, column 'fold': the row has no"),
         ({"score_label 1": "x"}, "column 'score_label 1': the type is (large_)?string"),
     ):
-        with pytest.raises(ImportFileError, match=said):
-            evaluate_file(save(table.assign(**broken), tmp_path / "p.parquet"))
-    with pytest.raises(ImportFileError, match="has a header but no rows"):
-        evaluate_file(save(table[:0], tmp_path / "p.parquet"))
+        refused(said, save(table.assign(**broken), tmp_path / "p.parquet"))
+    refused("has a header but no rows", save(table[:0], tmp_path / "p.parquet"))
 
 
 def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
@@ -325,18 +324,14 @@ def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
     for path in (parquet, npz):
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(ImportFileError, match="can be read"):
-            evaluate_file(path)
+        refused("can be read", path)
         path.write_bytes(whole[:3000] + bytes(2000) + whole[5000:])
-        with pytest.raises(ImportFileError, match="damaged|can be read"):
-            evaluate_file(path)
+        refused("damaged|can be read", path)
     for path in (tmp_path / "nowhere.csv", tmp_path):
-        with pytest.raises(ImportFileError, match="cannot read"):
-            evaluate_file(path)
+        refused("cannot read", path)
     with zipfile.ZipFile(npz, "w") as archive:
         archive.writestr("y_true.npy", b"no array")
-    with pytest.raises(ImportFileError, match="not an npz file that can be read"):
-        evaluate_file(npz)
+    refused("not an npz file that can be read", npz)
 
 
 NAN_AT_2402 = np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)
@@ -361,8 +356,7 @@ def test_broken_npz_is_explained(tmp_path, small_blocks, change, message):
     y, s, *_ = made()
     arrays = {"y_true": y, "y_score": s} | change
     np.savez(tmp_path / "p.npz", **{k: v for k, v in arrays.items() if v is not None})
-    with pytest.raises(ImportFileError, match=message):
-        evaluate_file(tmp_path / "p.npz")
+    refused(message, tmp_path / "p.npz")
 
 
 @pytest.mark.parametrize(
@@ -379,14 +373,12 @@ def test_broken_lines_of_classes_are_named(tmp_path, small_blocks, true, pred, m
     (tmp_path / "true").write_text(true)
     (tmp_path / "pred").write_text(pred)
     h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("c", "d")])
-    with pytest.raises(ImportFileError, match=message):
-        evaluate_file(tmp_path / "pred", truth=tmp_path / "true", hierarchy=h)
+    refused(message, tmp_path / "pred", truth=tmp_path / "true", hierarchy=h)
 
 
 def test_lines_of_classes_need_a_hierarchy_and_nothing_of_matrices(tmp_path):
     (tmp_path / "p").write_text("a\n")
-    with pytest.raises(ImportFileError, match="line 1: 'a' is not LABEL:VALUE pairs"):
-        evaluate_file(tmp_path / "p", truth=tmp_path / "p")
+    refused("line 1: 'a' is not LABEL:VALUE pairs", tmp_path / "p", truth=tmp_path / "p")
     h = mleval.Hierarchy([("a", "b")])
     with pytest.raises(ValueError, match="must be left out with `truth`"):
         evaluate_file(tmp_path / "p", truth=tmp_path / "p", hierarchy=h, threshold=0.3)
@@ -442,19 +434,15 @@ def test_a_file_that_declares_hundreds_of_times_its_size_is_not_unpacked(tmp_pat
     part = pa.table({"true_a": zeros, "score_a": zeros.astype(float)})
     path = tmp_path / "runs.parquet"
     pq.write_table(pa.concat_tables([part] * 40), path)
-    with pytest.raises(ImportFileError, match="declares 640,000,000 bytes .* more than 500 times"):
-        evaluate_file(path)
+    refused("declares 640,000,000 bytes .* more than 500 times", path)
     lists = pa.ListArray.from_arrays(pa.array([0, 40_000_000]), pa.array(np.tile(zeros, 40)))
     pq.write_table(pa.table({"true": lists, "pred": lists}), path)
-    with pytest.raises(ImportFileError, match="declares 640,000,000 bytes"):
-        evaluate_file(path)
+    refused("declares 640,000,000 bytes", path)
     many = np.zeros(30_000_000)
     np.savez_compressed(tmp_path / "p.npz", y_true=many, y_pred=many.astype(bool))
-    with pytest.raises(ImportFileError, match="declares 270,000,"):
-        evaluate_file(tmp_path / "p.npz")
+    refused("declares 270,000,", tmp_path / "p.npz")
     (tmp_path / "s.txt").write_text("1 999999999999\n0:1\n")
-    with pytest.raises(ImportFileError, match="declares 999,999,999,999 labels"):
-        evaluate_file(tmp_path / "s.txt", truth=tmp_path / "s.txt")
+    refused("declares 999,999,999,999 labels", tmp_path / "s.txt", truth=tmp_path / "s.txt")
 
 
 @pytest.mark.parametrize("shape", ["(-3, 2)", "(3, -2)", "(9223372036854775807, 9)"])
@@ -465,8 +453,7 @@ def test_an_array_of_an_impossible_shape_is_refused(tmp_path, shape):
     with p, q:
         for name in p.namelist():
             q.writestr(name, p.read(name).replace(b"(3, 2)", shape.encode().ljust(6), 1))
-    with pytest.raises(ImportFileError, match="q.npz is not an npz file that can be read"):
-        evaluate_file(tmp_path / "q.npz")
+    refused("q.npz is not an npz file that can be read", tmp_path / "q.npz")
 
 
 def test_bytes_are_text_or_refused(tmp_path):
@@ -478,7 +465,6 @@ def test_bytes_are_text_or_refused(tmp_path):
             if found:
                 assert evaluate_file(tmp_path / "p.parquet").label_names == found
             else:
-                with pytest.raises(ImportFileError, match="bytes that are no UTF-8"):
-                    evaluate_file(tmp_path / "p.parquet")
+                refused("bytes that are no UTF-8", tmp_path / "p.parquet")
     np.savez(tmp_path / "p.npz", y_true=np.array([b"a", b"b"]), y_pred=np.array([b"a", b"a"]))
     assert evaluate_file(tmp_path / "p.npz").label_names == ("a", "b")

@@ -24,6 +24,11 @@ names = names.map(str.strip).filter(len)
 values = st.floats(allow_nan=False, allow_infinity=False) | st.just(math.nan)
 
 
+def refused(said, source, **options):
+    with pytest.raises(ImportFileError, match=said):
+        read_results(source, **options)
+
+
 def write(tmp_path, content, name="results.csv"):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -93,8 +98,7 @@ def test_utf8_with_and_without_mark_and_utf16(tmp_path):
     text = HEADER + "f1,Datensätze,Bäume,0.5\n"
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         assert read_results(write(tmp_path, text.encode(encoding)))["method"].tolist() == ["Bäume"]
-    with pytest.raises(ImportFileError, match=r"line 2, column 2: byte 0xe4 is not UTF-8"):
-        read_results(write(tmp_path, text.encode("latin-1")))
+    refused(r"line 2, column 2: byte 0xe4 is not UTF-8", write(tmp_path, text.encode("latin-1")))
 
 
 def test_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
@@ -166,19 +170,14 @@ def test_a_line_of_ten_megabytes(tmp_path):
     with pytest.raises(ImportFileError, match=said) as caught:
         read_results(write(tmp_path, HEADER + "f1,d,a,1\nf1,d," + "x" * 10_000_000 + ",1\n"))
     assert len(str(caught.value)) < 300
-    with pytest.raises(ImportFileError, match=r"line 1"):
-        read_results(write(tmp_path, "x" * 10_000_000))
+    refused(r"line 1", write(tmp_path, "x" * 10_000_000))
 
 
 def test_files_that_are_no_tables(tmp_path):
-    with pytest.raises(ImportFileError, match="No such file"):
-        read_results(tmp_path / "none.csv")
-    with pytest.raises(ImportFileError, match="directory"):
-        read_results(tmp_path)
-    with pytest.raises(ImportFileError, match=r"not a parquet file that can be read: .*[^.]\.$"):
-        read_results(write(tmp_path, b"PAR1 and no more"))
-    with pytest.raises(ImportFileError, match="results.csv, line 1"):
-        read_results(write(tmp_path, b"PK\x03\x04\xff\xfe\x00 an archive"))
+    refused("No such file", tmp_path / "none.csv")
+    refused("directory", tmp_path)
+    refused(r"not a parquet file that can be read: .*[^.]\.$", write(tmp_path, b"PAR1 and no more"))
+    refused("results.csv, line 1", write(tmp_path, b"PK\x03\x04\xff\xfe\x00 an archive"))
 
 
 def frame(**columns):
@@ -190,8 +189,7 @@ def frame(**columns):
 )
 def test_frames_with_something_else_than_numbers(value):
     said = r"the table, row 2, column 'f1': .* is not a finite number"
-    with pytest.raises(ImportFileError, match=said):
-        read_results(frame(f1=pd.Series([0.5, value], dtype=object)))
+    refused(said, frame(f1=pd.Series([0.5, value], dtype=object)))
 
 
 def test_frames_with_numbers_of_any_kind_and_empty_ones_that_did_not_finish():
@@ -205,8 +203,7 @@ def test_frames_with_numbers_of_any_kind_and_empty_ones_that_did_not_finish():
 
 
 def test_frames_name_the_source_and_take_other_types_of_names():
-    with pytest.raises(ImportFileError, match=r"^mine, row 1, column 'method'"):
-        read_results(frame(f1=1.0).assign(method=[None, "b"]), name="mine")
+    refused(r"^mine, row 1, column 'method'", frame(f1=1.0).assign(method=[None, "b"]), name="mine")
     with pytest.raises(ImportFileError, match="half a surrogate pair"):
         read_results(frame(f1=1.0).assign(method=pd.Series(["\ud800", "b"], dtype=object)))
     categorical = frame(f1=[1, 2]).astype({"dataset": "category"}).assign(method=[1, 2])

@@ -53,6 +53,11 @@ def load(**options):
     return load_study(**({"experiment_names": ["x"]} | options))
 
 
+def refused(error, said, **options):
+    with pytest.raises(error, match=said):
+        load(**options)
+
+
 # --- runs that this project wrote
 
 
@@ -136,31 +141,27 @@ def test_reports_are_no_results(ours, client):
     assert load().methods == ["a"] and not left_out(load())
     with pytest.raises(ValueError, match=r"`files` must have paths below a folder.*'\.\./x'"):
         log_report({"../x": ""}, **where)
-    with pytest.raises(NoRunsError, match="reports apart"):
-        load(filter_string="tags.`mleval.kind` = 'report'")
+    refused(NoRunsError, "reports apart", filter_string="tags.`mleval.kind` = 'report'")
 
 
 def test_a_run_of_a_newer_schema_is_left_out_and_refused_where_it_is_named(ours):
     named = ours("a", schema="2")
     said = "schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"
-    with pytest.raises(NoRunsError, match=said):
-        load()
+    refused(NoRunsError, said)
     good = ours("b")
     study = load()
     assert list(study.runs["run_id"]) == [good]
     ((name, reason),) = left_out(study)
     assert named in name and said in reason
     assert named in study.notes[0] and "a later version of mlflow-mleval wrote" in study.notes[0]
-    with pytest.raises(IncomparableRunsError, match=said):
-        load(run_ids=[named, good])
+    refused(IncomparableRunsError, said, run_ids=[named, good])
 
 
 def test_mixed_conventions_are_refused(ours):
     ours("a", conventions="mulan")
     ours("b", conventions="sklearn")
     said = r"mulan: 1 run \(a on d\); sklearn: 1 run \(b on d\)"
-    with pytest.raises(IncomparableRunsError, match=said):
-        load()
+    refused(IncomparableRunsError, said)
     assert load(methods=["a"]).methods == ["a"]
     ours("c")
     told = load(exclude_methods=["b"]).notes
@@ -173,13 +174,11 @@ def test_mixed_hierarchies_and_propensities_are_refused_where_they_matter(ours):
     ours("b", "e", {"h_f1": 0.5}, hierarchy_digest="2")
     assert load(missing="worst").datasets == ["d", "e"]
     ours("b", measures={"h_f1": 0.5}, hierarchy_digest="3")
-    with pytest.raises(IncomparableRunsError, match="runs on d used different hierarchies"):
-        load()
+    refused(IncomparableRunsError, "runs on d used different hierarchies")
     for method, digest in (("a", "1"), ("b", "2")):
         ours(method, "p", {"psp_at_7": 0.5, "f1": 0.5}, propensities=digest)
     said = "runs on p took the propensities .* or leave out psp_at_7"
-    with pytest.raises(IncomparableRunsError, match=said):
-        load(datasets=["p"], measures=["psp_at_7"])
+    refused(IncomparableRunsError, said, datasets=["p"], measures=["psp_at_7"])
     assert load(datasets=["p"], measures=["f1"]).methods == ["a", "b"]
 
 
@@ -286,12 +285,10 @@ def test_percentages_beside_shares_stop_until_they_are_named(log):
     for name, value in (("a", 76.1), ("b", 74.0), ("c", 0.75)):
         log(name, {"test_accuracy": value, "loss": value})
     said = "test_accuracy is a percentage in some runs.*c on x .*2 runs from 74.*percent="
-    with pytest.raises(CandidatesError, match=said):
-        load()
+    refused(CandidatesError, said)
     study = load(percent="test_accuracy")
     assert study.values["test_accuracy"].tolist() == pytest.approx([0.761, 0.74, 0.75])
-    with pytest.raises(MeasureError, match="as a percentage. Did you mean 'test_accuracy'"):
-        load(percent="test_acuracy")
+    refused(MeasureError, "as a percentage. Did you mean 'test_accuracy'", percent="test_acuracy")
     for i, value in enumerate((0, 0, 0, 1, 2, 4, 8)):  # counts: a result of 0 is on any scale
         log(f"m{i}", {"f1": value}, experiment="counts")
     assert load(experiment_names=["counts"]).values["f1"].max() == 8
@@ -333,8 +330,7 @@ def test_measures_by_name(ours):
 def test_measures_that_cannot_be_had_are_named_with_those_that_can(ours, options, error, said):
     ours("a", measures={"f1": 0.5, "recall": 0.4, "odd": 1})
     ours("b", measures={"f1": 0.6, "odd": 1})
-    with pytest.raises(error, match=said):
-        load(**options)
+    refused(error, said, **options)
 
 
 def test_one_run_without_what_all_others_have_is_left_out(ours):
@@ -345,8 +341,7 @@ def test_one_run_without_what_all_others_have_is_left_out(ours):
         study = load(missing="worst")
         assert (study.methods, study.measures) == (["a", "b", "c"], ["f1"])
         assert [e.name for e in study.excluded if e.kind == "run"] == [f"odd on e (run {odd})"]
-        with pytest.raises(MeasureError, match="no measure in common"):
-            load(run_ids=[*study.runs["run_id"], odd])
+        refused(MeasureError, "no measure in common", run_ids=[*study.runs["run_id"], odd])
         MlflowClient().delete_run(odd)
 
 
@@ -372,10 +367,8 @@ def test_methods_and_datasets_are_kept_or_left_out(ours):
     assert (study.methods, study.datasets) == (["b", "c"], ["e"])
     with pytest.raises(NoRunsError, match="the selection has no method 'z'; it has 'a', 'b', 'c'"):
         load(methods=["a", "z"])
-    with pytest.raises(NoRunsError, match="no dataset 'z'"):
-        load(exclude_datasets=["z"])
-    with pytest.raises(NoRunsError, match="no method is left"):
-        load(exclude_methods=["a", "b", "c"])
+    refused(NoRunsError, "no dataset 'z'", exclude_datasets=["z"])
+    refused(NoRunsError, "no method is left", exclude_methods=["a", "b", "c"])
 
 
 def test_the_latest_of_several_runs_counts_where_asked_for_and_no_withdrawn_value(ours, client):
@@ -403,15 +396,13 @@ def test_filter_run_ids_and_several_experiments(ours):
     assert load_study(run_ids=[c, a]).methods == ["a", "c"]
     assert load_study(run_ids=[a, b, a], filter_string="params.lr = '1'").methods == ["a", "b"]
     assert [e["name"] for e in load_study(run_ids=[b]).source["experiments"]] == ["y"]
-    with pytest.raises(NoRunsError, match=f"there is no run {b} in the selection"):
-        load(run_ids=[a, b])
+    refused(NoRunsError, f"there is no run {b} in the selection", run_ids=[a, b])
     with pytest.raises(NoRunsError, match="no run id: "):
         load_study(run_ids=["' or 1=1"])
     with pytest.raises(NoRunsError, match="holds no run that can be used: no run fits"):
         load(filter_string="params.lr = '7'")
     said = r"MLflow does not accept the filter 'nonsense': Invalid clause.*Examples: params"
-    with pytest.raises(StoreError, match=said):
-        load(filter_string="nonsense")
+    refused(StoreError, said, filter_string="nonsense")
     missing = [f"{i:032x}" for i in range(1200)]  # more than fit one filter
     with pytest.raises(NoRunsError, match=r"and 1188 more in the selection"):
         load_study(run_ids=[a, b, c, *missing])
@@ -436,8 +427,7 @@ def test_which_experiments(ours, monkeypatch, client):
     with pytest.raises(NoRunsError, match="experiment 'Default' in sqlite"):
         load_study()
     client.delete_experiment(client.get_experiment_by_name("x").experiment_id)
-    with pytest.raises(NoRunsError, match="'x' is deleted"):
-        load()
+    refused(NoRunsError, "'x' is deleted")
 
 
 # --- runs that somebody else logged
@@ -517,8 +507,7 @@ def test_of_several_inputs_the_one_for_testing_names_the_dataset(log, client):
     assert load().datasets == ["yeast"]
     add("test", "3", "test")
     assert load().datasets == ["x"]
-    with pytest.raises(NoRunsError, match="1 run: no input, which was to name the dataset"):
-        load(dataset_by="input")
+    refused(NoRunsError, "1 run: no input, which was to name the dataset", dataset_by="input")
 
 
 def test_what_of_foreign_runs_is_no_result(log):
@@ -563,8 +552,7 @@ def test_nothing_that_can_be_used_says_why(log, ours):
     ):
         load()
     ours("c", measures={}, status="dnf")
-    with pytest.raises(NoRunsError, match="of 1 selected run none finished"):
-        load()
+    refused(NoRunsError, "of 1 selected run none finished")
 
 
 # --- the store
@@ -682,13 +670,11 @@ def test_test_data_come_before_validation_data_and_a_proposed_direction_is_confi
     assert dict(left_out(load()))["test_accuracy"] == "lacking in 2 of 3 finished runs"
     assert load(methods=["c"]).measures == ["test_accuracy"]
     log("d", {"val_acc": 0.5, "latency_s": 3}, experiment="y")
-    with pytest.raises(NoRunsError, match="`directions='proposed'`"):
-        load(experiment_names=["y"])
+    refused(NoRunsError, "`directions='proposed'`", experiment_names=["y"])
     study = load(experiment_names=["y"], directions="proposed")
     assert study.directions == {"val_acc": "max", "latency_s": "min"}
     assert any("Taken from their names" in note for note in study.notes)
-    with pytest.raises(ValueError, match="`directions` must be 'declared' or 'proposed'"):
-        load(directions="guessed")
+    refused(ValueError, "`directions` must be 'declared' or 'proposed'", directions="guessed")
 
 
 # --- runs on other data are no repeats

@@ -119,7 +119,7 @@ def pasted(command, *more):
 @pytest.mark.parametrize("made", _cases(quick=SOME), indirect=True)
 def test_what_runs_prints_gives_the_right_answer_on_held_out_data(made):
     make, truth = made
-    found = json.loads(mleval("runs", "--output", "json").stdout)
+    found = as_json("runs")
     commands = [way["command"] for way in found["commands"] if " rank " in way["command"]]
     # what the names of runs say takes somebody who knows it
     command = next((text for text in commands if "name-as" in text), commands[0])
@@ -309,12 +309,8 @@ def _check_page(ids, reported):
     assert json.loads(page.render("json", 100)) == _like(reported)
 
 
-def _ranked(*args):
-    return as_json("rank", *args)
-
-
 def _factors():
-    found = json.loads(mleval("runs", "--output", "json").stdout)
+    found = as_json("runs")
     return {factor["what"]: factor for factor in found["factors"]}
 
 
@@ -323,8 +319,8 @@ def test_three_data_sets_with_three_splits_each_are_no_nine(made):
     factors = _factors()
     assert factors["dataset"]["n"] == 3 and "9 digests are splits" in factors["dataset"]["by"]
     assert factors["repeat"]["by"] == "different splits of the data"
-    assert _ranked()["friedman"]["n_datasets"] == 3
-    split = _ranked("-n", "benchmark", "--method-by", "estimator", "--dataset-by", "digest")
+    assert as_json("rank")["friedman"]["n_datasets"] == 3
+    split = as_json("rank", "-n", "benchmark", "--method-by", "estimator", "--dataset-by", "digest")
     assert len(split["datasets"]) == 9  # a user's own rule settles it
 
 
@@ -347,11 +343,10 @@ def test_percent_beside_fraction_stops_with_the_runs_and_what_settles_it(made):
 @pytest.mark.parametrize("made", _cases("datasets_in_names"), indirect=True)
 def test_a_data_set_in_names_is_proposed_and_never_taken(made):
     _, truth = made
-    bare = mleval("rank", "--output", "json").stdout
-    told = json.loads(bare)
+    told = as_json("rank")
     assert told["decides"] == "none" and "--read name-as=" in told["doubts"][0]
-    assert told["separated"] == [] and "seed only" not in bare
-    found = json.loads(mleval("runs", "--output", "json").stdout)["commands"]
+    assert told["separated"] == [] and "seed only" not in str(told)
+    found = as_json("runs")["commands"]
     (command,) = [way["command"] for way in found if "name-as" in way["command"]]
     ranked = json.loads(pasted(command, "--output", "json").stdout)
     assert {*ranked["datasets"]} == {*truth["values"]}
@@ -360,7 +355,7 @@ def test_a_data_set_in_names_is_proposed_and_never_taken(made):
 
 @pytest.mark.parametrize("made", _cases("folds_in_names"), indirect=True)
 def test_folds_that_decide_are_what_decides_and_their_metrics_raise_no_doubt(made):
-    told = _ranked()
+    told = as_json("rank")
     assert told["answer"]["evidence"] == told["decides"] == "folds" and told["doubts"] == []
     assert told["separated"] == [["rf", "svm"]] and told["cliques"] == [["rf"], ["svm"]]
     assert told["question"]["verdict"] == "YES"
@@ -402,7 +397,7 @@ def test_an_answer_over_gaps_counts_the_data_sets_that_it_is_over(made, policy):
 
 @pytest.mark.parametrize("made", _cases("models_evaluate"), indirect=True)
 def test_counts_of_held_out_data_and_directions_of_libraries_raise_no_doubt(made):
-    told = json.dumps(_ranked())
+    told = json.dumps(as_json("rank"))
     for wrong in ("how the training went", "declared by the user", "conventions for empty sets"):
         assert wrong not in told
 
