@@ -210,13 +210,13 @@ def test_a_file_larger_than_the_memory_there_is(client, tmp_path, suffix):
     names = [str(i) for i in range(20)]
     head = [*(f"true_{name}" for name in names), *(f"score_{name}" for name in names)]
     small, large, times = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}", 16
-    table = pd.DataFrame(np.hstack([y.astype(int), s]), dtype=object)
-    rows = table.to_csv(header=False, index=False)
     for path, count in ((small, 1), (large, times)):
         if suffix == "npz":
             tiled = {"y_true": np.tile(y, (count, 1)), "y_score": np.tile(s, (count, 1))}
             np.savez(path, **tiled, label_names=names)
         elif suffix == "csv":
+            table = pd.DataFrame(np.hstack([y.astype(int), s]), dtype=object)
+            rows = table.to_csv(header=False, index=False)
             path.write_text(",".join(head) + "\n" + count * rows)
         else:
             table = pa.Table.from_arrays([pa.array(c) for c in [*y.T, *s.T]], head)

@@ -121,6 +121,7 @@ def door():
     return Door(application, Inside(application, "/prefix"))
 
 
+ANN, BOB = (Caller.of({"REMOTE_USER": who}) for who in ("ann", "bob"))
 MEMBER = Caller.of(
     {
         "HTTP_AUTHORIZATION": "Basic bWU6aXQ=",
@@ -575,33 +576,31 @@ def test_members_take_turns_and_surveys_wait_for_no_comparison(quiet_desk):
 
 
 def test_what_nobody_waits_for_stops(quiet_desk):
-    ann = Caller.of({"REMOTE_USER": "ann"})
-    quiet_desk.ask("left", ann, {"what": "answer"}, lane="answer")
+    quiet_desk.ask("left", ANN, {"what": "answer"}, lane="answer")
     until(lambda: "left" in quiet_desk.made)
     assert not quiet_desk.tasks["left"].is_left
     quiet_desk.tasks["left"].asked -= desk.ABSENT + 1
     until(lambda: "left" not in quiet_desk.tasks)
-    quiet_desk.ask("slow", ann, {"what": "answer"}, lane="answer", patience=4.0)
+    quiet_desk.ask("slow", ANN, {"what": "answer"}, lane="answer", patience=4.0)
     assert quiet_desk.tasks["slow"].patience > 12
     quiet_desk.tasks["slow"].asked -= 20
     until(lambda: "slow" not in quiet_desk.tasks)
 
 
 def test_a_failure_is_told_to_whoever_asked_and_made_anew_for_others(quiet_desk):
-    ann, bob = (Caller.of({"REMOTE_USER": who}) for who in ("ann", "bob"))
-    quiet_desk.ask("key", ann, {"what": "answer"}, lane="answer")
+    quiet_desk.ask("key", ANN, {"what": "answer"}, lane="answer")
     until(lambda: "key" in quiet_desk.made)
     finish(quiet_desk, "key", state="failed", status=409)
-    until(lambda: quiet_desk.ask("key", ann, {}, lane="answer")["state"] == "failed")
-    assert quiet_desk.ask("key", bob, {}, lane="answer")["state"] == "working"
+    until(lambda: quiet_desk.ask("key", ANN, {}, lane="answer")["state"] == "failed")
+    assert quiet_desk.ask("key", BOB, {}, lane="answer")["state"] == "working"
     quiet_desk.tasks["key"].asked -= 60
 
 
 def test_a_job_that_cannot_begin_holds_no_lane(door, tmp_path):
-    at, ann = Desk(door, tmp_path / "gone"), Caller.of({"REMOTE_USER": "ann"})
+    at = Desk(door, tmp_path / "gone")
     for key in "abc":
-        at.ask(key, ann, {"what": "survey"}, lane="survey")
-        until(lambda key=key: at.ask(key, ann, {}, lane="survey")["state"] == "failed")
+        at.ask(key, ANN, {"what": "survey"}, lane="survey")
+        until(lambda key=key: at.ask(key, ANN, {}, lane="survey")["state"] == "failed")
     assert not any(task.working for task in at.tasks.values())
 
 
