@@ -179,3 +179,9 @@ def test_the_page_is_small_and_the_same_each_time():
     html = study_page()
     assert len(html.encode()) < 400_000
     assert html == render(published(stability=500))
+
+
+def test_methods_that_come_out_alike_and_many_methods_have_a_page():
+    alike = compare(study_of(3, 6, decimals=1), stability=20)
+    assert "come out alike." in Page(render(alike)).text
+    assert "30 methods compared" in Page(render(compare(study_of(30, 5), stability=20))).text
