@@ -341,10 +341,10 @@ class _Loading:
         folds, fold_notes = study_folds(
             None if self.tabled else self.client, cells, used, self.excluded
         )
-        titles = dict(zip(members.rows["run_id"], members.titles, strict=True))
-        for run_id, tags in members.broken.items():
-            for tag, reason in tags.items() if run_id in titles else ():
-                self.excluded.append(Excluded("tag", f"{tag} of {titles[run_id]}", reason))
+        ids = members.rows["run_id"]
+        for at, run_id in ids[ids.isin(members.broken)].items():
+            for tag, reason in members.broken[run_id].items():
+                self.excluded.append(Excluded("tag", f"{tag} of {members.titles[at]}", reason))
         values = cells.values.reindex(columns=used)
         newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
         return Study(
@@ -457,15 +457,16 @@ class _Loading:
         check_propensities(cells, used)
         optimistic = among_steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
-        rows = cells.rows.copy()
-        most = rows.index.map(lambda cell: optimistic.get(cell, 1))
-        rows["selected_among"] = rows["selected_among"].clip(lower=pd.Series(most, rows.index))
+        rows = cells.rows.copy(deep=False)
+        if optimistic:
+            most = rows.index.map(lambda cell: optimistic.get(cell, 1))
+            rows["selected_among"] = rows["selected_among"].clip(lower=pd.Series(most, rows.index))
         notes = [*_choice_notes(chosen, used), *step_notes(step_by, among_steps, used)]
         return used, replace(cells, rows=rows), notes
 
     def run_rows(self, cells: Cells) -> pd.DataFrame:
         """What `Study.runs` has: of results in a table neither runs nor experiments are known."""
-        rows = pd.DataFrame({name: [*cells.members.rows[name]] for name in COLUMNS})
+        rows = cells.members.rows[[*COLUMNS]].reset_index(drop=True)
         keys = pd.MultiIndex.from_frame(rows[["dataset", "method"]])
         rows["selected_among"] = cells.rows["selected_among"].loc[keys].to_numpy()
         if not self.tabled:
@@ -542,6 +543,8 @@ def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
     rows = cells.members.rows
     held = rows["run_id"].map(counts).dropna().astype(int)
     most = held.groupby([rows["dataset"], rows["method"]]).max()
+    if most.empty:
+        return {}
     return {cell: int(most[cell]) for cell in cells.rows.index if cell in most.index}
 
 
@@ -656,7 +659,7 @@ class _Choice:
             cell = rows.at[label, "dataset"], rows.at[label, "method"]
             bad.setdefault(cell, {}).update(cells.members.bad(label))
         apart = self._apart(cells, named, bad)
-        excluded += [Excluded("run", cells.rows.at[c, "name"], why) for c, why in apart.items()]
+        excluded += [Excluded("run", cells.name(cell), why) for cell, why in apart.items()]
         cells = cells.where(~cells.rows.index.isin([*apart]))
         values = _finished_values(cells)
         counts = _runs_with(values)
@@ -667,9 +670,8 @@ class _Choice:
         for cell, held in bad.items():
             texts = [f"{m} is {v}" for m, v in held.items() if m in wanted]
             if cell in values.index:
-                name = cells.rows.at[cell, "name"]
                 texts = [f"{text}, which is no result" for text in texts]
-                excluded += [Excluded("cell", name, text) for text in texts]
+                excluded += [Excluded("cell", cells.name(cell), text) for text in texts]
         if not used:
             text = joined(" ", [*doubts, _no_measure(len(values), unused)])
             if ways := self.ways_on(m for m in counts if counts[m] == len(values)):
@@ -710,8 +712,8 @@ class _Choice:
         if self.asked is not None or self.declared:
             return {}
         values = _finished_values(cells)
-        wanted = [m for m in self.wanted if m not in {*self.dropped, *self.training}]
-        counts = _runs_with(values.reindex(columns=wanted))
+        having, unfit = _runs_with(values), {*self.dropped, *self.training}
+        counts = {m: having[m] for m in self.wanted if having[m] and m not in unfit}
         if not counts:
             return {}
         most = max(counts, key=counts.__getitem__)
@@ -852,7 +854,7 @@ def _finished_values(cells: Cells) -> pd.DataFrame:
             f"of {count(len(cells.rows), 'selected run')} none finished, so there is nothing to "
             "compare."
         )
-    return cells.values[cells.finished]
+    return cells.values if cells.finished.all() else cells.values[cells.finished]
 
 
 def _with_names(
@@ -891,7 +893,7 @@ def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Resul
     """The results with shares in the place of the percentages that were named; CandidatesError
     where some runs hold shares and others percentages of a measure that may count.
     """
-    values = results.values.copy()
+    values = results.values.copy(deep=False)
     if lacking := [m for m in chosen.percent if m not in values]:
         guess = did_you_mean(lacking, values)
         raise MeasureError(f"no run has {some(map(repr, lacking))} as a percentage.{guess}")

@@ -504,11 +504,12 @@ class Results:
 
     def where(self, mask: Any) -> Results:
         """Some of the runs."""
-        mask = np.asarray(mask, bool)
-        return self if mask.all() else self.at(self.rows.index[mask])
+        return self.at(self.rows.index[np.asarray(mask, bool)])
 
     def at(self, labels: Any) -> Results:
         """The runs with these labels, in this order."""
+        if self.rows.index.equals(labels):
+            return self
         parts = {name: getattr(self, name).loc[labels] for name in _ALIKE}
         return replace(self, table=self.table.at(labels), **parts)
 
@@ -720,7 +721,9 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
     index = table.frame.index
-    return pd.DataFrame(own, index), pd.DataFrame(plain, index), pd.DataFrame(keys, index)
+    found = (pd.DataFrame(columns, index, copy=False) for columns in (own, plain, keys))
+    values, named_alike, called = found
+    return values, named_alike, called
 
 
 def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str, np.ndarray]:

@@ -84,7 +84,7 @@ class Cells:
 
     members: The runs, those of a cell one after the other.
     rows: One row a cell: what the last run of it that finished says, or the last; label is that
-        run, name how lists call the cell, n its runs, and selected_among the most of them.
+        run, n its runs, and selected_among the most of them.
     values: One row a cell: means over the runs that finished.
     excluded
     notes: What a reader must know of how runs became cells.
@@ -102,8 +102,15 @@ class Cells:
     def finished(self) -> pd.Series:
         return self.rows["status"] == schema.COMPLETE
 
+    def name(self, cell: Cell) -> str:
+        """How lists call it."""
+        run_id, n = self.rows.at[cell, "run_id"], self.rows.at[cell, "n"]
+        return f"{_cell_said(cell)} ({f'run {run_id}' if n == 1 else f'{n} runs'})"
+
     def where(self, mask: Any) -> Cells:
         """Some of the cells."""
+        if np.all(mask):
+            return self
         rows = self.rows[np.asarray(mask, bool)]
         keys = pd.MultiIndex.from_frame(self.members.rows[["dataset", "method"]])
         members = self.members.where(keys.isin(rows.index))
@@ -406,12 +413,10 @@ class _Gathering:
             n=n.loc[last].to_numpy(),
             selected_among=rows["selected_among"].groupby(order).max().loc[last].to_numpy(),
         )
-        runs = table["n"].astype(str).where(table["n"] > 1, "run " + table["run_id"])
-        runs = runs.where(table["n"] == 1, runs + " runs")
-        table["name"] = table["method"] + " on " + table["dataset"] + " (" + runs + ")"
-        keys = [*zip(table["dataset"], table["method"], strict=True)]
-        table.index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method"])
-        values = members.values.groupby(order).mean().loc[last]
+        table.index = pd.MultiIndex.from_frame(table[["dataset", "method"]].astype("str"))
+        values = members.values
+        if len(values) > len(last):
+            values = values.groupby(order).mean().loc[last]
         return Cells(members, table, values.set_axis(table.index), self.excluded, notes, chosen)
 
 
@@ -675,6 +680,8 @@ def held_out_first(results: Results, named: Collection[str], excluded: list[Excl
     for runs named by id.
     """
     rows = results.rows
+    if not rows["searched"].any():
+        return results
     evaluated = {*results.cells[~rows["searched"] & results.finished]}
     gone = rows["searched"] & results.cells.isin(evaluated) & ~rows["run_id"].isin(named)
     why = "a search chose it by these very values, and the method was evaluated without them"

@@ -119,7 +119,7 @@ class RunsTable:
         for kind, columns in cells.items():
             for key in [*columns]:  # each is let go once it is a column
                 frame[f"{kind}.{key}"] = _column(n, *columns.pop(key))
-        return cls(pd.DataFrame(frame), experiments, unusable, **more)
+        return cls(pd.DataFrame(frame, copy=False), experiments, unusable, **more)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -212,12 +212,13 @@ class RunsTable:
 
     def sorted(self) -> RunsTable:
         """The runs in the order in which they started."""
-        by = self.frame[["started", "run_id"]].sort_values(["started", "run_id"], kind="stable")
-        return self if by.index.equals(self.frame.index) else self.at(by.index)
+        order = np.lexsort([self.frame[name].to_numpy() for name in ("run_id", "started")])
+        return self.at(self.frame.index[order])
 
     def at(self, labels: Any) -> RunsTable:
         """The runs with these labels, in this order."""
-        return replace(self, frame=self.frame.loc[labels])
+        same = self.frame.index.equals(labels)  # a copy takes as much memory again
+        return self if same else replace(self, frame=self.frame.loc[labels])
 
 
 def _column(n: int, at: array[int], held: array[Any], known: dict[str, int] | None = None) -> Any:

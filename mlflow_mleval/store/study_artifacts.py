@@ -49,7 +49,9 @@ if TYPE_CHECKING:
 _FOLD = "fold"
 
 
-_NONE_KEPT = "Log the evaluations with log_instances=True, or by mleval evaluate --log-instances."
+_NONE_KEPT = (
+    "Log the evaluations with log_instances=True, or have mleval evaluate log the rows of the file."
+)
 #: The mean of a table and the metric that was logged with it differ by no more than this, as a
 #: share of the larger, or of one.
 _ROUNDING = 1e-6

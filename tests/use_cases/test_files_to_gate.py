@@ -44,4 +44,4 @@ def test_rows_that_were_not_kept_are_asked_for(files):
         about = ("--method", name, "--dataset", "d", "-n", "without rows")
         assert "lang" in mleval("evaluate", str(files / f"{name}.csv"), *about).stdout
     missing = mleval("compare", "-n", "without rows", "--over", "instances", code=1)
-    assert "mleval evaluate --log-instances" in missing.stderr
+    assert "log the rows of the file" in missing.stderr
