@@ -69,12 +69,31 @@ def drawn(test: Callable[..., Any], draws: Draws, n_resamples: int) -> tuple[int
 def pair_differences(
     table: ArrayLike | pd.DataFrame,
     direction: Direction = "max",
+    gaps: bool = False,
+) -> tuple[pd.DataFrame, AnyArray, AnyArray, AnyArray, AnyArray]:
+    """`pair_values` with all differences, pairs x rows, in the place of the values."""
+    frame, a, b, by_method, noise = pair_values(table, direction, gaps=gaps)
+    return frame, a, b, differences(by_method, a, b, noise), noise
+
+
+def differences(by_method: AnyArray, a: AnyArray, b: AnyArray, noise: AnyArray) -> AnyArray:
+    """Of pairs of methods, pairs x rows: positive where a is better, zero where they are noise, NaN
+    where a value is missing.
+    """
+    found = by_method[a]
+    found -= by_method[b]
+    found[np.abs(found) <= noise] = 0.0
+    return found
+
+
+def pair_values(
+    table: ArrayLike | pd.DataFrame,
+    direction: Direction = "max",
     control: Hashable | None = None,
     gaps: bool = False,
 ) -> tuple[pd.DataFrame, AnyArray, AnyArray, AnyArray, AnyArray]:
-    """The checked table, positions of either method of each pair, differences pairs x rows
-    (positive where a is better, zero where they are noise, NaN with `gaps`), and the float noise
-    of each row.
+    """The checked table, positions of either method of each pair, values methods x rows (larger is
+    better, NaN with `gaps`), and the float noise of each row.
     """
     one_of(direction, "direction", ("max", "min"))
     frame = (incomplete_table if gaps else complete_table)(table, "table")
@@ -87,10 +106,7 @@ def pair_differences(
     a, b = pair_positions(frame, control)
     by_method = (-values if direction == "min" else values).T
     noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
-    difference = by_method[a]
-    difference -= by_method[b]
-    difference[np.abs(difference) <= noise] = 0.0
-    return frame, a, b, difference, noise
+    return frame, a, b, by_method, noise
 
 
 def pair_positions(

@@ -23,9 +23,10 @@ from mlflow_mleval.analysis.pairs import (
     complete_table,
     components,
     decided,
+    differences,
     incomplete_table,
     named_pairs,
-    pair_differences,
+    pair_values,
 )
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.measures.registry import Direction
@@ -337,16 +338,17 @@ def wilcoxon_pairs(
     """
     one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
-    frame, a, b, difference, noise = pair_differences(table, direction, control, gaps)
+    frame, a, b, by_method, noise = pair_values(table, direction, control, gaps)
     n, m = frame.shape
     exact = n <= EXACT_RANKS
-    there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
-    tested = []
-    for i, has in enumerate(there):  # pairs with values on the same datasets together
-        alike = np.flatnonzero(where.ravel() == i)
-        for rows in np.split(alike, range(_CELLS // n, len(alike), _CELLS // n)):
-            part = _signed_rank_tests(difference[rows][:, has], noise[has], alpha, exact)
-            tested.append(part.set_axis(rows))
+    tested, block = [], max(1, _CELLS // n)
+    for rows in np.split(np.arange(len(a)), range(block, len(a), block)):
+        difference = differences(by_method, a[rows], b[rows], noise)
+        there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
+        for i, has in enumerate(there):  # pairs with values on the same datasets together
+            alike = np.flatnonzero(where.ravel() == i)
+            part = _signed_rank_tests(difference[alike][:, has], noise[has], alpha, exact)
+            tested.append(part.set_axis(rows[alike]))
     columns = pd.concat(tested).sort_index()
     corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
     pairs = pd.DataFrame(
