@@ -25,7 +25,7 @@ from mlflow_mleval.analysis.measure_intervals import MeasureIntervals
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.curves import percent_curves
 from mlflow_mleval.measures.inputs import instance_digest
-from mlflow_mleval.measures.owa import Profile
+from mlflow_mleval.measures.owa import Profile, profile_from_means
 from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, SETS
 from mlflow_mleval.package import __version__
 from mlflow_mleval.report.content.run import RunReport, document
@@ -119,11 +119,12 @@ class RunContent:
         # Exponents up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's
         # linear axis would hide the curve.
         alphas = [a for a in ALPHAS if a <= max(5 * n_labels, 10)]
-        grids = {"binomial": ("ks", steps(n_labels)), "polynomial": ("alphas", alphas)}
+        grids = {"binomial": steps(n_labels), "polynomial": alphas}
         for kind in self.kinds:
-            for family, (name, grid) in grids.items():
-                profiles = [part.profile(family, kind=kind, **{name: grid}) for part in self.parts]
-                losses = np.array([profile.losses for profile in profiles]).mean(axis=0).tolist()
+            # a loss is a sum of the mean errors, and so its mean over folds is that of their means
+            errors = np.mean([part.total.mean_errors(kind) for part in self.parts], axis=0)
+            for family, grid in grids.items():
+                losses = profile_from_means(errors, family, grid).losses.tolist()
                 key = schema.PROFILE_PREFIXES[kind] + family
                 curves[key] = dict(zip(grid, losses, strict=True))
         for name, curve in percent_curves(self.ev.total).items():
@@ -185,8 +186,8 @@ class RunContent:
         data: dict[str, str | bytes] = {"measures.json": json.dumps(as_logged, allow_nan=False)}
         data["counts.parquet"] = _parquet(self.counts)
         if self.portable:
-            whole = _plain(replace(self.ev, instances=None).to_dict())
-            data["evaluation.json"] = json.dumps(whole, allow_nan=False)
+            whole = replace(self.ev, instances=None).to_dict()
+            data["evaluation.json"] = json.dumps(whole, allow_nan=False, default=str)
         if report.profiles:
             data["profile.csv"] = self.profile_table(report.profiles).to_csv(index=False)
         if self.has_folds:
@@ -319,15 +320,6 @@ class RunContent:
 def steps(n_labels: int) -> list[int]:
     """The parameters of the binomial profile that are logged as steps."""
     return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
-
-
-def _plain(value: Any) -> Any:
-    """The value with names that JSON does not know turned into text."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _parquet(table: pd.DataFrame) -> bytes:
