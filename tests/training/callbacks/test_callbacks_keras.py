@@ -14,8 +14,8 @@ from callback_cases import assert_end, assert_epochs, label_sets, one_warning, t
 from mlflow_mleval.store import schema
 
 BACKENDS = [name for name in ("torch", "jax", "tensorflow") if importlib.util.find_spec(name)]
+os.environ.setdefault("KERAS_BACKEND", (BACKENDS or ["torch"])[0])  # read as it is imported
 pytest.importorskip("keras" if BACKENDS else "torch", reason="Keras needs torch, jax or tensorflow")
-os.environ.setdefault("KERAS_BACKEND", BACKENDS[0])
 
 import keras  # noqa: E402
 
@@ -67,7 +67,7 @@ class Keeper(keras.callbacks.Callback):
 
 def test_each_epoch_and_the_end(client):
     callback, keeper = KerasCallback(X_val, Y_val, **NAMES), Keeper(X_val)
-    plain = fit([]).get_weights()
+    plain = fit([], validation_data=(X_val, Y_val)).get_weights()
     with mlflow.start_run() as run:
         model = fit([callback, keeper], validation_data=(X_val, Y_val))
     assert all(np.array_equal(a, b) for a, b in zip(plain, model.get_weights(), strict=True))
