@@ -103,9 +103,9 @@ class RunContent:
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """Of the profiles: of the label sets, and of the scores where they lie in [0, 1]; none of
-        class sets or of one label.
+        class sets, of one label, or where all instances of a fold have the weight 0.
         """
-        if self.ev.kind != LABEL_SETS:
+        if self.ev.kind != LABEL_SETS or not all(sums.size for sums in self.ev.sums.values()):
             return ()
         return ("hard",) if self.ev.total.errors is None else ("hard", "soft")
 

@@ -273,6 +273,18 @@ def test_a_batch_without_weight_adds_nothing_and_alone_says_so():
     assert folds.folds["f1"].isna().tolist() == [True, False]
 
 
+@pytest.mark.filterwarnings("error:invalid value")
+def test_a_fold_without_weight_is_logged_without_profiles(client):
+    y, s, _ = label_sets(8)
+    ev = mleval.evaluate(y, s, folds=np.arange(60) % 2, sample_weight=np.arange(60) % 2)
+    run_id = mleval.log_evaluation(ev, method="m", dataset="no weight in a fold")
+    data = client.get_run(run_id).data
+    assert (
+        data.tags["mleval.status"] == "complete" and data.metrics["mleval.data/n_instances"] == 60
+    )
+    assert not [key for key in data.metrics if "profile" in key]
+
+
 def test_cross_validation_weighs_the_evaluation(client):
     y, s, w = label_sets(9)
     model = KNeighborsClassifier(3)
