@@ -363,31 +363,19 @@ def search(
             told = of_these
             break
     else:
-        found = _found(client, experiment_ids, filter_string, told, progress, made)
+        read = partial(_all_pages, client, experiment_ids, told, progress, made)
+        try:
+            found = read(filter_string)
+        except StoreError as error:
+            if _TIMELESS not in str(error):
+                raise
+            told.append("Runs without a start time are left out, for MLflow cannot read them.")
+            found = read(_both(filter_string, "attributes.start_time != -1"))
         if known is not None and made is list:
             known[wanted, filter_string] = found, told
     if doubts is not None:
         doubts += told
     return found
-
-
-def _found(
-    client: MlflowClient,
-    experiment_ids: Sequence[str],
-    filter_string: str,
-    doubts: list[str],
-    progress: Callable[[int, int], object],
-    made: Callable[[Iterable[Run]], Any],
-) -> Any:
-    """What is made of all runs; where MLflow cannot read those without a start time, of others."""
-    try:
-        return _all_pages(client, experiment_ids, filter_string, doubts, progress, made)
-    except StoreError as error:
-        if _TIMELESS not in str(error):
-            raise
-        doubts.append("Runs without a start time are left out, for MLflow cannot read them.")
-        started = _both(filter_string, "attributes.start_time != -1")
-        return _all_pages(client, experiment_ids, started, doubts, progress, made)
 
 
 def _both(filter_string: str, condition: str) -> str:
@@ -397,10 +385,10 @@ def _both(filter_string: str, condition: str) -> str:
 def _all_pages(
     client: MlflowClient,
     experiment_ids: Sequence[str],
-    filter_string: str,
     doubts: list[str],
     progress: Callable[[int, int], object],
     made: Callable[[Iterable[Run]], Any],
+    filter_string: str,
 ) -> Any:
     """What is made of the runs of all pages, read again where some were deleted meanwhile."""
     n, n_pages, last = 0, 0, ""
