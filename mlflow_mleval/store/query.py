@@ -341,10 +341,10 @@ class _Loading:
         folds, fold_notes = study_folds(
             None if self.tabled else self.client, cells, used, self.excluded
         )
-        ids = members.rows["run_id"]
-        for at, run_id in ids[ids.isin(members.broken)].items():
+        broken = members.where(members.rows["run_id"].isin(members.broken))
+        for title, run_id in zip(broken.titles, broken.rows["run_id"], strict=True):
             for tag, reason in members.broken[run_id].items():
-                self.excluded.append(Excluded("tag", f"{tag} of {members.titles[at]}", reason))
+                self.excluded.append(Excluded("tag", f"{tag} of {title}", reason))
         values = cells.values.reindex(columns=used)
         newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
         return Study(
