@@ -237,7 +237,8 @@ def with_name_parts(table: RunsTable, pattern: str) -> RunsTable:
         for i, part in enumerate(name_parts(pattern))
     }
     frame = table.frame.drop(columns=[name for name in parts if name in table.frame])
-    return replace(table, frame=frame.assign(**parts))
+    # put beside, for pandas warns of single columns that join a hundred others
+    return replace(table, frame=pd.concat([frame, pd.DataFrame(parts)], axis=1))
 
 
 def digests(table: RunsTable) -> pd.Series:
@@ -721,9 +722,7 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
     index = table.frame.index
-    found = (pd.DataFrame(columns, index, copy=False) for columns in (own, plain, keys))
-    values, named_alike, called = found
-    return values, named_alike, called
+    return pd.DataFrame(own, index), pd.DataFrame(plain, index), pd.DataFrame(keys, index)
 
 
 def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str, np.ndarray]:

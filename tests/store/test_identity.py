@@ -48,9 +48,11 @@ def test_the_columns_of_a_table_count_as_features_where_scikit_learn_was_fitted_
     assert load(experiment_names=["evaluated"], duplicates="mean").datasets == ["evaluated"]
 
 
+@pytest.mark.filterwarnings("error::pandas.errors.PerformanceWarning")
 def test_names_of_runs_are_read_by_a_pattern(log):
+    many = {f"own_{i}": 1 for i in range(120)}
     for model, data, seed in itertools.product(("bert", "gpt"), ("imdb", "sst"), range(2)):
-        log(f"{model}_{data}_s{seed}", {"f1": 0.5 + seed / 10})
+        log(f"{model}_{data}_s{seed}", {"f1": 0.5 + seed / 10, **many})
     log("scratch", {"f1": 0.1})
     study = load(name_as="{method}_{dataset}_s{seed}")
     assert (study.methods, study.datasets) == (["bert", "gpt"], ["imdb", "sst"])
