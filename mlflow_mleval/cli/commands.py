@@ -338,8 +338,10 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     about = {name: choices[name] for name in ("method", "dataset")}
     into = {name: choices[name] for name in ("run_id", "experiment_name")}
     run = log_evaluation(ev, **about, **into, log_instances=log_instances)
-    used = (choices["cluster"], choices["sample_weight"])
-    if others := [name for name in ignored if name not in used and not log_instances]:
+    used = [choices["cluster"], choices["sample_weight"]]
+    if log_instances and ev.instances is not None:
+        used += ev.instances.columns.tolist()
+    if others := [name for name in ignored if name not in used]:
         notes.append(
             f"not used, because they hold neither truth nor predictions: {', '.join(others)}"
         )

@@ -25,13 +25,21 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from scipy import sparse
 
-from mlflow_mleval.analysis.measure_intervals import with_clusters
+from mlflow_mleval.analysis.measure_intervals import CLUSTER, with_clusters
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
-from mlflow_mleval.files.results import check_separator, columns_shown, csv_rows, reason, unreadable
+from mlflow_mleval.files.results import (
+    INSTANCE,
+    check_separator,
+    columns_shown,
+    csv_rows,
+    reason,
+    unreadable,
+)
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
+from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.sentences import Message, quoted, some
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
 
@@ -444,9 +452,11 @@ def evaluate_file(
     kept = instances or together is not None
     whole = _whole(source.batches, evaluate_part, Path(path).name, weights, kept)
     if instances and Path(path).suffix != ".npz":
-        used = {cluster, sample_weight, *present(whole.instances)}
-        beside = {name: _column(path, name, name) for name in source.ignored if name not in used}
-        whole = replace(whole, instances=present(whole.instances).assign(**beside))
+        # what would be taken for a value, a weight or a cluster of its instance is none
+        rows = present(whole.instances)
+        taken = {cluster, sample_weight, INSTANCE, SAMPLE_WEIGHT, CLUSTER, *rows}
+        beside = {name: _column(path, name, name) for name in source.ignored if name not in taken}
+        whole = replace(whole, instances=rows.assign(**beside))
     return whole if together is None else with_clusters(whole, together)
 
 

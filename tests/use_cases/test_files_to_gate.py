@@ -21,6 +21,7 @@ def files(tmp_path, monkeypatch):
         table = pd.DataFrame(truth.astype(int), columns=["true_x", "true_y"])
         table[["score_x", "score_y"]] = scores.clip(0, 1).round(3)
         table["lang"] = np.where(np.arange(ROWS) % 2, "en", "de")
+        table[["instance", "sample_weight", "f1"]] = 0  # what an instance has of its own
         table.assign(patient=np.arange(ROWS) // 3).to_csv(tmp_path / f"{name}.csv", index=False)
     return tmp_path
 
@@ -29,7 +30,8 @@ def test_predictions_in_files_are_compared_and_gated_by_their_rows(files):
     for name in "ab":
         about = ("--method", name, "--dataset", "d", "-n", "of files", "--cluster", "patient")
         said = mleval("evaluate", str(files / f"{name}.csv"), *about, "--log-instances")
-        assert "not used" not in said.stdout
+        left = said.stdout.partition("neither truth nor predictions: ")[2]
+        assert " ".join(left.split()) == "instance, sample_weight"
     compared = as_json("compare", "-n", "of files", "--over", "instances", "-m", "f1")
     assert compared["n_instances"] == ROWS and compared["separated"] == [["a", "b"]]
     gate = ("gate", "a", "--champion", "b", "-n", "of files", "-m", "f1")
