@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -155,8 +154,8 @@ def _rows(table: Table, folds: bool) -> Markup:
     for at, column in enumerate(table.columns):
         opening, end = ("<td", "</td>") if at else ('<th scope="row"', "</th>")
         opening = f"{opening}{_aligned(column)}"
-        tones = [f' data-tone="{round(9 * tone)}"' for tone in column.tones]
-        cells = zip(column.cells, tones or repeat(""), rows)  # noqa: B905  # `repeat` has no end
+        tones = [f' data-tone="{round(9 * tone)}"' for tone in column.tones] or [""] * len(rows)
+        cells = zip(column.cells, tones, rows, strict=True)
         columns.append(
             [
                 f"{opening}{tone}>{_shown(_cell(value, column, row, table.columns))}{end}"

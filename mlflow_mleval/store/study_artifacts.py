@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 _FOLD = "fold"
 
 
-_NONE_KEPT = (
-    "Log the evaluations with log_instances=True, or have mleval evaluate log the rows of the file."
-)
 #: The mean of a table and the metric that was logged with it differ by no more than this, as a
 #: share of the larger, or of one.
 _ROUNDING = 1e-6
@@ -102,7 +99,12 @@ def instances_of(
         if len(by_method) < 2:
             raise MissingResultsError(
                 f"{len(tables)} of {len(runs)} runs on {dataset} carry values by instance; a test "
-                "needs two. " + " ".join(broken or [_NONE_KEPT])
+                "needs two. "
+                + (
+                    " ".join(broken)
+                    or "Log the evaluations with log_instances=True, or have mleval evaluate log "
+                    "the rows of the file."
+                )
             )
         if len({table.truth for table in tables.values()} - {None}) > 1:
             raise IncomparableRunsError(

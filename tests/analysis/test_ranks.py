@@ -176,11 +176,19 @@ def test_bonferroni_dunn_compares_with_the_control_only():
 
 
 # four ways of assembling a product, nine assemblers: Skillings & Mack (1981), Table 1
-ASSEMBLY = np.array([
-    [3.2, 4.1, 3.8, 4.2], [3.1, 3.9, 3.4, 4.0], [4.3, 3.5, 4.6, 4.8],
-    [3.5, 3.6, 3.9, 4.0], [3.6, 4.2, 3.7, 3.9], [4.5, 4.7, 3.7, NAN],
-    [NAN, 4.2, 3.4, NAN], [4.3, 4.6, 4.4, 4.9], [3.5, NAN, 3.7, 3.9],
-])  # fmt: skip
+ASSEMBLY = np.array(
+    [
+        [3.2, 4.1, 3.8, 4.2],
+        [3.1, 3.9, 3.4, 4.0],
+        [4.3, 3.5, 4.6, 4.8],
+        [3.5, 3.6, 3.9, 4.0],
+        [3.6, 4.2, 3.7, 3.9],
+        [4.5, 4.7, 3.7, NAN],
+        [NAN, 4.2, 3.4, NAN],
+        [4.3, 4.6, 4.4, 4.9],
+        [3.5, NAN, 3.7, 3.9],
+    ]
+)
 
 
 def test_skillings_mack_gives_the_published_example():
