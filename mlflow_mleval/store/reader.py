@@ -590,6 +590,8 @@ def results_of_runs(
     rows, broken = _rows_of_results(usable, status, conventions, named, selection)
     values, plain, keys = measured(usable)
     means = _means_by_fold(usable)
+    if len(means.columns):
+        values = values.copy()  # in one piece: pandas warns of columns that join a hundred others
     for m in means:
         old = values.get(m, np.nan)
         values[m] = means[m].where(means[m].notna(), old)
@@ -722,7 +724,8 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
     index = table.frame.index
-    return pd.DataFrame(own, index), pd.DataFrame(plain, index), pd.DataFrame(keys, index)
+    values = pd.DataFrame(own, index, copy=False)  # a copy takes as much memory again
+    return values, pd.DataFrame(plain, index), pd.DataFrame(keys, index)
 
 
 def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str, np.ndarray]:

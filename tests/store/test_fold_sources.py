@@ -78,6 +78,14 @@ def test_without_the_rule_children_are_no_results_and_steps_are_no_folds(run):
     assert len(mleval.load_study(experiment_names=["x"], **of_a).folds) == 3
 
 
+@pytest.mark.filterwarnings("error::pandas.errors.PerformanceWarning")
+def test_folds_in_keys_join_a_hundred_metrics_in_silence(log):
+    many = {f"own_{i}": 0.5 for i in range(120)}
+    log("a", {**many, **{f"{fold}/{m}": 0.5 for fold in range(2) for m in ("f1", "recall")}})
+    study = mleval.load_study(experiment_names=["x"], folds_by="key:{fold}/{measure}")
+    assert {"f1", "recall"} <= {*study.folds.columns}
+
+
 def test_our_own_folds_stay_as_they_are(client):
     frame = EXPECTED.reset_index().assign(dataset="d")
     import_results(frame, experiment_name="y")
