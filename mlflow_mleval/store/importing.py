@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.answer_comparison import Answers, graded
 from mlflow_mleval.errors import StoreError
@@ -272,7 +273,7 @@ def _settle(
             with store.store_errors("write to"):
                 again = _write(client, experiment_id, results[pair], counting.get(pair))
             written[pair] = again.run_id
-        lost |= dict.fromkeys(moved)
+        lost |= dict.fromkeys(pair for pair in moved if pair in counting)
         if not moved:
             break
     return list(lost)
@@ -343,10 +344,15 @@ def _write(
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     different = _different_tags(result, stored, tags)
     changed, finished = bool(means or different), run.info.status == result.run_status
-    if changed:
-        _log_differences(client, result, run, stored, means, different)
-    if not finished:
-        runs.end(client, run_id, result.run_status)
+    try:
+        if changed:
+            _log_differences(client, result, run, stored, means, different)
+        if not finished:
+            runs.end(client, run_id, result.run_status)
+    except MlflowException:
+        if not runs.is_deleted(client, run_id):
+            raise
+        created = True  # another import has withdrawn the run; `_settle` writes to the one kept
     if created:
         return _Outcome("created", [], run_id)
     if finished and not changed:

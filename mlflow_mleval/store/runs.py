@@ -276,8 +276,13 @@ def withdraw(client: MlflowClient, run_id: str) -> None:
         try:
             client.delete_run(run_id)
         except MlflowException:
-            if client.get_run(run_id).info.lifecycle_stage == "active":
+            if not is_deleted(client, run_id):
                 raise
+
+
+def is_deleted(client: MlflowClient, run_id: str) -> bool:
+    """Whether somebody has deleted the run."""
+    return client.get_run(run_id).info.lifecycle_stage != "active"
 
 
 def marks(kind: str, method: str, dataset: str) -> dict[str, str]:

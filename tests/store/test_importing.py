@@ -278,6 +278,19 @@ def test_of_two_runs_the_whole_one_is_kept_up_to_date_and_one_measured_here_is_l
     assert client.get_run(measured).data.metrics == {}
 
 
+def test_a_run_that_another_import_withdraws_before_it_is_written_to_is_made_anew(client):
+    import_results(table(), experiment_name="x")
+    gone = runs(client)["ae"].info.run_id
+    report = import_results(
+        table(d_a=(0.9, 0.9), e_a=(0.8, 0.3)),
+        experiment_name="x",
+        progress=lambda done, _: client.delete_run(gone) if done == 1 else None,
+    )
+    assert (report.created, report.updated, report.unchanged) == (1, 1, 2)
+    assert runs(client)["ae"].data.metrics["mleval/f1"] == 0.8
+    assert client.get_run(gone).data.metrics["mleval/f1"] == 0.7
+
+
 def test_tags_that_somebody_broke_are_mended_and_an_end_that_was_not_written_is(client):
     import_results(folds([0.5, 0.75]), experiment_name="x")
     run_id = runs(client)["ad"].info.run_id
