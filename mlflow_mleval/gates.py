@@ -339,17 +339,19 @@ class Promotion:
                     "both as models:/NAME/VERSION or models:/NAME@ALIAS."
                 )
             versions.append(found)
-        (model, version), (other, judged) = versions
-        if model != other:
-            raise ValueError(f"`promote` must go with one model, got {model!r} and {other!r}.")
-        return cls(model, alias, version, judged)
+        new, judged = versions
+        if new.name != judged.name:
+            raise ValueError(
+                f"`promote` must go with one model, got {new.name!r} and {judged.name!r}."
+            )
+        return cls(new.name, alias, str(new.version), str(judged.version))
 
     def make(self) -> str:
         """Move the alias, and say what is so; see `mlflow_mleval.store.ledger.promote`."""
         from mlflow_mleval.store.ledger import promote
 
-        unseen = promote(self.model, self.alias, self.version, self.judged)
-        return unseen or f"{self.model}@{self.alias} is version {self.version} now."
+        promote(self.model, self.alias, self.version, self.judged)
+        return f"{self.model}@{self.alias} is version {self.version} now."
 
 
 def pinned(*sides: str) -> list[str]:

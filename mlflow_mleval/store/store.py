@@ -617,6 +617,7 @@ def _check_number(seen: Collection[str], what: str) -> None:
 
 _MODELS = "models:/"
 _FORMS = "models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID"
+_NAMED = re.compile("models:/([^/]*?[^/@])(?:/([^/]+)|@([^/@]+))?")
 
 
 @dataclass(frozen=True)
@@ -634,24 +635,23 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
     >>> run_of(MlflowClient(), "models:/tagger@champion")  # doctest: +SKIP
     ModelRun(run_id='1f0c…', model_id='m-8a77…')
     """
-    if not name.startswith(_MODELS):
+    if not is_model(name):
         return ModelRun(name)
-    model, version, alias = _model_parts(name)
-    with _known_model(client, model):
-        if not (version or alias):
-            return _of_logged_model(client, name, model)
-        number, versions = _version_number(client, model, version, alias)
-        chosen = versions[number]
-        model_id = id_of_version(chosen)
-        if chosen.run_id:
-            return ModelRun(chosen.run_id, model_id)
-        if model_id:
-            return _of_logged_model(client, name, model_id)
-        source = without_passwords(str(chosen.source))
+    version = _version(client, name)
+    if version is not None:
+        run_id, model_id = version.run_id, id_of_version(version)
+        known = f": version {version.version} was registered from "
+        known += without_passwords(str(version.source))
+    else:
+        run_id, model_id, known = None, name.removeprefix(_MODELS), ""
+    if model_id and not run_id:
+        with _known_model(client, model_id):
+            run_id = client.get_logged_model(model_id).source_run_id
+    if not run_id:
         raise NoRunsError(
-            f"no run is known to have made {name}: version {number} was registered from {source}. "
-            "Name the run that evaluated it."
+            f"no run is known to have made {name}{known}. Name the run that evaluated it."
         )
+    return ModelRun(run_id, model_id)
 
 
 @contextmanager
@@ -682,55 +682,39 @@ def pinned(client: MlflowClient, name: str) -> str:
     """The version that an alias, or "latest", is now: ``models:/NAME/VERSION``, which never becomes
     another; any other name as it is.
     """
-    if not name.startswith(_MODELS):
-        return name
-    model, version, alias = _model_parts(name)
-    if not alias and version != "latest":
-        return name
-    with _known_model(client, model):
-        return f"{_MODELS}{model}/{_version_number(client, model, version, alias)[0]}"
+    version = _version(client, name) if is_model(name) else None
+    return name if version is None else f"{_MODELS}{version.name}/{version.version}"
 
 
-def version_of(client: MlflowClient, name: str) -> tuple[str, str] | None:
-    """Model and number of a version as `pinned` names it, or of the only one that this run made;
-    None where there is none.
-    """
-    if name.startswith(_MODELS):
-        model, version, _ = _model_parts(name)
-        return (model, version) if version else None
+def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
+    """The version that is named, or the only one that this run made; None where there is none."""
+    if is_model(name):
+        return _version(client, name)
     with quick(), store_errors("read"):
         made = client.search_model_versions(f"run_id = '{name}'")
-    return (made[0].name, str(made[0].version)) if len(made) == 1 else None
+    return made[0] if len(made) == 1 else None
 
 
 def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection:
     """The selection with runs in the place of the models that were named for them."""
-    if not any(name.startswith(_MODELS) for name in selection.run_ids):
+    if not any(map(is_model, selection.run_ids)):
         return selection
     ids = [run_of(client, name).run_id for name in selection.run_ids]
     return replace(selection, run_ids=tuple(ids))
 
 
-def _model_parts(name: str) -> tuple[str, str, str]:
-    """Model, version and alias; the last two are empty where the model is named by its id."""
-    model, slash, version = name.removeprefix(_MODELS).partition("/")
-    alias = ""
-    if not slash and "@" in model:
-        model, slash, alias = model.rpartition("@")
-    whole = bool(version or alias) if slash else True
-    if not model or not whole or "/" in version:
+def _version(client: MlflowClient, name: str) -> ModelVersion | None:
+    """The version named by itself, as "latest" or by alias; None for the id of a LoggedModel."""
+    if (parts := _NAMED.fullmatch(name)) is None:
         raise NoRunsError(f"a model must be named as {_FORMS}, got {name!r}.")
-    return model, version, alias
-
-
-def _version_number(
-    client: MlflowClient, model: str, version: str, alias: str
-) -> tuple[str, dict[str, ModelVersion]]:
-    """The number of a version named by itself, as "latest" or by alias; and all there are."""
-    aliases = {key: str(value) for key, value in client.get_registered_model(model).aliases.items()}
-    known = client.search_model_versions(f"name = {model!r}")
+    model, version, alias = parts.groups("")
+    if not (version or alias):
+        return None
+    with _known_model(client, model):
+        aliases = client.get_registered_model(model).aliases
+        known = client.search_model_versions(f"name = {model!r}")
     versions = {str(each.version): each for each in sorted(known, key=lambda v: int(v.version))}
-    number = aliases.get(alias, version)
+    number = str(aliases.get(alias, version))
     if number == "latest" and versions:
         number = [*versions][-1]
     if number not in versions:
@@ -741,7 +725,7 @@ def _version_number(
             f"the model {model!r} has no {missing}.{guess} Versions: {some(versions) or 'none'}. "
             f"Aliases: {some(named) or 'none'}."
         )
-    return number, versions
+    return versions[number]
 
 
 def id_of_version(version: ModelVersion) -> str | None:
@@ -749,14 +733,6 @@ def id_of_version(version: ModelVersion) -> str | None:
     source = str(version.source)
     of_source = source.removeprefix(_MODELS) if source.startswith(f"{_MODELS}m-") else None
     return version.model_id or of_source
-
-
-def _of_logged_model(client: MlflowClient, name: str, model_id: str) -> ModelRun:
-    """The run that made a LoggedModel."""
-    run_id = client.get_logged_model(model_id).source_run_id
-    if not run_id:
-        raise NoRunsError(f"no run is known to have made {name}. Name the run that evaluated it.")
-    return ModelRun(run_id, model_id)
 
 
 def store_name() -> str:
