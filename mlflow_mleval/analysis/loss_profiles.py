@@ -365,9 +365,6 @@ def _folds_of_rows(
 TOP = 50
 #: Ratios this close to 1 are float noise.
 _EQUAL_RATIO = 1e-9
-#: What happens on the datasets of a pair.
-WHERE = ("overtaken", "overtakes", "ahead", "behind", "mixed", "tied", "certain")
-_NAMED = {"method_a": "method", "method_b": "against"}
 _CORRECTION = "largest t over the parameters, then Holm over all pairs of all datasets"
 
 
@@ -475,44 +472,10 @@ class ProfileComparison(Plotted, PairTests):
         table["crossings"] = table["crossings"].fillna(0).astype(int)
         table["certain"] = table["certain"].eq(True)
         table["tied"] = table["ahead"].isna()
-        table = better_first(table, table["ahead"] < 0).rename(columns=_NAMED)
+        table = better_first(table, table["ahead"] < 0)
+        table = table.rename(columns={"method_a": "method", "method_b": "against"})
         columns = ["dataset", "method", "against", "crossings", "parameter", "position"]
         return table[[*columns, "certain", "tied"]]
-
-    @cached_property
-    def oriented_patterns(self) -> pd.DataFrame:
-        """`patterns` with each pair the same way round on all datasets, first the one ahead at
-        small parameters on more of them, and what happens (`WHERE`) as flags."""
-        table = self.patterns.rename(columns={new: old for old, new in _NAMED.items()})
-        turned = table["method_a"] > table["method_b"]
-        table = better_first(table, turned)
-        lead = pd.Series(np.where(table["tied"], 0, np.where(turned, -1, 1)))
-        over = lead.groupby([table["method_a"], table["method_b"]]).transform("sum") < 0
-        leads = lead.mask(over, -lead) > 0
-        trails = ~leads & ~table["tied"]
-        once = table["crossings"] == 1
-        never = table["crossings"] == 0
-        flags = {
-            "overtaken": leads & once,
-            "overtakes": trails & once,
-            "ahead": leads & never,
-            "behind": trails & never,
-            "mixed": table["crossings"] > 1,
-        }
-        return better_first(table, over).assign(**flags).rename(columns=_NAMED)
-
-    @cached_property
-    def pair_patterns(self) -> pd.DataFrame:
-        """One row a pair: on how many datasets each of `WHERE` holds, low and high position of a
-        first crossing; those with the most certain crossings, then the most crossings, first."""
-        table = self.oriented_patterns
-        grouped = table.groupby(["method", "against"], sort=False)
-        spans = {"low": grouped["position"].min(), "high": grouped["position"].max()}
-        frame = grouped[list(WHERE)].sum().assign(datasets=grouped.size(), **spans).reset_index()
-        frame["crossed"] = frame[["overtaken", "overtakes", "mixed"]].sum(axis=1)
-        return frame.sort_values(
-            ["certain", "crossed"], ascending=False, kind="stable"
-        ).reset_index(drop=True)
 
     # ---- awareness -------------------------------------------------------------------------------
 

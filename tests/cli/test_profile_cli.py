@@ -45,7 +45,7 @@ def profiles(*args):
 
 def test_the_table_says_who_is_ahead_where(run):
     done = run("profile", "-n", "x")
-    assert "BR is ahead at small k and LP at large k" in " ".join(done.stdout.split())
+    assert "LP overtakes BR above k" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, PowerCurve
+from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.recommendation import days_of, over_time
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import PAGE, Column, Data, Frames, name
-from mlflow_mleval.report.figures.comparisons import leaders_over_time, power_lines
+from mlflow_mleval.report.figures.comparisons import leaders_over_time
 from mlflow_mleval.report.text import number, probability_said
 from mlflow_mleval.sentences import count, grouped
 from mlflow_mleval.validation import present
@@ -40,8 +40,6 @@ def section(c: Comparison) -> doc.Section | None:
         made += doc.points(found.warnings, "Doubts about these", depth=PAGE)
         if found.bayes is not None:
             made.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
-        if found.curve is not None:
-            made.append(power_figure(found.curve, "by step-down max-T"))
         return made
 
     hint = f"differences up to {number(rope)} count as none"
@@ -107,21 +105,6 @@ def _probabilities(values: pd.DataFrame, note: str, **more: Any) -> list[Column]
     cells = ([*map(probability_said, column)] for _, column in values.items())
     made = zip(heads, cells, notes, strict=True)
     return [Column(head, shown, note=said, **more) for head, shown, said in made]
-
-
-def power_figure(found: PowerCurve, how: str) -> doc.Figure:
-    """Power against the number of datasets, with a table."""
-    pair = f"{found.method_a} and {found.method_b}"
-    reached = found.needed <= found.curve["n"].max()
-    dot = f", the dot where the chance is {found.target:.0%}" if reached else ""
-    caption = (
-        f"The chance that {name(found.method_a)} and {name(found.method_b)} are told apart "
-        f"{how}, by the number of datasets, were their difference the one observed. The band "
-        f"holds 95% of the curves when the datasets are drawn again ({found.n_resamples:,} times, "
-        f"seed {found.seed}); the ring is the study as it is{dot}."
-    )
-    title = "How many datasets it takes"
-    return doc.Figure(power_lines(found, f"Power to tell {pair} apart"), caption, title=title)
 
 
 def data(c: Comparison) -> Data:

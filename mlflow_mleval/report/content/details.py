@@ -314,7 +314,7 @@ def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
         if (tests := c.tests_over(unit).get(dataset)) is not None:
             blocks += units.on_dataset(tests, 1, dataset, doc.PAPER)
     if c.profiles is not None and dataset in c.profiles.datasets:
-        blocks += along.on_dataset(c.profiles, dataset)
+        blocks.append(along.curves_figure(c.profiles, dataset))
     return blocks
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.loss_profiles import WHERE, ProfileComparison
+from mlflow_mleval.analysis.loss_profiles import ProfileComparison
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import PAGE, Column, Data, Frames, listed, name
+from mlflow_mleval.report.blocks import Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures import TOP
@@ -22,7 +22,7 @@ from mlflow_mleval.report.figures.lines import (
     profile_lines,
     ratio_panels,
 )
-from mlflow_mleval.report.text import confidence, fixed, level, number
+from mlflow_mleval.report.text import confidence, level, number
 from mlflow_mleval.sentences import count, grouped
 
 #: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal.
@@ -31,7 +31,7 @@ PANELS = 12
 METHODS = 100
 PAIRS = 500
 AT_ONCE = 3
-#: Pairs of which the sentences tell, over the datasets and on one of them; notes on a terminal.
+#: Crossings of which the sentences tell; notes on a terminal.
 TOLD = 2
 NOTES = 4
 SYMBOLS = {"binomial": "k", "polynomial": "α"}
@@ -52,7 +52,7 @@ def _symbol(comparison: ProfileComparison) -> str:
 
 def section(c: Comparison) -> doc.Section | None:
     """The profiles that the runs carry; nothing where there are none to compare."""
-    return None if c.profiles is None else _section_of_profiles(described(c.profiles), beside=True)
+    return None if c.profiles is None else _section_of_profiles(described(c.profiles))
 
 
 def described(comparison: ProfileComparison) -> ProfileComparison:
@@ -88,26 +88,18 @@ def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Docum
     )
 
 
-def _section_of_profiles(comparison: ProfileComparison, beside: bool = False) -> doc.Section:
-    """The sentences, tables and notes, and the figures; `beside` all else that a report holds."""
+def _section_of_profiles(comparison: ProfileComparison) -> doc.Section:
+    """The sentences, tables and notes, and the figures."""
     datasets = comparison.datasets
 
     def blocks() -> list[Any]:
-        told = sentences(comparison)
-        if beside:  # the table says it
-            told = [text for text in told if text not in _awareness(comparison)]
-        made: list[Any] = [doc.Text(told, role="flow")]
+        made: list[Any] = [doc.Text(sentences(comparison), role="flow")]
         doubts = [*comparison.warnings, *_missing(comparison)]
         made += doc.points(doubts, "Doubts", most=NOTES)
         if len(comparison.ratios):
-            pairs = dataset_table(comparison, datasets[0])
-            if len(datasets) > 1:
-                pairs = profile_pairs(comparison)
-            caption = "Who is ahead where along the loss profiles"
-            made.append(replace(pairs, caption=caption, key="profiles"))
+            made.append(pairs_table(comparison))
         made.append(doc.Beside(_ratios(comparison), [awareness_table(comparison)]))
-        for i, dataset in enumerate(datasets[:DATASETS]):
-            made += on_dataset(comparison, dataset, explained=i > 0)
+        made += [curves_figure(comparison, dataset) for dataset in datasets[:DATASETS]]
         if len(datasets) > DATASETS:
             rest = f"The first {DATASETS} of {len(datasets)} datasets are shown"
             made.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
@@ -118,129 +110,87 @@ def _section_of_profiles(comparison: ProfileComparison, beside: bool = False) ->
     return doc.Section("profiles", "Loss profiles", doc.Late(blocks), hint)
 
 
-def on_dataset(comparison: ProfileComparison, dataset: str, explained: bool = False) -> list[Any]:
-    """The curves of a dataset in a picture, beside their pairs where there are other datasets; how
-    to read them was said before if it is `explained`.
-    """
+def curves_figure(comparison: ProfileComparison, dataset: str) -> doc.Figure:
+    """The curves of a dataset in a picture."""
     methods = comparison.methods_on(dataset)
     curves = comparison.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
     caption = f"Mean loss of {KINDS[comparison.options['kind']]}; 0 is best."
     if curves["low"].notna().any() and len(methods) <= DETAILED:
         level_of_bands = confidence(comparison.options["alpha"])
         caption += f" Bands: {level_of_bands} intervals of the mean over folds, each point alone."
-    if explained:
-        caption = ""
     if len(methods) > TOP:
         caption += f" The {TOP} of {len(methods):,} methods with the least mean loss are drawn."
     everyone = comparison.awareness["area"].groupby(level="method").mean().sort_values().index
     kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
     svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}", kinds)
-    figure = doc.Figure(svg, caption.strip(), title=f"On {name(dataset)}")
-    if len(comparison.datasets) == 1 or len(methods) < 2:
-        return [figure]
-    pairs = replace(dataset_table(comparison, dataset), depth=PAGE)
-    if explained:
-        pairs = pairs.explained
-    return [doc.Beside([figure], [pairs])]
+    return doc.Figure(svg, caption, title=f"On {name(dataset)}")
 
 
 def _ratios(comparison: ProfileComparison) -> list[doc.Figure]:
-    frame = comparison.pair_patterns
-    if frame.empty:
+    pairs = comparison.ratios.index.droplevel(["dataset", "parameter"]).unique()
+    if pairs.empty:
         return []
-    drawn = list(zip(frame["method"], frame["against"], strict=True))[:PANELS]
+    crossed = comparison.crossings.groupby(["method_a", "method_b"]).size()
+    crossed = crossed.reindex(pairs, fill_value=0).sort_values(ascending=False, kind="stable")
     caption = (
         "The second method's loss over the first's, a line a dataset: above 1 the first is better. "
         "Circles: crossings."
     )
     if comparison.ratios["significant"].any():
         caption += " Heavy, and full circles: the folds are sure of it."
-    if len(frame) > PANELS:
-        caption += f" The {PANELS} of {len(frame):,} pairs with most crossings are drawn."
+    if len(pairs) > PANELS:
+        caption += f" The {PANELS} of {len(pairs):,} pairs with most crossings are drawn."
     if len(comparison.datasets) > NAMED:
         caption += f" Of the datasets the {NAMED} farthest from 1 are named."
+    drawn = [*crossed.index[:PANELS]]
     lines = comparison.ratios, comparison.crossings, drawn, comparison.options["family"]
     return [doc.Figure(ratio_panels(*lines, "Ratios of losses"), caption, title="Where they cross")]
 
 
 def sentences(comparison: ProfileComparison) -> list[str]:
-    """What the profiles say, a sentence each: crossings, claims and their error rate, awareness."""
+    """What the profiles say, a sentence each: crossings, claims and their error rate."""
     if comparison.ratios.empty:
         return ["No two methods have a profile on the same dataset."]
-    return [*_changes(comparison), _claims(comparison), *_awareness(comparison)]
+    return [*_changes(comparison), _claims(comparison)]
 
 
 def _changes(comparison: ProfileComparison) -> list[str]:
-    pairs = comparison.pair_patterns.query("crossed > 0")
-    if pairs.empty:
-        where = "" if len(comparison.datasets) == 1 else " on any dataset"
+    changes = crossings(comparison)
+    if not changes:
         return [
-            f"No two of the profiles cross{where}: who is ahead by the Hamming loss is ahead "
-            "throughout."
+            "No two of the profiles cross: who is ahead by the Hamming loss is ahead throughout."
         ]
-    if len(comparison.datasets) == 1:
-        changes = crossings(comparison, comparison.datasets[0])[:TOLD]
-    else:
-        table = comparison.oriented_patterns.set_index(["method", "against"]).sort_index()
-        keys = pairs[["method", "against"]].head(TOLD).itertuples(index=False, name=None)
-        changes = [
-            _over_datasets(key[0], key[1], table.loc[[key]], _symbol(comparison)) for key in keys
-        ]
-    if len(pairs) > TOLD:
-        changes[-1] += f" The order of {count(len(pairs) - TOLD, 'other pair')} changes, too."
+    told = changes[:TOLD]
+    if more := len(changes) - len(told):
+        told.append(f"The table tells of {count(more, 'more change')}.")
     if not comparison.crossings["certain"].any() and comparison.ratios["pvalue"].notna().any():
-        changes.append(
+        told.append(
             "These are mean losses: no change of order is certain, for nowhere are the folds "
             "sure of both sides."
         )
-    return changes
+    return told
 
 
-def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) -> str:
-    """One pair over several datasets, a row each."""
-    a, b, total = name(first), name(second), len(table)
-    texts = {
-        "overtaken": f"{a} is ahead at small {symbol} and {b} at large {symbol}",
-        "overtakes": f"{b} is ahead at small {symbol} and {a} at large {symbol}",
-        "ahead": f"{a} is ahead throughout",
-        "behind": f"{b} is ahead throughout",
-        "mixed": f"{a} and {b} change places several times",
-        "tied": "they are equal",
-    }
-    where = {kind: table.loc[table[kind], "dataset"].tolist() for kind in WHERE}
-    said = [f"{text} on {listed(where[kind])}" for kind, text in texts.items() if where[kind]]
-    kind, on = next((kind, where[kind]) for kind in texts if where[kind])
-    if len(on) == total > 1:
-        said[0] = f"{texts[kind]} on all {total} datasets"
-    elif total > 3:
-        which = f" ({listed(on)})" if len(on) <= 3 else ""
-        said[0] = f"{texts[kind]} on {len(on)} of {total} datasets{which}"
-    sure = where["certain"]
-    certain = f" Both ends are certain on {listed(sure)}." if sure else ""
-    return f"{'; '.join(said)}.{certain}"
-
-
-def crossings(comparison: ProfileComparison, dataset: str) -> list[str]:
-    """The crossings on one dataset, a sentence a pair, certain ones first: where the order changes,
+def crossings(comparison: ProfileComparison) -> list[str]:
+    """The crossings, a sentence a dataset and pair, certain ones first: where the order changes,
     and what is certain.
 
     Pairs whose lines cross several times are told by their number.
     """
-    table = comparison.patterns
-    table = table[(table["dataset"] == dataset) & (table["crossings"] > 0)]
-    certain = certain_spans(comparison, dataset)
+    table = comparison.patterns[comparison.patterns["crossings"] > 0]
     texts = []
     for row in table.sort_values("certain", ascending=False, kind="stable").itertuples():
+        certain = certain_spans(comparison, row.dataset)
         a, b = name(row.method), name(row.against)
-        at = _at(comparison, dataset, row.parameter)
+        at = _at(comparison, row.dataset, row.parameter)
         text = f"{b} overtakes {a} above {at}"
         if row.crossings > 1:
             text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
-        if comparison.tested_on(dataset):
+        if comparison.tested_on(row.dataset):
             pairs = (row.method, row.against), (row.against, row.method)
             sure = [f"of {name(pair[0])} {certain[pair]}" for pair in pairs if pair in certain]
             text += f"; the folds are sure {' and '.join(sure) or 'of neither'}"
-        texts.append(f"On {name(dataset)} {text}.")
+        texts.append(f"On {name(row.dataset)} {text}.")
     return texts
 
 
@@ -300,21 +250,6 @@ def _claims(comparison: ProfileComparison) -> str:
     )
 
 
-def _awareness(comparison: ProfileComparison) -> list[str]:
-    """Whose profile is the flattest, and whose the steepest."""
-    slope = comparison.awareness_means["slope"]
-    if slope.max() - slope.min() < 1e-12 or not comparison.same_datasets:
-        return []
-    shared = comparison.shared_awareness.index.unique("dataset")
-    few = len(shared) < len(comparison.datasets)
-    mean = f" on average{f' of {len(shared)}' * few}" if len(comparison.datasets) > 1 else ""
-    least = f"{fixed(slope.iloc[0], 3)}{mean}"
-    return [
-        f"{name(slope.index[0])} rises least from the Hamming to the subset 0/1 loss ({least}), "
-        f"{name(slope.index[-1])} most ({fixed(slope.iloc[-1], 3)})."
-    ]
-
-
 def _missing(comparison: ProfileComparison) -> list[str]:
     """What there is not, with the reason, what shares one together."""
     missing = []
@@ -327,65 +262,49 @@ def _missing(comparison: ProfileComparison) -> list[str]:
     ]
 
 
-def profile_pairs(comparison: ProfileComparison) -> doc.Table:
-    """One row a pair over the datasets."""
-    frame = comparison.pair_patterns
-    shown = frame.head(PAIRS)
-    spans = [
-        "" if low != low else "–".join(dict.fromkeys([fixed(low, 2), fixed(high, 2)]))
-        for low, high in zip(shown["low"], shown["high"], strict=True)
-    ]
-    large = f"Overtaken, overtakes: at large {_symbol(comparison)}."
-    ahead = "Numbers of datasets. Ahead, behind: throughout."
-    columns = [
-        *doc.pair(shown, "method", "against"),
-        doc.counts("ahead", shown["ahead"], keep=3, note=ahead),
-        doc.counts("overtaken", shown["overtaken"], note=large),
-        doc.counts("overtakes", shown["overtakes"]),
-        doc.counts("behind", shown["behind"], keep=3),
-    ]
-    if shown["mixed"].any():
-        columns.append(doc.counts("both", shown["mixed"], keep=2, note="Both: several crossings."))
-    note = "Crossing at: 0 is the Hamming, 1 the subset 0/1 loss."
-    columns.append(Column("crossing at", spans, keep=1, note=note))
-    if any(map(comparison.tested_on, comparison.datasets)):
-        note = "Certain: on both sides."
-        columns.append(doc.counts("certain", shown["certain"], keep=4, note=note))
-    return doc.Table(columns, len(frame), "Every pair", things="pairs", most=AT_ONCE)
-
-
-def dataset_table(comparison: ProfileComparison, dataset: str) -> doc.Table:
-    """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes,
-    what is certain.
+def pairs_table(comparison: ProfileComparison) -> doc.Table:
+    """One row a dataset and pair: who is ahead at small parameters, where the other overtakes, what
+    is certain; certain crossings first, then the others.
     """
-    table = comparison.patterns[comparison.patterns["dataset"] == dataset]
+    table = comparison.patterns
     symbol = _symbol(comparison)
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
     shown = table.loc[keys.sort_values(["a", "b"], kind="stable").index].head(PAIRS)
-    certain = certain_spans(comparison, dataset)
+    certain = {d: certain_spans(comparison, d) for d in comparison.datasets}
 
     def where(row: Any) -> str:
         if not row.crossings or row.tied:
             return "equal" if row.tied else "never"
         more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
-        return f"{_at(comparison, dataset, row.parameter)}{more}"
+        return f"{_at(comparison, row.dataset, row.parameter)}{more}"
 
     columns = [
         doc.names(f"ahead at small {symbol}", shown["method"], "method"),
         doc.names("against", shown["against"]),
         Column("overtaken above", [*map(where, shown.itertuples())], "<"),
     ]
-    if comparison.tested_on(dataset):
-        better, worse = (
-            [certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]
-            for i, j in (("method", "against"), ("against", "method"))
-        )
+    if len(comparison.datasets) > 1:
+        columns.insert(0, doc.names("dataset", shown["dataset"]))
+    if any(map(comparison.tested_on, comparison.datasets)):
+        rows = [*shown.itertuples()]
+        better = [certain[r.dataset].get((r.method, r.against), "") for r in rows]
+        worse = [certain[r.dataset].get((r.against, r.method), "") for r in rows]
         note = f"Certainly: corrected for all {symbol} and all pairs."
         columns += [
             Column("certainly better", better, "<", keep=2),
             Column("certainly worse", worse, "<", keep=2, note=note),
         ]
-    return doc.Table(columns, len(table), "Every pair", things="pairs", most=AT_ONCE)
+    caption = "Who is ahead where along the loss profiles"
+    return doc.Table(
+        columns,
+        len(table),
+        "Every pair",
+        caption,
+        key="profiles",
+        things="pairs",
+        most=AT_ONCE,
+        shown=PANELS,
+    )
 
 
 def awareness_table(comparison: ProfileComparison) -> doc.Table:

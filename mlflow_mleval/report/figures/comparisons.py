@@ -1,4 +1,4 @@
-"""A comparison drawn: ranks, weights, critical differences, pairs, power, gates, time."""
+"""A comparison drawn: ranks, weights, critical differences, pairs, gates, time."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.beyond_pvalues import PowerCurve
 from mlflow_mleval.report.figures import (
     BOLD,
     COLOURS,
@@ -800,39 +799,6 @@ def _add_key(svg: Svg, x: float, height: float) -> None:
 
 def _sign_shown(value: float) -> str:
     return "" if abs(value) <= NOISE else "+" if value > 0 else MINUS
-
-
-# --------------------------------------------------------------------------------------------------
-# Power against the number of datasets.
-
-
-def power_lines(found: PowerCurve, title: str) -> Svg:
-    """The curve with its band, the wanted power as a dashed line, and marks where the study is and
-    where the power is reached.
-    """
-    c = found.curve
-    bottom = 210
-    x = Scale(c["n"].min(), c["n"].max(), 46, WIDTH - 24)
-    y = Scale(0, 1, bottom, 14)
-    there = float(c["power"][c["n"] == found.n].max())
-    how_many = f"{found.needed:,.0f}" if found.needed <= c["n"].max() else "more than are drawn"
-    svg = Svg(
-        title,
-        f"Power with {found.n} datasets {there:.0%}; {found.target:.0%} takes {how_many}.",
-        bottom + 44,
-    )
-    svg.side_axis(y, [(share, f"{share:.0%}") for share in y.ticks(5)], x.start, x.stop)
-    svg.axis(x, bottom, 14, label=lambda t: f"{t:,.0f}")
-    svg.text(WIDTH / 2, bottom + 38, "datasets", "muted", "middle")
-    across = [x(n) for n in c["n"]]
-    svg.band(across, map(y, c["low"]), map(y, c["high"]), "f0")
-    svg.level(y(found.target), 46, WIDTH - 24, "arrow", stroke_dasharray="4 3")
-    svg.path([*zip(across, map(y, c["power"]), strict=True)], "c0 thick")
-    svg.dot(x(found.n), y(there), 5, "hollow", tip=f"{found.n} datasets, as now: {there:.0%}")
-    if found.needed <= c["n"].max():
-        tip = f"{found.needed:,.0f} datasets: {found.target:.0%}"
-        svg.dot(x(found.needed), y(found.target), 5, "faccent", tip=tip)
-    return svg
 
 
 # --------------------------------------------------------------------------------------------------
