@@ -362,6 +362,7 @@ def _run(
     from mlflow_mleval.report.blocks import plain
 
     document, whole, page = _document(commands, name, given)
+    doubts = whole.get("notes", [])
     if name == "survey":
         held, names, asked = _of_survey(commands, given, whole)
     elif name == "gate":
@@ -370,13 +371,14 @@ def _run(
         held, names = {k: whole[k] for k in whole if k not in _KNOWN}, document.brief.names
         rows = document.data().get("measures") if name == "compare" else None
         measures = [] if rows is None else [str(measure) for measure in rows["measure"]]
-        asked = _next(commands, name, given, held, measures)
-    doubts = whole.get("notes", []) if name in ("survey", "gate") else document.brief.doubts
-    start = _number(given.get(_FROM, 1))
+        asked, doubts = _next(commands, name, given, held, measures), document.brief.doubts
+    start = str(given.get(_FROM, 1))
+    if not start.isdecimal() or not 0 < int(start) < 1_000_000:
+        raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
     doubts = [in_quotes(plain(text), names) for text in doubts]
     if _FROM in given:
         held, asked = {}, []
-    held |= {"doubts": doubts[start - 1 :], "n_doubts": len(doubts)}
+    held |= {"doubts": doubts[int(start) - 1 :], "n_doubts": len(doubts)}
     return {"answer": held, **({"page": page} if page else {}), "next": asked}
 
 
@@ -387,12 +389,25 @@ _Told = tuple[dict[str, Any], Sequence[str], list[dict[str, Any]]]
 def _of_survey(
     commands: Mapping[str, click.Command], given: Mapping[str, Any], whole: Mapping[str, Any]
 ) -> _Told:
-    held = _survey(whole)
-    calls = [*_calls(commands, "\n".join(held.pop("commands")))]
-    asked = [_question(_ASKED[tool], tool, taken) for tool, taken in calls]
+    """Of what `mleval runs` tells what an agent needs to go on."""
+    keys = ("problem", "methods", "datasets", "undirected")
+    held = {"datasets": [], **{key: whole[key] for key in keys if whole.get(key)}}
+    if gone := whole.get("excluded"):
+        held["left_out"] = [f"{one['name']}: {one['reason']}" for one in gone]
+    if whole.get("measures"):
+        held["measures"] = [f"{m['name']} ({m['direction']})" for m in whole["measures"]]
+        held["gaps"] = len(whole["gaps"])
+    elif whole.get("metrics"):
+        held["metrics"] = [m["metric"] for m in whole["metrics"]]
+    listed = [one for one in whole.get("experiments") or () if one["runs"]]
+    chosen = [{"name": one["name"]} for one in whole.get("source", {}).get("experiments", ())]
+    told = [{"name": one["experiment"], "runs": one["runs"]} for one in listed]
+    held["experiments"] = told or chosen
+    lines = [one["command"] for one in whole.get("commands", ())]
+    asked = [_question(tool, taken) for tool, taken in _calls(commands, "\n".join(lines))]
     first = [one["name"] for one in held["experiments"]][:1]
     if first and not (asked or held.get("methods") or given.get("experiment_name")):
-        asked = [_question(_ASKED["survey"], "survey", {"experiment_name": first})]
+        asked = [_question("survey", {"experiment_name": first})]
     return held, [*held.get("methods", ()), *held["datasets"]], asked
 
 
@@ -406,25 +421,20 @@ def _of_gate(given: Mapping[str, Any], whole: Mapping[str, Any]) -> _Told:
     held["text"] = in_quotes(held["text"], names)
     runs = {"experiment_name": given["experiment_name"]} if "experiment_name" in given else {}
     decides = [row["measure"] for row in held["rows"] if row["measure"] in MEASURES][:1]
-    text = "What does the measure mean that decides?"
-    return held, names, [_question(text, "explain", {"name": m, **runs}) for m in decides]
-
-
-def _number(text: Any) -> int:
-    if not str(text).isdecimal() or not 0 < int(text) < 1_000_000:
-        raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
-    return int(text)
+    return held, names, [_question("explain", {"name": m, **runs}) for m in decides]
 
 
 #: Keys of a verdict, and of its rows; and of a brief answer those that are told otherwise.
 _GATED = ("decision", "text", "candidate", "champion", "over", "units", "needed", "alpha")
 _ROW = ("measure", "slice", "difference", "low", "high", "margin", "verdict", "reason")
 _KNOWN = ("schema_version", "address", "doubts", "first_doubt")
+#: What each tool is asked next.
 _ASKED = {
     "rank": "Which methods are best?",
-    "compare": "Who really differs from whom?",
+    "compare": "Do these really differ?",
     "survey": "What does it hold?",
-    "gate": "May it replace the other?",
+    "gate": "May one replace the other?",
+    "explain": "What does the measure mean that decides?",
 }
 
 
@@ -441,28 +451,6 @@ def _page(name: str, context: click.Context) -> str:
         return live_address(ids)
     page = page_of(ids)
     return f"{server_address()}/{page}" if page else ""
-
-
-def _survey(held: Mapping[str, Any]) -> dict[str, Any]:
-    """Of what `mleval runs` tells what an agent needs to go on."""
-    keys = ("problem", "methods", "datasets", "undirected")
-    short = {"datasets": [], **{key: held[key] for key in keys if held.get(key)}}
-    if gone := [f"{one['name']}: {one['reason']}" for one in held.get("excluded", ())]:
-        short["left_out"] = gone
-    if held.get("measures"):
-        short["measures"] = [f"{m['name']} ({m['direction']})" for m in held["measures"]]
-        short["gaps"] = len(held["gaps"])
-    elif held.get("metrics"):
-        short["metrics"] = [m["metric"] for m in held["metrics"]]
-    short["experiments"] = [
-        {"name": one["experiment"], "runs": one["runs"]}
-        for one in held.get("experiments") or ()
-        if one["runs"]
-    ]
-    if not short["experiments"]:
-        source = held.get("source", {}).get("experiments", ())
-        short["experiments"] = [{"name": one["name"]} for one in source]
-    return short | {"commands": [one["command"] for one in held.get("commands", ())]}
 
 
 def _next(
@@ -483,13 +471,13 @@ def _next(
     if len(best) < 2 or (name == "compare" and given.get("run_id")):
         return []
     if name == "rank":
-        return [_question("Do the first two really differ?", "compare", {**runs, "method": best})]
+        return [_question("compare", {**runs, "method": best})]
     if not measures or {*measures} - {m for m in MEASURES if MEASURES[m].range == (0, 1)}:
         return []  # somebody has to say first which loss does not matter
     sides = dict(zip(("candidate", "champion"), best, strict=True))
     taken = {*_options_of_tool(commands["gate"]), "candidate"}
     kept = {key: value for key, value in runs.items() if key in taken}
-    return [_question("May the first replace the second?", "gate", {**kept, **sides})]
+    return [_question("gate", {**kept, **sides})]
 
 
 def _is_whole(name: str) -> bool:
@@ -497,8 +485,8 @@ def _is_whole(name: str) -> bool:
     return "…" not in name and name == cleaned(name) and len(name) <= _NAME
 
 
-def _question(text: str, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"question": text, "tool": tool, "arguments": dict(arguments)}
+def _question(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {"question": _ASKED[tool], "tool": tool, "arguments": dict(arguments)}
 
 
 def _explained(commands: Mapping[str, click.Command], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -553,57 +541,19 @@ def explained(name: str) -> dict[str, Any]:
         return {**about, "range": f"{low} to {high}", "source": measure.source}
     if members := SETS.get(name):
         return {"set of measures": name, "members": list(members)}
-    keys = dict(_WORDS)
-    for topic in ("brief", "pairs", "keys", "folds", "profiles", "policies", "ties", "files"):
+    keys: dict[str, str] = {}
+    for topic in ("words", "brief", "pairs", "keys", "folds", "profiles", "policies", "ties"):
         keys = glossary(topic) | keys
     asked = "φ" if name == "phi" else name.casefold()
     for key in (asked, *(key for key in keys if asked in key.split())):
         if key in keys:
             return {"key": key, "meaning": keys[key]}
-    known = some([*_WORDS, *glossary("brief")], most=40)
+    known = some([*glossary("words"), *glossary("brief")], most=40)
     raise click.UsageError(
         f"`name` must be a measure, an argument, or a key or word of an answer, got "
         f"{name[:_NAME]!r}.{meant([name])} For a metric of others give experiment_name, too. "
         f"Keys and words are {known}."
     )
-
-
-#: Words and keys of answers that stand in no glossary of a report.
-_WORDS = {
-    "ship": "no measure is worse by its margin or more, and those to improve are better",
-    "block": "a measure, or a slice of it, is worse by more than its margin",
-    "run more": "neither is shown yet; `needed` says how many units that takes in all, if known",
-    "yes": "the first is better than the second, at the level alpha",
-    "no": "the second is better than the first, at the level alpha",
-    "too close": "the tests tell neither for the better one; that is not: they are equal",
-    "it depends": "one is certainly better on some datasets, the other on others",
-    "better": "of a row: it was to improve, and is better",
-    "not worse": "of a row: it is not worse by its margin or more",
-    "worse": "of a row: it is worse by more than its margin",
-    "lost": "of a row: it would be worse if units that the candidate lacks were as bad as can be",
-    "open": "of a row: neither is shown",
-    "not judged": "of a row: `reason` says why",
-    "text": "the decision in a sentence",
-    "rows": "a measure, or a slice of it: difference, its interval, margin and verdict",
-    "measure": "what is compared; explain NAME tells one",
-    "slice": "a part of the units, such as a language; empty for all of them",
-    "reason": "why a row is not judged",
-    "candidate": "what may replace the champion",
-    "champion": "what may be replaced",
-    "n_doubts": f"how many doubts there are; {_FROM} gives those from a number on",
-    "next": "questions that follow, each with the tool and arguments that answer it",
-    "cut": "how many items of each list are left out, and texts that end with …",
-    "page": "where a person can look at it",
-    "problem": "why there is no ranking yet",
-    "methods": "what is compared: one result each on every dataset",
-    "datasets": "on what they are compared",
-    "undirected": "metrics of which nobody said which way is better; ask the user",
-    "gaps": "how many methods lack a result on a dataset",
-    "metrics": "what others logged",
-    "measures": "what is compared, each with its direction",
-    "left_out": "runs and measures that do not count, and why",
-    "experiments": "those of the store or the selection",
-}
 
 
 # --------------------------------------------------------------------------------------------------

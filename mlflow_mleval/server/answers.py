@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -50,7 +50,6 @@ from mlflow_mleval.server.page_selection import (
     PageSelection,
     as_field,
     as_option,
-    field_of,
     further_options,
     gate_options,
     offered,
@@ -122,10 +121,20 @@ _STATUS = (
 
 def failure(error: Exception, job: Job) -> dict[str, Any]:
     """What the reader is told of an error, and what may be done about it."""
-    status, text, field = _told(error, job["what"])
-    ways: list[tuple[str, PageSelection]] = []
-    taken = None
-    if status == 409:
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    text = error.text if isinstance(error, ChoiceError | UnclearError) else str(error)
+    field, ways, taken = None, list[tuple[str, PageSelection]](), None
+    if status == 500:
+        traceback.print_exception(error, file=sys.stderr)
+        text = "Something went wrong that nobody foresaw. The server's log says what."
+    elif status == 503 and "does not accept the filter" in text:
+        status, field = 400, "filter"
+    elif status == 503 and job["what"] == "store" and "permission denied" in text.lower():
+        status, text = 403, READ_ONLY
+    elif status == 400:
+        about = argument_of(error)
+        field = next((name for name, o in options().items() if o.name == about), None)
+    elif status == 409:
         chosen = parsed(job["given"])
         found, unasked = _ways_on(error, chosen)
         ways = [(what, chosen.adding(more)) for what, more in found] + _without(text, chosen)
@@ -143,59 +152,36 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
     }
 
 
-def _told(error: Exception, what: str) -> tuple[int, str, str | None]:
-    """The status of HTTP for an error, its text, and the field that it is about."""
-    status = next(status for kind, status in _STATUS if isinstance(error, kind))
-    if status == 500:
-        traceback.print_exception(error, file=sys.stderr)
-        text = "Something went wrong that nobody foresaw. The server's log says what."
-        return status, text, None
-    text = error.text if isinstance(error, ChoiceError | UnclearError) else str(error)
-    if status == 503 and "does not accept the filter" in text:
-        return 400, text, "filter"
-    if status == 503 and what == "store" and "permission denied" in text.lower():
-        return 403, READ_ONLY, None
-    return status, text, field_of(argument_of(error)) if status == 400 else None
-
-
 def _ways_on(error: Exception, chosen: PageSelection) -> tuple[_Ways, Mapping[str, Any]]:
     """The ways on, and of them the one that the page takes unasked, and says so: where all that
     lacks is a direction, the proposed ones.
     """
     ways: _Ways = ()
     if isinstance(error, UnclearError):
-        ways = _ways_to_rank(error)
+        ways = [
+            (way.what, way.selection.arguments()) for way in error.ways if way.command == "rank"
+        ]
+        proposal = r"The proposal is to (.+?)(?:; leave out .+? other ways)?\.(?: |$)"
+        if len(ways) == 1 and (proposed := re.search(proposal, error.text)):
+            own = ways[0][1]
+            worst = [(_GAPS[0][0], {**own, **_GAPS[0][1]})] if "missing" in own else []
+            ways = [(proposed[1], own), *worst]
     elif isinstance(error, ChoiceError):
         ways = error.ways or (_GAPS if isinstance(error, MissingResultsError) else ())
-    proposed = Argument("directions", "proposed")
-    own = {proposed.name: proposed.plain}
+    directed = Argument("directions", "proposed")
+    taken = {directed.name: directed.plain}
     if chosen.choices["directions"] == "proposed":
         return ways, {}
-    if not ways and proposed in getattr(str(error), "parts", ()):
-        ways = [("take the directions that their names suggest", own)]
+    if not ways and directed in getattr(str(error), "parts", ()):
+        ways = [("take the directions that their names suggest", taken)]
     if ways and getattr(error, "undirected", False):
         return ways, ways[0][1]
-    return ways, own if own in [way for _, way in ways] else {}
+    return ways, taken if taken in [way for _, way in ways] else {}
 
 
 def _on_page(text: str, job: Job) -> str:
     """A text of the command line with the fields and the address of the page."""
     return without_flags(text).replace(job["server"], job["address"])
-
-
-def _ways_to_rank(stop: UnclearError) -> list[tuple[str, Mapping[str, Any]]]:
-    """The ways to a ranking; where the only one is what the text proposes, in its words, and then
-    what else may be done about gaps.
-    """
-    ways = [(way.what, way.selection.arguments()) for way in stop.ways if way.command == "rank"]
-    proposed = re.search(
-        r"The proposal is to (.+?)(?:; leave out .+? other ways)?\.(?: |$)", stop.text
-    )
-    if len(ways) != 1 or proposed is None:
-        return ways
-    arguments = ways[0][1]
-    others = _GAPS[:1] if "missing" in arguments else ()
-    return [(proposed[1], arguments), *((what, {**arguments, **more}) for what, more in others)]
 
 
 def _without(text: str, chosen: PageSelection) -> list[tuple[str, PageSelection]]:
@@ -343,51 +329,35 @@ def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str,
     declared = {*choices["minimize"], *choices["maximize"]}
     unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
     taken = {measure: study.directions[measure] for measure in unsure}
-    if proposed := _undirected(study):
+
+    def declaring(ways: Mapping[str, str]) -> Mapping[str, Any]:
+        """What declares these directions, so that measures that are used stay so."""
+        used = dict.fromkeys([*study.measures, *ways])
+        return {
+            "measures": [m for m in used if m not in (choices["measures"] or ())],
+            **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
+        }
+
+    gone = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
+    if proposed := {name: way for name in gone if (way := proposed_direction(name))}:
         left = [
-            (f"“{m}”: {_BETTER[way]} is better ✓", _declaring({**taken, m: way}, study, choices))
+            (f"“{m}”: {_BETTER[way]} is better ✓", declaring({**taken, m: way}))
             for m, way in proposed.items()
         ]
         yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]
     if taken:
-        yield (
-            "decision",
-            "Nobody has said which way is better; this was taken",
-            [(what, _declaring(ways, study, choices)) for what, ways in _readings(taken)],
-        )
+        told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
+        more = [f"{len(taken) - DOUBTED} more"] if len(taken) > DOUBTED else []
+        ways = [(f"{', '.join(told + more)} is better ✓", declaring(taken))]
+        for measure in [*taken][:DOUBTED]:
+            way = "min" if taken[measure] == "max" else "max"
+            which = f"“{measure}”: " if len(taken) > 1 else ""
+            turned = declaring({**taken, measure: way})
+            ways.append((f"{which}no, {_BETTER[way]} is better", turned))
+        yield "decision", "Nobody has said which way is better; this was taken", ways
     if study.filled:
         why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"
         yield "ranking", why, [way for way in _GAPS if way[1]["missing"] != choices["missing"]]
-
-
-def _undirected(study: Any) -> dict[str, str]:
-    """Measures that were left out for want of a direction, with what their names suggest."""
-    names = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
-    return {name: way for name in names if (way := proposed_direction(name))}
-
-
-def _readings(taken: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The directions that were taken, in words, and for each of the first measures the other."""
-    told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
-    more = [f"{len(taken) - DOUBTED} more"] if len(taken) > DOUBTED else []
-    yield f"{', '.join(told + more)} is better ✓", taken
-    for measure in [*taken][:DOUBTED]:
-        way = "min" if taken[measure] == "max" else "max"
-        which = f"“{measure}”: " if len(taken) > 1 else ""
-        yield f"{which}no, {_BETTER[way]} is better", {**taken, measure: way}
-
-
-def _declaring(
-    ways: Mapping[str, str], study: Any, choices: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """What has to be added to the choices so that these directions are declared and measures that
-    are used stay so.
-    """
-    used = dict.fromkeys([*study.measures, *ways])
-    return {
-        "measures": [m for m in used if m not in (choices["measures"] or ())],
-        **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
-    }
 
 
 def chips(study: Any) -> list[dict[str, Any]]:
@@ -434,8 +404,8 @@ def report_of(held: Held) -> tuple[Any, list[Any]]:
 
 
 def _part(job: Job, tell: Tell) -> dict[str, Any]:
-    """A part of an answer: a section, that over time also by each so many runs, the answer as a
-    paragraph, the list of its files, each of these, details.
+    """A part of an answer: a section, that over time also by each so many runs, the list of its
+    files, each of these, details.
     """
     held = compared(job, tell)
     kind, _, name = job["part"].partition("/")
@@ -451,11 +421,9 @@ def _part(job: Job, tell: Tell) -> dict[str, Any]:
                 so_far = beyond.over_time_blocks(held.comparison, int(each))
                 section = replace(section, blocks=so_far)
             text = fragment(section)
-        elif kind == "text":
-            text = plain(report.text)
         else:
             files = files_of(report)
-            text = json.dumps([*files]) if kind == "files" else files[name]()
+            text = json.dumps([*files]) if kind == "files" else "".join(files[name]())
     except KeyError:
         raise NoPartError("The answer has no such part.") from None
     return {"texts": {"text": text}}
@@ -466,19 +434,15 @@ def plain(text: str) -> str:
     return terminal(blocks.plain(text))
 
 
-def files_of(document: Any) -> dict[str, Callable[[], str]]:
-    """What there is to download, and how each is made."""
-    made: dict[str, Callable[[], Any]] = {}
+def files_of(document: Any) -> dict[str, Callable[[], Iterable[str]]]:
+    """What there is to download, and how each is made, whole or in pieces."""
+    made: dict[str, Callable[[], Iterable[str]]] = {}
     made |= {name: partial(document.render, format) for format, name in FILES.items()}
     made |= document.parts()
     for i, (title, svg) in enumerate(document.figures().items(), 1):
         words = re.findall("[a-z0-9]+", title.lower())
         made[f"{i:02}-{'-'.join(words)[:60]}.svg"] = partial(str, svg)
-
-    def whole(make: Callable[[], Any]) -> str:  # a text may be made in pieces
-        return "".join(make())
-
-    return {name: partial(whole, make) for name, make in made.items()}
+    return made
 
 
 def _store(job: Job, tell: Tell) -> dict[str, Any]:
@@ -486,12 +450,10 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
     tell(step="storing", done=0, total=0)
     held = compared(job, tell)
     files = files_of(report_of(held)[0])
-    page, summary = (files[FILES[format]]() for format in ("html", "md"))
-    paths = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
-    for name in files:
-        if name.endswith((".json", ".csv")):
-            paths[f"{schema.ARTIFACT_FOLDER}/{name}"] = files[name]()
-    large = [path for path, text in paths.items() if len(text.encode()) > artifacts.MOST_BYTES]
+    paths = {f"{schema.ARTIFACT_FOLDER}/{n}": n for n in files if n.endswith((".json", ".csv"))}
+    paths |= {schema.ARTIFACT_REPORT: FILES["html"], schema.ARTIFACT_SUMMARY: FILES["md"]}
+    texts = {path: "".join(files[name]()) for path, name in paths.items()}
+    large = [path for path, text in texts.items() if len(text.encode()) > artifacts.MOST_BYTES]
     if schema.ARTIFACT_REPORT in large:
         most = artifacts.MOST_BYTES >> 20
         raise StoreError(
@@ -503,8 +465,8 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
         MLFLOW_SOURCE_NAME: job["address"] + "/mleval/",
         MLFLOW_SOURCE_TYPE: "LOCAL",
     }
-    small = {path: text for path, text in paths.items() if path not in large}
-    run_id = log_report(small, summary=summary, **about)
+    small = {path: text for path, text in texts.items() if path not in large}
+    run_id = log_report(small, summary=texts[schema.ARTIFACT_SUMMARY], **about)
     return {"run_id": run_id, "experiment_id": about["experiment_id"], "left_out": large}
 
 

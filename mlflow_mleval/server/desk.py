@@ -19,7 +19,6 @@ import time
 import traceback
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from multiprocessing import forkserver
@@ -186,20 +185,16 @@ class Desk:
             if made is not None and made.get("state") == "failed":
                 task.failure = made
             elif made is not None:
-                self._keep(task.key, made)
+                self.answers[task.key] = made
+                self.answers.move_to_end(task.key)
+                size = sum(map(_size, self.answers.values()))
+                while size > self.room and len(self.answers) > 1:  # asked for longest ago
+                    size -= _size(self.answers.popitem(last=False)[1])
             self.changed.notify_all()
             if task.failure:
                 self.changed.wait_for(lambda: self.tasks.get(task.key) is not task, REMEMBER)
             if self.tasks.get(task.key) is task:
                 del self.tasks[task.key]
-
-    def _keep(self, key: str, made: dict[str, Any]) -> None:
-        """Keep an answer; those that were asked for longest ago make room."""
-        self.answers[key] = made
-        self.answers.move_to_end(key)
-        size = sum(map(_size, self.answers.values()))
-        while size > self.room and len(self.answers) > 1:
-            size -= _size(self.answers.popitem(last=False)[1])
 
     def _turn_comes(self, task: Task) -> bool:
         """Wait until the job may start: of the member who has the fewest at work, the first that
@@ -280,19 +275,12 @@ _OF_A_SERVER = ("_MLFLOW_SERVER_BOOT_ID", "_MLFLOW_SERVER_FILE_STORE", "_MLFLOW_
 
 
 def server_folder() -> Path:
-    """The folder of this server, which only its user may enter; those of servers that ended go."""
+    """The folder of this server, which only its user may enter."""
     root = Path(tempfile.gettempdir(), f"mleval-{os.geteuid()}")
     private(root)
     # MLflow before 3.14 does not say which start of the server this is.
     names = [os.environ.get(name, "") for name in _OF_A_SERVER]
     own = root / sha256("\0".join([names[0] or str(os.getppid()), *names[1:]]).encode()).hexdigest()
-    for other in root.iterdir():
-        with suppress(OSError):
-            settled = time.time() - other.stat().st_mtime > 3600
-            lock = None if other == own or not settled else locked(other / "desk", wait=False)
-            if lock is not None:
-                shutil.rmtree(other, ignore_errors=True)
-                os.close(lock)
     private(own)
     return own
 

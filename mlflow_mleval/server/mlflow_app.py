@@ -54,6 +54,7 @@ from mlflow_mleval.server.page_selection import (
     rendered,
 )
 from mlflow_mleval.store import schema
+from mlflow_mleval.validation import present
 
 GROUP, NAME = "mlflow.app", "mleval"
 
@@ -62,16 +63,20 @@ def create_app() -> Any:
     """MLflow's application with the page, for the server that runs it: ASGI for uvicorn, WSGI for
     others.
     """
-
-    app, prefix = (
-        _of_mlflow("mlflow.server", "app"),
-        _of_mlflow("mlflow.server.handlers", "STATIC_PREFIX_ENV_VAR"),
-    )
+    app = _of_mlflow("mlflow.server", "app")
+    prefix = _of_mlflow("mlflow.server.handlers", "STATIC_PREFIX_ENV_VAR")
     page = Page(app, os.environ.get(prefix, "").rstrip("/"))
     page.install()
-    base = os.environ.get("MLEVAL_BASE_APP", "")
-    if not base:
-        return _for_the_server(app)
+    if base := os.environ.get("MLEVAL_BASE_APP", ""):
+        app = _beneath(page, base)
+    runner = _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get()
+    if not isinstance(app, Flask) or runner != "uvicorn":
+        return app
+    return _of_mlflow("mlflow.server.fastapi_app", "create_fastapi_app")(app)
+
+
+def _beneath(page: Page, base: str) -> Any:
+    """The application with another one beneath the page."""
     base_app = _entry(base).load()
     # The login makes its tables and its administrator: one process at a time.
     lock = None
@@ -89,14 +94,7 @@ def create_app() -> Any:
         for path, method in page.routes():
             for verb in (method, "HEAD") if method == "GET" else (method,):
                 validators[page.prefix + path, verb] = lambda: True
-    return _for_the_server(made)
-
-
-def _for_the_server(app: Any) -> Any:
-    runner = _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get()
-    if not isinstance(app, Flask) or runner != "uvicorn":
-        return app
-    return _of_mlflow("mlflow.server.fastapi_app", "create_fastapi_app")(app)
+    return made
 
 
 def _entry(base: str) -> EntryPoint:
@@ -192,7 +190,7 @@ class Page:
     def routes(self) -> dict[tuple[str, str], Callable[[], BaseResponse]]:
         """By path under the prefix and method, what answers."""
         views = [self.static, self.experiments, self.survey, self.answer, self.section, self.detail]
-        views += [self.text, self.files, self.download, self.news, self.gate_form, self.gate]
+        views += [self.files, self.download, self.news, self.gate_form, self.gate]
         got: dict[str, Callable[[], BaseResponse]] = {
             f"/{view.__name__.replace('_', '-')}": view for view in views
         }
@@ -261,7 +259,6 @@ class Page:
     # what the routes answer
 
     def page(self) -> Response:
-        assert self.desk  # which begins to import what answers need
         return _html(rendered("page.html.j2", token=token_of(self.secret, self._caller)))
 
     def static(self) -> Response:
@@ -321,9 +318,6 @@ class Page:
             return _html(made["texts"][f"section/{part}"], made["made"])
         at = f"/{each}" if each and part == "over_time" else ""
         return _html(self._part(selection, f"section/{part}{at}"), made["made"])
-
-    def text(self) -> Response:
-        return Response(self._part(self._readable(), "text"), mimetype="text/plain")
 
     def files(self) -> Response:
         return _json(json.loads(self._part(self._readable(), "files")))
@@ -405,7 +399,8 @@ class Page:
         selection = self._readable()
         about, caller = self._compared(selection), self._caller
         key = selection.key("store", self._address, caller.identity, str(about["made"]))
-        job = {"what": "store", "user": caller.user, **self._of(selection, about)}
+        job = {"what": "store", "user": caller.user, "given": dict(selection.given)}
+        job["held"] = about["held"]
         done = self._made(key, job, "part")
         path = {"run_id": done["run_id"]}
         info = self.inside.told(caller, "runs/get", **path).get("run", {}).get("info", {})
@@ -419,33 +414,23 @@ class Page:
 
     @property
     def desk(self) -> Desk:
-        desk = self.desks.here()
-        if desk is None:
-            raise Failure(503, "The page is not ready. Try again in a moment.")
-        return desk
+        return present(self.desks.here())  # where it is not, the request was sent on
 
     def _compared(self, selection: PageSelection, newer: int = 0) -> dict[str, Any]:
         """The answer to a selection; while there is none that is new enough, 202."""
         reads = self._key(selection.without(*COMPARING), "answer")
-        before = {"held": self.desk.held(reads, newer)}
-        job = {"what": "answer", "reads": reads, **self._of(selection, before)}
+        job: dict[str, Any] = {"what": "answer", "reads": reads, "given": dict(selection.given)}
+        job["held"] = self.desk.held(reads, newer)
         return self._made(self._key(selection, "answer"), job, "answer", newer)
 
-    def _of(self, selection: PageSelection, about: dict[str, Any]) -> dict[str, Any]:
-        """Of what a job is: the selection, and what was read for an answer."""
-        return {"given": dict(selection.given), "held": about["held"]}
-
     def _part(
-        self,
-        selection: PageSelection,
-        part: str,
-        seconds: float = SHORT,
-        **more: Any,
+        self, selection: PageSelection, part: str, seconds: float = SHORT, **more: Any
     ) -> str:
         """A part of the answer, made now unless somebody asked for it before."""
         about = self._compared(selection)
         key = selection.key(part, str(more), self._key(selection, "answer"), str(about["made"]))
-        job = {"what": "part", "part": part, **self._of(selection, about), **more}
+        job = {"what": "part", "part": part, "given": dict(selection.given), **more}
+        job["held"] = about["held"]
         return self._made(key, job, "part", wait=seconds)["text"]
 
     def _made(

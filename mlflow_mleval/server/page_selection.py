@@ -206,11 +206,6 @@ def _chosen(option: Option, texts: list[str]) -> tuple[list[str], Any]:
     return [] if value == default else texts[-1:], value
 
 
-def field_of(argument: str) -> str | None:
-    """The name in the address of an argument of Python; None where the page has none."""
-    return next((name for name, option in options().items() if option.name == argument), None)
-
-
 def as_option(argument: Argument) -> str:
     """An argument of Python as an option of `mleval report`, as the stored report has it."""
     return said(argument, options().values())

@@ -31,7 +31,7 @@ from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
 from mlflow_mleval.sentences import PROPOSED, Message
 from mlflow_mleval.server import answers, desk
 from mlflow_mleval.server.answers import chips, failure, files_of, form_of, remedies, repeats_of
-from mlflow_mleval.server.desk import PROCESSES, Desk, Desks, locked, server_folder, work
+from mlflow_mleval.server.desk import PROCESSES, Desk, Desks, server_folder, work
 from mlflow_mleval.server.members import (
     MOST_BYTES,
     Caller,
@@ -218,21 +218,6 @@ def test_a_folder_that_others_may_enter_or_a_link_to_one_is_not_used(tmp_path, m
             with pytest.raises(PermissionError, match=said):
                 server_folder()
             place.chmod(0o700)
-
-
-def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "first")
-    first = server_folder()
-    lock = locked(first / "desk", wait=False)
-    assert lock is not None and locked(first / "desk", wait=False) is None
-    os.utime(first, (0, 0))
-    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "second")
-    second = server_folder()
-    assert first != second and first.is_dir()
-    os.close(lock)
-    os.utime(first, (0, 0))
-    assert server_folder() == second and not first.exists()
 
 
 def test_one_process_of_a_server_has_the_desk(tmp_path, monkeypatch):
@@ -637,7 +622,10 @@ def keep(tokens, token):
 def test_answers_are_let_go_where_there_is_no_room(quiet_desk):
     quiet_desk.room = 5000
     for key in "abc":
-        quiet_desk._keep(key, {"made": 1, "held": b"x" * 600, "texts": {"text": b"x" * 600}})
+        quiet_desk.ask(key, MEMBER, {}, lane="survey")
+        until(lambda key=key: key in quiet_desk.made)
+        finish(quiet_desk, key, held=b"x" * 600, texts={"text": b"x" * 600})
+        until(lambda key=key: key in quiet_desk.answers)
         quiet_desk.ask("a", MEMBER, {}, lane="survey")
     assert [*quiet_desk.answers] == ["c", "a"]  # what was read last stays
 

@@ -23,7 +23,7 @@ TOO_FAR = base64.b64encode(b'{"offset": 99999999999999999999}').decode()
 SECRET = "undercover"  # stands in every name of what ann may not see
 #: What is asked of a selection, which follows.
 OF_A_SELECTION = (
-    *("survey?", "answer?", "section?part=verdict&", "section?part=ranking&", "files?", "text?"),
+    *("survey?", "answer?", "section?part=verdict&", "section?part=ranking&", "files?"),
     *("download?file=report.json&", "news?since=0&", "detail?of=method&the-method=RF&"),
     "answer?newer-than=9999999999999&",
 )
@@ -144,7 +144,7 @@ def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
         found = team.ask(f"detail?{detail}&{selection}", ANN)
         assert found.ok and "<img" not in found.text, found.text
     assert "RF" not in team.ask(f"answer?{selection}&exclude-method=RF", ANN).json()["methods"]
-    text = team.ask(f"text?{selection}", ANN)  # which is made when it is asked for
+    text = team.ask(f"download?file=report.txt&{selection}", ANN)
     assert answer["leader"] in text.text and f"{team.page}/?{selection}" in text.text
     assert text.headers["Content-Type"].startswith("text/plain") and "text" not in answer
 

@@ -521,7 +521,7 @@ function actions(made) {
 }
 async function copyText({target}) {
   try {
-    copy(await (await ask(`text?${shown.query}`, {slot: "text"})).text(), "The answer is", target);
+    copy(await (await ask(`download?file=report.txt&${shown.query}`, {slot: "text"})).text(), "The answer is", target);
   } catch (error) {
     if (!stopped(error)) $("state").replaceChildren(failed(error));
   }
