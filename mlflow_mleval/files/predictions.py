@@ -57,7 +57,7 @@ _NAMING = (
     "score_CLASS or both."
 )
 _LISTS = ("true", "pred", "scored", "score")
-_BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
+_BLOCK = 1 << 21  # bytes of CSV that are parsed together, of which a line is part
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _IN_MEMORY = 1 << 24  # bytes of an array that is read at once
@@ -146,22 +146,20 @@ def _npz_arrays(path: Path) -> dict[str, AnyArray]:
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
-    given = _called(arrays, ("y_true", "y_score", "y_pred"))
+    given = {name: arrays[name] for name in ("y_true", "y_score", "y_pred") if name in arrays}
     if len(given) < 2 or "y_true" not in given:
         listed = some(map(quoted, arrays))
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
-    shape = given["y_true"].shape
-    named = _called(arrays, ("label_names", "folds"))
-    for key, array in (given | named).items():
-        if not _fits(array, key, shape):
-            raise ImportFileError(
-                f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
-            )
-    n, *width = shape
-    folds = _as_text(named["folds"]).tolist() if "folds" in named else None
-    names: Sequence[Any] = range(*width or [0])
-    if "label_names" in named:
-        names = _as_text(named["label_names"]).tolist()
+    named = {name: _as_text(arrays[name]) for name in ("label_names", "folds") if name in arrays}
+    folds = named.get("folds")
+    rows = {key: array.shape[:1] for key, array in given.items()}
+    if folds is not None:
+        rows["folds"] = folds.shape
+    if len({*rows.values()}) > 1 or rows["y_true"] in ((), (0,)):
+        shapes = ", ".join(f"{key} {(given | named)[key].shape}" for key in rows)
+        raise ImportFileError(f"{path.name}: the shapes are {shapes}. {_NPZ_NEEDS}")
+    n, *width = given["y_true"].shape
+    names = named.get("label_names", np.arange(*width[:1] or [0])).tolist()
 
     def batches() -> Batches:
         step = max(1, _CELLS // (width[0] * len(given))) if width else n
@@ -169,28 +167,12 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
             part = slice(start, start + step)
             batch: Batch = {key: _as_text(array[part]) for key, array in given.items()}
             if folds is not None:
-                batch["folds"] = folds[part]
+                batch["folds"] = folds[part].tolist()
             yield batch
             progress(min(start + step, n), n)
 
     ignored = tuple(sorted(arrays.keys() - {*given, *named}))
     return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches())
-
-
-def _called(arrays: Mapping[str, AnyArray], names: Iterable[str]) -> dict[str, AnyArray]:
-    return {name: arrays[name] for name in names if name in arrays}
-
-
-def _fits(array: AnyArray, key: str, truth: tuple[int, ...]) -> bool:
-    """Whether an array has a type and a shape that go with the shape of the truth."""
-    if len(truth) not in (1, 2) or 0 in truth:
-        return False
-    wanted = truth if len(truth) > 1 else (truth[0], *array.shape[1:])
-    kinds = "biuf" if len(truth) > 1 else "biufUS"
-    if key in ("label_names", "folds"):
-        wanted = truth[:1] if key == "folds" else truth[1:] or array.shape[:1]
-        kinds = "biufUS"
-    return array.shape == wanted and array.dtype.kind in kinds
 
 
 def _as_text(array: AnyArray) -> AnyArray:
@@ -576,6 +558,13 @@ _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 #: How Python reads bytes that are no UTF-8.
 _NO_TEXT = re.compile("[\udc80-\udcff]")
 _COLUMN = re.compile(rf"(?:y_)?(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
+#: Why a cell of each kind of column cannot be used.
+_NEEDED = {
+    "binary": "is not 0 or 1",
+    "number": "is not a finite number",
+    "class": "is none of the classes",
+    "fold": "is no fold",
+}
 #: The columns at some places, some rows at a time; and how errors call a row, counted from 0.
 _Parts = Callable[[list[int]], Iterator[pa.RecordBatch]]
 _NameRow = Callable[[int], str]
@@ -637,17 +626,11 @@ class Columns:
                 where = f"column {quoted(self.header[place])}"
                 values[place] = _values_of_cells(cells, kind, f"{file}, {where}")
                 if (wrong := _first_wrong(values[place], kind, names)) is not None:
-                    shown = str(cells[wrong])
-                    if kind in ("class", "fold") or _is_text(cells.type):
-                        shown = quoted(shown)
-                    why = f"{shown} is not a finite number"
-                    if kind == "binary":
-                        why = f"{shown} is not 0 or 1"
-                    elif kind != "number":
-                        why = "the row has none"
-                        if names and kind == "class" and shown not in ("''", "'None'"):
-                            classes = some(map(repr, sorted(names)), 8)
-                            why = f"{shown} is none of the classes with scores ({classes})"
+                    cell = cells[wrong].as_py()
+                    shown = quoted(cell) if isinstance(cell, str) else cell
+                    why = f"{shown} {_NEEDED[kind]}"
+                    if kind == "class" and names:
+                        why += f" with scores ({some(map(repr, sorted(names)), 8)})"
                     raise ImportFileError(f"{file}, {row_name(done + wrong)}, {where}: {why}.")
             done += len(part)
             yield values
@@ -784,22 +767,13 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
             column_types=dict.fromkeys(used, pa.string()), include_columns=used, null_values=[]
         )
         lines = arrow_csv.ParseOptions(newlines_in_values=True)
-        held: list[pa.RecordBatch] = []
-
-        def joined() -> list[pa.RecordBatch]:
-            return pa.Table.from_batches(held).combine_chunks().to_batches() if held else []
-
         with path.open("rb") as file:
             try:
                 for batch in arrow_csv.open_csv(file, reading, lines, texts):
                     columns = [pc.utf8_trim_whitespace(column) for column in batch.columns]
-                    held.append(pa.RecordBatch.from_arrays(columns, used))
-                    if sum(map(len, held)) * len(places) >= _CELLS:
-                        yield from joined()
-                        progress(min(file.tell(), total), total)
-                        held.clear()
+                    yield pa.RecordBatch.from_arrays(columns, used)
+                    progress(min(file.tell(), total), total)
             except pa.ArrowException as error:
-                yield from joined()
                 why = f" is no table of CSV that can be read: {reason(error)}"
                 for line, cells in _csv_lines(path):  # the first that is no row
                     if len(cells) != len(header):
@@ -807,7 +781,6 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                         why += f"{len(header)}"
                         break
                 raise ImportFileError(f"{path.name}{why}.") from error
-        yield from joined()
         progress(total, total)
 
     def row_name(row: int) -> str:

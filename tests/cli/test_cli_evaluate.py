@@ -263,7 +263,7 @@ def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):
     assert found["warnings"][-1].endswith("predictions: id")
     for text, error in (
         ("true,score\nno,0.2\nyes,x\n", "line 3, column 'score': 'x' is not a finite number"),
-        ("true,score\nno,0.2\n,0.3\n", "line 3, column 'true': the row has none"),
+        ("true,score\nno,0.2\n,0.3\n", "line 3, column 'true': '' is none of the classes"),
         (
             "true,score_a,score_b\na,0.2,0.8\nc,0.5,0.5\n",
             "column 'true': 'c' is none of the classes with scores ('a', 'b')",

@@ -118,7 +118,7 @@ def class_table(true, scores):
 def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(predictions, "_CELLS", 150)
+    monkeypatch.setattr(predictions, "_BLOCK", 500)
     true, scores = drawn_classes()
     said = ["probabilities were rounded: in each row they are divided by their sum, such as"]
     for format in ("%.3f", "%.2f", "%.3g", "%.17g"):
@@ -229,7 +229,7 @@ BROKEN = {
     "a label twice": (SMALL.replace("true_b", "y_true_a"), "two columns hold true of the label"),
     "no fold": (
         SMALL.replace("\n", ",1\n").replace("_b,1", "_b,fold").replace("0.4,1", "0.4, "),
-        "line 3, column 'fold': the row has none",
+        "line 3, column 'fold': '' is no fold",
     ),
 }
 
@@ -310,7 +310,10 @@ def test_broken_parquet_is_named_by_its_row(tmp_path, small_blocks):
     for broken, said in (
         ({"score_label 2": nan}, "row 322, column 'score_label 2': .* is not a finite number"),
         ({"true_label 4": two}, "row 500, column 'true_label 4': 2 is not 0 or 1"),
-        ({"fold": pd.array([1] * 499 + [None], "Int64")}, "row 500, column 'fold': the row has no"),
+        (
+            {"fold": pd.array([1] * 499 + [None], "Int64")},
+            "row 500, column 'fold': None is no fold",
+        ),
         ({"score_label 1": "x"}, "column 'score_label 1': the type is (large_)?string"),
     ):
         refused(said, save(table.assign(**broken), tmp_path / "p.parquet"))
@@ -342,14 +345,14 @@ NAN_AT_2402 = np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)
     [
         ({"y_true": None}, "has the arrays 'y_score'"),
         ({"y_score": None}, "has the arrays 'y_true'"),
-        ({"y_score": np.zeros((500, 4))}, "y_score has shape \\(500, 4\\)"),
+        ({"y_score": np.zeros((500, 4))}, "must have the shape .* of `y_true`, got"),
         ({"y_true": np.zeros(500)}, "p.npz, rows from 1 on: `y_score` must sum to 1"),
-        ({"y_score": np.full((500, 5), "x")}, "y_score has shape .* and dtype <U1"),
+        ({"y_score": np.full((500, 5), "x")}, "`y_score` must hold numbers, got text"),
         ({"y_true": np.full((500, 5), 2)}, "p.npz, .* got 2 in row 0, column 0"),
         ({"y_score": NAN_AT_2402}, "p.npz, rows from 481 on: .* got nan in row 0, column 2"),
-        ({"label_names": np.array(list("abcd"))}, "label_names has shape \\(4,\\)"),
+        ({"label_names": np.array(list("abcd"))}, "one name for each of the 5 labels, got 4"),
         ({"label_names": np.array(list("abcde"), object)}, "can be read: Object arrays"),
-        ({"folds": np.zeros(499, int)}, "folds has shape \\(499,\\)"),
+        ({"folds": np.zeros(499, int)}, "the shapes are .*, folds \\(499,\\)"),
     ],
 )
 def test_broken_npz_is_explained(tmp_path, small_blocks, change, message):
