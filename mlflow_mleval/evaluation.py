@@ -12,12 +12,14 @@ import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from mlflow_mleval.measures import hierarchical, owa
 from mlflow_mleval.measures import inputs as digests
@@ -26,7 +28,7 @@ from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions, f1, precis
 from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices, requested
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices, predicted
-from mlflow_mleval.measures.label_ranking import SCORED, parsed
+from mlflow_mleval.measures.label_ranking import SCORED, parsed, without_zeros
 from mlflow_mleval.measures.one_label import class_vectors, is_vector, one_hot, sum_classes
 from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import (
@@ -43,7 +45,6 @@ from mlflow_mleval.measures.sums import (
     SumPart,
     Sums,
     about_bounds,
-    comparable,
     doubts_about,
     label_influences,
     sum_folds,
@@ -151,13 +152,9 @@ class Evaluation(Reported):
         """What was predicted of each instance: "label sets", "one label" of several classes, or
         "class sets" of a hierarchy.
         """
-        return (
-            CLASS_SETS
-            if "pred_sets" in self.inputs
-            else LABEL_SETS
-            if self.total.classes is None
-            else ONE_LABEL
-        )
+        if "pred_sets" in self.inputs:
+            return CLASS_SETS
+        return LABEL_SETS if self.total.classes is None else ONE_LABEL
 
     @property
     def truth_digest(self) -> str | None:
@@ -170,17 +167,13 @@ class Evaluation(Reported):
         make up two truths of one sum. One that several folds test counts as often.
         """
         sums = self.total
-        return (
-            None
-            if sums.truth is None
-            else digests.truth_digest(self.label_names, sums.n, sums.truth)
-        )
+        if sums.truth is None:
+            return None
+        return digests.truth_digest(self.label_names, sums.n, sums.truth)
 
     @property
     def weights_digest(self) -> str | None:
-        """What tells the weights of instances from others, whatever the order of rows; None where
-        each counts once.
-        """
+        """What tells the weights from others, in whatever order; None where each counts once."""
         total = self.total.weighting
         return None if total is None else digests.weights_digest(total)
 
@@ -662,7 +655,9 @@ def _set_inputs(
     propensities = _propensities(train_labels, n_labels, asked, score is not None)
     asked += SETS["at_k"] if n_labels >= MANY_LABELS else ()
     asked += SETS["xmc"] if propensities is not None else ()
-    true, score, pred = comparable(true, score, pred)
+    if sparse.issparse(score):
+        true, score = sparse.csr_array(true), without_zeros(score)
+        pred = None if pred is None else sparse.csr_array(pred)
     asked = tuple(dict.fromkeys(asked))
     return Inputs(true, score, pred, cut, asked=asked, propensities=propensities), names
 
@@ -676,9 +671,7 @@ def _summed(
     index: pd.Index | None,
     sum_part: SumPart = sum_rows,
 ) -> dict[str, Any]:
-    """What an Evaluation holds of the rows: sums by fold, a table of instances, their truth, and
-    what each adds to averages over labels.
-    """
+    """What an Evaluation holds of the rows, made in one pass over them."""
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
     sums, table, truth = sum_folds(matrices, folds, seconds, instances, sum_part)
     if table is not None and index is not None:
@@ -960,9 +953,9 @@ def _difference(a: Any, b: Any) -> str:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         name = next(name for name in [*a, *b] if a.get(name) != b.get(name))
         return f"{name} {a.get(name)!r} and {b.get(name)!r}"
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        i = next(i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
-        return f"{a[i]!r} and {b[i]!r} (number {i})"
     if isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
-        return f"{len(a)} and {len(b)} of them"
+        i, x, y = next(
+            (i, x, y) for i, (x, y) in enumerate(zip_longest(a, b, fillvalue="none")) if x != y
+        )
+        return f"{x!r} and {y!r} (number {i})"
     return f"{a!r} and {b!r}"

@@ -47,9 +47,7 @@ _NO_ROWS = "`df` must have at least one row, got none. There is nothing to evalu
 
 @dataclass(frozen=True)
 class _Layout:
-    """How rows are evaluated; each task gets it. They have a column for each of `sides`: one class,
-    an array of numbers or classes, or one of pairs of class and score; and maybe folds and cluster.
-    """
+    """How rows are evaluated, which each task gets; they have one column a side."""
 
     sides: Mapping[str, Sequence[str]]  # y_true, y_score, y_pred, by the columns that they were
     fold: str | None
@@ -318,9 +316,7 @@ def _label_names(
     scored: bool,
     hierarchy: Hierarchy | None,
 ) -> Sequence[Hashable] | None:
-    """The labels as the hierarchy or the label columns name them; None where arrays tell how many
-    there are, or sets of a hierarchy are evaluated.
-    """
+    """The labels, None where the arrays or the hierarchy tell them."""
     if lists and hierarchy is not None:
         return hierarchy.nodes if scored else None
     if arrays and not lists:
@@ -424,9 +420,7 @@ def evaluate_with_spark(
     progress: bool = False,
     **options: Any,
 ) -> tuple[Evaluation, tuple[str, ...]]:
-    """Evaluate parquet that Spark reads, named as `predictions.open_predictions` has it, and tell
-    which columns are not used; a MlevalError says what Spark could not do.
-    """
+    """The evaluation of parquet by Spark, named as in files, and the columns it did not use."""
     try:
         from pyspark.errors import PySparkException
     except ImportError as error:
@@ -480,9 +474,7 @@ def _session(master: str | None, progress: bool) -> Iterator[Any]:
 
 
 def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tuple[str, ...]]:
-    """A table whose columns are named as in files: with the arguments of `evaluate_spark`, and the
-    columns that are not used. Classes are text, those of the scores or all that occur, sorted.
-    """
+    """A table named as in files, with the arguments of `evaluate_spark` and what is not used."""
     from pyspark.sql import functions as f
 
     columns, header = table_columns(df.columns, path), df.columns

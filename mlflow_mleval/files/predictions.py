@@ -1,6 +1,4 @@
-"""Files of predictions, read some rows at a time, so that a file may be larger than memory, and
-evaluated; what is broken is named by its line.
-"""
+"""Files of predictions, which may be larger than memory; errors name the line."""
 
 from __future__ import annotations
 
@@ -152,11 +150,11 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
     named = {name: _as_text(arrays[name]) for name in ("label_names", "folds") if name in arrays}
     folds = named.get("folds")
-    rows = {key: array.shape[:1] for key, array in given.items()}
+    rows: dict[str, tuple[int, ...]] = {key: array.shape[:1] for key, array in given.items()}
     if folds is not None:
         rows["folds"] = folds.shape
     if len({*rows.values()}) > 1 or rows["y_true"] in ((), (0,)):
-        shapes = ", ".join(f"{key} {(given | named)[key].shape}" for key in rows)
+        shapes = ", ".join(f"{key} {arrays[key].shape}" for key in rows)
         raise ImportFileError(f"{path.name}: the shapes are {shapes}. {_NPZ_NEEDS}")
     n, *width = given["y_true"].shape
     names = named.get("label_names", np.arange(*width[:1] or [0])).tolist()
@@ -184,9 +182,7 @@ def _as_text(array: AnyArray) -> AnyArray:
 
 
 def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> PredictionFile:
-    """Open a file of scores and a file of true labels, see `read_matrix`; row i of both is the same
-    instance.
-    """
+    """Open files of scores and of true labels, see `read_matrix`, with a row an instance."""
     score = read_matrix(path, labels=False)
     true = read_matrix(truth, labels=True)
     if score.shape[0] != true.shape[0]:
@@ -299,9 +295,7 @@ def _entries(text: str, labels: bool, is_data: bool) -> tuple[Ints, Array]:
 def open_class_sets(
     path: str | Path, truth: str | Path, h: Hierarchy, progress: Progress
 ) -> PredictionFile:
-    """Open two files of class sets: each line holds the classes of one instance, separated by
-    spaces.
-    """
+    """Open two files of class sets: a line an instance, with spaces between classes."""
     paths = Path(truth), Path(path)
     try:
         total = sum(p.stat().st_size for p in paths)
@@ -319,14 +313,20 @@ def open_class_sets(
                         f"{paths[short].name} ends behind line {line + len(parts[short])}, and "
                         f"{paths[1 - short].name} goes on. Both need a line for each instance."
                     )
-                true, predicted = (
-                    _matrix_of_lines(lines, line, h, p.name)
-                    for lines, p in zip(parts, paths, strict=True)
-                )
+                sides = []
+                for p, lines in zip(paths, parts, strict=True):
+                    rows = [text.split() for text in lines]
+                    for at, row in enumerate(rows, line + 1):
+                        if unknown := [name for name in row if name not in h]:
+                            raise ImportFileError(
+                                f"{p.name}, line {at}: {quoted(unknown[0])} is no class of the "
+                                f"hierarchy ({len(h)} classes, such as {quoted(h.nodes[0])})."
+                            )
+                    sides.append(h.indicator(rows, p.name))
                 line += len(parts[0])
                 read += sum(len(text) for lines in parts for text in lines)
                 progress(min(read, total), total)
-                yield {"true_sets": true, "pred_sets": predicted}
+                yield dict(zip(("true_sets", "pred_sets"), sides, strict=True))
         if not line:
             raise ImportFileError(
                 f"{paths[1].name} is empty. It needs a line of classes for each instance."
@@ -336,22 +336,8 @@ def open_class_sets(
     return PredictionFile(tuple(h.nodes), ("pred_sets",), (), batches())
 
 
-def _matrix_of_lines(lines: Sequence[str], before: int, h: Hierarchy, file: str) -> Any:
-    """Lines of classes as a matrix; so many lines stand before them."""
-    rows = [text.split() for text in lines]
-    for at, row in enumerate(rows, before + 1):
-        if unknown := [name for name in row if name not in h]:
-            raise ImportFileError(
-                f"{file}, line {at}: {quoted(unknown[0])} is no class of the hierarchy "
-                f"({len(h)} classes, such as {quoted(h.nodes[0])})."
-            )
-    return h.indicator(rows, file)
-
-
 def read_hierarchy(path: str | Path) -> Hierarchy:
-    """The hierarchy of a file of edges: CSV with the columns parent, child and maybe weight, or
-    lines of "parent child".
-    """
+    """The hierarchy of a CSV with the columns parent and child, or of lines "parent child"."""
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").lstrip("\ufeff").splitlines()
@@ -429,7 +415,15 @@ def evaluate_file(
         source = replace(source, batches=_mended(source.batches, probabilities, say))
     elif probabilities is not None:
         raise ValueError(_FOR_ONE_LABEL)
-    weights = None if sample_weight is None else _column_of_weights(path, sample_weight)
+    weights = None
+    if sample_weight is not None:
+        column = _column(path, sample_weight, "sample_weight")
+        values = pd.to_numeric(column, errors="coerce").to_numpy(float)
+        if (wrong := np.isnan(values)).any():
+            cell = f"{quoted(column[wrong].iloc[0])} in row {wrong.argmax() + 1} is no weight"
+            where = f"{Path(path).name}, column {quoted(sample_weight)}"
+            raise ImportFileError(f"{where}: {cell}.")
+        weights = instance_weights(values, "sample_weight", len(values))
     together = None if cluster is None else _column(path, cluster, "cluster")
     kept = instances or together is not None
     whole = _whole(source.batches, evaluate_part, Path(path).name, weights, kept)
@@ -475,9 +469,7 @@ def _whole(
 
 
 def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], object]) -> Batches:
-    """The batches; of one label, probabilities whose sums rounding has moved are divided by them,
-    unless the scores are said to be others.
-    """
+    """The batches; of one label, probabilities that were rounded sum to 1 again."""
     note = ""
     for batch in batches:
         if is_vector(batch["y_true"]):
@@ -490,20 +482,6 @@ def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], o
         yield batch
     if note:
         say(note)
-
-
-def _column_of_weights(path: str | Path, name: str) -> Array:
-    """A column of weights; what is none is named by its row."""
-    column = _column(path, name, "sample_weight")
-    values = pd.to_numeric(column, errors="coerce").to_numpy(float)
-    if (wrong := np.isnan(values)).any():
-        row = int(wrong.argmax())
-        cell = f"{quoted(column.iloc[row])} in row {row + 1}"
-        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: {cell} is no weight.")
-    weights = instance_weights(values, "sample_weight", len(values))
-    if not weights.any():
-        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: all weights are 0.")
-    return weights
 
 
 def _column(path: str | Path, name: str, argument: str) -> pd.Series:
@@ -526,9 +504,7 @@ def _column(path: str | Path, name: str, argument: str) -> pd.Series:
 
 
 def unrounded(scores: Any) -> tuple[Any, str]:
-    """Rounded probabilities of classes divided by their sums, where rounding of as many digits as
-    they have can explain these, and what to say of it; other scores as they are.
-    """
+    """Probabilities divided by their sums where rounding explains these, and what to say of it."""
     if np.ndim(scores) != 2 or scores.dtype.kind != "f" or scores.min() < 0 or scores.max() > 1:
         return scores, ""
     sums = scores.sum(axis=1)
@@ -572,9 +548,7 @@ _NameRow = Callable[[int], str]
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table holds what: the truth, scores and predictions by the arguments of
-    `evaluate`, the labels (None where they are those that occur), and the fold.
-    """
+    """Which column of a table holds what; `names` is None where labels are those that occur."""
 
     header: Sequence[str]
     places: dict[str, list[int]]
@@ -650,9 +624,7 @@ class Columns:
 
 
 def table_columns(header: Sequence[str], file: str) -> Columns:
-    """Which column holds what, by the names of the columns; else an ImportFileError that names the
-    file.
-    """
+    """Which column holds what, by its name; else an ImportFileError."""
     there, by_label = _found_columns(header, file)
     one_label = "true" in there and not by_label["true"]
     names = tuple(by_label["score" if one_label else "true"]) or None
@@ -842,9 +814,7 @@ def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
 
 
 def _parquet_file(path: Path) -> parquet.ParquetFile:
-    """The file, whose texts are read as numbers into a list of them: a long one that is packed
-    once is unpacked once.
-    """
+    """The file; a text that is packed once is unpacked once, whatever the number of rows."""
     try:
         schema = parquet.read_schema(path)
         texts = [field.name for field in schema if _is_text(field.type)]
@@ -910,9 +880,7 @@ def _columns_of_lists(schema: pa.Schema, file: str) -> set[str]:
 def _open_lists(
     path: Path, file: parquet.ParquetFile, lists: set[str], progress: Progress
 ) -> PredictionFile:
-    """Parquet whose column ``true`` holds a list of labels an instance, beside it ``scored`` with
-    ``score``, ``pred``, or both; the labels are all that occur, sorted.
-    """
+    """Parquet with lists of labels in ``true``, and in ``scored`` with ``score`` or in ``pred``."""
     header = file.schema_arrow.names
     if not {"scored", "score"} <= lists:
         lists = lists - {"scored", "score"}
@@ -937,24 +905,21 @@ def _open_lists(
     names = tuple(sorted(found))
 
     read = _parquet_batches(path, file, used, _LINES, progress)
-    batches = (_of_lists(path, done, batch, sources, names) for done, batch in read)
+
+    def batches() -> Batches:
+        for done, rows in read:
+            sides: Batch = {} if FOLD not in used else {"folds": rows[FOLD].to_pylist()}
+            for name, column in sources.items():
+                scores = rows["score"] if name == "y_score" else None
+                try:
+                    sides[name] = sets_in(rows[column], names, scores)
+                except BadRow as error:
+                    where = f"{path.name}, row {done + error.row + 1}, column {column}"
+                    raise ImportFileError(f"{where}: {error}.") from error
+            yield sides
+
     ignored = tuple(name for name in header if name not in used)
-    return PredictionFile(names, tuple(sources)[1:], ignored, batches)
-
-
-def _of_lists(
-    path: Path, before: int, rows: pa.RecordBatch, sources: Mapping[str, str], names: Sequence[Any]
-) -> Batch:
-    """The arguments of `evaluate` in some rows of lists, behind so many others."""
-    sides: Batch = {} if FOLD not in rows.schema.names else {"folds": rows[FOLD].to_pylist()}
-    for name, column in sources.items():
-        scores = rows["score"] if name == "y_score" else None
-        try:
-            sides[name] = sets_in(rows[column], names, scores)
-        except BadRow as error:
-            where = f"{path.name}, row {before + error.row + 1}, column {column}"
-            raise ImportFileError(f"{where}: {error}.") from error
-    return sides
+    return PredictionFile(names, tuple(sources)[1:], ignored, batches())
 
 
 def _elements(file: parquet.ParquetFile, columns: Iterable[str]) -> int:
@@ -984,9 +949,7 @@ def sets_in(
     scores: pa.Array | None = None,
     repeats: bool = False,
 ) -> sparse.csr_array:
-    """Lists of labels, and of their scores, as a matrix with a column for each name; a BadRow
-    where they are none. A label that a list names twice counts once, where `repeats` are allowed.
-    """
+    """Lists of labels, maybe with scores, as a matrix of these names; else a BadRow."""
     if lists.null_count:
         row = int(pc.index(lists.is_null(), True).as_py())
         raise BadRow(row, "there is no list; an empty list is an empty set")

@@ -1,6 +1,4 @@
-"""Files of results, read strictly: tables of values, a result an answer, logs of other tools; what
-is broken is named by its line.
-"""
+"""Files of results, read strictly: what is broken is named by its line."""
 
 from __future__ import annotations
 
@@ -112,9 +110,7 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
 
 
 def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) -> SourceTable:
-    """Header and rows of a table as they stand there; of a file, ImportFileError where it cannot be
-    read.
-    """
+    """Header and rows of a file or a table as they stand there."""
     source = in_pandas(source)
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, name or "the table")
@@ -327,9 +323,7 @@ def _values_of_table(table: SourceTable, repeated: str | None) -> Iterator[_Valu
 
 
 def is_leaderboard(table: SourceTable) -> bool:
-    """Whether the rows are methods and the columns datasets: no column says what a value is of, and
-    most hold numbers, or one is called a mean.
-    """
+    """Whether rows are methods and columns datasets: no other name, and most cells numbers."""
     told = {"dataset", *SEEDS, "fold", INSTANCE, "measure", "value", *MEASURES}
     at = _methods_at(table)
     others = [i for i, _ in enumerate(table.header) if i != at]
@@ -349,9 +343,7 @@ def _methods_at(table: SourceTable) -> int:
 
 
 def with_datasets_alone(table: SourceTable) -> SourceTable:
-    """The leaderboard without columns of text, and without columns and rows that are called means,
-    what a model is, or the raw values of others; `notes` names them.
-    """
+    """The leaderboard without means and columns that are no datasets; `notes` names them."""
     at = _methods_at(table)
     left = replace(table, notes={})
     kept = [at]
@@ -448,9 +440,7 @@ def _check_header(table: SourceTable) -> None:
 
 
 def _check_columns(table: SourceTable) -> None:
-    """The columns that say what a value is of are there; others are measures, and in a long table
-    none.
-    """
+    """What a value is of is told; other columns are measures, and in a long table there is none."""
     header = table.header
     is_long = "measure" in header or "value" in header
     needed = LONG_COLUMNS if is_long else IDENTITY
@@ -491,34 +481,21 @@ def _text_in(table: SourceTable, row: str, column: str, cell: object) -> str:
 
 
 def _seeds(table: SourceTable, column: str, at: int) -> list[str]:
-    """The seeds of all rows as text, whole numbers alike however they are written; all are numbers,
-    or none is.
-    """
+    """The seeds as text: all numbers, written alike, or none."""
     seeds: list[str] = []
     first: dict[bool, tuple[str, str]] = {}
     for row, cells in table.rows:
-        if _is_empty(cells[at]):
-            hint = "Give every row one, or remove the column."
-            table.problem(
-                row, column, f"is empty, so that nothing tells which {column} this is. {hint}"
-            )
-            seeds.append("")
-            continue
         text = _text_in(table, row, column, cells[at])
         is_number = _NUMBER.fullmatch(text) is not None
-        first.setdefault(is_number, (row, text))
+        if text:
+            first.setdefault(is_number, (row, text))
         if is_number and len(text) < 20 and float(text).is_integer():
-            text = str(int(float(text))) if "." in text or "e" in text.lower() else str(int(text))
+            text = str(int(float(text)))
         seeds.append(text)
     if len(first) == 2:
-        (row, text) = first[False]
-        (other, number) = first[True]
-        table.problem(
-            row,
-            column,
-            f"{quoted(text)} is no number, but {other} has {quoted(number)}. Use one kind "
-            "throughout.",
-        )
+        (row, text), (other, number) = first[False], first[True]
+        why = f"{quoted(text)} is no number, but {other} has {quoted(number)}. Use one kind."
+        table.problem(row, column, why)
     return seeds
 
 
@@ -623,9 +600,7 @@ _RESULT = re.compile(
 
 @dataclass
 class RunRow:
-    """What is known of a run. `data` and `digest` are of the dataset input for testing, or the only
-    one, empty where that is not clear; `started` is in milliseconds since 1970.
-    """
+    """A run: `data` and `digest` of its one test set; `started` in milliseconds since 1970."""
 
     run_id: str
     run_name: str
@@ -646,9 +621,7 @@ class RunRow:
 def exported_runs(
     table: SourceTable, results: Collection[str]
 ) -> tuple[list[RunRow], dict[str, str]] | None:
-    """The runs of an export, and the names of their experiments by id, if it says these; None where
-    the table is none. `results` are names of columns that hold results, whatever they are called.
-    """
+    """The runs of an export and names of experiments by id; None where the table is none."""
     kind = _exporter(table.header)
     if kind is None:
         return None
@@ -679,9 +652,7 @@ def exported_runs(
 
 
 def _run_of(cells: Mapping[str, Any], label: str, number: int) -> tuple[RunRow, str]:
-    """A run without results, from what its row says of it by `_ABOUT_RUNS`, and the name of its
-    experiment; a run without a time started after those before it.
-    """
+    """A run without results, and its experiment; one without a time follows those before it."""
     about: dict[str, str] = defaultdict(str)
     about |= {what: str(cell).strip() for what, cell in cells.items() if not _is_empty(cell)}
     state = about["failed"] if about["failed"] == "True" else about["status"]
@@ -718,19 +689,8 @@ def _exporter(header: Sequence[str]) -> str | None:
     return None
 
 
-def _sorted_of_neptune(name: str) -> tuple[str, str] | None:
-    if name.startswith(_OF_NEPTUNE):
-        return None
-    for setting in _SET:
-        if name.startswith(setting):
-            return "params", name.removeprefix(setting)
-    return "either", name.removeprefix("metrics/")
-
-
 def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str] | None:
-    """What a column holds, metrics, params, tags, or of either by what it is, and its name; None
-    where it is of no use.
-    """
+    """Whether a column holds metrics, params, tags or either, and its name; None if nothing."""
     if kind == "mlflow":
         what, dot, name = column.partition(".")
         return (what, name) if dot and what in ("metrics", "params", "tags") else None
@@ -743,7 +703,11 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     if name in results:
         return "metrics", name
     if kind == "neptune":
-        return _sorted_of_neptune(name)
+        setting = next((prefix for prefix in _SET if name.startswith(prefix)), None)
+        if setting is not None:
+            return "params", name.removeprefix(setting)
+        of_no_use = name.startswith(_OF_NEPTUNE)
+        return None if of_no_use else ("either", name.removeprefix("metrics/"))
     # what is known, or called like a result, is one where it is a number
     return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
 
@@ -830,10 +794,6 @@ def _tables(held: Any) -> list[Any]:
     return held if isinstance(held, list) else [held]
 
 
-def _is_table(held: Any) -> bool:
-    return isinstance(held, dict) and {"title", "header", "rows"} <= held.keys()
-
-
 def _helm(held: Any) -> Iterator[Row]:
     """HELM: tables whose rows are models; a column is a scenario, or says scenario and metric."""
     for table in _tables(held):
@@ -887,14 +847,22 @@ TOOLS = (
         lambda held: isinstance(held, list) and any(map(_with_keys("spec"), held[:1])),
         _evals,
     ),
-    Tool("HELM", lambda held: bool(held) and all(map(_is_table, _tables(held))), _helm),
+    Tool(
+        "HELM",
+        lambda held: (
+            bool(held)
+            and all(
+                isinstance(table, dict) and {"title", "header", "rows"} <= table.keys()
+                for table in _tables(held)
+            )
+        ),
+        _helm,
+    ),
 )
 
 
 def tool_results(text: str, name: str) -> list[Row] | None:
-    """The results in a file of one of `TOOLS`, None where it is of none; an ImportFileError where
-    it is malformed or without a number.
-    """
+    """The results in a file of one of `TOOLS`, None where it is of none."""
     if len(text) > _LARGEST:
         return None
     try:

@@ -9,7 +9,7 @@ the number of labels have a short cut: `dependence.owa_loss`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -28,7 +28,6 @@ from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, binar
 #: Up to this many labels every set is looked at, so that a capacity is checked as a whole.
 MOST_TABULATED = 16
 _TOLERANCE = 1e-9
-_NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class Capacity:
     array([0.    , 0.1111, 0.1111, 0.2222, 0.1111, 0.2222, 0.2222, 0.    ])
     >>> Capacity.from_function(lambda labels: {0: 0, 1: 0.7, 2: 0.4, 3: 1}[len(labels)], 3)
     Traceback (most recent call last):
-    ValueError: `capacity` must be monotone, got mu({0}) = 0.7 > mu({0, 1}) = 0.4, ... (6 such pairs). Give no set less ...
+    ValueError: `capacity` must be monotone, got mu({0}) = 0.7 > mu({0, 1}) = 0.4 (of 6 such pairs). ...
     """  # noqa: E501
 
     n_labels: int
@@ -154,7 +153,7 @@ class Capacity:
 
         >>> Capacity.counting([0, 0.5, 0.4, 1], 3)
         Traceback (most recent call last):
-        ValueError: `v` must be non-decreasing, got v(1/3) = 0.5 > v(2/3) = 0.4 (1 such pair). ...
+        ValueError: `capacity` must be monotone, got mu(1 of 3 labels) = 0.5 > mu(2 of 3 labels) ...
         """
         n_labels = label_count(n_labels)
         values = np.array(
@@ -165,20 +164,12 @@ class Capacity:
                 f"`v` must have {n_labels + 1} values, v(0), v(1/{n_labels}), …, v(1), got shape "
                 f"{values.shape}."
             )
-        if not (abs(values[0]) <= _TOLERANCE and abs(values[-1] - 1) <= _TOLERANCE):
-            raise ValueError(
-                f"`v` must go from v(0) = 0 to v(1) = 1, got {values[0]} and {values[-1]}. "
-                "Rescale it."
-            )
-        bad = np.flatnonzero(~(np.diff(values) >= -_TOLERANCE))
-        if len(bad):
-            named = ", ".join(
-                f"v({j}/{n_labels}) = {values[j]:g} > v({j + 1}/{n_labels}) = {values[j + 1]:g}"
-                for j in bad[:_NAMED]
-            )
-            raise ValueError(
-                f"`v` must be non-decreasing, got {named} {_such(len(bad))}. Correct these values."
-            )
+        _check_ends(values[0], values[-1])
+        falls = np.flatnonzero(~(np.diff(values) >= -_TOLERANCE))
+        sizes = f"{{}} of {n_labels} labels"
+        _check_steps(
+            [(sizes.format(j), values[j], sizes.format(j + 1), values[j + 1]) for j in falls]
+        )
         return _counting(np.diff(values)[::-1])
 
     @classmethod
@@ -299,7 +290,10 @@ class Capacity:
             _check_ends(0.0, chain[n, 0])
         falls = np.argwhere(~(steps >= -_TOLERANCE))
         _check_steps(
-            [(order[n, i + 1 :], chain[n, i + 1], order[n, i:], chain[n, i]) for n, i in falls]
+            [
+                (_set(order[n, i + 1 :]), chain[n, i + 1], _set(order[n, i:]), chain[n, i])
+                for n, i in falls
+            ]
         )
         return np.sum(np.take_along_axis(errors, order, axis=1) * steps, axis=1)
 
@@ -314,8 +308,9 @@ class Capacity:
         for i, bit in enumerate(_bits(values)):
             for block, low in np.argwhere(~(bit[:, 0] <= bit[:, 1] + _TOLERANCE)):
                 small = int(block << (i + 1) | low)
+                large = small | 1 << i
                 pairs.append(
-                    (_labels(small), values[small], _labels(small | 1 << i), values[small | 1 << i])
+                    (_set(_labels(small)), values[small], _set(_labels(large)), values[large])
                 )
         _check_steps(sorted(pairs, key=lambda pair: (len(pair[0]), pair[0], pair[2])))
         return self
@@ -386,9 +381,7 @@ def choquet_loss(
 def _of_sums(
     weights: AnyArray, value: Callable[[AnyArray, AnyArray], Array], relevant_weight: float = 1
 ) -> Capacity:
-    """The capacity whose value follows from the sum of the weights of the labels in a set, and of
-    all labels; those of relevant labels are this many times as large.
-    """
+    """A capacity of the weights of the labels in a set, as a part of those of all labels."""
 
     def chains(order: Places, relevant: Bools) -> Array:
         own = np.take_along_axis(weights * np.where(relevant, relevant_weight, 1), order, axis=1)
@@ -426,10 +419,6 @@ def _set(labels: Iterable[int]) -> str:
     return "{" + ", ".join(map(str, sorted(int(i) for i in labels))) + "}"
 
 
-def _such(count: int) -> str:
-    return f"({count} such pair{'s' * (count != 1)})"
-
-
 def _check_ends(empty: float, full: float) -> None:
     if not (abs(empty) <= _TOLERANCE and abs(full - 1) <= _TOLERANCE):
         raise ValueError(
@@ -438,16 +427,13 @@ def _check_ends(empty: float, full: float) -> None:
         )
 
 
-def _check_steps(pairs: Sequence[tuple[Collection[int], float, Collection[int], float]]) -> None:
+def _check_steps(pairs: Sequence[tuple[str, float, str, float]]) -> None:
     """Raise a ValueError about pairs of a set and a larger set that is worth less."""
     if pairs:
-        named = ", ".join(
-            f"mu({_set(a)}) = {low:g} > mu({_set(b)}) = {high:g}"
-            for a, low, b, high in pairs[:_NAMED]
-        )
+        small, low, large, high = pairs[0]
         raise ValueError(
-            f"`capacity` must be monotone, got {named} {_such(len(pairs))}. Give no set less "
-            "than any of its subsets."
+            f"`capacity` must be monotone, got mu({small}) = {low:g} > mu({large}) = {high:g} (of "
+            f"{len(pairs)} such pairs). Give no set less than any of its subsets."
         )
 
 
@@ -469,9 +455,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """A label set (0 and 1, shape (K,)) of least expected loss, and that loss in [0, 1]; 0 is
-    best.
-    """
+    """A label set of least expected loss, shape (K,), and that loss in [0, 1]; 0 is best."""
 
     label_set: Ints
     expected_loss: float

@@ -1,6 +1,4 @@
-"""How often each score goes with right and wrong: what curves, the areas under them and calibration
-follow from.
-"""
+"""How often each score goes with right and wrong: curves, areas, calibration."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ _Rows = tuple[AnyArray, ...]
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows:
-    """What is counted by score for one or several classes, in whole numbers or weights; that of
-    disjoint instances adds up with ``+``.
-    """
+    """What is counted by class and score; that of disjoint instances adds up with ``+``."""
 
     n_classes: int
     # Each of them joined, and at most half as long as the one before: joining many batches costs
@@ -162,9 +158,7 @@ class SortedScores:
 
 @dataclass(frozen=True, eq=False)
 class ScoreCounts(ScoreRows):
-    """Positives and negatives by score for one or several classes; of instances that were not
-    merged yet, `sample` has all scores, and rows are made when they are needed.
-    """
+    """Positives and negatives by score; before merging, `sample` has the scores themselves."""
 
     sample: SortedScores | None = None
 
@@ -201,9 +195,7 @@ class ScoreCounts(ScoreRows):
     def of_entries(
         cls, n_classes: int, classes: Ints, scores: Array, positives: AnyArray, negatives: AnyArray
     ) -> ScoreCounts:
-        """The counts of entries, each a class, a score, and how many positives and negatives have
-        it.
-        """
+        """The counts of entries: class, score, and how many positives and negatives have it."""
         rows: _Rows = (classes, scores + 0.0, positives, negatives)
         if positives.dtype.kind != "i":  # instances that weigh nothing leave no row
             there = positives + negatives > 0
@@ -263,9 +255,7 @@ class ScoreCounts(ScoreRows):
 
     @cached_property
     def auroc(self) -> tuple[Array, Array]:
-        """Area under the ROC curve of each class, ties counting half, and what it can be wrong by;
-        NaN for a class without both kinds.
-        """
+        """Area under the ROC curve of each class, NaN without both kinds, and its error."""
         total, others = self.totals
         classes, own, beside, _, above = self.rises
         pairs = total.astype(float) * others
@@ -287,9 +277,7 @@ class ScoreCounts(ScoreRows):
 
     @cached_property
     def interpolated(self) -> tuple[Array, Array]:
-        """The same area with negatives that grow in proportion to positives between thresholds, as
-        Davis & Goadrich 2006 do.
-        """
+        """The same area, between thresholds as Davis & Goadrich 2006 interpolate."""
         _, pos, neg, tp, fp = self.rises
         slope = 1 + neg / pos
         before = tp - pos + fp - neg
@@ -337,9 +325,7 @@ class ScoreCounts(ScoreRows):
 
     @cached_property
     def rises(self) -> _Rows:
-        """Of each class and score of a positive: the class, positives and negatives, and how many
-        of both have at least this score.
-        """
+        """Of each class and score of a positive: both kinds there, and with at least this score."""
         if self.sample is not None:
             return _of_classes(enumerate(map(self.sample.rises, self._classes)))
         pieces = []
@@ -351,9 +337,7 @@ class ScoreCounts(ScoreRows):
         return _of_classes(pieces)
 
     def bins(self, number: int) -> tuple[AnyArray, AnyArray, Array]:
-        """Instances, positives and the sum of scores of so many bins of equal numbers, of one
-        class; equal scores stand in the bin of their middle.
-        """
+        """Instances, positives and scores of bins of equal numbers; equal scores stay together."""
         _, score, pos, neg = self.whole.parts[0]
         n = pos + neg
         at = np.minimum((np.cumsum(n) - n / 2) / n.sum() * number, number - 1).astype(int)
@@ -386,11 +370,8 @@ def counts_of(values: Sequence[float]) -> AnyArray:
 
 
 def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
-    """The sum of the values of each class, whole numbers exactly; the classes ascend."""
-    if values.dtype.kind != "i":  # what classes before sum to leaves no trace
-        return np.bincount(classes, values, n_classes).astype(float, copy=False)
-    ends = np.searchsorted(classes, np.arange(n_classes + 1))
-    return np.diff(np.append(0, np.cumsum(values))[ends])
+    """The sum of the values of each class; whole numbers are exact up to 2**53."""
+    return np.bincount(classes, values, n_classes).astype(values.dtype, copy=False)
 
 
 def _of_classes(pieces: Iterable[tuple[int, _Rows]]) -> _Rows:
@@ -489,9 +470,7 @@ LABEL = "label"
 
 
 def points(counts: ScoreCounts) -> pd.DataFrame:
-    """At most `POINTS` points of the curve of each class with positives, from the highest threshold
-    down, even along recall and false positive rate: class, threshold, recall, precision, fpr.
-    """
+    """At most `POINTS` points of the curve of each class, even along recall and fpr."""
     columns = [_points(piece, first) for first, piece in counts.pieces()]
     names = ("class", "threshold", "recall", "precision", "fpr")
     return pd.DataFrame(
@@ -530,9 +509,7 @@ def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
 
 
 def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
-    """The precision at these recalls, in [0, 1], of counts of one class; between thresholds as
-    Davis & Goadrich 2006 do.
-    """
+    """The precision of one class at these recalls, as Davis & Goadrich 2006 interpolate."""
     _, pos, neg, tp, fp = (column[::-1] for column in counts.rises)
     before = fp - neg
     wanted = recalls * tp[-1]
@@ -545,15 +522,12 @@ def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
 
 
 def recall_at(counts: ScoreCounts, rates: Array) -> Array:
-    """The recall at these false positive rates, in [0, 1], of counts of one class with positives
-    and negatives.
-    """
+    """The recall of one class at these false positive rates."""
     pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
     tp, fp = (np.append(0, np.cumsum(side)) for side in (pos, neg))
     wanted = rates * fp[-1]
-    at = np.minimum(
-        np.searchsorted(fp, wanted, "right"), len(fp) - 1
-    )  # past those with as many, so the upper end of a jump
+    # past those with as many, so the upper end of a jump
+    at = np.minimum(np.searchsorted(fp, wanted, "right"), len(fp) - 1)
     step = fp[at] - fp[at - 1]
     way = np.where(step > 0, (wanted - fp[at - 1]) / np.where(step > 0, step, 1), 1.0)
     return (tp[at - 1] + way * (tp[at] - tp[at - 1])) / tp[-1]
@@ -562,9 +536,7 @@ def recall_at(counts: ScoreCounts, rates: Array) -> Array:
 def curve_table(
     counts: ScoreCounts | None, names: Sequence[Hashable], labels: Sequence[Hashable]
 ) -> pd.DataFrame:
-    """The points of the curves of all label cells together, and of these labels: see
-    `Evaluation.curves`.
-    """
+    """The points of the curves of all cells and of these labels: see `Evaluation.curves`."""
     if counts is None:
         return pd.DataFrame(columns=["scope", "label", "threshold", "recall", "precision", "fpr"])
     own = names[-counts.n_classes :]  # of two classes there is the second
@@ -588,9 +560,7 @@ def reliability_table(
     labels: Sequence[Hashable],
     bins: int = BINS,
 ) -> pd.DataFrame:
-    """What probabilities promise and what is true, all together, by their own counts, and of these
-    labels: see `Evaluation.reliability`.
-    """
+    """What probabilities promise and what is true: see `Evaluation.reliability`."""
     if whole is None or counts is None:
         return pd.DataFrame(columns=["scope", "label", "n", "mean_score", "share"])
     place = {name: i for i, name in enumerate(names[-counts.n_classes :])}
@@ -608,9 +578,7 @@ def reliability_table(
 
 
 def percent_curves(sums: Any) -> Mapping[str, Mapping[int, float]]:
-    """The curves of all label cells together by whole percents, as far as they are defined, by what
-    they show.
-    """
+    """The curves of all label cells together by whole percents, as far as they are defined."""
     counts = sums.counts_by_score  # of `Sums`
     if counts is None:
         return {}
@@ -645,9 +613,7 @@ _ABOVE = 1 << 20  # scores of classes and of those above that are looked at toge
 
 @dataclass(frozen=True, eq=False)
 class ThresholdSums(ScoreRows):
-    """What falling thresholds change, by score: instances that begin to predict, gain and loss of
-    the sum of precisions, gain of that of recalls, and maybe of wrong and of found bits.
-    """
+    """What falling thresholds change, by score: precisions, recalls, and wrong and found bits."""
 
     instances: int = 0
     with_truth: int = 0
@@ -674,9 +640,7 @@ class ThresholdSums(ScoreRows):
         return [(column[::-1], np.cumsum(column[::-1])) for column in self.whole.parts[0][2:]]
 
     def f_max(self) -> tuple[float, float]:
-        """The largest harmonic mean of precision and recall, and what it can be wrong by; NaN where
-        nothing is true.
-        """
+        """The largest harmonic mean of precision and recall, NaN without truth, and its error."""
         if not self.with_truth:
             return float("nan"), 0.0
         (started, predicting), (_, gained), (loss, lost), (_, recall) = self._changes[:4]
@@ -706,18 +670,12 @@ class ThresholdSums(ScoreRows):
 
 def _largest_f(precision: Array, recall: Array) -> float:
     both = precision + recall
-    return float(
-        np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0).max(
-            initial=0.0
-        )
-    )
+    return float(ratio(2 * precision * recall, both).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class ClassesAbove:
-    """The classes above labels, themselves included, and the information of each beyond its
-    parents.
-    """
+    """The classes above labels, with themselves, and the bits of each beyond its parents."""
 
     above: sparse.csr_array
     bits: Array | None
@@ -789,19 +747,16 @@ class ClassesAbove:
         hit = np.isin(cell, wanted, assume_unique=True)
         count = np.diff(truth.indptr)
 
-        last = np.append((np.diff(row) > 0) | (np.diff(value) != 0), True)[
-            : len(row)
-        ]  # of a score in an instance
+        # of a score in an instance
+        last = np.append((np.diff(row) > 0) | (np.diff(value) != 0), True)[: len(row)]
         head = np.diff(row[last], prepend=-1) > 0
         first = np.flatnonzero(np.diff(row, prepend=-1) > 0)
 
         def reached(weights: AnyArray) -> AnyArray:
             """Sums of the classes of an instance down to each of its scores."""
             total = np.cumsum(weights)
-            return (
-                total
-                - np.repeat(total[first] - weights[first], np.diff(np.append(first, len(row))))
-            )[last]
+            before = np.repeat(total[first] - weights[first], np.diff(first, append=len(row)))
+            return (total - before)[last]
 
         def changes(values: AnyArray) -> AnyArray:
             return values - np.where(head, 0, np.append(0, values[:-1])[: len(values)])
@@ -810,19 +765,13 @@ class ClassesAbove:
         given = reached(np.ones(len(row), np.int64))
         precision = changes(found / np.maximum(given, 1))
         recall = changes(found / np.maximum(count[row[last]], 1))
-        columns = [
-            head.astype(np.int64),
-            np.maximum(precision, 0),
-            np.minimum(precision, 0),
-            recall,
-        ]
+        falls = np.minimum(precision, 0)
+        columns = [head.astype(np.int64), np.maximum(precision, 0), falls, recall]
         information = None
         if self.bits is not None:
             bits = self.bits[place]
-            columns += [
-                changes(reached(np.where(hit, 0, bits))),
-                changes(reached(np.where(hit, bits, 0))),
-            ]
+            sides = np.where(hit, 0, bits), np.where(hit, bits, 0)
+            columns += [changes(reached(side)) for side in sides]
             information = float(self.bits[truth.indices].sum())
         rows = joined_rows([(np.zeros(last.sum(), np.int64), value[last], *columns)])
         return ThresholdSums(1, (rows,), False, n, int((count > 0).sum()), information).bounded

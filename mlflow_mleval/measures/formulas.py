@@ -1,6 +1,4 @@
-"""What formulas of measures are made of: sizes of sets, rates of them, their averages, and how far
-an average moves where an instance is left out.
-"""
+"""What formulas of measures are made of: sizes of sets, their rates, and averages of these."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Sizes of Y ∩ Ŷ, Ŷ and Y, of the label sets of instances or of the instances of labels; they
-    may be sums of weights.
-    """
+    """Sizes, or weights, of Y ∩ Ŷ, Ŷ and Y, of each instance or of each label."""
 
     shared: AnyArray
     predicted: AnyArray
@@ -100,9 +96,7 @@ def matthews(c: Counts) -> Array:
 
 
 def balanced(c: Counts) -> Array:
-    """Of one label the recall of each class; else the mean recall of the cells in the true set and
-    of those outside, or of one of these where there are no others.
-    """
+    """Of one label the recall of each class; else the mean recall of true and of other cells."""
     if c.of_classes:
         return recall(c)
     there = c.true > 0, c.true < c.cells
@@ -186,16 +180,12 @@ class OfClasses:
         return self.value(sums.counts)
 
     def slopes(self, counts: Counts) -> Array:
-        """Derivatives by the shared, the predicted and the true cells of each class, shape (3, C);
-        zeros where it is not defined.
-        """
+        """Derivatives by the shared, predicted and true cells of each class, shape (3, C)."""
         return np.nan_to_num(self.derivative(counts), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def class_matthews(c: Counts) -> float:
-    """Matthews' correlation of several classes (Gorodkin 2004): 0 where all true or all predicted
-    classes are one.
-    """
+    """Matthews' correlation of several classes (Gorodkin 2004); 0 where one side is constant."""
     right, n, chance = _agreement_sums(c)
     spreads = [n * n - sum(a * a for a in side.tolist()) for side in (c.predicted, c.true)]
     if not all(_several(c)):
@@ -252,9 +242,7 @@ def kappa_slopes(c: Counts) -> Array:
 
 @dataclass(frozen=True)
 class OfMeans:
-    """A function of means over instances of some columns, NaN where one lacks; it is differentiated
-    by a complex step, so it must be plain arithmetic.
-    """
+    """A function of means of columns, in plain arithmetic: its derivative is a complex step."""
 
     function: Callable[..., Any]
     columns: tuple[str, ...]
@@ -339,6 +327,11 @@ def over_thresholds(name: str) -> Callable[[Any], tuple[float, float]]:
         return getattr(sums.thresholds, name)() if there else (NAN, 0.0)
 
     return read
+
+
+def seconds(name: str) -> Callable[[Any], float]:
+    """A time that the caller measured."""
+    return lambda sums: sums.seconds.get(name, NAN)
 
 
 def profile(kind: str, summary: str) -> Callable[[Any], float]:

@@ -115,9 +115,7 @@ class Options:
     measures: Iterable[str] | str | None = None
 
     def checked(self) -> Options:
-        """The same with distances as floats, infinite where there is no limit, and a list of
-        families.
-        """
+        """The same with distances as floats, infinite without a limit, and a list of families."""
         one_of(self.lca, "lca", ("extended", "minimal"))
         one_of(self.far_pairs, "far_pairs", ("forbid", "allow", "clip"))
         names = FAMILIES if self.measures is None else self.measures
@@ -140,9 +138,7 @@ class Options:
 
 
 def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.DataFrame:
-    """The columns of `FAMILIES` of each instance, from collections of class names or sparse
-    indicators over ``h.nodes``; the options are those of `Options`.
-    """
+    """The columns of `FAMILIES` of each instance, with the options of `Options`."""
     checked = Options(**options).checked()
     families = list(checked.measures or ())
     same_axes(pred, "pred", true, "true")
@@ -265,9 +261,8 @@ def best_matching(weight: AnyArray) -> AnyArray:
         from scipy.optimize import linear_sum_assignment
 
         return np.array([w[linear_sum_assignment(w, maximize=True)].sum() for w in weight])
-    best = np.zeros(
-        (1 << columns, count), weight.dtype
-    )  # the best use of a subset of the columns by the rows so far
+    # the best use of a subset of the columns by the rows so far
+    best = np.zeros((1 << columns, count), weight.dtype)
     for i in range(rows):
         for subset in range(len(best) - 1, 0, -1):
             for j in range(columns):
@@ -286,9 +281,7 @@ def pair_based_measures(
     far: str,
     tolerance: float,
 ) -> dict[str, AnyArray]:
-    """The pair-based measures of each instance; a class that is not paired costs `limit`, and those
-    `far` apart may not be paired ("forbid"), may be, or are at the limit ("clip").
-    """
+    """The pair-based measures of each instance; an unpaired class costs `limit`."""
     start = pairs.start
     distance = pairs.apart[pairs.kind]
     m = np.diff(true.indptr)
@@ -328,9 +321,7 @@ def pair_based_measures(
 
 
 def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
-    """One instance for each different pair of class sets, and for every instance the place of its
-    own among these.
-    """
+    """An instance of each different pair of sets, and of every instance the place of its pair."""
     size = np.diff(true.indptr), np.diff(pred.indptr)
     start = offsets(size[0] + size[1] + 1)
     joined = np.full(start[-1], -1, np.int32)  # true classes, -1, predicted classes
@@ -344,9 +335,7 @@ def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyAr
 
 
 def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
-    """Masks of the classes that have an ancestor, and that have a descendant, in the set of their
-    own instance.
-    """
+    """Which classes have an ancestor, and which a descendant, in the set of their instance."""
     lower = np.zeros(labels.nnz, bool)
     upper = np.zeros(labels.nnz, bool)
     for lo, hi in stretches(np.diff(labels.indptr).astype(np.int64) ** 2, _PIECE):
@@ -358,9 +347,7 @@ def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray,
 
 
 def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str, AnyArray]:
-    """Precision, recall and F1 of the sizes of an intersection, a true and a predicted set, and
-    these sizes: 0 where the set to divide by is empty, but 1 where both are.
-    """
+    """Precision, recall and F1 of sizes of sets, and the sizes; two empty sets count 1."""
     counts = Counts(both, pred, true, cells=0, empty=1.0)
     values = {"precision": precision(counts), "recall": recall(counts), "f1": f1(counts)}
     values |= dict(zip(SET_SIZES, (both, true, pred), strict=True))
@@ -375,9 +362,7 @@ def set_measures(
     count_root: bool,
     costs: AnyArray | None = None,
 ) -> dict[str, AnyArray]:
-    """Set measures of the classes extended by their ancestors `known`, a pattern of the closure;
-    the virtual root counts with `count_root`, and `costs` of the classes are for h_loss.
-    """
+    """Set measures of classes extended by their ancestors `known`; `costs` are for h_loss."""
     common = np.diff(true.multiply(pred).indptr)
     exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
     sides = true @ known, pred @ known
@@ -417,12 +402,9 @@ def set_measures(
 def descendant_measures(
     up: Parents, number: AnyArray, true: sparse.csr_array, pred: sparse.csr_array
 ) -> dict[str, AnyArray]:
-    """Set measures of the classes extended by their descendants in the whole hierarchy, whose
-    classes have this `number` in the part of it that the class sets speak of, -1 outside.
-    """
-    first, place = distinct_rows(
-        true, pred
-    )  # few sets remain of instances that list all their ancestors
+    """Set measures of classes extended by their descendants in the whole hierarchy."""
+    # few sets remain of instances that list all their ancestors
+    first, place = distinct_rows(true, pred)
     old = np.empty(number.max() + 1, np.int64)
     old[number[number >= 0]] = np.flatnonzero(number >= 0)
     used = np.zeros(len(number), bool)
@@ -442,9 +424,7 @@ def descendant_measures(
 
 
 def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> dict[str, Array]:
-    """What the measures of these names are made of, of each instance: sizes by level of the classes
-    with all ancestors, and the ancestors that a predicted set lacks.
-    """
+    """Sizes by level of the extended sets of each instance, and the ancestors they lacked."""
     names = set(names)
     levels = sorted({int(found[1]) for found in map(LEVEL_NAME.fullmatch, names) if found})
     of_violations = names & {"violation_rate", "missing_ancestors"}
@@ -487,9 +467,7 @@ def of_label_matrices(
     asked: Sequence[str],
     zeros: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """`of_class_sets` of label matrices, and what takes a score for each label, of which 0 counts
-    with `zeros`; nothing without a hierarchy.
-    """
+    """`of_class_sets` of label matrices and scores, of which 0 counts with `zeros`."""
     if h is not None:
         true = _indicator(true, names, h)
         columns, identity = of_class_sets(true, _indicator(pred, names, h), h, options, asked)
@@ -512,9 +490,7 @@ def of_label_matrices(
 def of_class_sets(
     true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any], asked: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The hierarchical columns of each instance, and what tells the hierarchy and its options from
-    others.
-    """
+    """The hierarchical columns of each instance, and what identifies hierarchy and options."""
     options = {**OPTIONS, **options}
     families = options["measures"]
     if families is not None:
@@ -548,9 +524,7 @@ def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.c
 def requested(
     measures: Iterable[str] | str | None, kind: str, has_hierarchy: bool
 ) -> tuple[tuple[str, ...], dict[str, list[str]]]:
-    """The measures to compute beside those that are usual for the kind, and the option that keeps
-    to families of hierarchical ones; a ValueError or TypeError names what is neither.
-    """
+    """The measures beside the usual ones, and the option that keeps to hierarchical families."""
     names = [] if measures is None else [measures] if isinstance(measures, str) else list(measures)
     if not names and measures is not None:
         raise ValueError(

@@ -28,24 +28,18 @@ if TYPE_CHECKING:
 
 
 def spans(starts: AnyArray, lengths: AnyArray) -> AnyArray:
-    """The indices ``starts[i], ..., starts[i] + lengths[i] - 1`` of every i, one after the
-    other.
-    """
+    """The indices ``starts[i], ..., starts[i] + lengths[i] - 1`` of all i in turn."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
 
 
 def offsets(lengths: AnyArray) -> AnyArray:
-    """Where each of the consecutive stretches of these lengths starts, and where the last one
-    ends.
-    """
+    """Where each of the consecutive stretches starts, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def compressed(data: AnyArray, indices: AnyArray, start: AnyArray, width: int) -> sparse.csr_array:
-    """A csr_array of this many columns with 32-bit indices where they suffice, which scipy does not
-    choose by itself.
-    """
+    """A csr_array with 32-bit indices where they suffice, which scipy does not choose itself."""
     kind = np.int32 if max(start[-1], width) < 2**31 else np.int64
     return sparse.csr_array(
         (data, indices.astype(kind, copy=False), start.astype(kind)), shape=(len(start) - 1, width)
@@ -64,9 +58,7 @@ def stretches(costs: AnyArray, limit: float) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Parents:
-    """The edges of a hierarchy from child to parent, in CSR form; classes are numbered by level,
-    then by falling number of parents, number 0 is the virtual root.
-    """
+    """The edges from child to parent in CSR form; classes are numbered by level, 0 is the root."""
 
     start: AnyArray  # the parents of class c are parent[start[c]:start[c + 1]]
     parent: AnyArray
@@ -84,9 +76,7 @@ class Parents:
         return cls(offsets(count[order]), number[parent[edge]], length[edge], level[order]), number
 
     def part(self, kept: AnyArray) -> tuple[Parents, AnyArray]:
-        """The hierarchy of the kept classes (a mask) and the edges between them; and their new
-        numbers, -1 for the others.
-        """
+        """The hierarchy of the kept classes (a mask), and their new numbers, else -1."""
         ids = np.flatnonzero(kept)
         old = np.full(len(kept), -1)
         old[ids] = np.arange(len(ids))
@@ -278,9 +268,8 @@ class Hierarchy:
         level = self._levels(pairs)
         if (lengths == np.rint(lengths)).all() and lengths.max(initial=1) * level.max() < 2**28:
             lengths = lengths.astype(np.int64)
-        roots = (
-            np.flatnonzero(level == 1) + 1
-        )  # below the virtual root, which stands first; lengths 1
+        # below the virtual root, which stands first, with length 1
+        roots = np.flatnonzero(level == 1) + 1
         child = np.concatenate([roots, pairs[:, 1] + 1])
         parent = np.concatenate([np.zeros_like(roots), pairs[:, 0] + 1])
         lengths = np.concatenate([np.ones(len(roots), lengths.dtype), lengths])
@@ -313,9 +302,7 @@ class Hierarchy:
                 raise ValueError(text.format(listing(named, "edge")))
 
     def _levels(self, pairs: AnyArray) -> AnyArray:
-        """Most edges on a path from the virtual root to each class, by taking away the classes
-        without parents, wave by wave.
-        """
+        """Most edges from the virtual root to each class, wave by wave."""
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         start = np.searchsorted(pairs[:, 0], np.arange(len(self) + 1))
         missing = np.bincount(pairs[:, 1], minlength=len(self))
@@ -472,13 +459,12 @@ class Hierarchy:
             raise ValueError(
                 f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."
             )
-        bad = {
-            kind
-            for kind in set(map(type, rows))
-            if issubclass(kind, (str, bytes)) or not hasattr(kind, "__len__")
-        }
-        if bad:
-            wrong = [i for i, row in enumerate(rows) if type(row) in bad]
+        wrong = [
+            i
+            for i, row in enumerate(rows)
+            if isinstance(row, (str, bytes)) or not hasattr(row, "__len__")
+        ]
+        if wrong:
             raise TypeError(
                 f"`{name}` must hold a collection of classes for each instance, got "
                 f"{rows[wrong[0]]!r} for instance {wrong[0]} "
@@ -530,12 +516,9 @@ _TABLE = 1 << 23  # cells of the dense table into which rows of the closure are 
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a true and a predicted class of the same instance, and how far apart they
-    are.
-    """
+    """All pairs of a true and a predicted class of an instance, and how far apart they are."""
 
-    # the pairs of instance i stand at start[i] to start[i + 1]: its matrix true x predicted, row by
-    # row
+    # the pairs of instance i, its matrix true x predicted, stand at start[i] to start[i + 1]
     start: AnyArray
     left: AnyArray  # places of the classes in true.indices
     right: AnyArray  # and in pred.indices
@@ -643,9 +626,7 @@ def row_sums(size: AnyArray, labels: sparse.csr_array) -> AnyArray:
 
 
 def part_above(h: Hierarchy, *sides: Any) -> tuple[Parents, AnyArray, list[sparse.csr_array]]:
-    """The part of a hierarchy that class sets speak of, with all ancestors and the virtual root;
-    the numbers of all classes in it, -1 outside, and the class sets by these.
-    """
+    """The part above some class sets, the numbers of all classes in it, and the sets by these."""
     by_number = [renumbered(sparse.csr_array(side), h._number, len(h) + 1) for side in sides]
     used = np.unique(np.concatenate([[0], *(side.indices for side in by_number)]))
     up, number = h._up.part(h._up.above(used))

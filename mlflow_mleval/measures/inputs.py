@@ -1,6 +1,4 @@
-"""What comes in beside plain arrays: lists of labels, propensities, digests that tell data apart,
-and blocks of rows.
-"""
+"""What comes in beside plain arrays: lists, propensities, digests and blocks of rows."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import json
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from math import ceil, log
+from math import log
 from typing import Any
 
 import numpy as np
@@ -49,9 +47,7 @@ def label_matrices(
 ) -> tuple[
     sparse.csr_array, sparse.csr_array | None, sparse.csr_array | None, tuple[Hashable, ...]
 ]:
-    """Truth, scores and predictions as CSR from rows of labels, of scores mappings, and the labels
-    of the columns: those named, else all that occur, sorted.
-    """
+    """Truth, scores and predictions as CSR from rows of labels, and the sorted labels."""
     given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
     sides = {name: list(rows) for name, rows in given.items() if rows is not None}
     _refuse_other_rows(sides)
@@ -114,11 +110,8 @@ def read_labels(answer: Any) -> Collection[str]:
     if isinstance(answer, str):
         text = answer.strip()
         try:
-            answer = (
-                json.loads(text)
-                if text.startswith("[")
-                else [part.strip() for part in text.split(",") if part.strip()]
-            )
+            parts = [part.strip() for part in text.split(",") if part.strip()]
+            answer = json.loads(text) if text.startswith("[") else parts
         except (ValueError, RecursionError):
             raise ValueError(f"{quoted(text)} is no list of labels.") from None
     if (
@@ -208,14 +201,10 @@ def row_digests(truth: Any) -> NDArray[np.uint32]:
         else:  # several times faster than making it sparse
             columns = np.flatnonzero(rows) % width
             ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
-        each = (
-            _mixed_words(np.arange(width))[columns]
-            if width < len(columns)
-            else _mixed_words(columns)
-        )
-        running = np.concatenate([np.zeros((1, 4), np.uint64), each]).cumsum(
-            axis=0, dtype=np.uint64
-        )
+        few = width < len(columns)
+        each = _mixed_words(np.arange(width))[columns] if few else _mixed_words(columns)
+        running = np.concatenate([np.zeros((1, 4), np.uint64), each])
+        running = running.cumsum(axis=0, dtype=np.uint64)
         parts.append(_halves(_mixed(running[ends[1:]] - running[ends[:-1]])))
     return np.concatenate(parts)
 
@@ -271,9 +260,7 @@ def weights_digest(total: int) -> str:
 
 
 def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str:
-    """SHA-256 of which truth the instance of each name has, whatever their order and how often each
-    is tested.
-    """
+    """SHA-256 of which truth the instance of each name has, in whatever order."""
     by_name = dict(sorted(zip(map(str, names), truth.tolist(), strict=True)))
     return sha256(repr(by_name).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -294,17 +281,13 @@ _BLOCK = 1 << 16  # cells: half a megabyte of errors
 
 
 def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
-    """Truth as booleans and scores as numbers, each an ndarray or csr, of one shape N x K. Sparse
-    scores are checked to lie in [0, 1] here, others block by block.
-    """
+    """Truth as booleans and scores as numbers, dense or CSR, of one shape."""
     y_true = binary_matrix(y_true, "y_true")
     y_score = matrix_shape(y_score, "y_score")
     same_shape(y_score, "y_score", y_true, "y_true")
     if sparse.issparse(y_score):
         if not y_score.has_canonical_format:
-            y_score = (
-                y_score.copy()
-            )  # entries given twice count as their sum; the caller's stay as they are
+            y_score = y_score.copy()  # entries given twice count as their sum
             y_score.sum_duplicates()
         _check_scores(y_score.data, y_score)
     return y_true, y_score
@@ -320,17 +303,13 @@ def blocks(*matrices: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def error_blocks(y_true: Any, y_score: Any) -> Iterator[tuple[slice, Bools, Array]]:
-    """Blocks of rows of `truth_and_scores`: the slice, the truth, and abs(y_score - y_true) in a
-    buffer that is used again.
-    """
+    """Blocks of rows: the slice, the truth, and abs(y_score - y_true) in a buffer."""
     buffer = None
     for rows, truth, score in blocks(y_true, y_score):
         _check_scores(score, y_score)
         buffer = np.empty(truth.shape) if buffer is None else buffer
         errors = buffer[: len(truth)]
-        np.subtract(
-            score, truth, out=errors, dtype=float
-        )  # the dtype keeps unsigned integers from wrapping round
+        np.subtract(score, truth, out=errors, dtype=float)  # unsigned integers would wrap round
         yield rows, truth, np.abs(errors, out=errors)
 
 
@@ -369,9 +348,7 @@ def found_among(among: Ints, wanted: Ints) -> tuple[Bools, Ints]:
 
 
 def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, AnyArray]:
-    """Count the shared, the predicted and the true labels by instance, (3, n), and by label, (3,
-    K), of matrices both boolean or both CSR.
-    """
+    """The shared, predicted and true labels by instance, (3, n), and by label, (3, K)."""
     n, k = true.shape
     if not sparse.issparse(true):
         by_instance = np.empty((3, n), dtype=np.int64)
@@ -386,17 +363,11 @@ def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, A
         return by_instance, by_label
     matrices = true.multiply(pred).tocsr(), pred, true
     by_instance = np.array([np.asarray(m.sum(axis=1, dtype=np.int64)).ravel() for m in matrices])
-    by_label = np.array([_by_label(m, weights) for m in matrices])
-    return by_instance, by_label
-
-
-def _by_label(matrix: sparse.csr_array, weights: Array | None) -> AnyArray:
-    """The sums of the columns, weighted."""
-    each = matrix.data.astype(float)
-    if weights is not None:
-        each *= weights[rows_of(matrix)]
-    sums = np.bincount(matrix.indices, each, matrix.shape[1])
-    return sums.astype(np.int64) if weights is None else sums
+    by_label = []
+    for m in matrices:
+        each = m.data.astype(float) if weights is None else m.data * weights[rows_of(m)]
+        by_label.append(np.bincount(m.indices, each, k))
+    return by_instance, np.array(by_label, np.int64 if weights is None else float)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -405,28 +376,16 @@ def _by_label(matrix: sparse.csr_array, weights: Array | None) -> AnyArray:
 
 
 def reaches_threshold(scores: AnyArray, threshold: Any) -> Bools:
-    """Where scores N x K reach a threshold, one number or one for each label, as the type of the
-    scores tells numbers apart: float32(.7) is less than .7.
-    """
+    """Where scores reach a threshold, in their own type: float32(.7) is less than .7."""
     cut = np.asarray(threshold, float)
     if scores.dtype.kind == "f":
         with np.errstate(over="ignore"):
             return scores >= cut.astype(scores.dtype)
-    if scores.dtype.kind == "b":
-        return scores >= cut
-    span = np.iinfo(scores.dtype)
-    thresholds = cut.ravel().tolist()  # Python compares a float with an integer exactly
-    whole = [
-        span.max if t > span.max else span.min if t < span.min else ceil(t) for t in thresholds
-    ]
-    possible = np.array([t <= span.max for t in thresholds], bool).reshape(cut.shape)
-    return (scores >= np.array(whole, scores.dtype).reshape(cut.shape)) & possible
+    return scores >= cut
 
 
 def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
-    """Where the scores reach the threshold, made some rows at a time where 0 reaches it: dense, it
-    could be larger than sparse scores.
-    """
+    """Where the scores reach the threshold, as CSR, made some rows at a time."""
     if sparse.issparse(scores) and np.min(threshold) > 0:
         cut = np.broadcast_to(np.asarray(threshold, float), scores.shape[1:])
         at = np.flatnonzero(reaches_threshold(scores.data, cut[scores.indices]))

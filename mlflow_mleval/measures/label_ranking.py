@@ -1,6 +1,4 @@
-"""Scores row by row, stored or not, and measures of the order in which they put the labels: of all
-of it or of its first k.
-"""
+"""Measures of the order in which scores, stored or not, put the labels."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """Scores N x K beside their truth, both dense, or both CSR without stored zeros: all labels
-    that are not stored tie at 0 and are never made.
-    """
+    """Scores beside their truth, both dense or both CSR; what is not stored ties at 0."""
 
     true: Any
     score: Any
@@ -133,9 +129,7 @@ class RowScores:
 
 
 def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") -> dict[str, Array]:
-    """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16), by one sort
-    of each row with the truth carried in the lowest bit of the sorted numbers.
-    """
+    """The four ranking measures of each instance, by one sort that carries the truth."""
     n, k = scores.true.shape
     stable = conventions == "mulan"
     right = np.zeros(n, bool)
@@ -188,9 +182,7 @@ def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") ->
 def _of_places(
     row: Ints, place: Ints, key: Ints, n: int, k: int, conventions: Conventions
 ) -> dict[str, Array]:
-    """Coverage, ranking loss and average precision from the places of the relevant labels, counted
-    from 0, row by row; equal keys are equal scores, the irrelevant labels come first.
-    """
+    """Coverage, ranking loss and average precision from the places of the relevant labels."""
     stable = conventions == "mulan"
     count = np.bincount(row, minlength=n)
     end = np.cumsum(count)
@@ -215,19 +207,13 @@ def _of_places(
 
 
 def ordered_floats(scores: Any) -> Any:
-    """The scores as float64 in the same order, ties as ties, zeros as 0: those that it would round
-    are numbered.
-    """
+    """The scores as float64 in the same order, ties as ties, zeros as 0."""
     if sparse.issparse(scores):
         return sparse.csr_array(
             (ordered_floats(scores.data), scores.indices, scores.indptr), shape=scores.shape
         )
-    exact = (
-        scores.dtype.kind == "b"
-        or scores.dtype.itemsize < 8
-        or scores.dtype == float
-        or not scores.size
-    )
+    fits = scores.dtype.kind == "b" or scores.dtype.itemsize < 8
+    exact = fits or scores.dtype == float or not scores.size
     if not exact and scores.dtype.kind in "ui":
         exact = int(scores.max()) <= 2**53 and int(scores.min()) >= -(2**53)
     if exact:
@@ -237,18 +223,15 @@ def ordered_floats(scores: Any) -> Any:
 
 
 def _keys(true: Bools, scores: Array) -> Ints:
-    """Integers that ascend as the scores fall, equal scores with the irrelevant label first; the
-    lowest bit is the truth, for which the bits of a float below 2 leave room.
-    """
+    """Integers that ascend as scores fall, irrelevant first; the lowest bit is the truth."""
     low = scores.min()
     high = scores.max()
     largest = max(high, -low)
     if largest >= 2:
         scale = np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)
         scaled = scores / scale
-        if not np.array_equal(
-            scaled * scale, scores
-        ):  # 1e300 beside 1e-300: number the values instead
+        # 1e300 beside 1e-300: number the values instead
+        if not np.array_equal(scaled * scale, scores):
             return (~np.unique(scores, return_inverse=True)[1].reshape(scores.shape) << 1) | true
         scores = scaled
     bits = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
@@ -280,9 +263,7 @@ def parsed(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) -> dict[str, Array]:
-    """The measures at k of each instance; two columns, gain and best, of each that is propensity-
-    scored.
-    """
+    """The measures at k of each instance; two columns of each propensity-scored one."""
     wanted = parsed(names)
     if not wanted:
         return {}
@@ -316,9 +297,7 @@ def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) 
 def _highest(
     scores: RowScores, k: int, zeros: bool = False
 ) -> Iterator[tuple[Ints, Ints, Ints, Bools]]:
-    """The scored labels at the ranks up to k: their rows, ranks from 0, labels, and whether they
-    are true; those of dense scores that are 0 only with `zeros`.
-    """
+    """Row, rank, label and truth of the k highest scores; dense zeros only with `zeros`."""
     for table in scores.tables():
         most = min(k, table.scores.shape[1])
         order = np.empty((len(table.scores), most), np.int64)
@@ -344,9 +323,7 @@ def _highest(
 
 
 def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
-    """Which labels have the k highest scores, as a CSR of booleans; those that score 0 only with
-    `zeros`.
-    """
+    """Which labels have the k highest scores; those that score 0 only with `zeros`."""
     is_sparse = sparse.issparse(scores)
     floats = ordered_floats(without_zeros(scores) if is_sparse else np.asarray(scores))
     step = scores.shape[0] if is_sparse else max(1, _BLOCK // scores.shape[1])

@@ -1,6 +1,4 @@
-"""Graphs that join true and predicted classes over their lowest common ancestors, for the LCA
-measures.
-"""
+"""Graphs that join true and predicted classes over their lowest common ancestors."""
 
 from __future__ import annotations
 
@@ -23,23 +21,17 @@ from mlflow_mleval.validation import AnyArray, present
 
 @dataclass(frozen=True)
 class Legs:
-    """Ways from classes of one side up to nodes where they meet classes of the other side: all
-    shortest paths.
-    """
+    """All shortest paths from classes of one side up to nodes where they meet the other."""
 
     low: AnyArray  # the class where each leg starts
     high: AnyArray  # the node where it ends
-    nodes: (
-        sparse.csr_array
-    )  # bool, legs x (n + 1): the nodes on the paths of each leg; number n is the dummy node
+    nodes: sparse.csr_array  # bool, legs x (n + 1): those on the paths of each leg; n is the dummy
     edge: AnyArray  # edges x 3: leg, lower node, upper node; sorted by leg
 
 
 @dataclass(frozen=True)
 class Meetings:
-    """How the classes of each instance meet: a row for every node where a class meets its nearest
-    class on the other side.
-    """
+    """How the classes of each instance meet: a row for a class and a node where it does."""
 
     instance: AnyArray
     left: AnyArray  # the leg of the true class
@@ -50,9 +42,8 @@ class Meetings:
     of_right: AnyArray  # the other way round
     true: Legs
     pred: Legs
-    alone: tuple[
-        tuple[AnyArray, AnyArray], ...
-    ]  # instance and leg (itself) of the classes without one to meet, by side
+    # instance and leg (itself) of the classes without one to meet, by side
+    alone: tuple[tuple[AnyArray, AnyArray], ...]
     # Instance and leg from every class to every node above it where classes of its instance meet,
     # by side; None if not asked for.
     joins: tuple[tuple[AnyArray, AnyArray], ...] | None
@@ -143,9 +134,7 @@ def meet(
 
 
 def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
-    """Sizes of the intersection, of the true and of the predicted extended graph of every instance:
-    shape (3, rows).
-    """
+    """Sizes of the intersection, the true and the predicted extended graph, (3, rows)."""
     graphs = []
     for use, legs, (instance, leg) in zip(
         (meetings.left, meetings.right), (meetings.true, meetings.pred), meetings.alone, strict=True
@@ -160,9 +149,7 @@ def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
 def meeting_nodes(
     up: Parents, above: sparse.csr_array, pairs: Pairs, wanted: AnyArray, limit: float
 ) -> tuple[AnyArray, AnyArray, tuple[AnyArray, AnyArray]]:
-    """The nodes where shortest paths between the wanted distinct pairs meet, the dummy node being
-    number n, and how far each lies above the left and above the right class.
-    """
+    """Where shortest paths of distinct pairs meet, and how far above either class."""
     far = wanted & (pairs.apart > limit + up.tolerance)
     near = np.flatnonzero(wanted & ~far)
     pair = [np.flatnonzero(far)]
@@ -190,9 +177,7 @@ def climb_legs(
     length: AnyArray,
     limit: float,
 ) -> Legs:
-    """Walk all shortest paths from classes up to nodes at these distances; the way to the dummy
-    node, number n, runs over the ancestors nearer than half the limit.
-    """
+    """Walk all shortest paths from classes up to nodes at these distances."""
     n = len(up.level)
     cut = limit / 2 - up.tolerance
     leg = np.arange(len(low))
@@ -265,9 +250,7 @@ def _marked_cells(rows: AnyArray, columns: AnyArray, shape: tuple[int, int]) -> 
 #
 # Sets of an instance's nodes are integers with one bit a node.
 
-_STEPS = (
-    200_000  # partial solutions that are looked at, shared out among the classes of an instance
-)
+_STEPS = 200_000  # partial solutions that are looked at, by all classes of an instance
 _COVERS = 2000  # sets of meeting nodes that are looked at
 _WAYS = 64  # shortest paths of one leg that differ in a shared node
 _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
@@ -303,11 +286,8 @@ def minimal_graphs(meetings: Meetings, rows: int) -> AnyArray:
 def _by_instance(rows: int, instance: AnyArray, *columns: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Where each instance's rows start in a table of these columns, and the table."""
     order = np.lexsort((columns[0], instance))
-    table = (
-        columns[0][order]
-        if len(columns) == 1
-        else np.stack([column[order] for column in columns], 1)
-    )
+    table = np.stack([column[order] for column in columns], 1)
+    table = table[:, 0] if len(columns) == 1 else table
     return np.searchsorted(instance[order], np.arange(rows + 1)), table
 
 
@@ -374,9 +354,7 @@ class _Instance:
                 self.joins[number][self.bit[side.high[leg]]] += ways[number][leg]
 
     def _paths(self, number: int, leg: int, whole: bool) -> list[int]:
-        """The shortest paths of a leg that are looked at; a single one has to lie in the extended
-        graph as a `whole`.
-        """
+        """The shortest paths of a leg that are looked at; a single one has to be `whole`."""
         if self.sides[number].single(leg):
             return [self.masks[number][leg]] if whole else []
         paths = self._ways(number, leg, ())
@@ -393,9 +371,7 @@ class _Instance:
         return mask
 
     def _ways(self, number: int, leg: int, spare: Collection[int]) -> list[int]:
-        """The shortest paths of a leg; of those that differ in no shared node only one with the
-        fewest nodes.
-        """
+        """The shortest paths of a leg; of those alike in shared nodes one with the fewest."""
         side = self.sides[number]
         above: dict[int, list[int]] = {}
         for lower, upper in self.edges[number][leg]:
@@ -403,9 +379,8 @@ class _Instance:
                 above.setdefault(lower, []).append(upper)
         own = self.bit[side.high[leg]]
         ways: dict[int, dict[int, int]] = {side.high[leg]: {own & self.shared: own}}
-        for node in sorted(
-            above
-        ):  # numbers fall upwards, but the dummy node, which has the highest, is a top
+        # numbers fall upwards, but the dummy node, which has the highest, is a top
+        for node in sorted(above):
             own = self.bit[node]
             fewest: dict[int, int] = {}
             for way in chain.from_iterable(ways[v].values() for v in above[node] if v in ways):
@@ -420,9 +395,7 @@ class _Instance:
 
     @cached_property
     def _twins(self) -> set[int]:
-        """Nodes that another one can stand in for: in the legs of one side only, with the same
-        neighbours in all of them.
-        """
+        """Nodes of one side for which another one with the same neighbours can stand in."""
         lower = defaultdict(set)
         upper = defaultdict(set)
         for number, edges in enumerate(self.edges):
@@ -443,9 +416,7 @@ class _Instance:
         }
 
     def solve(self) -> tuple[int, int, int, bool]:
-        """Sizes of the intersection, the true and the predicted graph, and whether nothing was left
-        out of the search.
-        """
+        """Sizes of the intersection and of both graphs, and whether the search was exhaustive."""
         groups = list(self._groups())
         # live: nodes that the groups after each may still add
         later = 0
@@ -481,9 +452,7 @@ class _Instance:
         after: int,
         most: int,
     ) -> list[tuple[int, int]]:
-        """The graphs with these classes joined to the meeting nodes of a cover, and each of these
-        to a class of either side.
-        """
+        """The graphs with these classes joined to a cover, and each of its nodes to both sides."""
         steps = []
         for side, owner in group:
             of_tops = self.classes[side, owner].items()
@@ -580,9 +549,7 @@ class _Instance:
 def _inside(
     side: _Side, legs: list[int], others: list[int]
 ) -> tuple[dict[int, list[tuple[int, int]]], set[int]]:
-    """The edges of the legs and of the others as far as they lie in the graph of the legs; and the
-    legs that do so as a whole.
-    """
+    """The edges of legs and others within the graph of the legs; and the legs wholly there."""
     edges = {leg: side.edges(leg) for leg in chain(legs, others)}
     inside = set(chain.from_iterable(edges[leg] for leg in legs))
     whole = {leg for leg, path in edges.items() if inside.issuperset(path)}
@@ -615,11 +582,8 @@ class _Frontier:
         nodes = true.bit_count() + size
         rivals = self.best.setdefault((true & self.live, pred & self.live), [])
         for other in rivals:
-            if (
-                other[0] >= both
-                and other[1] <= nodes
-                and (other[0] > both or other[1] < nodes or other[2] <= size)
-            ):
+            is_better = other[0] > both or other[1] < nodes or other[2] <= size
+            if other[0] >= both and other[1] <= nodes and is_better:
                 return
         rivals[:] = [other for other in rivals if other[0] > both or other[1] < nodes]
         rivals.append((both, nodes, size, true, pred))

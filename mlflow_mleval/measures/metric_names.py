@@ -236,9 +236,7 @@ def is_bookkeeping(name: str) -> bool:
 
 
 def of_training(names: Collection[str]) -> set[str]:
-    """Those of the metrics of some runs that were, or may have been, measured on training data: by
-    their names, or because the same stands there of validation data or a later evaluation set.
-    """
+    """Those metrics that were, or may have been, measured on training data."""
     there = set(names)
     found = set()
     for name in there:
@@ -256,9 +254,7 @@ def of_training(names: Collection[str]) -> set[str]:
 
 
 def by_measure(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str, str]]:
-    """The metrics of one run, those that MLflow named after a call under their measure, and under
-    which keys these stand; the last call counts, on the variable that is called test.
-    """
+    """The metrics of a run with MLflow's calls under their measure, and the keys of these."""
     called: dict[str, list[tuple[Term, str]]] = {}
     for key in metrics:
         known = term(key)
@@ -337,9 +333,7 @@ _NOT_NEGATIVE = re.compile(
 
 
 def range_of(name: str, values: Iterable[float]) -> tuple[float, float]:
-    """Between which values a measure lies: of an unknown one whose name means a share in [0, 1], of
-    a library's logarithmic loss or error not below 0, unless these values say otherwise (percent).
-    """
+    """Between which values a measure lies, by its name unless these values say otherwise."""
     if name in MEASURES:
         return MEASURES[name].range
     highest = max(given := list(values), default=0.0)
@@ -360,9 +354,7 @@ def directions(
     maximize: Iterable[str] = (),
     proposed: bool = False,
 ) -> dict[str, Direction]:
-    """Direction of each measure: what the user declares, else as of `direction_of`; a ValueError
-    names all that have none or two.
-    """
+    """Direction of each measure, declared or known; a ValueError names those without one."""
     minimize = set(minimize)
     maximize = set(maximize)
     if both := sorted(minimize & maximize):
@@ -386,9 +378,7 @@ def directions(
 
 
 def direction_of(name: str, proposed: bool = False) -> Direction | None:
-    """Which way is better by the registry or another library's documentation, or by a proposal that
-    was confirmed; None where nobody says.
-    """
+    """Which way is better by a documentation or a confirmed proposal; else None."""
     if name in MEASURES:
         return MEASURES[name].direction
     known = term(name)

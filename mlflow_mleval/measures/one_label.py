@@ -1,12 +1,10 @@
-"""One label of several classes: the arrays, what is summed over them, and the measures that
-follow.
-"""
+"""One label of several classes: arrays, sums over them, and the measures that follow."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Number
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -38,9 +36,7 @@ _BINARY = 2
 
 @dataclass(frozen=True, eq=False)
 class ClassVectors:
-    """True and predicted classes of N instances as numbers of names, and their scores, N x C, or
-    those of the second of two classes.
-    """
+    """True and predicted classes as numbers of names, and scores, N x C or of the second."""
 
     names: tuple[Hashable, ...]
     true: Ints
@@ -60,21 +56,16 @@ def is_vector(value: Any) -> bool:
     """Whether a truth is one class an instance, and no matrix and no sets of labels."""
     if sparse.issparse(value) or isinstance(value, pd.DataFrame):
         return False
-    if (
-        hasattr(value, "dtype")
-        and hasattr(value, "shape")
-        and getattr(value.dtype, "kind", "") in "biufcUSM"
-    ):
-        return len(value.shape) == 1
-    if hasattr(value, "shape") and len(value.shape) != 1:
-        return False
+    shape = getattr(value, "shape", None)
+    plain = getattr(getattr(value, "dtype", None), "kind", "none") in "biufcUSM"
+    if shape is not None and (plain or len(shape) != 1):
+        return len(shape) == 1
     try:
         first: Any = next(iter(value), None)
     except TypeError:
         return False
-    return isinstance(first, (str, bytes)) or (
-        np.ndim(first) == 0 and not isinstance(first, (set, frozenset, dict))
-    )
+    is_set = isinstance(first, (set, frozenset, dict))
+    return isinstance(first, (str, bytes)) or (np.ndim(first) == 0 and not is_set)
 
 
 def classes_of(values: Any, name: str) -> AnyArray:
@@ -84,11 +75,7 @@ def classes_of(values: Any, name: str) -> AnyArray:
             f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
             "masked cells."
         )
-    array = (
-        np.asarray(values, dtype=object)
-        if isinstance(values, (list, tuple))
-        else np.asarray(values)
-    )
+    array = np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -123,24 +110,13 @@ def _of_objects(array: AnyArray, name: str) -> AnyArray:
     """Python objects, or what NumPy keeps as such, as an array of one type."""
     kinds: dict[str, int] = {}
     for i, value in enumerate(array):
-        kind = (
-            "text"
-            if isinstance(value, str)
-            else "booleans"
-            if isinstance(value, (bool, np.bool_))
-            else "numbers"
-        )
-        if kind == "numbers" and (not isinstance(value, Number) or isinstance(value, complex)):
-            raise TypeError(
-                f"`{name}` must hold classes as whole numbers, text or booleans, got "
-                f"{type(value).__name__} in row {i}. Convert them."
-            )
-        kinds.setdefault(kind, i)
-    if len(kinds) > 1:
-        examples = " and ".join(f"{kind} ({array[i]!r} in row {i})" for kind, i in kinds.items())
+        kind = "numbers" if isinstance(value, Real) else type(value).__name__
+        kinds.setdefault("bool" if isinstance(value, (bool, np.bool_)) else kind, i)
+    found = " and ".join(f"{kind} ({array[i]!r} in row {i})" for kind, i in kinds.items())
+    if len(kinds) > 1 or not kinds.keys() <= {"numbers", "bool", "str", "str_"}:
         raise TypeError(
-            f"`{name}` must hold classes of one type, got {examples}. Convert them all, for "
-            "example to text."
+            f"`{name}` must hold classes of one type, whole numbers, text or booleans, got "
+            f"{found}. Convert them all, for example to text."
         )
     return np.array(array.tolist())
 
@@ -200,9 +176,7 @@ def _scores(y_score: Any) -> tuple[Array, float, int]:
 
 
 def _is_probability(score: Array, epsilon: float, said: bool | None) -> bool:
-    """Whether the scores are probabilities; those of an instance sum to 1 then, but for rounding as
-    scikit-learn allows it.
-    """
+    """Whether the scores are probabilities: those of an instance sum to 1 then."""
     inside = bool(score.min() >= 0 and score.max() <= 1)
     if said and not inside:
         raise ValueError(
@@ -264,9 +238,7 @@ def _names(
 
 
 def _usual_classes(seen: list[Any], n_classes: int) -> tuple[Hashable, ...] | None:
-    """All classes where some are seen: a batch may lack others, which are added only where they
-    are beyond doubt.
-    """
+    """All classes where a batch lacks some, where they are beyond doubt."""
     if all(isinstance(value, bool) for value in seen):
         return (False, True) if n_classes == _BINARY else None
     # of several classes only those that begin with 0 are surely 0, 1, 2, …
@@ -276,13 +248,9 @@ def _usual_classes(seen: list[Any], n_classes: int) -> tuple[Hashable, ...] | No
 
 
 def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.csr_array:
-    """One class an instance as a label matrix over these classes; else the errors of `classes_of`,
-    or of an unknown class.
-    """
-    return one_hot(
-        _numbers(classes_of(values, name), name, {own: i for i, own in enumerate(names)}),
-        len(names),
-    )
+    """One class an instance as a label matrix over these classes."""
+    at = {own: i for i, own in enumerate(names)}
+    return one_hot(_numbers(classes_of(values, name), name, at), len(names))
 
 
 def one_hot(numbers: Ints, n_classes: int) -> sparse.csr_array:

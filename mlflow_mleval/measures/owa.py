@@ -42,27 +42,18 @@ _MOST_WEIGHTS = 1 << 19  # made at a time: K x K of them would be too many for t
 
 
 def family_weights(family: str, n_labels: int, parameters: ArrayLike | None = None) -> Array:
-    """OWA weights for each parameter of a family, the weight of the largest error first: shape (P,
-    K), rows of sum 1 (Hüllermeier et al. 2022, eq. 17 and 18).
-    """
+    """OWA weights (P, K) of a family, that of the largest error first (eq. 17 and 18)."""
     return _weights(family, n_labels, _parameters(family, n_labels, parameters), n_labels)
 
 
 def _weights(family: str, n_labels: int, parameters: AnyArray, n_largest: int) -> Array:
     """Weights of the largest errors only, shape (P, n_largest)."""
     at = parameters[:, None]
-    if (
-        family == "binomial"
-        # products of the ratios of neighbouring weights: relative error 5e-15 at K=1000, no
-        # overflow
-    ):
-        left = np.arange(
-            n_labels - 1, n_labels - n_largest, -1, dtype=float
-        )  # labels below the i-th largest error
+    if family == "binomial":
+        # products of ratios of neighbouring weights: relative error 5e-15 at K=1000, no overflow
+        left = np.arange(n_labels - 1, n_labels - n_largest, -1, dtype=float)
         return np.cumprod(np.hstack([at / n_labels, np.maximum(left - at + 1, 0) / left]), axis=1)
-    right = np.arange(
-        n_labels, n_labels - n_largest, -1
-    )  # labels below the i-th largest error, and it
+    right = np.arange(n_labels, n_labels - n_largest, -1)
     # Near 1 the logarithm of right/K loses digits that the exponent would magnify; near 0 that of 1
     # - (i-1)/K does.
     log_share = np.where(
@@ -94,11 +85,8 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> Any
     """The checked parameters of a family, or its default ones."""
     n_labels = label_count(n_labels)
     if one_of(family, "family", FAMILIES) == "binomial":
-        values = (
-            np.arange(1, n_labels + 1)
-            if parameters is None
-            else np.asarray(parameters, dtype=float)
-        )
+        usual = np.arange(1, n_labels + 1)
+        values = usual if parameters is None else np.asarray(parameters, dtype=float)
         good = (values >= 1) & (values <= n_labels) & (values == np.floor(values))
         want = f"an integer in 1..{n_labels}, the number of labels"
     else:
@@ -141,9 +129,7 @@ def positions(family: str, n_labels: int, parameters: AnyArray) -> Array:
 
 
 def order_statistic_sums(y_true: Any, y_score: Any) -> Array:
-    """Sums over the instances of their largest error abs(y_score - y_true), their second largest,
-    and so on: shape (K,). They add up; two sparse matrices are never made dense.
-    """
+    """Sums over instances of the largest error, the second largest, …, shape (K,)."""
     y_true, y_score = truth_and_scores(y_true, y_score)
     n_labels = y_true.shape[1]
     if sparse.issparse(y_true) and sparse.issparse(y_score):
@@ -160,9 +146,7 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> Array:
 
 
 def error_histogram(y_true: Any, y_pred: Any) -> Ints:
-    """Number of instances with 0, 1, …, K wrong labels, of two matrices of 0 and 1;
-    `profile_from_histogram` takes it.
-    """
+    """Number of instances with 0, 1, …, K wrong labels, of two label matrices."""
     y_true = binary_matrix(y_true, "y_true")
     y_pred = binary_matrix(y_pred, "y_pred")
     same_shape(y_pred, "y_pred", y_true, "y_true")
@@ -172,9 +156,8 @@ def error_histogram(y_true: Any, y_pred: Any) -> Ints:
         counts = np.asarray(wrong.sum(axis=1, dtype=np.int64)).ravel()
     else:
         counts = np.empty(n_rows, dtype=np.int64)
-        ones = np.ones(
-            n_labels, dtype=np.float32
-        )  # a matrix product counts fastest, and exactly up to 2**24 labels
+        # a matrix product counts fastest, and exactly up to 2**24 labels
+        ones = np.ones(n_labels, dtype=np.float32)
         for rows, truth, pred in blocks(y_true, y_pred):
             counts[rows] = (truth != pred).astype(np.float32) @ ones
     return np.bincount(counts, minlength=n_labels + 1)
@@ -268,12 +251,9 @@ class Profile:
         labels (gain 0). Unlike the slope it does not depend on the level. NaN where the two
         coincide: one label, or no error, or nothing right.
         """
-        wrong = (
-            self.hamming * self.n_labels
-        )  # per instance, in the worst case first one label, then the next
-        even = _profile(
-            np.clip(wrong - np.arange(self.n_labels), 0, 1), self.family, self.parameters, self.kind
-        )
+        wrong = self.hamming * self.n_labels  # per instance, first one label, then the next
+        means = np.clip(wrong - np.arange(self.n_labels), 0, 1)
+        even = _profile(means, self.family, self.parameters, self.kind)
         room = even.area - self.hamming
         return (even.area - self.area) / room if room > 1e-12 else float("nan")
 
@@ -314,13 +294,10 @@ def loss_profile(
 def profile_from_means(
     means: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
 ) -> Profile:
-    """The profile of scores, from the mean over instances of each order statistic of the errors,
-    shape (K,).
-    """
+    """The profile of scores, from the mean of each order statistic of the errors."""
     means = np.asarray(means, dtype=float)
-    if (
-        means.ndim != 1 or not len(means) or not np.all(np.diff(means, prepend=1, append=0) <= 1e-9)
-    ):  # but for rounding
+    falls = means.ndim == 1 and np.all(np.diff(means, prepend=1, append=0) <= 1e-9)
+    if not falls or not len(means):
         raise ValueError(
             "`means` must be a non-increasing sequence in [0, 1], the mean of the largest error "
             "of each instance first. Divide the sums of `order_statistic_sums` by the number of "
@@ -336,19 +313,13 @@ def profile_from_histogram(
     one with j loses the j largest weights (the paper's sum has its index reversed).
     """
     histogram = np.asarray(histogram)
-    if (
-        histogram.ndim != 1
-        or len(histogram) < 2
-        or not np.all(histogram >= 0)
-        or not np.any(histogram)
-    ):
+    if histogram.ndim != 1 or len(histogram) < 2 or histogram.min() < 0 or not histogram.any():
         raise ValueError(
             "`histogram` must hold the numbers of instances with 0, 1, …, K wrong labels, at "
             "least one of them positive and none negative. Take it from `error_histogram`."
         )
-    at_least = np.cumsum(histogram[::-1])[
-        ::-1
-    ]  # the i-th largest error is 1 where at least i labels are wrong
+    # the i-th largest error is 1 where at least i labels are wrong
+    at_least = np.cumsum(histogram[::-1])[::-1]
     return _profile(at_least[1:] / at_least[0], family, parameters, "hard")
 
 
@@ -357,24 +328,15 @@ def _profile(means: Array, family: Any, parameters: ArrayLike | None, kind: Any)
     parameters = rising_parameters(family, n_labels, parameters)
     n_largest = max(1, int(np.count_nonzero(means)))  # few of many labels are wrong, as a rule
     step = max(1, _MOST_WEIGHTS // n_largest)
-    losses = np.concatenate(
-        [
-            _weights(family, n_labels, parameters[i : i + step], n_largest) @ means[:n_largest]
-            for i in range(0, len(parameters), step)
-        ]
-    )
+    blocks_of = (parameters[i : i + step] for i in range(0, len(parameters), step))
+    weights = (_weights(family, n_labels, block, n_largest) for block in blocks_of)
+    losses = np.concatenate([own @ means[:n_largest] for own in weights])
     # The exact profile is non-decreasing and ends at the largest error; rounding must not say
     # otherwise.
     losses = np.minimum(np.maximum.accumulate(losses), means[0])
-    return Profile(
-        family,
-        kind,
-        parameters,
-        losses,
-        n_labels,
-        min(float(means.mean()), float(means[0])),
-        float(means[0]),
-    )
+    subset = float(means[0])
+    hamming = min(float(means.mean()), subset)
+    return Profile(family, kind, parameters, losses, n_labels, hamming, subset)
 
 
 # ---- losses --------------------------------------------------------------------------------------
@@ -419,11 +381,7 @@ def owa_loss(y_true: Any, y_score: Any, weights: ArrayLike, *, per_instance: boo
             f"{weights.shape}."
         )
     if not np.all(weights >= 0):
-        bad = np.flatnonzero(~(weights >= 0))
-        raise ValueError(
-            f"`weights` must not be negative, got {weights[bad[:5]].tolist()} at "
-            f"{bad[:5].tolist()} ({len(bad)})."
-        )
+        raise ValueError(f"`weights` must not be negative, got {weights.min()}.")
     if abs(weights.sum() - 1) > 1e-9:
         raise ValueError(f"`weights` must sum to 1, got {weights.sum()}. Divide them by their sum.")
     return _owa(y_true, y_score, weights, per_instance)
@@ -506,9 +464,7 @@ _NO_ROOM = 1e-12
 
 
 def area_weights(family: str, n_labels: int) -> Array:
-    """Weights of the mean largest error, the second largest, … in the area under the losses, shape
-    (K,): those of the i-th sum to (K+1)/(i(i+1)) over all k of the binomial family.
-    """
+    """Weights of the mean largest error, the second largest, … in the area under the losses."""
     n_labels = label_count(n_labels)
     if one_of(family, "family", ("binomial", "polynomial")) == "polynomial":
         at = np.log(ALPHAS) / np.log(ALPHAS[-1])
@@ -534,9 +490,8 @@ def awareness(
     weights = area_weights(family, n_labels)
     subset = means[..., 0] if means.shape[-1] else np.zeros(means.shape[:-1])
     hamming = np.minimum(means.sum(axis=-1) / n_labels, subset)
-    area = np.clip(
-        means @ weights[: means.shape[-1]], hamming, subset
-    )  # it lies between the ends, whatever rounding says
+    # it lies between the ends, whatever rounding says
+    area = np.clip(means @ weights[: means.shape[-1]], hamming, subset)
     # With as many wrong labels in every instance the i-th largest error is 1 for all, then for a
     # share, then for none.
     wrong = hamming * n_labels
@@ -555,9 +510,7 @@ def awareness(
 
 
 def hard_measures(means: ArrayLike, n_labels: int | None = None) -> dict[str, Array]:
-    """The measures of the registry that follow from the wrong labels of label sets alone; arguments
-    as of `awareness`.
-    """
+    """The measures that follow from the wrong labels alone; arguments as of `awareness`."""
     summary = awareness(means, n_labels)
     ends = {"hamming_loss": summary["hamming"], "subset_accuracy": 1 - summary["subset"]}
     return ends | {measure: summary[name] for measure, name in MEASURED.items()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from mlflow_mleval.measures import formulas as f
@@ -273,6 +274,17 @@ def _rates_of_sets(kind: str, what: str) -> list[Measure]:
     ]
 
 
+_POOLED = partial(OverLabels, pooled=True)
+_MATTHEWS = OfClasses(f.class_matthews, f.class_matthews_slopes)
+_KAPPA = OfClasses(f.kappa, f.kappa_slopes)
+_MICRO_MGIA = OfMeans(
+    lambda error, bound: 1 - error / bound if bound else 1.0, ("mgia_error", "mgia_bound")
+)
+_WEIGHTED = "mean over classes, weighted by their instances"
+_AS_WEIGHTED = "the same, weighted by the instances of each label"
+_ROC = "area under the ROC curve"
+_PR = "area under the precision-recall curve"
+_CELLS = "correlation of truth and prediction"
 _ROWS = [
     *_family(
         "example",
@@ -283,39 +295,25 @@ _ROWS = [
         gain("precision", "mean share of the predicted labels that are true", each=f.precision),
         gain("recall", "mean share of the true labels that are predicted", each=f.recall),
         gain("f1", "mean of 2|Y∩Ŷ| / (|Y|+|Ŷ|) over instances", each=f.f1),
-        gain(
-            "subset_accuracy",
-            "share of instances whose label set is predicted exactly",
-            each=f.exact,
-        ),
+        gain("subset_accuracy", "share of label sets that are predicted exactly", each=f.exact),
         convention=_EMPTY,
     ),
     *_family(
         "label",
         MADJAROV,
         _SETS,
-        gain(
-            "micro_precision",
-            "precision of tp and fp summed over labels",
-            OverLabels(f.precision, pooled=True),
-        ),
-        gain(
-            "micro_recall",
-            "recall of tp and fn summed over labels",
-            OverLabels(f.recall, pooled=True),
-        ),
-        gain("micro_f1", "F1 of tp, fp and fn summed over labels", OverLabels(f.f1, pooled=True)),
+        gain("micro_precision", "precision of tp and fp summed over labels", _POOLED(f.precision)),
+        gain("micro_recall", "recall of tp and fn summed over labels", _POOLED(f.recall)),
+        gain("micro_f1", "F1 of tp, fp and fn summed over labels", _POOLED(f.f1)),
         convention=_EMPTY,
     ),
     *_family(
         "label",
         MADJAROV,
         (LABEL_SETS, ONE_LABEL),
-        gain(
-            "macro_precision", "mean over labels of each label's precision", OverLabels(f.precision)
-        ),
-        gain("macro_recall", "mean over labels of each label's recall", OverLabels(f.recall)),
-        gain("macro_f1", "mean over labels of each label's F1", OverLabels(f.f1)),
+        gain("macro_precision", "mean of each label's precision", OverLabels(f.precision)),
+        gain("macro_recall", "mean of each label's recall", OverLabels(f.recall)),
+        gain("macro_f1", "mean of each label's F1", OverLabels(f.f1)),
         convention=f"{_EMPTY}; of one label, {_CLASSES}",
     ),
     *_family(
@@ -331,10 +329,7 @@ _ROWS = [
         "dependence",
         HUELLERMEIER,
         _SETS,
-        loss(
-            "soft_hamming_loss",
-            "mean |s−y| over label cells: binomial and polynomial loss at parameter 1",
-        ),
+        loss("soft_hamming_loss", "mean |s−y|: binomial and polynomial loss at parameter 1"),
         loss("soft_subset_loss", "mean over instances of the largest |s−y|: binomial loss at k=K"),
         loss(
             "soft_binomial_area",
@@ -373,21 +368,9 @@ _ROWS = [
         "one-label",
         "Sokolova & Lapalme 2009",
         _FLAT,
-        gain(
-            "weighted_precision",
-            "mean over classes of each class's precision, weighted by its instances",
-            OverLabels(f.precision, f.support),
-        ),
-        gain(
-            "weighted_recall",
-            "mean over classes of each class's recall, weighted by its instances",
-            OverLabels(f.recall, f.support),
-        ),
-        gain(
-            "weighted_f1",
-            "mean over classes of each class's F1, weighted by its instances",
-            OverLabels(f.f1, f.support),
-        ),
+        gain("weighted_precision", f"precision, {_WEIGHTED}", OverLabels(f.precision, f.support)),
+        gain("weighted_recall", f"recall, {_WEIGHTED}", OverLabels(f.recall, f.support)),
+        gain("weighted_f1", f"F1, {_WEIGHTED}", OverLabels(f.f1, f.support)),
         convention="of label sets, each label is a class",
         asked=_SETS,
     ),
@@ -396,36 +379,24 @@ _ROWS = [
         "Brodersen et al. 2010",
         _FLAT,
         gain(
-            "balanced_accuracy",
-            "mean over the classes that occur of each class's recall",
-            OverLabels(f.balanced, f.occurring),
+            "balanced_accuracy", "mean recall of the classes", OverLabels(f.balanced, f.occurring)
         ),
-        convention="not adjusted for chance; of label sets the mean over labels, each of two "
-        "classes",
+        convention="not adjusted for chance, of classes that occur; of label sets the mean over "
+        "labels, each of two classes",
         asked=_SETS,
     ),
     *_family(
         "one-label",
         "Gorodkin 2004",
         _ONE,
-        gain(
-            "matthews",
-            "correlation of true and predicted classes",
-            OfClasses(f.class_matthews, f.class_matthews_slopes),
-            low=-1,
-        ),
+        gain("matthews", "correlation of true and predicted classes", _MATTHEWS, low=-1),
         convention="0 where all true or all predicted classes are one",
     ),
     *_family(
         "one-label",
         "Cohen 1960",
         _ONE,
-        gain(
-            "kappa",
-            "agreement of true and predicted classes beyond chance",
-            OfClasses(f.kappa, f.kappa_slopes),
-            low=-1,
-        ),
+        gain("kappa", "agreement of true and predicted classes beyond chance", _KAPPA, low=-1),
         convention="absent where all true and all predicted classes are one",
     ),
     *_top_k(TOP),
@@ -433,11 +404,7 @@ _ROWS = [
         "probability",
         "Good 1952",
         _FLAT,
-        loss(
-            "log_loss",
-            "mean of −log of the probability of the truth, of one label of the true class",
-            high=INF,
-        ),
+        loss("log_loss", "mean of −log of the probability of the truth", high=INF),
         convention="of label sets the mean over label cells; probabilities are clipped to the "
         "epsilon of their type, as in scikit-learn",
         asked=_SETS,
@@ -456,16 +423,8 @@ _ROWS = [
         "curve",
         "Fawcett 2006",
         _FLAT,
-        gain(
-            "macro_auroc",
-            "mean over classes of the area under the ROC curve of one class against the rest",
-            f.area("auroc", "macro"),
-        ),
-        gain(
-            "weighted_auroc",
-            "the same, weighted by the instances of each class",
-            f.area("auroc", "weighted"),
-        ),
+        gain("macro_auroc", f"{_ROC} of each class against the rest", f.area("auroc", "macro")),
+        gain("weighted_auroc", _AS_WEIGHTED, f.area("auroc", "weighted")),
         convention="of two classes the second; classes or labels without instances, or with all, "
         "are left out; ties count half",
         asked=_SETS,
@@ -474,11 +433,7 @@ _ROWS = [
         "curve",
         "Fawcett 2006",
         _SETS,
-        gain(
-            "micro_auroc",
-            "area under the ROC curve of all label cells together",
-            f.area("auroc", "micro"),
-        ),
+        gain("micro_auroc", f"{_ROC} of all label cells together", f.area("auroc", "micro")),
         convention="ties count half",
         asked=_SETS,
     ),
@@ -486,16 +441,8 @@ _ROWS = [
         "curve",
         "Davis & Goadrich 2006",
         _SETS,
-        gain(
-            "macro_ap",
-            "mean over labels of average precision: the sum of precision × gain in recall",
-            f.area("ap", "macro"),
-        ),
-        gain(
-            "weighted_ap",
-            "the same, weighted by the instances of each label",
-            f.area("ap", "weighted"),
-        ),
+        gain("macro_ap", "mean sum of precision × gain in recall", f.area("ap", "macro")),
+        gain("weighted_ap", _AS_WEIGHTED, f.area("ap", "weighted")),
         gain("micro_ap", "average precision of all label cells together", f.area("ap", "micro")),
         convention="labels without instances are left out; not interpolated, as in scikit-learn",
         asked=_SETS,
@@ -504,21 +451,9 @@ _ROWS = [
         "curve",
         "Vens et al. 2008",
         _SETS,
-        gain(
-            "auprc_curve",
-            "area under the precision-recall curve of all label cells together",
-            f.area("interpolated", "micro"),
-        ),
-        gain(
-            "auprc_mean",
-            "mean over labels of the area under their precision-recall curves",
-            f.area("interpolated", "macro"),
-        ),
-        gain(
-            "auprc_weighted",
-            "the same, weighted by the instances of each label",
-            f.area("interpolated", "weighted"),
-        ),
+        gain("auprc_curve", f"{_PR} of all label cells together", f.area("interpolated", "micro")),
+        gain("auprc_mean", f"{_PR}, mean over labels", f.area("interpolated", "macro")),
+        gain("auprc_weighted", _AS_WEIGHTED, f.area("interpolated", "weighted")),
         convention="interpolated as Davis & Goadrich 2006 do; labels without instances are left "
         "out",
         asked=_SETS,
@@ -527,11 +462,7 @@ _ROWS = [
         "further-label",
         "Sokolova & Lapalme 2009",
         _SETS,
-        gain(
-            "macro_jaccard",
-            "mean over labels of the Jaccard index of true and predicted instances",
-            OverLabels(f.jaccard),
-        ),
+        gain("macro_jaccard", "mean Jaccard index of each label", OverLabels(f.jaccard)),
         convention=_EMPTY,
         asked=_SETS,
     ),
@@ -539,18 +470,8 @@ _ROWS = [
         "further-label",
         "Gorodkin 2004",
         _SETS,
-        gain(
-            "micro_matthews",
-            "correlation of truth and prediction over all label cells",
-            OverLabels(f.matthews, pooled=True),
-            low=-1,
-        ),
-        gain(
-            "macro_matthews",
-            "mean over labels of the correlation of truth and prediction",
-            OverLabels(f.matthews),
-            low=-1,
-        ),
+        gain("micro_matthews", f"{_CELLS} over all cells", _POOLED(f.matthews), low=-1),
+        gain("macro_matthews", f"{_CELLS}, mean over labels", OverLabels(f.matthews), low=-1),
         convention="0 where truth or prediction is all one value",
         asked=_SETS,
     ),
@@ -563,11 +484,7 @@ _ROWS = [
         gain("h_recall", "recall of the class sets extended by their ancestors"),
         gain("h_f1", "harmonic mean of h_precision and h_recall of an instance, averaged"),
         loss("symmetric_difference_loss", "classes in only one of the two extended sets", high=INF),
-        loss(
-            "h_loss",
-            "symmetric difference, or class_costs of it, without errors below a wrong class",
-            high=INF,
-        ),
+        loss("h_loss", "the same without errors below a wrong class, or their costs", high=INF),
         gain("descendant_precision", "precision of the class sets extended by their descendants"),
         gain("descendant_recall", "recall of the class sets extended by their descendants"),
         gain("descendant_f1", "harmonic mean of the two, averaged"),
@@ -579,35 +496,19 @@ _ROWS = [
         "hierarchical-pair",
         KOSMOPOULOS,
         _ALL,
-        loss(
-            "tree_induced_error",
-            "path length between the true and the predicted class (single label)",
-            high=INF,
-        ),
+        loss("tree_induced_error", "path from the one true to the one predicted class", high=INF),
         loss("gie", "graph-induced error: least-cost one-to-one pairing of classes", high=INF),
         gain("mgia", "multi-label graph-induced accuracy: least-cost edge cover, normalised"),
-        gain(
-            "micro_mgia",
-            "mgia of errors and of their bounds summed over instances",
-            OfMeans(
-                lambda error, bound: 1 - error / bound if bound else 1.0,
-                ("mgia_error", "mgia_bound"),
-            ),
-        ),
+        gain("micro_mgia", "mgia of errors and bounds summed over instances", _MICRO_MGIA),
         loss(
-            "all_pairs_error",
-            "sum of the path lengths between every true and every predicted class",
-            high=INF,
+            "all_pairs_error", "sum of the paths between all true and predicted classes", high=INF
         ),
     ),
     *_family(
         "hierarchical-lca",
         KOSMOPOULOS,
         _ALL,
-        gain(
-            "lca_precision",
-            "precision of the graphs that join classes to their lowest common ancestors",
-        ),
+        gain("lca_precision", "precision of the graphs up to lowest common ancestors"),
         gain("lca_recall", "recall of the same graphs"),
         gain("lca_f1", "harmonic mean of the two, averaged"),
         *_rates_of_sets("lca", "graph"),
@@ -618,10 +519,7 @@ _ROWS = [
         "hierarchical-level",
         KOSMOPOULOS,
         _ALL,
-        loss(
-            "violation_rate",
-            "share of instances whose predicted set lacks an ancestor of one of its classes",
-        ),
+        loss("violation_rate", "share of predicted sets that lack an ancestor of a class"),
         loss("missing_ancestors", "mean number of ancestors that predicted sets lack", high=INF),
         convention="of the predicted sets as given",
         asked=_ALL,
@@ -630,34 +528,21 @@ _ROWS = [
         "hierarchical-threshold",
         "Clark & Radivojac 2013",
         _SETS,
-        gain(
-            "f_max",
-            "largest harmonic mean of mean precision and mean recall at any threshold on scores",
-            f.over_thresholds("f_max"),
-        ),
-        loss(
-            "s_min",
-            "least distance from neither missing nor wrong information, in bits, at any threshold",
-            f.over_thresholds("s_min"),
-            high=INF,
-        ),
-        convention="a class has the highest score of its own and of the classes below it, and "
-        "roots count; precision is the mean over instances with a predicted class, recall over "
-        "those with a true one; a score of 0 predicts nothing; a class is worth −log2 of its "
-        "share of the training instances that have all its parents, of which one has it at least",
+        gain("f_max", "largest F1 of mean precision and mean recall", f.over_thresholds("f_max")),
+        loss("s_min", "least missing and wrong bits", f.over_thresholds("s_min"), high=INF),
+        convention="at any threshold; a class has the highest score of its own and of the classes "
+        "below it, and roots count; precision is the mean over instances with a predicted class, "
+        "recall over those with a true one; a score of 0 predicts nothing; a class is worth −log2 "
+        "of its share of the training instances that have all its parents, of which one has it at "
+        "least",
         asked=_SETS,
     ),
     *_family(
         "cost",
         "measured by the caller",
         _ALL,
-        loss("fit_time", "seconds to fit", lambda s: s.seconds.get("fit_time", f.NAN), high=INF),
-        loss(
-            "predict_time",
-            "seconds to predict",
-            lambda s: s.seconds.get("predict_time", f.NAN),
-            high=INF,
-        ),
+        loss("fit_time", "seconds to fit", f.seconds("fit_time"), high=INF),
+        loss("predict_time", "seconds to predict", f.seconds("predict_time"), high=INF),
     ),
 ]
 MEASURES: Mapping[str, Measure] = _Registry({row.name: row for row in _ROWS})
@@ -735,9 +620,7 @@ BY_DEFAULT: Mapping[str, str] = {
 
 
 def default_set(names: Iterable[str]) -> str | None:
-    """The named set by which to rank runs that have these measures in common, None where none
-    applies: that of hierarchies, else the one of which they have the most.
-    """
+    """The named set by which to rank runs with these measures; None where none applies."""
     have = set(names)
     if have.issuperset(("h_f1", "symmetric_difference_loss")):
         return BY_DEFAULT[CLASS_SETS]
@@ -759,9 +642,7 @@ def expand(names: Iterable[str]) -> list[str]:
 def known_measures(
     names: Iterable[str], costs: bool = True, further: Iterable[str] = ()
 ) -> list[str]:
-    """The measures that names and sets stand for, `further` names as they are; a ValueError
-    suggests what may be meant by one that is not known.
-    """
+    """The measures that names and sets stand for; a ValueError suggests what was meant."""
     further = tuple(further)
     others = () if costs else SETS["cost"]
     members = expand(names)

@@ -40,7 +40,6 @@ from mlflow_mleval.measures.label_ranking import (
     at_k_measures,
     ordered_floats,
     ranking_measures,
-    without_zeros,
 )
 from mlflow_mleval.measures.owa import awareness
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
@@ -56,9 +55,7 @@ SAMPLE_WEIGHT = "sample_weight"
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """What is counted of one label beside `Sums`, in instances or their weights; it adds up with
-    ``+``.
-    """
+    """What is counted of one label beside `Sums`; it adds up with ``+``."""
 
     confusion: sparse.csr_array
     ranks: Ints | None = None
@@ -121,9 +118,7 @@ class ClassCounts:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Counts and sums over instances, which add up with ``+``: of weights but for `n`, `entering`
-    and `empty`. What is None of one of several is None of all.
-    """
+    """Counts and sums over instances, which add up with ``+``; None of one is None of all."""
 
     n: int
     columns: tuple[str, ...]  # the M quantities that are summed over instances
@@ -209,9 +204,7 @@ class Sums:
         return cls(**own)
 
     def mean_errors(self, kind: str) -> Array:
-        """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or
-        of label sets.
-        """
+        """Mean over instances of the largest error, the second largest, …, shape (K,)."""
         if kind == "soft":
             return present(self.errors) / self.size  # there are scores between 0 and 1
         # The i-th largest error is 1 where at least i labels are wrong.
@@ -240,9 +233,7 @@ class Sums:
 
     @property
     def by_score(self) -> dict[str, Array]:
-        """What scores tell of each label, as far as it was asked for: auroc and average_precision,
-        and brier_score.
-        """
+        """What scores tell of each label, as far as it was asked for."""
         counts = self.counts_by_score
         columns = {}
         if counts is not None and counts.n_classes == self.by_label.shape[1]:
@@ -254,16 +245,12 @@ class Sums:
 
     @property
     def counts_by_score(self) -> ScoreCounts | None:
-        """Of each label; of each class of one label, of two for the second; None without scores, or
-        where nobody asked.
-        """
+        """Of each label or class, of two classes the second; None if nobody asked."""
         return self.scores if self.classes is None else self.classes.scores
 
     @property
     def confidence(self) -> ScoreCounts | None:
-        """What is right and wrong by probability: of all label cells, of one label by the largest
-        one; None without probabilities.
-        """
+        """What is right by probability: of all label cells, of one label by the largest one."""
         if self.classes is not None:
             return self.classes.confidence
         return None if self.scores is None or self.errors is None else self.scores.pooled
@@ -276,9 +263,7 @@ class Sums:
 
     @property
     def reach(self) -> str:
-        """From where to where the scores reach, with the digits that it takes to see that they
-        leave [0, 1].
-        """
+        """From where to where the scores reach, with the digits that show it."""
         shown = (
             v if f"{v:.6g}" in ("0", "1") and v not in (0, 1) else f"{v:.6g}"
             for v in present(self.score_range)
@@ -358,9 +343,7 @@ class Inputs:
         return all(sparse.issparse(m) for m in (self.true, self.score, self.pred) if m is not None)
 
     def blocks(self, rows: Rows) -> Iterator[tuple[Any, Any, Any, Array | None]]:
-        """Some rows of truth, scores, predictions and weights, a block that fits the cache after
-        the other: all CSR, or all dense.
-        """
+        """Truth, scores, predictions and weights of blocks that fit the cache, all CSR or dense."""
         n, n_labels = self.true.shape
         widths = np.full(n, n_labels)
         if self.all_sparse:
@@ -393,9 +376,7 @@ class FoldFacts:
 
 
 def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[str, Any]]:
-    """The sums over some rows, and what of each of these rows is a measure, a further quantity or a
-    number of labels.
-    """
+    """The sums over some rows, and what each of these rows has as columns."""
     scored = inputs.score is not None
     n_labels = inputs.true.shape[1]
     weights = None if inputs.weights is None else inputs.weights[rows]
@@ -440,28 +421,19 @@ def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[s
         weighting=facts.weighting,
     )
     if scored:
-        sums = _with_scores(sums, inputs, rows, errors, weights)
-        if errors.are_soft:
-            mean, largest = np.hstack(errors.ends)
-            values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
-    return sums, values | {"true_labels": relevant, "predicted_labels": given}
-
-
-def _with_scores(
-    sums: Sums, inputs: Inputs, rows: Rows, errors: _Errors, weights: Array | None
-) -> Sums:
-    """The sums with those of the scores, as far as they were asked for."""
-    sums = replace(sums, score_range=errors.span)
-    if need_counts(inputs.asked):
-        by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
-        sums = replace(sums, scores=by_score)
-    if errors.are_soft:
+        sums = replace(sums, score_range=errors.span)
+        if need_counts(inputs.asked):
+            by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
+            sums = replace(sums, scores=by_score)
+    if scored and errors.are_soft:
         squares = errors.squares if "brier_score" in inputs.asked else None
         sums = replace(sums, errors=errors.by_place, squares=squares)
         if inputs.classes is not None:
             over_thresholds = inputs.classes.sums(inputs.true[rows], inputs.score[rows])
             sums = replace(sums, thresholds=over_thresholds)
-    return sums
+        mean, largest = np.hstack(errors.ends)
+        values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
+    return sums, values | {"true_labels": relevant, "predicted_labels": given}
 
 
 class _Errors:
@@ -546,18 +518,8 @@ class _Errors:
         self._losses.append(np.array([logs, squares]) / n_labels)
 
 
-def comparable(true: Any, score: Any, pred: Any) -> tuple[Any, Any, Any]:
-    """Checked matrices, where scores are sparse as CSR."""
-    if not sparse.issparse(score):
-        return true, score, pred
-    pred = None if pred is None else sparse.csr_array(pred)
-    return sparse.csr_array(true), without_zeros(score), pred
-
-
 def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[np.float32]]:
-    """By measure the change that each instance makes, to first order, shape (N,), of sum 0: the
-    slopes of each average over labels times what the instance adds, times its weight of mean 1.
-    """
+    """By measure the change that each instance makes, to first order, of sum 0."""
     parts = list(sums)
     true = inputs.true
     pred = inputs.pred
@@ -607,17 +569,25 @@ def sum_folds(
     instances: bool,
     sum_part: SumPart = sum_rows,
 ) -> tuple[dict[Hashable, Sums], pd.DataFrame | None, NDArray[np.uint64] | None]:
-    """The sums of each fold, a table of all instances in their order, and a number that tells the
-    truth of each apart; the last two with `instances`.
-    """
+    """The sums of each fold, the table of instances, and a number for the truth of each."""
     n = inputs.true.shape[0]
     weights = inputs.weights
     by_fold = groups(folds, "folds", n)
-    times = {
-        name: _seconds(value, name, list(by_fold))
-        for name, value in seconds.items()
-        if value is not None
-    }
+    times: dict[str, dict[Hashable, float]] = {}
+    for name, value in seconds.items():
+        of_one = dict.fromkeys(by_fold, value) if len(by_fold) == 1 else {}
+        given = dict(value) if isinstance(value, Mapping) else of_one
+        if value is None:
+            continue
+        if given.keys() != set(by_fold) or not all(
+            np.isfinite(v) and v >= 0 for v in given.values()
+        ):
+            several = f"a mapping with one number for each of the {len(by_fold)} folds"
+            want = "one number" if of_one else several
+            raise ValueError(
+                f"`{name}` must be {want}, in seconds and not negative, got {value!r}."
+            )
+        times[name] = {key: float(v) for key, v in given.items()}
     sums = {}
     tables = []
     digests = row_digests(inputs.true)
@@ -640,18 +610,6 @@ def sum_folds(
     # The first 64 bits are enough to tell the instances of one table apart.
     numbers = digests.view("<u8")[:, 0].astype(np.uint64)
     return sums, pd.concat(tables).sort_index().reset_index(drop=True), numbers
-
-
-def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, float]:
-    one = len(folds) == 1
-    given = (
-        dict(value) if isinstance(value, Mapping) else dict.fromkeys(folds if one else (), value)
-    )
-    if given.keys() != set(folds) or not all(np.isfinite(v) and v >= 0 for v in given.values()):
-        several = f"a mapping with one number for each of the {len(folds)} folds"
-        want = "one number" if one else several
-        raise ValueError(f"`{name}` must be {want}, in seconds and not negative, got {value!r}.")
-    return {key: float(v) for key, v in given.items()}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -684,12 +642,15 @@ def why_absent(
     of_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
     improbable = sums.errors is None or sums.classes is not None
     undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
+    of_others = "it needs label matrices: use `evaluate` with `hierarchy`"
+    if kind == ONE_LABEL or measure.kinds == (ONE_LABEL,):
+        of_others = _OF_OTHERS[kind]
     never_true = family in ("at-k", "one-label") or on_thresholds
     reasons = (
         (sums.weight == 0 and family != "cost", "all instances have the weight 0"),
         (kind in measure.asked and name not in asked, "it was not asked for"),
         (family == "cost", "it was not measured, or not of all parts"),
-        (kind not in measure.kinds, _why_of_others(name, kind)),
+        (kind not in measure.kinds, of_others),
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
         (of_scores and sums.score_range is None, "no `y_score` was given"),
         ((family == "probability" or on_thresholds) and improbable, _no_probabilities(sums)),
@@ -705,15 +666,6 @@ def why_absent(
         (True, _no_probabilities(sums)),
     )
     return next(text for holds, text in reasons if holds)
-
-
-def _why_of_others(name: str, kind: str) -> str:
-    """Why predictions of this kind lack a measure of another."""
-    if kind == ONE_LABEL and name.startswith("micro_"):
-        return "of one label it is top1_accuracy"
-    if kind == ONE_LABEL or MEASURES[name].kinds == (ONE_LABEL,):
-        return _OF_OTHERS[kind]
-    return "it needs label matrices: use `evaluate` with `hierarchy`"
 
 
 def _no_probabilities(sums: Sums) -> str:

@@ -1,6 +1,4 @@
-"""Two lines in a script that already exists: what it does with scikit-learn, fits, scores, metrics,
-cross-validation and searches, is evaluated in full and logged.
-"""
+"""Two lines in a script: what it evaluates with scikit-learn is evaluated in full and logged."""
 
 from __future__ import annotations
 
@@ -386,9 +384,7 @@ class SklearnAutolog:
             )
 
     def stop(self) -> None:
-        """Take the wrappers off; wait for what is being written, and say of which fits nothing was
-        logged.
-        """
+        """Take the wrappers off, wait for writes, and say of which fits nothing was logged."""
         self._say_not_logged()
         self.patches.restore()
         self._clock.stop()
@@ -534,9 +530,7 @@ class SklearnAutolog:
     # ---- folds -----------------------------------------------------------------------------------
 
     def _call(self, function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
-        """The call by name, with a splitter that remembers; None where it does not concern us or
-        scikit-learn will refuse it.
-        """
+        """The call by name, with a splitter that remembers; None where it is none of ours."""
         call: dict[str, Any] = {}
         try:
             call |= inspect.signature(function).bind(*args, **kwargs).arguments
@@ -643,9 +637,7 @@ _import_scikit_learn = cache(all_estimators)
 
 
 def _estimators() -> set[type]:
-    """Every class of classifiers, regressors, pipelines and searches by now, of other packages and
-    the script too.
-    """
+    """Every class of estimators by now, of other packages and the script too."""
     _import_scikit_learn()
     classes: set[type] = {ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV}
     new = list(classes)
@@ -657,9 +649,7 @@ def _estimators() -> set[type]:
 
 
 class _Recorded:
-    """A splitter that remembers what it yields; splits are still drawn one by one, as the random
-    state may be shared.
-    """
+    """A splitter that remembers what it yields, one by one, as its random state is shared."""
 
     def __init__(self, cv: Any) -> None:
         self._cv = cv

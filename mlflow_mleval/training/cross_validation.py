@@ -1,6 +1,4 @@
-"""Cross-validation of classifiers with scikit-learn, evaluated in full and logged; nothing is
-patched.
-"""
+"""Cross-validation with scikit-learn, evaluated in full and logged; nothing is patched."""
 
 from __future__ import annotations
 
@@ -132,7 +130,13 @@ def cross_validate(
     refuse_keywords(cross_validate, hierarchy_options, further)
     one_of(conventions, "conventions", CONVENTIONS)
     refuse_regressor(estimator)
-    n_labels = _labels_of(Y, label_names)
+    n_labels: int | list[Any]
+    if not is_vector(Y):
+        n_labels = binary_matrix(Y, "Y").shape[1]
+    elif label_names is None:
+        n_labels = np.unique(classes_of(Y, "Y")).tolist()
+    else:
+        n_labels = list(label_names)
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if sample_weight is not None:
         sample_weight = instance_weights(sample_weight, "sample_weight", Y.shape[0])
@@ -143,7 +147,12 @@ def cross_validate(
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET)
         dataset = dataset or dataset_name(X, Y, sample_weight)
-        _refuse_other(tags, method, dataset)
+        held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
+        if runs.holds_result(tags) and held != (method, dataset):
+            raise StoreError(
+                f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
+                f"dataset. Start another run for {method} on {dataset}."
+            )
     predictions, splits, fit_times = fold_predictions(
         estimator, X, Y, n_labels, cv=cv, groups=groups, params=params, n_jobs=n_jobs
     )
@@ -176,23 +185,6 @@ def cross_validate(
     return ev
 
 
-def _labels_of(Y: Any, label_names: Sequence[Hashable] | None) -> int | list[Any]:
-    """The number of labels; of one label its classes."""
-    if not is_vector(Y):
-        return binary_matrix(Y, "Y").shape[1]
-    return list(np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names)
-
-
-def _refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
-    """Raise StoreError where the run holds the result of another method or dataset."""
-    held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
-    if runs.holds_result(tags) and held != (method, dataset):
-        raise StoreError(
-            f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
-            f"dataset. Start another run for {method} on {dataset}."
-        )
-
-
 def fold_predictions(
     estimator: Any, X: Any, Y: Any, n_labels: int | list[Any], **options: Any
 ) -> tuple[list[Predictions], list[tuple[Any, Any]], Any]:
@@ -222,9 +214,7 @@ def evaluate_folds(
     fit_times: Any = None,
     **options: Any,
 ) -> Evaluation:
-    """One Evaluation of the predictions for each fold's test rows, with the options of `evaluate`;
-    weights are those of the rows of `Y`.
-    """
+    """One Evaluation of each fold's predictions; weights are those of the rows of `Y`."""
     tests = [test for _, test in splits]
     rows, folds = np.concatenate(tests), range(len(tests))
     has_scores = not without_scores(predictions)
@@ -275,9 +265,7 @@ def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> LogOptions:
 
 
 class _Fold(BaseEstimator):
-    """An estimator that is replaced by its predictions once these are made, so that no fitted model
-    travels or stays.
-    """
+    """An estimator that gives way to its predictions, so that no fitted model travels."""
 
     def __init__(self, estimator: Any, n_labels: int | list[Any]) -> None:
         self.estimator = estimator

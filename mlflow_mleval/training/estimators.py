@@ -1,6 +1,4 @@
-"""What models say in whatever shape, as label predictions and scores; names for what nobody
-named.
-"""
+"""What models say in whatever shape; names for what nobody named."""
 
 from __future__ import annotations
 
@@ -106,9 +104,7 @@ class _Forest:
 
 
 def _predicted(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """What the estimator predicts, and what has its scores: a forest predicts what is most
-    probable, so it is asked once for both.
-    """
+    """Predictions, and what has the scores: a forest is asked once for both."""
     is_forest = type(estimator).__module__ == "sklearn.ensemble._forest"
     if not is_forest or not hasattr(estimator, "predict_proba"):
         return estimator.predict(X), estimator
@@ -172,9 +168,7 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
 def columns_of_classes(
     raw: Any, way: str, trained: list[Any], classes: list[Any]
 ) -> tuple[Array, bool]:
-    """What ``predict_proba`` or ``decision_function`` gives for some classes as scores of all, and
-    whether it is the former.
-    """
+    """Scores of some classes as those of all, and whether they are probabilities."""
     scores, is_probability = np.asarray(raw, dtype=float), way == "predict_proba"
     if scores.ndim == 1 and trained == classes:
         return scores, is_probability
@@ -282,9 +276,7 @@ def _chain_score(chain: ClassifierChain, X: Any, y_pred: AnyArray) -> AnyArray:
 
 
 def _inverted(y_score: Any, y_pred: Any) -> bool:
-    """Whether most labels have lower scores where they are predicted: some estimators return the
-    other class's.
-    """
+    """Whether most scores are lower where they are predicted: the other class's."""
     if sparse.issparse(y_score) or sparse.issparse(y_pred):
         return False
     on = y_pred != 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections.abc import Mapping
@@ -97,12 +96,19 @@ class MlevalEvaluator(ModelEvaluator):
             `log_evaluation`.
         """
         from mlflow_mleval.measures.registry import MEASURES, known_measures
+        from mlflow_mleval.sentences import did_you_mean
         from mlflow_mleval.store import schema
         from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
 
         config = dict(evaluator_config or {})
-        _refuse_other_settings(config, [*_OPTIONS, *HIERARCHICAL])
+        options = [*_OPTIONS, *HIERARCHICAL]
+        if unknown := [name for name in config if name not in options]:
+            got, guess = ", ".join(map(repr, unknown)), did_you_mean(unknown, options)
+            raise ValueError(
+                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
+                f"{got}.{guess}"
+            )
         for name in ("extra_metrics", "custom_artifacts"):
             if further.get(name):
                 warnings.warn(
@@ -116,10 +122,13 @@ class MlevalEvaluator(ModelEvaluator):
         allowed = MEASURES if asked is None else set(known_measures(asked))
         wanted = [name for name in ev.measures if name in allowed]
         instances = config.get("log_instances", False)
+        name = dataset.name
+        if name in ("dataset", dataset.hash):  # MLflow's own are not those of one dataset alone
+            name = f"{ev.total.n}x{len(ev.label_names)} labels-{str(ev.truth_digest)[:8]}"
         log_evaluation(
             ev,
             method=config.get("method") or _method(estimator, run_id),
-            dataset=config.get("dataset") or _dataset(dataset, ev),
+            dataset=config.get("dataset") or name,
             run_id=run_id,
             # Of a model that it knows, MLflow logs what is returned, and links it to the model.
             measures=wanted if model_id is None else (),
@@ -134,27 +143,17 @@ class MlevalEvaluator(ModelEvaluator):
 
 
 class StoredFile(EvaluationArtifact):
-    """A file of the run, fetched when asked for: a table where it holds one, parsed JSON, text, or
-    of a zip the contents of its files by name.
-    """
+    """A file of the run, fetched when asked for: a table, text, or the files of a zip by name."""
 
     def _load_content_from_file(self, local_artifact_path: str) -> Any:
         import pandas as pd
 
         path = Path(local_artifact_path)
-        if path.suffix in (".parquet", ".csv"):
-            return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
         if path.suffix == ".zip":
-            with TemporaryDirectory() as folder, ZipFile(path) as together:
-                together.extractall(folder)
-                files = sorted(Path(folder).iterdir())
-                return {file.name: self._load_content_from_file(str(file)) for file in files}
-        text = path.read_text(encoding="utf-8")
-        if path.suffix != ".json":
-            return text
-        content = json.loads(text)
-        is_table = content.keys() == {"columns", "data"}
-        return pd.DataFrame(content["data"], columns=content["columns"]) if is_table else content
+            with ZipFile(path) as together:
+                return {name: together.read(name) for name in together.namelist()}
+        is_table = path.suffix == ".parquet"
+        return pd.read_parquet(path) if is_table else path.read_text(encoding="utf-8")
 
     def _save(self, output_artifact_path: str) -> None:
         from mlflow.artifacts import download_artifacts
@@ -165,24 +164,6 @@ class StoredFile(EvaluationArtifact):
             fetch = partial(download_artifacts, self.uri, dst_path=folder)
             file = budget.within("download_artifacts", fetch)
             Path(output_artifact_path).write_bytes(Path(file).read_bytes())
-
-
-def _refuse_other_settings(config: Mapping[str, Any], options: list[str]) -> None:
-    from mlflow_mleval.sentences import did_you_mean
-
-    if unknown := [name for name in config if name not in options]:
-        got, guess = ", ".join(map(repr, unknown)), did_you_mean(unknown, options)
-        raise ValueError(
-            f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
-            f"{got}.{guess}"
-        )
-
-
-def _dataset(dataset: Any, ev: Any) -> str:
-    """The name that the user gave; MLflow's own is not that of one dataset alone."""
-    if dataset.name not in ("dataset", dataset.hash):
-        return dataset.name
-    return f"{ev.total.n}x{len(ev.label_names)} labels-{ev.truth_digest[:8]}"
 
 
 def _method(estimator: Any, run_id: str) -> str:

@@ -1,6 +1,4 @@
-"""Answers that are label sets: measures of them as scorers, so that `mlflow.genai.evaluate` logs
-them with every trace, or evaluated after the fact, each evaluation logged beside its run.
-"""
+"""Measures of answers that are label sets: as scorers, or evaluated after the fact."""
 
 from __future__ import annotations
 

@@ -153,9 +153,7 @@ _epochs: dict[tuple[str, str | None], EpochMetrics] = {}
 def _log_step(
     ev: Evaluation, step: int, run_id: str | None, options: LogOptions, experiment_name: str | None
 ) -> str:
-    """Log an epoch of a training into the run; what the store does not take goes with the next, or
-    with the evaluation.
-    """
+    """Log an epoch into the run; what the store does not take goes with the next."""
     _refuse_others(ev)
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
         raise TypeError(f"`step` must be a whole number, got {step!r}. Pass the epoch.")
@@ -213,7 +211,12 @@ def payload_of(
 
         ev = with_clusters(ev, options.clusters)
     trained = _fold_values(options.n_train, "n_train", ev)
-    _refuse_sizes(trained.values())
+    for n in trained.values():
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(
+                f"`n_train` must hold numbers of instances, got {n!r}. Count the rows that were "
+                "fitted."
+            )
     content = RunContent(ev, method, dataset, trained)
     tags = dict(options.tags or {}) | content.tags()
     if options.selected_among is not None:
@@ -221,7 +224,15 @@ def payload_of(
     if tested := _fold_values(options.test_indices, "test_indices", ev):
         tags[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
     if options.truth is not None:
-        tags[schema.TAG_DATASET_DIGEST] = _truth_digest(options.truth, ev)
+        # of the whole truth, of which the folds of the evaluation test parts
+        truth: Any = options.truth
+        is_classes = ev.kind == ONE_LABEL
+        matrix = (
+            class_matrix(truth, "Y", ev.label_names) if is_classes else binary_matrix(truth, "Y")
+        )
+        rows = inputs.row_digests(matrix)
+        digest = inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
+        tags[schema.TAG_DATASET_DIGEST] = digest
     asked = options.measures
     wanted = {*MEASURES, *ev.measures} if asked is None else set(known_measures(asked))
     report = content.report(tags)
@@ -237,23 +248,6 @@ def payload_of(
         files=content.files(report, options.log_instances),
         note=description(report),
     )
-
-
-def _refuse_sizes(sizes: Iterable[Any]) -> None:
-    for n in sizes:
-        if not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(
-                f"`n_train` must hold numbers of instances, got {n!r}. Count the rows that "
-                "were fitted."
-            )
-
-
-def _truth_digest(truth: Any, ev: Evaluation) -> str:
-    """The digest of the whole truth, of which the folds of the evaluation test parts."""
-    one = ev.kind == ONE_LABEL
-    matrix = class_matrix(truth, "Y", ev.label_names) if one else binary_matrix(truth, "Y")
-    rows = inputs.row_digests(matrix)
-    return inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
 
 
 def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
@@ -345,7 +339,7 @@ def log_profile(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         Invalid counts, folds or sizes that do not fit them, a name that MLflow cannot store, both
         `run_id` and `experiment_name`.
     StoreError
@@ -355,10 +349,7 @@ def log_profile(
     from mlflow_mleval.analysis.loss_profiles import Profiles
     from mlflow_mleval.training.run_content import ALPHAS, steps
 
-    try:
-        runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
-    except TypeError as error:  # as ever here
-        raise ValueError(str(error)) from error
+    runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
     pair = (dataset, method)
     profiles = Profiles.from_counts({pair: counts}, folds=None if folds is None else {pair: folds})
     rows = np.atleast_2d(np.asarray(counts)).astype(np.int64)

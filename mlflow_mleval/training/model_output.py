@@ -34,9 +34,7 @@ _INSTEAD = (
 def evaluate_output(
     model_type: str, dataset: Any, model: Any, config: Mapping[str, Any]
 ) -> tuple[Evaluation, Any]:
-    """Evaluate what a model returns for a dataset of MLflow, or the predictions that the dataset
-    holds, with the options of `MlevalEvaluator`; with the scikit-learn estimator.
-    """
+    """Evaluate what a model returns, or a dataset holds; with the scikit-learn estimator."""
     one_label = model_type == "one_label"
     truth, names = _truth(dataset, config, one_label)
     estimator, options = _estimator(model), _options(dataset, config)
@@ -114,9 +112,7 @@ def _rows(truth: AnyArray) -> AnyArray:
 def _truth(
     dataset: Any, config: Mapping[str, Any], one_label: bool
 ) -> tuple[AnyArray, Sequence[Any] | None]:
-    """The targets as MLflow hands them over or by the columns that are named, and the names of the
-    labels where they are given.
-    """
+    """The targets as MLflow has them or by named columns, and the names of the labels."""
     columns, given, names = config.get("targets"), dataset.labels_data, config.get("label_names")
     if columns is not None:
         if given is not None:
@@ -212,9 +208,7 @@ def _features(dataset: Any, config: Mapping[str, Any]) -> Any:
 
 
 def _sides(raw: Mapping[str, Any], names: Sequence[Any] | None) -> dict[str, Any]:
-    """``y_score`` and ``y_pred`` of what is predicted of these labels, or of one label; predictions
-    other than 0 and 1 of labels, and columns of classes, are scores.
-    """
+    """``y_score`` and ``y_pred`` of what is predicted; what is not 0 and 1 is scores."""
     sides: dict[str, Any] = {}
     for name, given in raw.items():
         if names is None:

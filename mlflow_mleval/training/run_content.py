@@ -76,9 +76,7 @@ class RunContent:
 
     @cached_property
     def means(self) -> dict[str, float]:
-        """Mean over folds; a measure that some fold lacks has none, for it would be a mean over
-        other data.
-        """
+        """Mean over folds of the measures that all folds have."""
         if not self.has_folds:
             return self.ev.measures
         return {m: v for m, v in self.ev.folds.mean(skipna=False).items() if not math.isnan(v)}
@@ -102,9 +100,7 @@ class RunContent:
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Of the profiles: of the label sets, and of the scores where they lie in [0, 1]; none of
-        class sets, of one label, or where all instances of a fold have the weight 0.
-        """
+        """Of the profiles, "hard" and "soft": none without label sets, or of no weight."""
         if self.ev.kind != LABEL_SETS or not all(sums.size for sums in self.ev.sums.values()):
             return ()
         return ("hard",) if self.ev.total.errors is None else ("hard", "soft")
@@ -132,9 +128,7 @@ class RunContent:
         return curves
 
     def tags(self) -> dict[str, str]:
-        """What identifies the result, with the profiles in full, from which comparisons are
-        made.
-        """
+        """What identifies the result, with the profiles in full."""
         ev = self.ev
         tags = {
             schema.TAG_CONVENTIONS: ev.conventions,
@@ -230,9 +224,7 @@ class RunContent:
         )
 
     def measure_table(self, intervals: MeasureIntervals) -> pd.DataFrame:
-        """One row a measure: the value that counts, which way is better, and the value over all
-        instances with its interval.
-        """
+        """One row a measure: its value, direction, and value over all instances with interval."""
         rows = [
             (m, self.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
             for m, v in self.ev.measures.items()
@@ -264,9 +256,7 @@ class RunContent:
         return table
 
     def instance_table(self) -> bytes:
-        """One row an instance: its name and measures, as parquet; values that it cannot mix as
-        text.
-        """
+        """One row an instance, as parquet; values that it cannot mix as text."""
         table = present(self.ev.instances).reset_index(names=schema.INSTANCE)
         mixed = [name for name in table if table[name].dtype == object]
         rows = pa.Table.from_pandas(
@@ -283,9 +273,7 @@ class RunContent:
 
     @cached_property
     def counts(self) -> pd.DataFrame:
-        """tp, fp, fn and tn of each label in each fold; of many thousand labels only those that
-        occur there.
-        """
+        """tp, fp, fn and tn of each label in each fold; of many thousand of those that occur."""
         names = np.array(list(map(str, self.ev.label_names)), dtype=object)
         tables = []
         for part in self.parts:
@@ -300,9 +288,7 @@ class RunContent:
         return table
 
     def profile_table(self, binomial: Mapping[str, Profile]) -> pd.DataFrame:
-        """Loss by family, kind and parameter over all instances; as "errors" the mean i-th largest
-        error, up to the last > 0.
-        """
+        """Loss by family, kind and parameter over all instances; "errors" are the mean errors."""
         polynomial = {kind: self.ev.profile("polynomial", kind=kind) for kind in binomial}
         rows: list[tuple[str, str, float, float]] = [
             (profile.family, kind, p, v)
@@ -361,18 +347,14 @@ _POINTS = 10
 
 
 class EpochMetrics:
-    """Metrics of a run that are not in the store yet: what it does not take now goes with the
-    next.
-    """
+    """Metrics that are not in the store yet: what it does not take goes with the next."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.pending: list[Metric] = []
 
     def add(self, ev: Evaluation, step: int, measures: Iterable[str] | None = None) -> None:
-        """The measures of an epoch, by default the usual ones, and its profile; what is not finite
-        is left out.
-        """
+        """The measures of an epoch and its profile, as far as they are finite."""
         now = int(time.time() * 1000)
         values = {schema.EPOCH_PREFIX + m: v for m, v in chosen(ev, measures).items()}
         if ev.kind == LABEL_SETS:  # the loss profile at a few k from end to end
@@ -413,8 +395,6 @@ def say(what: str, delivery: Delivery) -> None:
 
 
 def chosen(ev: Evaluation, measures: Iterable[str] | None = None) -> dict[str, float]:
-    """The measures of an epoch by name: those asked for that the evaluation has, by default the
-    usual ones.
-    """
+    """The measures of an epoch that were asked for, by default the usual ones."""
     wanted = {*EPOCH_MEASURES, *SETS["hierarchical"]} if measures is None else set(measures)
     return {m: v for m, v in ev.measures.items() if m in wanted}

@@ -1,6 +1,4 @@
-"""Plain wrappers around functions and methods that stack with MLflow's and come off again, and the
-clock of a fit.
-"""
+"""Wrappers that stack with MLflow's and come off again, and the clock of a fit."""
 
 from __future__ import annotations
 
@@ -127,9 +125,7 @@ def _called_by_user(through: str) -> bool:
 
 
 def places_to_wrap(owners: Iterable[type], name: str) -> list[tuple[Any, str]]:
-    """Where to wrap a method of these classes: each class in their ancestry that has it, or its
-    `available_if` descriptor.
-    """
+    """Where to wrap a method: each class in the ancestry that has it, or its descriptor."""
     slots: list[tuple[Any, str]] = []
     for owner in dict.fromkeys(base for cls in owners for base in cls.__mro__):
         method = vars(owner).get(name)
@@ -191,9 +187,7 @@ class FitClock:
 
 
 class _Fit:
-    """A fit that is going on: its seconds up to now, and whether each of MLflow's wrappers does
-    work of its own.
-    """
+    """A fit that goes on: its seconds, and whether MLflow's wrappers are at work."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

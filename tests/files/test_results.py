@@ -152,7 +152,7 @@ def test_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
         ("dataset,method,naïve\nd,a,1\n", r"header, column 'naïve': cannot name a metric"),
         (HEADER + f"f1,d,{'a' * 9000},1\n", r"line 2, .*: the name of the method has 9,000 chara"),
         (HEADER + "f1,d,a,1\nf1,d,\0,1\n", r"line 3: holds a NUL character"),
-        (SEEDED + "d,a,1,.5\nd,a,,.5\n", "line 3, column 'seed': is empty, so that nothing tells"),
+        (SEEDED + "d,a,1,.5\nd,a,,.5\n", "line 3, column 'seed': the name of the seed is empty"),
         (SEEDED + "d,a,1,.5\nd,a,a,.5\n", "line 3, column 'seed': 'a' is no number, but line 2 ha"),
         (SEEDED + "d,a,1,.5\nd,a,1.0,.5\n", "line 3, column 'f1': .* with seed '1' was given in l"),
         ("dataset,method,seed,repeat,f1\nd,a,1,1,.5\n", "both a column 'seed' and a .* 'repeat'"),
