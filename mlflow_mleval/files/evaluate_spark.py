@@ -36,10 +36,7 @@ _SIDES = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
 _FOLDS = ("byte", "short", "integer", "long", "string", "boolean")
 _PART = "part binary, error string"
 #: Options that partitions can be evaluated with.
-_FURTHER = (
-    *("label_names", "threshold", "conventions", "train_labels", "probabilities"),
-    *OPTIONS,
-)
+_FURTHER = ("label_names", "threshold", "conventions", "train_labels", "probabilities", *OPTIONS)
 _TOGETHER = 1 << 22  # bytes of rows that are evaluated together
 _SPARK_TYPES = {"int64": "bigint", "bool": "boolean"}
 _NO_ROWS = "`df` must have at least one row, got none. There is nothing to evaluate."
@@ -216,13 +213,10 @@ def spark_instances(
     beside = {"folds": folds, "cluster": cluster}
     selected, layout = _prepared(df, sides, beside, hierarchy, options)
     kinds = selected.limit(1).mapInArrow(partial(_kinds, layout=layout), "name string, kind string")
-    own = {layout.fold: "folds", layout.cluster: "cluster"}
-    fields = {
-        row.name: selected.schema[own[row.name]].dataType.simpleString()
-        if row.name in own
-        else row.kind
-        for row in kinds.collect()
-    }
+    fields = {row.name: row.kind for row in kinds.collect()}
+    for name, column in ((layout.fold, "folds"), (layout.cluster, "cluster")):
+        if name in fields:
+            fields[name] = selected.schema[column].dataType.simpleString()
     if not fields:
         raise ValueError(_NO_ROWS)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())

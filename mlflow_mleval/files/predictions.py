@@ -510,10 +510,8 @@ def unrounded(scores: Any) -> tuple[Any, str]:
     sums = scores.sum(axis=1)
     off = np.abs(sums - 1)
     first = 10.0 ** np.floor(np.log10(np.where(scores > 0, scores, 1.0)))  # of the first digit
-    places = np.maximum(
-        scores.shape[1] * _last_place(scores),
-        (first * (scores > 0)).sum(axis=1) * _last_place(scores / first),
-    )
+    digits = (first * (scores > 0)).sum(axis=1) * _last_place(scores / first)
+    places = np.maximum(scores.shape[1] * _last_place(scores), digits)
     exact = off.max() <= np.sqrt(np.finfo(float).eps)
     if exact or not (off <= 0.5 * places + _SINGLE).all() or not sums.all():
         return scores, ""
@@ -523,9 +521,8 @@ def unrounded(scores: Any) -> tuple[Any, str]:
 
 def _last_place(numbers: Array) -> float:
     """What the last of the decimals counts that all have at most; 0 where they have many."""
-    return next(
-        (10.0**-d for d in _DIGITS if np.abs(np.round(numbers, d) - numbers).max() < 1e-12), 0.0
-    )
+    off = ((d, np.abs(np.round(numbers, d) - numbers).max()) for d in _DIGITS)
+    return next((10.0**-d for d, most in off if most < 1e-12), 0.0)
 
 
 # ---- tables of columns ---------------------------------------------------------------------------
@@ -560,11 +557,9 @@ class Columns:
     def kinds(self) -> dict[int, str]:
         """What the columns that are used hold: "binary", "number", "class" or "fold"."""
         other = "class" if self.one_label else "binary"
-        kinds = {
-            place: "number" if name == "y_score" else other
-            for name, places in self.places.items()
-            for place in places
-        }
+        kinds: dict[int, str] = {}
+        for name, places in self.places.items():
+            kinds |= dict.fromkeys(places, "number" if name == "y_score" else other)
         return kinds if self.fold is None else kinds | {self.fold: "fold"}
 
     def opened(self, file: str, parts: _Parts, row_name: _NameRow) -> PredictionFile:
@@ -864,9 +859,7 @@ def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
 def _columns_of_lists(schema: pa.Schema, file: str) -> set[str]:
     """The columns that hold lists of labels or their scores; none where the truth is no list."""
     kinds = {column: schema.field(column).type for column in _LISTS if column in schema.names}
-    lists = {
-        c for c, kind in kinds.items() if pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    }
+    lists = {c for c, kind in kinds.items() if isinstance(kind, (pa.ListType, pa.LargeListType))}
     if "true" not in lists:
         return set()
     for column, kind in kinds.items():
@@ -896,10 +889,8 @@ def _open_lists(
     found: set[Any] = set()
     for _, batch in _parquet_batches(path, file, [*sources.values()], _LINES, lambda *_: None):
         for column in batch.schema.names:
-            labels = _texts_of_cells(
-                batch[column].flatten(), f"{path.name}, column {quoted(column)}"
-            )
-            found.update(labels.unique().to_pylist())
+            where = f"{path.name}, column {quoted(column)}"
+            found.update(_texts_of_cells(batch[column].flatten(), where).unique().to_pylist())
     if None in found:
         raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
     names = tuple(sorted(found))
@@ -926,13 +917,12 @@ def _elements(file: parquet.ParquetFile, columns: Iterable[str]) -> int:
     """How many values the columns hold, as the file declares."""
     roots = set(columns)
     about = file.metadata
-    groups_of_rows = (about.row_group(i) for i in range(about.num_row_groups))
-    return sum(
-        group.column(i).num_values
-        for group in groups_of_rows
-        for i in range(group.num_columns)
-        if group.column(i).path_in_schema.partition(".")[0] in roots
-    )
+    total = 0
+    for group in map(about.row_group, range(about.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema.partition(".")[0] in roots:
+                total += column.num_values
+    return total
 
 
 class BadRow(ValueError):

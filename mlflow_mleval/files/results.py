@@ -132,12 +132,11 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
         results = tool_results(_decoded(content, name), name)
         if results is None:
             known = some([tool.name for tool in TOOLS], len(TOOLS))
-            raise ImportFileError(
-                f"{name} is JSON of none of the tools whose results are read: {known}."
-            )
-        return SourceTable(
-            name, [*LONG_COLUMNS], [(f"result {i}", row) for i, row in enumerate(results, 1)]
-        )
+            why = "is JSON of none of the tools whose results are read"
+            raise ImportFileError(f"{name} {why}: {known}.")
+        table = SourceTable(name, [*LONG_COLUMNS], [])
+        table.rows += [(f"result {i}", row) for i, row in enumerate(results, 1)]
+        return table
     return _from_csv(content, name)
 
 
@@ -185,10 +184,9 @@ def _of_benchmark(table: SourceTable) -> SourceTable:
         kept = {**columns, "fold": "fold"}
         if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:
             at = [table.header.index(column) for column in kept]
-            rows: list[tuple[str, Sequence[object]]] = [
-                (row, [cells[i] for i in at]) for row, cells in table.rows
-            ]
-            return replace(table, header=[*kept.values()], rows=rows)
+            known = replace(table, header=[*kept.values()], rows=[])
+            known.rows += [(row, [cells[i] for i in at]) for row, cells in table.rows]
+            return known
     return table
 
 
@@ -202,15 +200,12 @@ def _from_csv(content: bytes, name: str) -> SourceTable:
         if not table.header:
             table.header = cells
             check_separator(cells, line, name)
-        elif len(cells) < len(table.header):
-            table.problem(
-                f"line {line}", table.header[len(cells)], f"the row ends before it: {counted}"
-            )
-        elif len(cells) > len(table.header):
-            more = quoted(cells[len(table.header)])
-            table.problem(
-                f"line {line}", table.header[-1], f"the row goes on after it with {more}: {counted}"
-            )
+        elif len(cells) != len(table.header):
+            why = "ends before it"
+            if len(cells) > len(table.header):
+                why = f"goes on after it with {quoted(cells[len(table.header)])}"
+            column = table.header[min(len(cells), len(table.header) - 1)]
+            table.problem(f"line {line}", column, f"the row {why}: {counted}")
         else:
             table.rows.append((f"line {line}", cells))
     if not table.header:
@@ -239,17 +234,12 @@ def _decoded(content: bytes, name: str) -> str:
 
 
 def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
-    header: list[str] = []
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_LINE:
-            parts = line.split(",")
-            widest = max(range(len(parts)), key=lambda i: len(parts[i]))
-            column = quoted(header[widest].strip()) if widest < len(header) else str(widest + 1)
             raise ImportFileError(
-                f"{name}, line {number}, column {column}: the line has {len(line):,} characters, "
-                f"more than any row of results ({MAX_LINE:,}). Is it a file of results?"
+                f"{name}, line {number}: the line has {len(line):,} characters, more than any row "
+                f"of results ({MAX_LINE:,}). Is it a file of results?"
             )
-        header = header or line.split(",")
         yield line
 
 
@@ -261,10 +251,9 @@ def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
     if named:
         frame = frame.reset_index()
     columns = [frame.iloc[:, i].astype(object).tolist() for i in range(frame.shape[1])]
-    rows: list[tuple[str, Sequence[object]]] = [
-        (f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)
-    ]
-    return SourceTable(name, [str(c).strip() for c in frame.columns], rows)
+    table = SourceTable(name, [str(c).strip() for c in frame.columns], [])
+    table.rows += [(f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)]
+    return table
 
 
 def tidy(table: SourceTable) -> pd.DataFrame:
@@ -308,9 +297,7 @@ def _values_of_table(table: SourceTable, repeated: str | None) -> Iterator[_Valu
     pairs = [] if is_long else [(column, column) for column in table.header if column not in beside]
     seeds = [""] * len(table.rows) if repeated is None else _seeds(table, repeated, place[repeated])
     for (row, cells), seed in zip(table.rows, seeds, strict=True):
-        dataset, method = (
-            _text_in(table, row, column, cells[place[column]]) for column in IDENTITY
-        )
+        dataset, method = (_text_in(table, row, name, cells[place[name]]) for name in IDENTITY)
         fold = _fold(table, row, cells[place["fold"]]) if "fold" in place else None
         if is_long:
             own = _text_in(table, row, "measure", cells[place["measure"]])
@@ -427,14 +414,11 @@ def _check_header(table: SourceTable) -> None:
             "table, write it with index=False."
         )
     if twice := sorted({c for c in header if header.count(c) > 1}):
-        raise ImportFileError(
-            f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header."
-        )
+        columns = ", ".join(map(quoted, twice))
+        raise ImportFileError(f"{table.name}: the column {columns} occurs twice in the header.")
     if {*SEEDS} <= {*header}:
-        raise ImportFileError(
-            f"{table.name}: both a column 'seed' and a column 'repeat' tell repeats apart. "
-            "Remove one of them."
-        )
+        why = "both a column 'seed' and a column 'repeat' tell repeats apart"
+        raise ImportFileError(f"{table.name}: {why}. Remove one of them.")
     if not board:
         _check_columns(table)
 
@@ -458,19 +442,16 @@ def _check_columns(table: SourceTable) -> None:
             f"{', '.join(LONG_COLUMNS)}, fold and seed. Remove it."
         )
     if not is_long and not others:
-        listed = ", ".join(header)
-        raise ImportFileError(f"{table.name}: no column of a measure beside {listed}.")
+        raise ImportFileError(f"{table.name}: no column of a measure beside {', '.join(header)}.")
     for column in others:
         if why := measure_name_problem(column):
             table.problem("header", column, f"cannot name a metric: {why}.")
 
 
 def _is_empty(cell: object) -> bool:
-    return (
-        not cell.strip()
-        if isinstance(cell, str)
-        else pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
-    )
+    if isinstance(cell, str):
+        return not cell.strip()
+    return pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
 
 
 def _text_in(table: SourceTable, row: str, column: str, cell: object) -> str:

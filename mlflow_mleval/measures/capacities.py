@@ -156,9 +156,8 @@ class Capacity:
         ValueError: `capacity` must be monotone, got mu(1 of 3 labels) = 0.5 > mu(2 of 3 labels) ...
         """
         n_labels = label_count(n_labels)
-        values = np.array(
-            [v(j / n_labels) for j in range(n_labels + 1)] if callable(v) else v, dtype=float
-        )
+        given = [v(j / n_labels) for j in range(n_labels + 1)] if callable(v) else v
+        values = np.array(given, dtype=float)
         if values.shape != (n_labels + 1,):
             raise ValueError(
                 f"`v` must have {n_labels + 1} values, v(0), v(1/{n_labels}), …, v(1), got shape "
@@ -221,11 +220,8 @@ class Capacity:
         (0.5, 0.75)
         """
         weights = np.asarray(weights, dtype=float)
-        if (
-            weights.ndim != 1
-            or not np.all((weights >= 0) & np.isfinite(weights))
-            or not weights.any()
-        ):
+        fit = weights.ndim == 1 and np.all((weights >= 0) & np.isfinite(weights))
+        if not fit or not weights.any():
             raise ValueError(
                 "`weights` must be a sequence of finite numbers, none negative and not all 0: "
                 "one per label."
@@ -308,10 +304,8 @@ class Capacity:
         for i, bit in enumerate(_bits(values)):
             for block, low in np.argwhere(~(bit[:, 0] <= bit[:, 1] + _TOLERANCE)):
                 small = int(block << (i + 1) | low)
-                large = small | 1 << i
-                pairs.append(
-                    (_set(_labels(small)), values[small], _set(_labels(large)), values[large])
-                )
+                sets = [(_set(_labels(mask)), values[mask]) for mask in (small, small | 1 << i)]
+                pairs.append((*sets[0], *sets[1]))
         _check_steps(sorted(pairs, key=lambda pair: (len(pair[0]), pair[0], pair[2])))
         return self
 
@@ -520,9 +514,8 @@ def bayes_optimal(
         if parameter is None:
             raise ValueError(f"`parameter` must be k or alpha of the {loss} loss, got None.")
         weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
-        found, expected = _minimise(
-            label_sets, probabilities, _losses_by_errors(weights[None]), max_candidates
-        )
+        losses = _losses_by_errors(weights[None])
+        found, expected = _minimise(label_sets, probabilities, losses, max_candidates)
         return Optimum(found[0], float(expected[0]))
     if parameter is not None:
         raise ValueError(f"`parameter` must be left out with a capacity, got {parameter!r}.")
@@ -534,9 +527,8 @@ def bayes_optimal(
     candidates = (np.arange(1 << n_labels)[:, None] >> np.arange(n_labels)[::-1] & 1).astype(bool)
     expected = np.zeros(len(candidates))
     for truth, probability in zip(label_sets, probabilities, strict=True):
-        expected += probability * loss.losses(
-            (candidates != truth).astype(float), np.broadcast_to(truth, candidates.shape)
-        )
+        wrong, relevant = candidates != truth, np.broadcast_to(truth, candidates.shape)
+        expected += probability * loss.losses(wrong.astype(float), relevant)
     best = np.argmax(expected <= expected.min() + _TIE)
     return Optimum(candidates[best].astype(np.int64), float(expected[best]))
 
@@ -605,10 +597,8 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         a parameter out of range.
         """
         X, y = validate_data(self, X, y, multi_output=True)
-        if (kind := type_of_target(y, input_name="y", raise_unknown=True)) not in (
-            "binary",
-            "multilabel-indicator",
-        ):
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind not in ("binary", "multilabel-indicator"):
             raise ValueError(
                 f"`y` must be a matrix of 0 and 1, got a {kind} target. Only binary "
                 "classification is supported. For classes, pass one column a class."
@@ -622,9 +612,8 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         self.label_sets_ = dense(y)
         self.n_labels_ = y.shape[1]
         self.classes_ = np.arange(self.n_labels_)
-        owa_weights(
-            one_of(self.loss, "loss", FAMILIES), self.n_labels_, self.parameter
-        )  # refuses bad ones now, not later
+        family = one_of(self.loss, "loss", FAMILIES)
+        owa_weights(family, self.n_labels_, self.parameter)  # refuses bad ones now, not later
         self.neighbours_ = NearestNeighbors(n_neighbors=self.n_neighbors, metric="manhattan").fit(X)
         return self
 
@@ -646,9 +635,8 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         weights = np.full(self.n_neighbors, 1 / self.n_neighbors)
         predicted = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
-            predicted[:, i], _ = _minimise(
-                self.label_sets_[neighbours], weights, losses, self.max_candidates
-            )
+            own = self.label_sets_[neighbours]
+            predicted[:, i], _ = _minimise(own, weights, losses, self.max_candidates)
         return predicted
 
     def __sklearn_tags__(self) -> Any:
@@ -698,9 +686,8 @@ def _minimise(
     for start in range(0, n_candidates, step):
         wrong = (flips[start : start + step] @ (1 - 2 * pattern) + sizes @ pattern).astype(np.int64)
         cells = wrong + n_errors * np.arange(len(wrong))[:, None]
-        shares = np.bincount(
-            cells.ravel(), np.broadcast_to(weights, wrong.shape).ravel(), len(wrong) * n_errors
-        )
+        each = np.broadcast_to(weights, wrong.shape).ravel()
+        shares = np.bincount(cells.ravel(), each, len(wrong) * n_errors)
         expected[start : start + step] = shares.reshape(-1, n_errors) @ losses[:n_errors]
     least = expected.min(axis=0)
 
@@ -709,9 +696,8 @@ def _minimise(
     group_of = np.zeros(n_labels, dtype=np.int64)
     place = np.full(n_labels, n_labels)
     for number, group in enumerate(groups.values()):
-        order = [label for label in group if first[label]] + [
-            label for label in reversed(group) if not first[label]
-        ]
+        order = [label for label in group if first[label]]
+        order += [label for label in reversed(group) if not first[label]]
         group_of[group] = number
         place[order] = np.arange(len(group))
     optimal = np.empty((losses.shape[1], n_labels), dtype=np.int64)

@@ -108,9 +108,8 @@ class ScoreRows:
         """The counts that `to_dict` wrote."""
         classes, scores, *counts = parts["rows"]
         rows = np.array(classes, np.int64), np.array(scores, float), *map(counts_of, counts)
-        return cls(
-            parts=(rows,), **{name: value for name, value in parts.items() if name != "rows"}
-        )
+        facts = {name: value for name, value in parts.items() if name != "rows"}
+        return cls(parts=(rows,), **facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,9 +182,8 @@ class ScoreCounts(ScoreRows):
         """The same in rows."""
         if self.sample is None:
             return self
-        return ScoreCounts(
-            self.n_classes, (_of_classes(enumerate(map(self.sample.rows, self._classes))),)
-        )
+        rows = _of_classes(enumerate(map(self.sample.rows, self._classes)))
+        return ScoreCounts(self.n_classes, (rows,))
 
     @property
     def _classes(self) -> range:
@@ -295,17 +293,14 @@ class ScoreCounts(ScoreRows):
         defined = total > 0
         areas = np.full(self.n_classes, np.nan)
         bounds = np.zeros(self.n_classes)
-        areas[defined] = np.minimum(
-            _by_class(classes, area, self.n_classes)[defined] / total[defined], 1
-        )
+        under = _by_class(classes, area, self.n_classes)
+        areas[defined] = np.minimum(under[defined] / total[defined], 1)
         if self.on_grid:
             high = pos * (tp / (tp + fp - neg))
             least = tp - pos + (first if pos.dtype.kind == "i" else 0)  # of weights, nobody knows
             low = pos * ratio(least, least + fp)
-            off = np.maximum(
-                _by_class(classes, high - area, self.n_classes),
-                _by_class(classes, area - low, self.n_classes),
-            )
+            sides = (_by_class(classes, off, self.n_classes) for off in (high - area, area - low))
+            off = np.maximum(*sides)
             bounds[defined] = off[defined] / total[defined]
         return areas, bounds
 
@@ -394,22 +389,16 @@ def joined_rows(parts: Sequence[_Rows]) -> _Rows:
     classes = classes[order]
     scores = scores[order]
     first = np.flatnonzero(np.append(True, (np.diff(classes) != 0) | (np.diff(scores) != 0)))
-    return (
-        classes[first],
-        scores[first],
-        *(np.add.reduceat(column[order], first) for column in counts),
-    )
+    sums = (np.add.reduceat(column[order], first) for column in counts)
+    return classes[first], scores[first], *sums
 
 
 def _gridded(rows: _Rows) -> _Rows:
     """The rows on the grid: half of its steps even over [0, 1], a quarter below, one above."""
     classes, s, *counts = rows
     with np.errstate(divide="ignore"):
-        place = np.where(
-            s < 0,
-            0.25 / (1 - np.minimum(s, 0)),
-            np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s),
-        )
+        place = np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s)
+        place = np.where(s < 0, 0.25 / (1 - np.minimum(s, 0)), place)
     return joined_rows([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), *counts)])
 
 
@@ -417,11 +406,8 @@ def _ungridded(step: Array) -> Array:
     """The score at a place on the grid, infinite at its ends."""
     place = step / STEPS
     with np.errstate(divide="ignore"):
-        return np.where(
-            place < 0.25,
-            1 - 0.25 / place,
-            np.where(place > 0.75, 0.25 / (1 - place), 2 * place - 0.5),
-        )
+        score = np.where(place > 0.75, 0.25 / (1 - place), 2 * place - 0.5)
+        return np.where(place < 0.25, 1 - 0.25 / place, score)
 
 
 def need_counts(names: Collection[str]) -> bool:
@@ -444,9 +430,9 @@ def score_counts(true: Any, score: Any, weights: Array | None = None) -> ScoreCo
     of_rows = each[rows_of(score)]
     row, label = stored.missed
     missed = by_label(label, row)
-    some = n - np.bincount(score.indices, minlength=n_labels) > np.bincount(
-        label, minlength=n_labels
-    )  # has a label that is neither stored nor true; what is left of none is rounding
+    # has a label that is neither stored nor true; what is left of none is rounding
+    there = np.bincount(score.indices, minlength=n_labels) + np.bincount(label, minlength=n_labels)
+    some = n > there
     rest = np.maximum(each.sum() - by_label(score.indices, rows_of(score)) - missed, 0) * some
     zero = np.flatnonzero(missed + rest)
     return ScoreCounts.of_entries(
@@ -471,11 +457,10 @@ LABEL = "label"
 
 def points(counts: ScoreCounts) -> pd.DataFrame:
     """At most `POINTS` points of the curve of each class, even along recall and fpr."""
-    columns = [_points(piece, first) for first, piece in counts.pieces()]
+    pieces = [_points(piece, first) for first, piece in counts.pieces()]
     names = ("class", "threshold", "recall", "precision", "fpr")
-    return pd.DataFrame(
-        dict(zip(names, map(np.concatenate, zip(*columns, strict=True)), strict=True))
-    )
+    columns = map(np.concatenate, zip(*pieces, strict=True))
+    return pd.DataFrame(dict(zip(names, columns, strict=True)))
 
 
 def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
@@ -489,18 +474,15 @@ def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
         with np.errstate(divide="ignore", invalid="ignore"):
             return tp[rows] / total[of], fp[rows] / others[of]
 
-    begins = [np.zeros(0, np.int64)]
-    bucket_before = -1.0
+    buckets = []
     for start in range(0, len(classes), _BLOCK):
         rows = slice(start, start + _BLOCK)
         recall, fpr = rates(rows)
         place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
-        # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
-        # bucket, by ascending score, reaches farthest.
-        bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
-        begins.append(start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
-        bucket_before = bucket[-1]
-    shown = np.concatenate(begins)
+        buckets.append(np.floor(place * (POINTS - 1)) + classes[rows] * POINTS)
+    # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
+    # bucket, by ascending score, reaches farthest.
+    shown = np.flatnonzero(np.diff(np.concatenate([[-1.0], *buckets])))
     shown = shown[total[classes[shown]] > 0]
     shown = shown[np.lexsort((-shown, classes[shown]))]
     recall, fpr = rates(shown)
@@ -590,10 +572,7 @@ def percent_curves(sums: Any) -> Mapping[str, Mapping[int, float]]:
         by_name["precision_at_recall_percent"] = precision_at(whole, steps / 100)
     if positives and negatives:
         by_name["recall_at_false_positive_percent"] = recall_at(whole, steps / 100)
-    curves = {
-        name: dict(zip(steps.tolist(), values.tolist(), strict=True))
-        for name, values in by_name.items()
-    }
+    curves = {name: dict(enumerate(values.tolist())) for name, values in by_name.items()}
     bins = reliability_table(counts, sums.confidence, (), ())
     if len(bins):
         percent = (100 * bins["mean_score"]).round().astype(int)
@@ -715,9 +694,8 @@ class ClassesAbove:
         score = sparse.csr_array(score if sparse.issparse(score) else np.asarray(score, float))
         size = np.diff(self.above.indptr).astype(np.int64)
         cost = np.diff(np.append(0, np.cumsum(size[score.indices]))[score.indptr])
-        parts = (
-            self._part(true[lo:hi], score[lo:hi], size) for lo, hi in stretches(cost + 1, _ABOVE)
-        )
+        cuts = stretches(cost + 1, _ABOVE)
+        parts = (self._part(true[lo:hi], score[lo:hi], size) for lo, hi in cuts)
         return reduce(operator.add, parts)
 
     def _part(self, true: sparse.csr_array, score: sparse.csr_array, size: Ints) -> ThresholdSums:

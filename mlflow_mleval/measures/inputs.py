@@ -363,11 +363,11 @@ def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, A
         return by_instance, by_label
     matrices = true.multiply(pred).tocsr(), pred, true
     by_instance = np.array([np.asarray(m.sum(axis=1, dtype=np.int64)).ravel() for m in matrices])
-    by_label = []
+    sums = []
     for m in matrices:
-        each = m.data.astype(float) if weights is None else m.data * weights[rows_of(m)]
-        by_label.append(np.bincount(m.indices, each, k))
-    return by_instance, np.array(by_label, np.int64 if weights is None else float)
+        entries = m.data.astype(float) if weights is None else m.data * weights[rows_of(m)]
+        sums.append(np.bincount(m.indices, entries, k))
+    return by_instance, np.array(sums, np.int64 if weights is None else float)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -73,11 +73,8 @@ class ClassCounts:
     @property
     def bounded(self) -> ClassCounts:
         """The same with as many different scores as are merged or stored."""
-        scores = self.scores
-        confidence = self.confidence
-        scores = scores and scores.bounded
-        confidence = confidence and confidence.bounded
-        return replace(self, scores=scores, confidence=confidence)
+        parts = {name: getattr(self, name) for name in ("scores", "confidence")}
+        return replace(self, **{name: part and part.bounded for name, part in parts.items()})
 
     @property
     def cells(self) -> int:
@@ -89,15 +86,11 @@ class ClassCounts:
     def to_dict(self) -> dict[str, Any]:
         """The counts in lists and numbers, for JSON."""
         pairs = self.confusion.tocoo()
-        further = {
-            name: part and part.to_dict()
-            for name, part in (("scores", self.scores), ("confidence", self.confidence))
-        }
-        table = [pairs.row.tolist(), pairs.col.tolist(), pairs.data.tolist()]
         return {
-            "confusion": table,
+            "confusion": [part.tolist() for part in (pairs.row, pairs.col, pairs.data)],
             "ranks": None if self.ranks is None else self.ranks.tolist(),
-            **further,
+            "scores": self.scores and self.scores.to_dict(),
+            "confidence": self.confidence and self.confidence.to_dict(),
         }
 
     @classmethod
@@ -105,15 +98,10 @@ class ClassCounts:
         """The counts that `to_dict` wrote."""
         row, column, number = parts["confusion"]
         n_classes = parts["n_classes"]
-        confusion = sparse.csr_array(
-            (counts_of(number), (row, column)), shape=(n_classes, n_classes)
-        )
+        entries = counts_of(number), (row, column)
         ranks = None if parts["ranks"] is None else counts_of(parts["ranks"])
-        further = {
-            name: parts[name] and ScoreCounts.from_dict(parts[name])
-            for name in ("scores", "confidence")
-        }
-        return cls(confusion, ranks, **further)
+        by_score = [parts[n] and ScoreCounts.from_dict(parts[n]) for n in ("scores", "confidence")]
+        return cls(sparse.csr_array(entries, shape=(n_classes, n_classes)), ranks, *by_score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,10 +451,9 @@ class _Errors:
         """Take in a block of scores, given as numbers of this kind."""
         data = scores.score if scores.all_stored else scores.score.data
         unstored = [0.0] if scores.zeros.any() else []
-        self.span = (
-            min(self.span[0], float(data.min(initial=np.inf)), *unstored) + 0.0,  # -0 is 0
-            max(self.span[1], float(data.max(initial=-np.inf)), *unstored) + 0.0,
-        )
+        low = min(self.span[0], float(data.min(initial=np.inf)), *unstored)
+        high = max(self.span[1], float(data.max(initial=-np.inf)), *unstored)
+        self.span = low + 0.0, high + 0.0  # -0 is 0
         if not self.are_soft:
             return
         n, n_labels = scores.score.shape
@@ -712,10 +699,8 @@ def doubts_about(
             f"averages is convention ({conventions})"
         )
     if threshold == 0.5 and sums.errors is None:
-        text = (
-            f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
-        )
-        doubts.append(f"{text}: they are no probabilities")
+        text = "labels with a score of at least 0.5 were predicted, but the scores reach"
+        doubts.append(f"{text} {sums.reach}: they are no probabilities")
     decides = sums.errors is not None and "y_pred" not in inputs and sums.size
     if decides and (sums.mean_errors("soft") == sums.mean_errors("hard")).all():
         doubts.append(

@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -157,9 +157,8 @@ def autolog(
         **hierarchy_options,
     }
     logged = {"measures": measures, "log_instances": log_instances}
-    _sklearn.start(
-        Sink(method, dataset, logged, silent, asynchronous), options, eval_data, searches
-    )
+    sink = Sink(method, dataset, logged, silent, asynchronous)
+    _sklearn.start(sink, options, eval_data, searches)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -429,10 +428,9 @@ class SklearnAutolog:
     def fit(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
         cv = _NONE
         if self.searches and isinstance(estimator, BaseSearchCV):
-            try:  # a splitter with a random state of its own is another one after the fit
+            cv = _SPENT
+            with suppress(TypeError):  # a splitter with a random state is another after the fit
                 cv = copy.deepcopy(estimator.cv)
-            except TypeError:
-                cv = _SPENT
         before = getattr(estimator, _MLFLOW_RUN, None)
         result, seconds = self._clock.timed(original, estimator, *args, **kwargs)
         X, Y = _data(args, kwargs)
@@ -612,15 +610,13 @@ class SklearnAutolog:
             labels: Any = labels_of(Y)
             groups = params.pop("groups", None)
             best = clone(search.estimator).set_params(**clone(search.best_params_, safe=False))
-            found = fold_predictions(
-                best, X, Y, labels, cv=cv, n_jobs=search.n_jobs, groups=groups, params=params
-            )
-            ev, facts = self._folds(found[0], Y, *found[1:])
+            how = {"cv": cv, "n_jobs": search.n_jobs, "groups": groups, "params": params}
+            predictions, *splits_and_times = fold_predictions(best, X, Y, labels, **how)
+            ev, facts = self._folds(predictions, Y, *splits_and_times)
             return ev, replace(facts, selected_among=len(search.cv_results_["params"]))
 
-        self.sink.log(
-            "a search", evaluation, search, X, Y, self._fits.get(search, _LastFit()).run_id
-        )
+        run_id = self._fits.get(search, _LastFit()).run_id
+        self.sink.log("a search", evaluation, search, X, Y, run_id)
 
     def _folds(
         self, predictions: list[Predictions], Y: Any, splits: Any, times: Any

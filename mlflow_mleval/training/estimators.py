@@ -136,26 +136,20 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     is_probability = True
     y_pred = as_matrix(raw, labels) if isinstance(labels, int) else column(raw)
     if y_pred.ndim != (2 if isinstance(labels, int) else 1):
-        raise ValueError(
-            f"the estimator must return one class for each instance, got shape {y_pred.shape}."
-        )
+        want = "one class for each instance"
+        raise ValueError(f"the estimator must return {want}, got shape {y_pred.shape}.")
     try:
         if isinstance(labels, int):
             y_score = _score_of(estimator, X, labels, y_pred)
             if _inverted(y_score, y_pred):
-                raise ValueError(
-                    "the scores are lower where the labels are predicted, so they are those of the "
-                    "absent labels"
-                )
+                raise ValueError("the scores are those of the absent labels")
         else:
             way = _way_to_scores(estimator)
             last = getattr(estimator, "best_estimator_", estimator)
             last = last[-1] if isinstance(last, Pipeline) else last
             of_pairs = getattr(last, "decision_function_shape", "ovr") == "ovo"
             if way == "decision_function" and len(labels) > 2 and of_pairs:
-                raise ValueError(
-                    "its decision values are of pairs of classes (decision_function_shape='ovo')"
-                )
+                raise ValueError("its decision values are of pairs of classes ('ovo')")
             trained, scores = np.asarray(estimator.classes_).tolist(), getattr(estimator, way)(X)
             y_score, is_probability = columns_of_classes(scores, way, trained, list(labels))
             if not np.isfinite(y_score).all():

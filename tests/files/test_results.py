@@ -166,7 +166,7 @@ def test_each_fault_is_named_by_row_and_column(tmp_path, text, message):
 
 
 def test_a_line_of_ten_megabytes(tmp_path):
-    said = r"line 3, column 'method': the line has 10,000,0\d\d characters"
+    said = r"line 3: the line has 10,000,0\d\d characters"
     with pytest.raises(ImportFileError, match=said) as caught:
         read_results(write(tmp_path, HEADER + "f1,d,a,1\nf1,d," + "x" * 10_000_000 + ",1\n"))
     assert len(str(caught.value)) < 300

@@ -181,17 +181,6 @@ def test_label_sets_give_one_profile_whether_counted_or_sorted(pair, family):
     assert hard.subset == pytest.approx(soft.subset, abs=1e-15)
 
 
-def test_a_profile_is_the_mean_of_the_losses_of_the_instances():
-    truth, score = random_pair(300, 12)
-    for k, loss in enumerate(loss_profile(truth, score).losses, start=1):
-        expected = binomial_loss(truth, score, k, per_instance=True).mean()
-        assert loss == pytest.approx(expected, abs=1e-14)
-    profile = loss_profile(truth, score, "polynomial", [1, 2.5, 40])
-    for alpha, loss in zip(profile.parameters, profile.losses, strict=True):
-        expected = polynomial_loss(truth, score, alpha, per_instance=True).mean()
-        assert loss == pytest.approx(expected, abs=1e-14)
-
-
 def test_more_rows_than_a_block_holds():
     truth, score = random_pair(9001, 15)
     errors = np.sort(abs(truth - score), axis=1)[:, ::-1]
