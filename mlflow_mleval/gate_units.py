@@ -26,12 +26,12 @@ from mlflow_mleval.measures.metric_names import direction_of, proposed_direction
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
+from mlflow_mleval.study import Study, Units, left_out
 from mlflow_mleval.validation import AnyArray
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.pairs import Crossings
     from mlflow_mleval.store.run_answers import SelectedAnswers
-    from mlflow_mleval.study import Study, Units
 
 T = TypeVar("T")
 #: The loss that does not matter, of measures between 0 and 1 of which none is stated.
@@ -126,8 +126,17 @@ class Shared:
                 f"{n:,} of {len(given):,} differences of {measure} are larger than "
                 f"{stated[str(measure)]:g} and count as that."
             )
-        if not units.means:
-            notes += _without_bound(given.drop(columns=[*bounds], errors="ignore"))
+        endless = [m for m in given if m not in bounds]
+        if endless and not units.means:
+            largest = float(np.ceil(given[endless[0]].abs().max() or 1.0))
+            notes.append(
+                Message(
+                    f"Not judged: {some(endless)} {agree(len(endless), 'has')} no bound, and a "
+                    "single answer may be worse than all that were seen; ",
+                    Argument("bounds", (f"{endless[0]}={largest:g}",)),
+                    " gives it one.",
+                )
+            )
         cut, worst = (table.clip(-ends, ends, axis=1) for table in (given, units.worst))
         units = replace(units, differences=cut, worst=worst, bounds=bounds)
         return replace(self, units=units, notes=tuple(notes))
@@ -179,19 +188,6 @@ class Shared:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _without_bound(given: pd.DataFrame) -> Iterator[Message]:
-    """What to tell of the measures of these differences, which nothing bounds."""
-    if len(given.columns):
-        first = given.columns[0]
-        largest = float(np.ceil(given[first].abs().max() or 1.0))
-        yield Message(
-            f"Not judged: {some(given)} {agree(len(given.columns), 'has')} no bound, and a single "
-            "answer may be worse than all that were seen; ",
-            Argument("bounds", (f"{first}={largest:g}",)),
-            " gives it one.",
-        )
-
-
 @dataclass(frozen=True)
 class GateRequest:
     """Which two sides are compared, on what."""
@@ -225,11 +221,6 @@ class GateRequest:
     def sides(self) -> tuple[str, str]:
         """Candidate and champion."""
         return self.candidate, self.champion
-
-    @property
-    def of_instances(self) -> bool:
-        """Whether columns are named that only answers or instances have."""
-        return bool(self.cluster or {*self.slices} - {_DATASET, _LABEL})
 
     def check(self, over: str) -> None:
         """Refuse columns that units of tables do not have."""
@@ -511,6 +502,7 @@ def _of_study(asked: GateRequest, over: str) -> Shared:
     if over != "auto":
         return readers[over](asked, _study(asked, over))
     skipped: list[str] = []
+    named = asked.cluster or {*asked.slices} - {_DATASET, _LABEL}  # columns of single answers
     for kind in ("instances", *_unit_kinds(_study(asked, "instances"))):
         study = _study(asked, kind)
         try:
@@ -518,7 +510,7 @@ def _of_study(asked: GateRequest, over: str) -> Shared:
         except (MissingResultsError, MeasureError, IncomparableRunsError) as error:
             passes = isinstance(error, MissingResultsError | MeasureError)
             each_its_data = kind == "instances" and study.repeats is not None
-            if kind == "datasets" or asked.of_instances or not (passes or each_its_data):
+            if kind == "datasets" or named or not (passes or each_its_data):
                 raise
             skipped.append(f"Not over {kind}: {error}")
         else:
@@ -599,8 +591,6 @@ def _of_both(study: Study, asked: GateRequest) -> list[str]:
 
 def _notes(study: Study) -> list[str]:
     """What to tell of a study."""
-    from mlflow_mleval.study import left_out
-
     gone = left_out(e for e in study.excluded if e.kind not in ("measure", "unasked"))
     return [*study.notes, *gone]
 
@@ -678,14 +668,13 @@ def _rates(counts: pd.DataFrame) -> pd.DataFrame:
     """Measures of single labels by fold; NaN where no instance of a fold has the label."""
     tp, fp, fn = (counts[cell] for cell in ("tp", "fp", "fn"))
     true = (tp + fn).where(tp + fn > 0)
-    return pd.DataFrame(
-        {
-            "precision": (tp / (tp + fp)).fillna(0.0).where(true.notna()),
-            "recall": tp / true,
-            "f1": 2 * tp / (true + tp + fp),
-            "hamming_loss": (fp + fn) / counts.sum(axis=1),
-        }
-    )
+    rates = {
+        "precision": (tp / (tp + fp)).fillna(0.0).where(true.notna()),
+        "recall": tp / true,
+        "f1": 2 * tp / (true + tp + fp),
+        "hamming_loss": (fp + fn) / counts.sum(axis=1),
+    }
+    return pd.DataFrame(rates)
 
 
 def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:

@@ -20,7 +20,6 @@ from mlflow_mleval.analysis.gate_tests import (
     Terms,
     Verdict,
     gate_tests,
-    in_ledger,
     ledger_level,
     needed_units,
 )
@@ -281,11 +280,14 @@ class _Entered:
 
     def judged(self, tests: GateTests, shared: Shared) -> GateTests:
         """The tests at the level of this place; how many units more it takes at the next."""
-        tests, place, terms = in_ledger(tests, self.entry), self.entry, tests.terms
-        if tests.decision != "run more":
+        place, terms = self.entry, tests.terms
+        if tests.decision == "block":
             return tests
+        if tests.evidence >= place.required:
+            return replace(tests, decision="ship")
         level = ledger_level(terms.alpha, place.number + 1, place.ships, place.error)
-        return replace(tests, needed=needed_units(shared.units, terms, 1 / level))
+        needed = needed_units(shared.units, terms, 1 / level)
+        return replace(tests, decision="run more", needed=needed)
 
     def write(self, verdict: Verdict) -> None:
         """Enter the verdict."""

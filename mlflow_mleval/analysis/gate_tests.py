@@ -43,7 +43,7 @@ from mlflow_mleval.analysis.resampling import (
 )
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.sentences import agree, count, some
-from mlflow_mleval.validation import Array, Bools, Places, at_least_one, probability
+from mlflow_mleval.validation import Array, Bools, Places, probability
 
 Decision = Literal["ship", "block", "run more"]
 #: A slice of fewer units is not judged.
@@ -101,6 +101,13 @@ class Differences:
         return self.differences.fillna(self.worst.where(np.isfinite(self.worst)))
 
     @property
+    def numbers(self) -> Places | None:
+        """By unit the number of its cluster, if there are any."""
+        if self.clusters is None:
+            return None
+        return cluster_numbers(self.clusters, len(self.differences))
+
+    @property
     def lost(self) -> int:
         """Of how many units the candidate lacks a value."""
         return int(self.worst.notna().any(axis=1).sum())
@@ -109,21 +116,6 @@ class Differences:
     def unknown(self) -> list[str]:
         """Measures of which lost units may be anything."""
         return [measure for measure in self.worst if np.isneginf(self.worst[measure]).any()]
-
-    def __post_init__(self) -> None:
-        for name, part in self.slices.items():
-            if np.shape(part)[:1] != (len(self.differences),):
-                raise ValueError(
-                    f"`slices` must say of each of the {len(self.differences)} units whether it "
-                    f"belongs, got shape {np.shape(part)} for {name!r}."
-                )
-        for measure, bound in self.bounds.items():
-            largest = self.differences[measure].abs().max()
-            if largest > bound * (1 + 1e-9):
-                raise ValueError(
-                    f"`bounds` must be at least as large as any difference, got {bound:g} for "
-                    f"{measure!r} and a difference of {largest:g}."
-                )
 
 
 @dataclass(frozen=True)
@@ -141,7 +133,6 @@ class Terms:
 
     def __post_init__(self) -> None:
         probability(self.alpha, "alpha")
-        at_least_one(self.n_resamples, "n_resamples")
         if below := {m: v for m, v in self.margins.items() if not v >= 0}:
             raise ValueError(f"`margins` must be at least 0, got {below}.")
 
@@ -177,16 +168,21 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     have been unseen (Tango's for differences of -1, 0 and 1), and Student's t with n - 1 degrees.
     Of means of many answers it is the larger of sign changes and a t test; five units at least.
     """
-    _check(units, terms)
-    of_unit = None
-    if units.clusters is not None:
-        of_unit = cluster_numbers(units.clusters, len(units.differences))
+    if without := [m for m in terms.improve if m not in terms.margins]:
+        raise ValueError(f"`improve` must name measures with a margin, got {some(without)}.")
+    if terms.anytime and units.means:
+        raise ValueError(
+            "`anytime` takes single answers or instances, got means of many. Leave it out."
+        )
+    of_unit = units.numbers
     rows = _rows(units, units.differences, terms, of_unit)
     counted = _rows(units, units.counted, terms, of_unit) if units.lost else rows
     unknown = [measure for measure in units.unknown if measure in terms.margins]
     look = _by_bets if terms.anytime else _at_once
     tests = look(rows, counted, terms)
-    table = pd.DataFrame([row.told for row in rows]).assign(**tests)
+    about = [(row.measure, row.slice, int(row.size), row.mean, row.margin) for row in rows]
+    names = ["measure", "slice", "n", "difference", "margin"]
+    table = pd.DataFrame(about, columns=names).assign(**tests)
     no_end = table["measure"].isin(unknown)
     table.loc[no_end, ["pvalue_not_worse", "pvalue_better"]] = 1.0
     table.loc[no_end, "low"] = -inf
@@ -199,7 +195,11 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     table["verdict"] = [_verdict(row, tested, p, terms.alpha) for row, tested, p in each]
     lacks = np.array([row.lacks for row in counted], dtype=object)
     table["reason"] = np.where(table["verdict"] == "not judged", lacks, "")
-    decision = _decision(table["verdict"], [row.decides for row in counted])
+    decides = [row.decides for row in counted]
+    passes = any(decides) and table["verdict"][decides].isin(["better", "not worse"]).all()
+    decision: Decision = "ship" if passes and not (table["verdict"] == "lost").any() else "run more"
+    if (table["verdict"] == "worse").any():
+        decision = "block"
     return GateTests(
         decision,
         table[[*_COLUMNS]],
@@ -217,27 +217,6 @@ _COLUMNS = (
     *("measure", "slice", "n", "difference", "low", "high", "margin"),
     *("pvalue_worse", "pvalue_not_worse", "pvalue_better", "verdict", "reason"),
 )
-
-
-def _check(units: Differences, terms: Terms) -> None:
-    measures = units.differences.columns
-    for name, chosen in (("margins", terms.margins), ("improve", terms.improve)):
-        if unknown := [m for m in chosen if m not in measures]:
-            raise ValueError(
-                f"`{name}` must name measures that are compared, got {some(unknown)}. There are "
-                f"{some(measures)}."
-            )
-    if not len(units.differences) or not terms.margins:
-        raise ValueError(
-            f"`margins` must name a measure with units, got {len(terms.margins)} measures and "
-            f"{len(units.differences)} units."
-        )
-    if without := [m for m in terms.improve if m not in terms.margins]:
-        raise ValueError(f"`improve` must name measures with a margin, got {some(without)}.")
-    if terms.anytime and units.means:
-        raise ValueError(
-            "`anytime` takes single answers or instances, got means of many. Leave it out."
-        )
 
 
 @dataclass(frozen=True)
@@ -264,12 +243,6 @@ class _Row:
         return float(self.sums.sum() / self.size) if self.size else nan
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What a table says of it without a test."""
-        about = {"measure": self.measure, "slice": self.slice, "n": int(self.size)}
-        return about | {"difference": self.mean, "margin": self.margin}
-
-    @property
     def lacks(self) -> str:
         """Why it is not judged; empty where it is."""
         if not self.margin >= 0:
@@ -282,6 +255,7 @@ class _Row:
 
     @property
     def judged(self) -> bool:
+        """Whether anything is decided of it."""
         return not self.lacks
 
     @property
@@ -293,10 +267,6 @@ class _Row:
     def floor(self) -> float:
         """Minus the margin; zero without one."""
         return -self.margin if self.margin >= 0 else 0.0
-
-    def only(self, units: Places) -> _Row:
-        """The same of some units."""
-        return replace(self, sums=self.sums[units], sizes=self.sizes[units])
 
     def excess(self, centre: float, sign: int) -> Array:
         """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
@@ -538,14 +508,6 @@ def _by_bets(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
 # What follows.
 
 
-def _decision(verdicts: pd.Series, decides: Sequence[bool]) -> Decision:
-    """Of all rows, by those that decide."""
-    if (verdicts == "worse").any():
-        return "block"
-    passes = any(decides) and verdicts[list(decides)].isin(["better", "not worse"]).all()
-    return "ship" if passes and not (verdicts == "lost").any() else "run more"
-
-
 def _verdict(counted: _Row, tested: Any, pvalue_if_lost: float, alpha: float) -> str:
     if tested.pvalue_worse <= alpha:
         return "worse"
@@ -585,12 +547,8 @@ def needed_units(
     drawn where the two are to be equal; what is lost is lost again. `evidence` is what a ledger
     asks for.
     """
-    of_unit = None
-    if units.clusters is not None:
-        of_unit = cluster_numbers(units.clusters, len(units.differences))
-    seen, counted = (
-        _rows(units, table, terms, of_unit) for table in (units.differences, units.counted)
-    )
+    tables = units.differences, units.counted
+    seen, counted = (_rows(units, table, terms, units.numbers) for table in tables)
     deciding = [row for row in counted if row.decides]
     n = len(counted[0].sums)
     sums = np.array([row.sums for row in deciding]).reshape(len(deciding), n)
@@ -601,7 +559,10 @@ def needed_units(
     if n < LEAST_SEEN or not deciding or not known.all() or lost:
         return {"zero": nan, "observed": nan}
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
-    seen, counted = ([row.only(taken) for row in rows] for rows in (seen, counted))
+    seen, counted = (
+        [replace(row, sums=row.sums[taken], sizes=row.sizes[taken]) for row in rows]
+        for rows in (seen, counted)
+    )
     futures = {
         of: _Future.of(seen, counted, terms, evidence, equal=of == "zero")
         for of in ("zero", "observed")
@@ -716,11 +677,9 @@ class _Future:
         kinds = len(self.shares)
         if n > 16 * kinds:
             return self.rng.multinomial(n, self.shares, _FUTURES).astype(float)
-        drawn = np.empty((_FUTURES, kinds))
         ends = np.cumsum(self.shares)[:-1]
-        for future in drawn:
-            future[:] = np.bincount(ends.searchsorted(self.rng.random(n)), minlength=kinds)
-        return drawn
+        drawn = (ends.searchsorted(self.rng.random(n)) for _ in range(_FUTURES))
+        return np.array([np.bincount(kind, minlength=kinds) for kind in drawn], float)
 
     def _passes(self, row: _Row, centre: float, times: Array) -> Bools:
         """Whether the mean is shown to be larger."""
@@ -800,13 +759,6 @@ def ledger_level(alpha: float, number: int, ships: int, error: str = "fdr") -> f
     """
     spent = alpha * 6 / (pi * number) ** 2
     return min(spent * (ships + 1), 1.0) if error == "fdr" else spent
-
-
-def in_ledger(tests: GateTests, entry: Entry) -> GateTests:
-    """The tests with the decision that a ledger allows."""
-    if tests.decision == "block":
-        return tests
-    return replace(tests, decision="ship" if tests.evidence >= entry.required else "run more")
 
 
 class Changed(NamedTuple):
@@ -930,9 +882,6 @@ class Verdict(Plotted):
 
     def __repr__(self) -> str:
         return str(self.report())
-
-    def _repr_html_(self) -> str:
-        return str(self.report()._repr_html_())
 
 
 #: Columns that only all of the data has.

@@ -183,15 +183,10 @@ def mean_intervals(
 def adjust(pvalues: ArrayLike, method: str = "holm") -> AnyArray:
     """P-values corrected for their number."""
     one_of(method, "method", CORRECTIONS)
-    p = np.asarray(pvalues, dtype=float).ravel()
-    if bad := int((~((p >= 0) & (p <= 1))).sum()):
-        raise ValueError(
-            f"`pvalues` must lie in [0, 1], got {bad} that do not. Leave out comparisons that "
-            "were not made."
-        )
+    p = np.asarray(pvalues, dtype=float)
     if method == "holm":
         return holm(p)
-    return np.minimum(1.0, p * p.size) if method == "bonferroni" else p.copy()
+    return np.minimum(1.0, p * p.size) if method == "bonferroni" else p
 
 
 def holm(pvalues: AnyArray) -> AnyArray:
@@ -221,7 +216,7 @@ def decided(pvalues: AnyArray, alpha: float, correction: str = "holm") -> dict[s
     """Columns of a table of tests: pvalue, pvalue_corrected (NaN does not count), significant at
     alpha.
     """
-    corrected = holm(pvalues) if correction == "holm" else adjust(pvalues, correction)
+    corrected = adjust(pvalues, correction)
     return {"pvalue": pvalues, "pvalue_corrected": corrected, "significant": corrected <= alpha}
 
 
@@ -229,22 +224,6 @@ def named_pairs(names: Sequence[Hashable], a: AnyArray, b: AnyArray) -> dict[str
     """Columns method_a and method_b of a table of pairs, from the positions of the two."""
     index = pd.Index(names, tupleize_cols=False)
     return {"method_a": index.take(a), "method_b": index.take(b)}
-
-
-def pairs_table(
-    names: Sequence[Hashable],
-    a: AnyArray,
-    b: AnyArray,
-    n: AnyArray,
-    total: AnyArray,
-    **columns: ArrayLike,
-) -> pd.DataFrame:
-    """A table of pairs tested over datasets: method_a, method_b, n (datasets), mean_difference of
-    this total, further columns.
-    """
-    return pd.DataFrame(
-        {**named_pairs(names, a, b), "n": n, "mean_difference": total / np.maximum(n, 1), **columns}
-    )
 
 
 def pair_matrix(
@@ -302,10 +281,7 @@ def best_first(
     """
     rank = pd.Series(tied_ranks(-scores.to_numpy()), scores.index)
     left = rank.sort_values(kind="stable").index.tolist()
-    at = rank.to_dict()
-    turned = [(better, worse) for better, worse in pairs if at[better] > at[worse]]
-    if all(at[better] < at[worse] for better, worse in pairs):
-        return left, []
+    turned = [(better, worse) for better, worse in pairs if rank[better] > rank[worse]]
     above: dict[Hashable, set[Hashable]] = {name: set() for name in left}
     for better, worse in pairs:
         above[worse].add(better)
@@ -384,18 +360,7 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
     where there are more than `MAX_CLIQUES` and than methods, some that hold every such pair, and
     a UserWarning.
     """
-    if separated.shape[0] != separated.shape[1] or not separated.index.equals(separated.columns):
-        raise ValueError(
-            f"`separated` must be square with the same names both ways, got {separated.shape}. "
-            "Reindex it."
-        )
-    apart = separated.to_numpy(dtype=bool)
-    if (apart != apart.T).any():
-        raise ValueError(
-            f"`separated` must be symmetric, got {int((apart != apart.T).sum() // 2)} pairs that "
-            "differ."
-        )
-    together = ~apart
+    together = ~separated.to_numpy(dtype=bool)
     np.fill_diagonal(together, False)
     groups = _all_cliques(together) or _some_cliques(together)
     return [
@@ -840,13 +805,13 @@ def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) 
             "`clusters` must have the index of the instances, got another. Reorder it, or pass "
             "an array."
         )
-    codes, names = pd.factorize(np.asarray(clusters, dtype=object))
+    codes, names = pd.factorize(cluster_names(clusters))
     if codes.shape != (n,):
         raise ValueError(
             f"`clusters` must hold one value for each of the {n} instances, got shape "
             f"{codes.shape}."
         )
-    blank = blank_clusters(clusters)
+    blank = codes < 0
     codes[blank] = len(names) + np.arange(blank.sum())
     codes = pd.factorize(codes)[0]
     if codes.max() == 0:
@@ -859,9 +824,7 @@ def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) 
 
 def blank_clusters(clusters: ArrayLike | pd.Series) -> Bools:
     """Which instances name no cluster: what is missing, or text without a letter."""
-    values = np.asarray(clusters, dtype=object)
-    empty = [isinstance(value, str) and not value.strip() for value in values]
-    return np.asarray(pd.isna(values), bool) | np.array(empty, bool)
+    return np.asarray(pd.isna(cluster_names(clusters)))
 
 
 def effective_number(sizes: ArrayLike) -> float:

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -304,7 +303,7 @@ def instance_tests(
     rows: list[dict[str, Any]] = []
     swapped, waiting = [], []  # signs are drawn for several measures at once
     missing = {}
-    for measure, (values, bound, unit) in _measured(methods, better, clusters, bounds):
+    for measure, values, bound, unit in _measured(methods, better, clusters, bounds):
         empty = np.isnan(values).any(axis=1)
         missing[measure] = int(empty.sum())
         whole = values[~empty]
@@ -335,11 +334,9 @@ def instance_tests(
     statistic = np.abs(moments.total) / size
     counts = step_down(statistic, _under_changes(drawn_sums, pairs, size), changes)
     own, corrected = counts.own / changes, counts.joint / changes
-    scores, at = _score_tests(bounded, drawn_sums, pairs, n_resamples, seed), [*bounded]
-    own[at], corrected[at] = (
-        np.maximum(own[at], scores.own),
-        np.maximum(corrected[at], scores.joint),
-    )
+    by_score, joint, largest = _score_tests(bounded, drawn_sums, pairs, n_resamples, seed)
+    at = [*bounded]
+    own[at], corrected[at] = np.maximum(own[at], by_score), np.maximum(corrected[at], joint)
     table = pairs_by_measure(
         tuple(methods),
         names,
@@ -364,33 +361,18 @@ def instance_tests(
         moments=moments,
         largest=np.asarray(counts.largest, dtype=float),
         bounded=bounded,
-        largest_score=scores.largest,
+        largest_score=largest,
         notes=(
             *cluster_doubts(clusters, unit),
-            *_instance_doubts(table, unbounded, missing, n_clusters, changes, alpha),
+            *_instance_doubts(table, unbounded, missing, n_clusters, alpha),
         ),
     )
     tests = jointly({"": tests})[""]
     if blocks is None or clusters is not None:
         return tests
-    sides: dict[str, Any] = {
-        "minimize": minimize,
-        "maximize": maximize,
-        "alpha": alpha,
-        "bounds": bounds,
-    }
-    by_fold = instance_tests(methods, measures, clusters=blocks, **sides, **draws)
+    how: dict[str, Any] = {"minimize": minimize, "maximize": maximize, "bounds": bounds}
+    by_fold = instance_tests(methods, measures, clusters=blocks, alpha=alpha, **how, **draws)
     return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
-
-
-class _Measured(NamedTuple):
-    """One measure of all methods, instances x methods, larger is better; the largest possible
-    difference, if it is known; and by instance its cluster, if there are any.
-    """
-
-    values: Array
-    bound: float | None
-    unit: Places | None
 
 
 def _measured(
@@ -398,8 +380,10 @@ def _measured(
     better: Mapping[str, str],
     clusters: ArrayLike | pd.Series | None,
     bounds: Mapping[str, float] | float | None,
-) -> Iterator[tuple[str, _Measured]]:
-    """Read the measures one by one, and check them."""
+) -> Iterator[tuple[str, Array, float | None, Places | None]]:
+    """Each measure with its values, instances x methods, larger is better; the largest possible
+    difference, if it is known; and by instance its cluster, if there are any.
+    """
     stated = bounds if isinstance(bounds, Mapping) else {m: bounds for m in better if bounds}
     if unknown := [m for m in stated if m not in better]:
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
@@ -421,7 +405,7 @@ def _measured(
         bound = _bound(measure, values, bounds)
         if way == "min":
             np.negative(values, out=values)
-        yield measure, _Measured(values, bound, unit)
+        yield measure, values, bound, unit
 
 
 def _bound(measure: str, values: Array, bounds: Mapping[str, float] | float | None) -> float | None:
@@ -444,30 +428,21 @@ def _bound(measure: str, values: Array, bounds: Mapping[str, float] | float | No
     return float(stated)
 
 
-class _Tests(NamedTuple):
-    """Of rows the p-values of a test, by themselves and step-down over all of them; and by draw the
-    largest statistic.
-    """
-
-    own: Array
-    joint: Array
-    largest: Array
-
-
 def _score_tests(
     bounded: Mapping[int, BoundedUnits],
     sums: Array,
     pairs: tuple[Places, Places],
     n_resamples: int,
     seed: int,
-) -> _Tests:
-    """The score test of bounded rows, corrected by normal values that are as correlated as the sums
-    under changes of sign are (measures x methods x changes).
+) -> tuple[Array, Array, Array]:
+    """P-values of the score test of bounded rows, by themselves and step-down, corrected by normal
+    values that are as correlated as the sums under changes of sign are (measures x methods x
+    changes); and by draw the largest statistic.
     """
     rows = np.array([*bounded], dtype=int)
     own = np.array([units.pvalue() for units in bounded.values()])
     if not bounded:
-        return _Tests(own, own, own)
+        return own, own, own
     flat = sums.reshape(-1, sums.shape[2])
     covariance = flat @ flat.T / flat.shape[1]
     drawn = normal_draws(covariance, n_resamples, seed)
@@ -480,7 +455,7 @@ def _score_tests(
     statistic = np.minimum(-special.ndtri(own / 2), 40.0)
     counts = step_down(statistic, lambda at: under(rows[at]), n_resamples)
     joint = np.maximum((counts.joint + 1) / (n_resamples + 1), own)
-    return _Tests(own, joint, np.asarray(counts.largest, dtype=float))
+    return own, joint, np.asarray(counts.largest, dtype=float)
 
 
 def _under_changes(
@@ -517,9 +492,7 @@ def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
     if lost.empty:
         return f"{about} With the folds as units the same pairs are separated."
     shown = some(f"{row.method_a} from {row.method_b}" for row in lost.itertuples())
-    return (
-        f"{about} With the {by_fold.n_clusters} folds as units, these are not separated: {shown}."
-    )
+    return f"{about} With the folds as units, these are not separated: {shown}."
 
 
 def _read(
@@ -603,7 +576,6 @@ def _instance_doubts(
     unbounded: pd.DataFrame,
     missing: Mapping[str, int],
     n_clusters: int | None,
-    changes: int,
     alpha: float,
 ) -> Iterator[str]:
     """What to tell of few differences that nothing bounds, of instances without a value, and of
@@ -631,11 +603,6 @@ def _instance_doubts(
         yield (
             f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the "
             "number of instances: intervals are endless."
-        )
-    elif 1 / changes > alpha:
-        yield (
-            f"{changes - 1} draws cannot separate any pair at alpha = {alpha:g}: take at least "
-            f"{ceil(1 / alpha) - 1}."
         )
     if (few := table["doubt"] != "").any():
         shown = (
@@ -683,30 +650,24 @@ class RepeatTests(PairTests):
     @property
     def extent(self) -> str:
         """What the tests stand on."""
-        runs = [n for n in self.n_repeats.values() if n > 1]
-        span = str(min(runs)) if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
+        runs = sorted({n for n in self.n_repeats.values() if n > 1})
+        span = " to ".join(map(str, dict.fromkeys([runs[0], runs[-1]])))
         measures = f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
         return f"over {span} repeats a method{measures}"
 
     @property
     def about(self) -> str:
         """What repeats measure, and what they do not."""
-        return {
-            True: (
-                "the repeats share their split, so this is about the randomness of training on "
-                "this split: not about other data from the same source, nor about other "
-                "datasets"
-            ),
-            False: (
+        if self.same_split is False:
+            return (
                 "the repeats split the data in different ways; where their parts overlap, they "
                 "are less independent than the test takes them to be, and nothing follows for "
                 "other datasets"
-            ),
-            None: (
-                "repeats tell how much training varies; on one split, they say nothing of other "
-                "data, nor of other datasets"
-            ),
-        }[self.same_split]
+            )
+        return (
+            "this is about how much training varies: not about other data from the same source, "
+            "nor about other datasets"
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -82,10 +82,3 @@ def test_more_groups_than_letters():
     shown = letters(groups, list(range(110)))
     assert [shown[i] for i in (0, 25, 26, 51, 52, 104)] == ["a", "z", "A", "Z", "a2", "a3"]
     assert len(set(shown.values())) == 110
-
-
-def test_an_asymmetric_or_misnamed_frame_is_refused():
-    with pytest.raises(ValueError, match="symmetric, got 1 pairs"):
-        cliques(pd.DataFrame([[False, True], [False, False]]))
-    with pytest.raises(ValueError, match="square"):
-        cliques(pd.DataFrame([[False, True], [True, False]], index=["a", "b"]))

@@ -324,8 +324,6 @@ def test_parts_with_values_of_their_own():
         ({"margin": -0.1}, "`margins` must be at least 0"),
         ({"improve": ("recall",)}, "`improve` must name measures"),
         ({"anytime": True, "bounds": None}, "`anytime` takes single answers"),
-        ({"slices": {"part": [True]}}, "`slices` must say"),
-        ({"bounds": 0.1}, "`bounds` must be at least"),
         ({"clusters": ["a"] * 20}, "`clusters` must hold"),
         ({"alpha": 1.5}, "`alpha`"),
     ],

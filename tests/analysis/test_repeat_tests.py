@@ -75,7 +75,7 @@ def test_what_cannot_be_tested_is_listed():
 
 @pytest.mark.parametrize(
     ("same", "said"),
-    [(True, "not about other data"), (False, "overlap"), (None, "training varies")],
+    [(True, "how much training varies"), (False, "overlap"), (None, "training varies")],
 )
 def test_the_verdict_says_what_repeats_measure(same, said):
     assert said in repeat_tests(repeats(3, 3), same_split=same).verdict()

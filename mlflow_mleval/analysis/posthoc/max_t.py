@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis import resampling
-from mlflow_mleval.analysis.pairs import NOISE, incomplete_table, pair_positions, pairs_table
+from mlflow_mleval.analysis.pairs import NOISE, incomplete_table, named_pairs, pair_positions
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.resampling import RESAMPLES, Moments, sign_tests
 from mlflow_mleval.sentences import count
@@ -125,21 +125,19 @@ def max_t(
     moments = Moments(tests.total, tests.size**2, n_of, tests.total, n_of)
     limits = moments.limits(resampling.critical(tests.largest, alpha))
     low, high = resampling.up_to_zero(*limits, tests.total, apart)
-    table = pairs_table(
-        frame.columns,
-        a,
-        b,
-        rows.common,
-        tests.total,
-        statistic=tests.statistic,
-        pvalue=tests.pvalue,
-        pvalue_corrected=tests.corrected,
-        significant=apart,
-        low=low,
-        high=high,
-    )
+    table = {
+        **named_pairs(frame.columns, a, b),
+        "n": rows.common,
+        "mean_difference": tests.total / np.maximum(n_of, 1),
+        "statistic": tests.statistic,
+        "pvalue": tests.pvalue,
+        "pvalue_corrected": tests.corrected,
+        "significant": apart,
+        "low": low,
+        "high": high,
+    }
     return MaxTResult(
-        table=table,
+        table=pd.DataFrame(table),
         alpha=alpha,
         n_datasets=n,
         n_methods=m,

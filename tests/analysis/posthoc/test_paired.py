@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.analysis.posthoc import rank_tests
 from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_RANKS, feasibility, wilcoxon_pairs
 
@@ -131,12 +130,6 @@ def test_tables_that_no_test_can_use_are_refused():
         wilcoxon_pairs([[1, 2], [2, 3]], correction="fdr")
     with pytest.raises(ValueError, match="`alpha`"):
         wilcoxon_pairs([[1, 2], [2, 3]], alpha=5)
-
-
-def test_adjust_refuses_what_is_no_pvalue():
-    with pytest.raises(ValueError, match=r"\[0, 1\], got 2"):
-        adjust([0.5, np.nan, 1.5])
-    assert adjust([0.5, 0.01], "none").tolist() == [0.5, 0.01]
 
 
 def test_feasibility_of_the_published_design():
