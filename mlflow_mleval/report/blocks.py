@@ -369,12 +369,6 @@ class Table:
         return " ".join(filter(None, [*(c.note for c in self.columns), self.note]))
 
     @property
-    def explained(self) -> "Table":
-        """The table where what its columns mean stands under another: a page says it on demand."""
-        columns = [replace(c, note="", tip=c.note or c.tip) for c in self.columns]
-        return replace(self, columns=columns)
-
-    @property
     def on_page(self) -> "Table":
         """The table without the columns that are for papers only."""
         return replace(self, columns=[c for c in self.columns if not c.paper])

@@ -1,7 +1,7 @@
 r"""A document as LaTeX to include in a paper: sentences, lists, complete table environments.
 
-The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold ``fold-means-1``,
-``fold-pairs-1`` and so on.
+The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, ``fold-means``,
+``fold-pairs`` and so on.
 """
 
 from __future__ import annotations

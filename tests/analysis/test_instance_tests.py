@@ -228,7 +228,7 @@ def test_the_tests_report_themselves():
     found = instance_tests(values, ["f1", "accuracy"], n_resamples=99)
     document = found.report({"seed": 0, "time": "2026-01-01T00:00:00+00:00"})
     assert "<img" not in document.to_html() and "\x1b" not in str(document)
-    assert r"\label{tab:mleval-instances-1}" in document.to_latex()
+    assert r"\label{tab:mleval-instances}" in document.to_latex()
     assert "seed 0; 2026" in str(document)
     whole = document.to_dict()
     assert (whole["n_draws"], whole["methods"], whole["verdict"]) == (99, names, found.verdict())

@@ -127,7 +127,7 @@ def test_folds_and_profiles_are_in_what_they_belong_to():
     assert "10 folds of birds" in text and "LP better on recall, worse on precision" in text
     assert "On the next dataset LP would be better by recall with probability" in text
     assert "over 10 folds" in told(c, method="LP", dataset="birds")
-    assert "Folds on two measures" in c.detail(dataset="birds").to_html()
+    assert "Folds on birds" in c.detail(dataset="birds").to_html()
     drawn = whole().detail(method="LP", against="BR").figures()
     assert "Ratio of losses" in drawn
     assert "Loss profiles on yeast" in whole().detail(dataset="yeast").figures()

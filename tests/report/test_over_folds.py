@@ -44,7 +44,7 @@ def test_sentences_and_pairs_by_mean_rank_say_which_measure_favours_whom():
     assert "separates 2 of 3 pairs on 10 folds and 2 measures together" in said
     assert "Tested on precision and recall (Holm" in said
     assert not any(word in said for word in ("uncorrected", "refused", "MANOVA", "Mardia"))
-    table = pairs_table(found, "", "")
+    table = pairs_table({"": found})
     assert [c.head for c in table.columns][2:4] == ["p (Holm)", "separated"]
     assert [text.split()[0] for text in cells(table, "separated")] == ["yes", "yes", "no"]
     place, heads = {m: i for i, m in enumerate(found.order)}, ("method", "against", "carried by")
@@ -60,7 +60,7 @@ def test_a_combination_is_named_where_no_measure_carries_the_difference():
     study.folds.iloc[:10] += shared[:, None]
     found = compare_folds(study, "birds", ["precision", "recall"])
     assert found.table["separated"].all()
-    assert cells(pairs_table(found, "", ""), "carried by") == ["a combination"]
+    assert cells(pairs_table({"": found}), "carried by") == ["a combination"]
 
 
 def test_measures_speak_only_of_pairs_that_all_of_them_together_separate():
@@ -76,7 +76,7 @@ def test_measures_speak_only_of_pairs_that_all_of_them_together_separate():
 
 def test_intervals_stand_beside_every_mean():
     found = compare_folds(three_methods(), "birds")
-    table = means_table(found)
+    table = means_table({"": found})
     text = cells(table, "recall ↑")[cells(table, "method").index("LP")]
     shown = [float(x) for x in re.findall(r"[\d.]+", text)]
     row = found.means.loc[("LP", "recall")]
@@ -87,10 +87,10 @@ def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():
     few = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4)
     found = compare_folds(few, "birds", ["precision", "recall"])
     assert not found.table["doubt"].eq("").any()
-    marked = cells(pairs_table(found, "", ""), "separated")
+    marked = cells(pairs_table({"": found}), "separated")
     assert all(text.endswith(NOT_TRUSTED) for text in marked)
     fine = compare_folds(three_methods(), "birds")
-    assert NOT_TRUSTED not in "".join(cells(pairs_table(fine, "", ""), "separated"))
+    assert NOT_TRUSTED not in "".join(cells(pairs_table({"": fine}), "separated"))
 
 
 def test_repeated_cross_validation_says_that_the_uncorrected_test_was_refused():
@@ -98,7 +98,7 @@ def test_repeated_cross_validation_says_that_the_uncorrected_test_was_refused():
     study = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=30, **known)
     found = compare_folds(study, "birds", ["precision", "recall"])
     assert "The uncorrected test was refused" in told(found)
-    assert "uncorrected" not in [c.head for c in pairs_table(found, "", "").columns]
+    assert "uncorrected" not in [c.head for c in pairs_table({"": found}).columns]
 
 
 def test_a_comparison_holds_the_folds_of_every_dataset_and_why_others_have_none():

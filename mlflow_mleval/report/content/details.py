@@ -312,7 +312,7 @@ def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
         )
     for unit in ("folds", "instances"):
         if (tests := c.tests_over(unit).get(dataset)) is not None:
-            blocks += units.on_dataset(tests, 1, dataset, doc.PAPER)
+            blocks += units.told({dataset: tests}, doc.PAPER)
     if c.profiles is not None and dataset in c.profiles.datasets:
         blocks.append(along.curves_figure(c.profiles, dataset))
     return blocks

@@ -36,7 +36,7 @@ from mlflow_mleval.report.figures.comparisons import (
     shown_cliques,
 )
 from mlflow_mleval.report.text import ARROWS, confidence, level, number, percent, pvalue
-from mlflow_mleval.sentences import all_of, count, span
+from mlflow_mleval.sentences import all_of, count, grouped, span
 from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
@@ -80,14 +80,12 @@ class _Kind:
     prefix: str
     #: Columns of the table, the p-values that decide first.
     columns: Callable[[Any, pd.DataFrame], list[Column]]
-    #: Sentences after the verdict.
+    #: Sentences about a dataset after the verdict.
     sentences: Callable[[Any], list[str]] = lambda tests: []
-    #: What stands above and below the table; on the dataset with this number.
-    above: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
+    #: What stands above the table, and below it on the dataset with this number.
+    above: Callable[[Mapping[str, Any]], list[Any]] = lambda tests: []
     below: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
     record: Callable[[Any], Data] = lambda tests: {}
-    #: Over what the tests of a dataset say, beside its name.
-    heading: str = ""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -261,24 +259,14 @@ def _section(
     depth: int,
     about: str = "",
 ) -> doc.Section:
-    """All datasets if they are the document (`depth` is ALWAYS), else the first ones; `about` says
-    why they are only described, where other units decide.
-    """
-    shown = list(tests.items())[: None if depth == ALWAYS else DATASETS]
+    """What the tests say; `about` says why they are only described, where other units decide."""
 
     def blocks() -> list[Any]:
-        made: list[Any] = []
+        made: list[Any] = told(tests, depth) if tests else []
         if about and tests:
-            made.append(doc.note(about))
+            made = [doc.note(about), *_without_verdicts(made)]
         elif depending := depends(crossings(tests)):
-            made.append(doc.Text(depending, "lead", depth=depth))
-        said: set[str] = set()
-        for key, (dataset, one) in enumerate(shown, start=1):
-            parts = on_dataset(one, key, dataset, depth, said)
-            made += _without_verdicts(parts, dataset) if about else parts
-        if len(tests) > len(shown):
-            rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
-            made.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
+            made.insert(0, doc.Text(depending, "lead", depth=depth))
         lost_depth = ALWAYS if unit == "answers" else PAPER
         return made + doc.points(_not_tested(absent), "Not tested", depth=lost_depth)
 
@@ -295,13 +283,13 @@ def _not_tested(absent: Mapping[str, str]) -> list[str]:
     return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
 
 
-def _without_verdicts(blocks: Iterable[Any], dataset: str) -> list[Any]:
-    """Tables and figures of a dataset, of which none says that two methods differ."""
+def _without_verdicts(blocks: Iterable[Any]) -> list[Any]:
+    """Tables and figures, of which none says that two methods differ."""
     kept: list[Any] = []
     for block in blocks:
         if isinstance(block, doc.Table):
             columns = [c for c in block.columns if c.head.replace(" ", "_") not in _MARKS]
-            kept.append(replace(block, columns=columns, title=block.title or f"On {name(dataset)}"))
+            kept.append(replace(block, columns=columns))
         elif isinstance(block, doc.Figure):
             kept.append(block)
     return kept
@@ -328,38 +316,34 @@ def depends(found: Sequence[tuple[Sequence[str], Mapping[Any, Sequence[str]]]]) 
     return told
 
 
-def on_dataset(
-    tests: PairTests,
-    key: int = 1,
-    dataset: str = "",
-    depth: int = ALWAYS,
-    said: set[str] | None = None,
-) -> list[Any]:
-    """What the tests of a dataset say and what they are about, their table, and what else this kind
-    of unit tells; not what was said of one before.
+def told(tests: Mapping[str, PairTests], depth: int = ALWAYS) -> list[Any]:
+    """What the tests of each dataset say and what they are about, their table, and what else this
+    kind of unit tells.
     """
-    kind = _KINDS[tests.unit]
-    said = set() if said is None else said
-    on = f" on {name(dataset)}" if dataset else ""
-    verdict = f"{tests.headline(name)}."
-    if key > 1:
-        verdict = verdict.replace(f"{tests.test} ", "Here it ", 1)
-    elif depth == ALWAYS:
-        verdict = tests.verdict(name)
-    paragraphs = [doc.capitalised(verdict), *(x for x in kind.sentences(tests) if x not in said)]
-    doubts = _new_doubts(tests.warnings, said)
-    said.update(paragraphs)
-    caption = f"Pairs of methods over {tests.unit}{f' of {name(dataset)}' if dataset else ''}"
-    table = pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption)
-    above = [*kind.above(tests, key, dataset), table]
-    if key > 1:  # what columns mean was said under the first
-        above = [one.explained for one in above]
-    title = doc.capitalised(f"{kind.heading}{on}".strip())
+    first = next(iter(tests.values()))
+    kind = _KINDS[first.unit]
+    shown = list(tests.items())[:DATASETS]
+    paragraphs, beside = [], []
+    for key, (dataset, one) in enumerate(shown, start=1):
+        said = one.headline(name).replace(f"{one.test} ", "it " if key > 1 else f"{one.test} ", 1)
+        on = f"On {name(dataset)} " if dataset else ""
+        paragraphs.append(doc.capitalised(f"{on}{said}."))
+        beside += kind.below(one, key, dataset)
+    if depth == ALWAYS:
+        paragraphs.append(doc.capitalised(f"{first.about}."))
+    paragraphs += dict.fromkeys(text for _, one in shown for text in kind.sentences(one))
+    if len(tests) > len(shown):
+        paragraphs.append(f"These are the first {DATASETS} of {len(tests)} datasets.")
+    doubts = grouped((text, d) for d, one in tests.items() for text in one.warnings)
+    points = [
+        text if len(on) == len(tests) else f"On {listed(on)}: {text}" for text, on in doubts.items()
+    ]
     blocks = [
-        doc.Text(paragraphs, "lead" if tests.unit == "answers" else "", title),
-        *above,
-        *kind.below(tests, key, dataset),
-        *doc.points(doubts, f"Doubts{on}"),
+        doc.Text(paragraphs),
+        *kind.above(tests),
+        pairs_table(tests),
+        *beside,
+        *doc.points(points, "Doubts"),
     ]
     return [
         replace(block, depth=depth if isinstance(block, doc.Text) else max(block.depth, depth))
@@ -367,30 +351,27 @@ def on_dataset(
     ]
 
 
-def _new_doubts(warnings: Iterable[str], said: set[str]) -> list[str]:
-    """Those that were not said before, and how many were."""
-    parts = [text.split("; ") for text in warnings]
-    new = ["; ".join(part for part in each if part not in said) for each in parts]
-    again = new.count("")
-    said.update(*parts)
-    told = [f"{count(again, 'doubt')} told above"] if again else []
-    return [*filter(None, new), *told]
-
-
-def pairs_table(tests: PairTests, key: str, caption: str) -> doc.Table:
-    """One row a pair and measure, separated ones first."""
-    rows = tests.ordered.head(PAIRS)
+def pairs_table(tests: Mapping[str, PairTests]) -> doc.Table:
+    """One row a dataset, pair and measure, separated ones first."""
+    first = next(iter(tests.values()))
+    kind = _KINDS[first.unit]
+    rows = pd.concat({d: one.ordered for d, one in tests.items()}, names=["dataset"])
+    total = len(rows)
+    rows = rows.reset_index("dataset").sort_values("separated", ascending=False, kind="stable")
+    rows = rows.head(PAIRS)
     tested = rows["pvalue"].notna()
     verdicts = rows["separated"].map({True: "yes", False: "no"}).where(tested, "not tested")
     doubtful = tested & (rows["doubt"] != "")
     verdicts += doubtful.map({True: f" {NOT_TRUSTED}", False: ""})
     trust = f"{NOT_TRUSTED}: see the doubts." if doubtful.any() else ""
-    decides, *others = _KINDS[tests.unit].columns(tests, rows)
+    decides, *others = kind.columns(first, rows)
     columns = doc.pair(rows)
-    if tests.unit != "folds":
+    if len(tests) > 1:
+        columns.insert(0, doc.names("dataset", rows["dataset"]))
+    if first.unit != "folds":
         columns.append(Column("measure", [*rows["measure"]], "<"))
     if rows["difference"].notna().any():
-        level = f"an interval at {percent(1 - tests.alpha)} that holds together with all others"
+        level = f"an interval at {percent(1 - first.alpha)} that holds together with all others"
         note = f"Mean difference: positive where the first is better, with {level}."
         values = rows[["difference", "low", "high"]]
         columns.append(doc.intervals("mean difference", values, keep=4, note=note))
@@ -399,9 +380,9 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> doc.Table:
         columns.append(doc.won_tied_lost(rows, keep=3))
     return doc.Table(
         [*columns, *others],
-        len(tests.table),
-        caption=caption,
-        key=key,
+        total,
+        caption=f"Pairs of methods over {first.unit}",
+        key=kind.pairs_file.replace("_", "-"),
         things="pairs",
         depth=ALWAYS,
         most=ROWS,
@@ -661,39 +642,36 @@ def fold_sentences(comparison: FoldComparison) -> list[str]:
     return [f"{tested}.", *refusals]
 
 
-def _heads(comparison: FoldComparison) -> list[str]:
-    return [f"{m} {ARROWS[o.direction]}" for m, o in comparison.orderings.items()]
-
-
-def means_table(comparison: FoldComparison, i: int = 1, dataset: str = "") -> doc.Table:
+def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
     """Means over folds with their intervals and the groups, best mean rank first."""
-    shown = comparison.order[:METHODS]
-    shared = "" if comparison.protocol.ratio is None else ", widened for shared training data"
-    note = f"Means with {confidence(comparison.alpha)} intervals, each alone{shared}."
-    columns = [doc.names("method", shown, note=note)]
-    far = ""
-    if comparison.n_shared_folds < comparison.n_folds:
-        far = ", as far as a method has them,"
-        own = comparison.values.groupby(level=0).size()
+    first = next(iter(folds.values()))
+    rows = [(d, one, m) for d, one in folds.items() for m in one.order]
+    shown = rows[:METHODS]
+    shared = "" if first.protocol.ratio is None else ", widened for shared training data"
+    note = f"Means with {confidence(first.alpha)} intervals, each alone{shared}."
+    columns = [doc.names("method", [m for _, _, m in shown], note=note)]
+    if len(folds) > 1:
+        columns.insert(0, doc.names("dataset", [d for d, _, _ in shown]))
+    if any(one.n_shared_folds < one.n_folds for one in folds.values()):
+        n = [str(len(one.values.loc[m])) for _, one, m in shown]
         note = "Folds: how many the method has; its means are over them."
-        columns.append(Column("folds", [str(own[m]) for m in shown], note=note))
-    for i_measure, (measure, head) in enumerate(
-        zip(comparison.measures, _heads(comparison), strict=True)
-    ):
-        means = comparison.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
-        keep = len(comparison.measures) - i_measure
-        columns.append(doc.intervals(head, doc.within_range(means, measure), keep=keep))
-    letters = [comparison.letters[m] for m in shown]
+        columns.append(Column("folds", n, note=note))
+    arrows = {m: ARROWS[o.direction] for one in folds.values() for m, o in one.orderings.items()}
+    means = pd.concat({d: one.means for d, one in folds.items()})[["mean", "low", "high"]]
+    for keep, (measure, arrow) in zip(range(len(arrows), 0, -1), arrows.items(), strict=True):
+        values = means.reindex([(d, m, measure) for d, _, m in shown])
+        head = f"{measure} {arrow}"
+        columns.append(doc.intervals(head, doc.within_range(values, measure), keep=keep))
+    letters = [one.letters[m] for _, one, m in shown]
     note = "Methods that share a letter are not separated."
     columns.append(doc.names("groups", letters, note=note))
-    caption = f"Means over {count(comparison.n_folds, 'fold')}{far} of {name(dataset)}"
     return doc.Table(
         columns,
-        len(comparison.methods),
-        caption=caption,
+        len(rows),
+        caption="Means over folds",
         things="methods",
         depth=ALWAYS,
-        key=f"fold-means-{i}",
+        key="fold-means",
     )
 
 
@@ -706,34 +684,30 @@ def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Colum
     columns.append(Column("direction", shown["direction"].tolist(), "<", keep=3, note=note))
     head = "Λ" if comparison.is_five_by_two else "T²"
     columns.append(doc.alike(head, shown["statistic"], keep=1))
-    if comparison.n_shared_folds < comparison.n_folds:
+    if shown["n"].nunique() > 1:
         note = "Folds: how many both methods have."
         columns.append(Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
     return columns
 
 
 def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[doc.Figure]:
-    """The folds of one of the first datasets on two measures."""
+    """The folds of a dataset on the first two measures."""
     from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
 
-    if len(comparison.measures) < 2 or i > DATASETS:
+    if len(comparison.measures) < 2:
         return []
-    many = len(comparison.methods)
-    said = []
+    caption = ""
     if i == 1:
-        said.append(
+        caption = (
             f"Points: folds; large: their means. Ellipses: where {INSIDE:.0%} of folds lie if they "
             "are normal, not how sure the mean is."
         )
-    if many > DETAILED:
-        most = f" (of the best {TOP} of {many})" if many > TOP else ""
-        drawn = f"Folds and ellipses of the best {DETAILED} are drawn, of others the mean"
-        said.append(f"{drawn}{most}.")
-    if len(comparison.measures) > 2:
-        said.append(f"Drawn are the first two of {len(comparison.measures)} measures.")
-    heads, values = _heads(comparison)[:2], comparison.values.iloc[:, :2]
-    svg = fold_scatter(values, comparison.order, heads, f"Folds on {dataset}")
-    return [doc.Figure(svg, " ".join(said), title="Folds on two measures")]
+    if len(comparison.methods) > DETAILED:
+        caption += f" Folds and ellipses of the best {DETAILED} are drawn."
+    heads = [f"{m} {ARROWS[o.direction]}" for m, o in comparison.orderings.items()][:2]
+    title = f"Folds on {dataset}" if dataset else "Folds on two measures"
+    svg = fold_scatter(comparison.values.iloc[:, :2], comparison.order, heads, title)
+    return [doc.Figure(svg, caption.strip(), title=title)]
 
 
 def _fold_record(comparison: FoldComparison) -> Data:
@@ -787,16 +761,6 @@ def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> list[Column]:
 
 # --------------------------------------------------------------------------------------------------
 # What is special to answers: who leads, on which questions, and what more questions would give.
-
-
-def _leads(c: AnswerComparison) -> list[str]:
-    """Who leads the fused ranking, which is no test."""
-    if c.flows is None:
-        return []
-    first = c.flows.index[c.flows["rank"] == c.flows["rank"].iloc[0]]
-    if len(first) > 1:
-        return [f"{listed(first)} tie for the first place of the fused ranking."]
-    return [f"{name(first[0])} leads the fused ranking of these instances."]
 
 
 def _answer_tables(c: AnswerComparison, i: int, dataset: str) -> list[doc.Table]:
@@ -913,7 +877,7 @@ _KINDS = {
         *("By fold", "folds", "fold_pairs", "fold"),
         columns=_fold_columns,
         sentences=fold_sentences,
-        above=lambda folds, i, dataset: [means_table(folds, i, dataset)],
+        above=lambda folds: [means_table(folds)],
         below=_scatter,
         record=_fold_record,
     ),
@@ -926,11 +890,9 @@ _KINDS = {
     "answers": _Kind(
         *("Answer by answer", "answers", "answers_instances", "answers"),
         columns=_instance_columns,
-        sentences=_leads,
         below=_answer_tables,
         record=lambda c: {
             "ranking": None if c.ranking is None else {"table": c.ranking.reset_index()}
         },
-        heading="Who answers better",
     ),
 }
