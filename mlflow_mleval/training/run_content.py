@@ -220,7 +220,6 @@ class RunContent:
             provenance,
             now,
             tuple(remarks),
-            self.portable,
         )
 
     def measure_table(self, intervals: MeasureIntervals) -> pd.DataFrame:

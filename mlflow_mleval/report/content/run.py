@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -45,24 +45,6 @@ _FOLDS = 30
 _ERRORS = 20
 #: What the lines of a profile are called.
 KINDS = {"soft": "scores", "hard": "label sets"}
-#: What the measures of a family look at.
-FAMILIES = {
-    "example": "label sets",
-    "label": "labels",
-    "ranking": "order of scores",
-    "dependence": "dependence",
-    "cost": "seconds",
-    "hierarchical-set": "classes and those above",
-    "hierarchical-pair": "distances",
-    "hierarchical-lca": "common ancestors",
-    "one-label": "classes",
-    "probability": "probabilities",
-    "curve": "order of scores",
-    "at-k": "highest scores",
-    "further-label": "labels",
-    "hierarchical-level": "levels of classes",
-    "hierarchical-threshold": "all thresholds",
-}
 #: The measures that lead, in the order of preference, and how a sentence begins that gives them.
 _LEADS = {
     "top1_accuracy": "The share of instances whose class is predicted is {}",
@@ -77,12 +59,6 @@ _EXPECTED = {
     ONE_LABEL: ("probability", "curve"),
     CLASS_SETS: (),
 }
-_AGAIN = (
-    "import json\nfrom zipfile import ZipFile\nfrom mlflow_mleval import Evaluation\n"
-    'ev = Evaluation.from_dict(json.loads(ZipFile("data.zip").read("evaluation.json")))'
-)
-
-
 # --------------------------------------------------------------------------------------------------
 # What there is to say.
 
@@ -191,7 +167,6 @@ class RunReport:
     provenance: doc.Provenance = field(default_factory=dict)
     time: str = ""
     remarks: tuple[str, ...] = ()  #: further doubts
-    portable: bool = True  #: whether the Evaluation itself lies beside the report
 
     @classmethod
     def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
@@ -202,7 +177,7 @@ class RunReport:
             from mlflow_mleval.analysis.fold_protocol import fold_statistics
 
             statistics = fold_statistics(ev.folds)
-        return cls(ev, method, dataset, means, statistics, ev.taxonomy, portable=False)
+        return cls(ev, method, dataset, means, statistics, ev.taxonomy)
 
     @property
     def title(self) -> str:
@@ -260,20 +235,19 @@ class RunReport:
 
     @cached_property
     def measures(self) -> pd.DataFrame:
-        """One row a measure in the registry's order: value, half the corrected interval, extremes
-        over folds, all together.
+        """One row a measure in the registry's order: value, half the corrected interval, all
+        together.
 
         The interval from ci_low to ci_high is that of all instances together.
         """
         values = {"value": self.means, "whole": self.ev.measures}
         table = pd.DataFrame(values, index=list(self.ev.measures), dtype=float)
-        half = low = high = pd.Series(dtype=float)
+        half = pd.Series(dtype=float)
         if self.statistics is not None:
-            found, folds = self.statistics.table, self.ev.folds
+            found = self.statistics.table
             half = found["corrected_high"] - found["mean"]
-            low, high = folds.min(), folds.max()
         ends = self.intervals.table[["ci_low", "ci_high"]]
-        return table.assign(half=half, low=low, high=high, **ends)
+        return table.assign(half=half, **ends)
 
     @cached_property
     def intervals(self) -> MeasureIntervals:
@@ -456,26 +430,15 @@ def _lead(report: RunReport) -> str:
 
 
 def _cardinality(report: RunReport) -> str:
-    found, means = report.ev.statistics, report.means
+    found = report.ev.statistics
     predicted, true = (number(found[f"cardinality_{which}"], 3) for which in ("pred", "true"))
-    text = f"On average {predicted} labels of an instance are predicted where {true} are true"
-    kind = "micro_" if "micro_recall" in means else "micro_h_"
-    if {f"{kind}precision", f"{kind}recall"} <= means.keys():
-        right, reached = (_percent(means[f"{kind}{what}"]) for what in ("precision", "recall"))
-        text += (
-            f"; {right} of the predicted labels are right, and {reached} of the true ones are "
-            "predicted"
-        )
-    return text
+    return f"On average {predicted} labels of an instance are predicted where {true} are true"
 
 
 def _majority(report: RunReport) -> str:
     support = report.labels["support"]
     share = _percent(support.max() / report.ev.total.size)
-    text = f"Always the most frequent class, {name(support.idxmax())}, would be right for {share}"
-    if "kappa" in report.means:
-        text += f"; Cohen's κ, the agreement beyond chance, is {number(report.means['kappa'])}"
-    return text
+    return f"Always the most frequent class, {name(support.idxmax())}, would be right for {share}"
 
 
 def _confused(report: RunReport) -> str:
@@ -535,7 +498,7 @@ def _percent(share: float) -> str:
 def measures(report: RunReport) -> doc.Section:
     """Every measure, with what the folds say of it."""
     table, folds = report.measures, report.statistics
-    keys = ["value", "half", "low", "high", "whole", "ci_low", "ci_high"]
+    keys = ["value", "half", "whole", "ci_low", "ci_high"]
     cells = pd.DataFrame([aligned(row) for row in table[keys].to_numpy()], columns=keys)
     note = "↑ larger is better, ↓ smaller is."
     columns = [
@@ -545,16 +508,15 @@ def measures(report: RunReport) -> doc.Section:
     if folds is not None:
         note = (
             f"Mean over {count(folds.n_folds, 'fold')} with a 95% interval, each alone, that "
-            "allows for training data they share; smallest and largest fold; value over all "
-            "instances together."
+            "allows for training data they share; value over all instances together."
         )
         half = ["" if h == NONE else f"± {h}" for h in cells["half"]]
         columns += [
             Column("95%", half, keep=4, note=note),
-            Column("folds", _interval_texts(cells["low"], cells["high"]), keep=3),
             Column("all instances", [*cells["whole"]], keep=1),
         ]
-    if any(interval := _interval_texts(cells["ci_low"], cells["ci_high"])):
+    ends = zip(cells["ci_low"], cells["ci_high"], strict=True)
+    if any(interval := ["" if low == NONE else f"{low} – {high}" for low, high in ends]):
         n = report.intervals.n_clusters
         together = f", by {count(n, 'cluster')} of instances" if n else ""
         note = (
@@ -562,27 +524,13 @@ def measures(report: RunReport) -> doc.Section:
             "like these and the models as they are."
         )
         columns.append(Column("ci", interval, keep=4 if folds is None else 1, note=note))
-    families = [FAMILIES[MEASURES[m].family] for m in table.index]
-    columns.append(Column("looks at", families, "<", keep=2))
     blocks: list[Any] = [doc.Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))]
-    if notes := [*report.intervals.warnings, *_without_interval(report)]:
+    absent = grouped((why, m) for m, why in report.intervals.absent.items() if m in table.index)
+    without = (f"No interval for {listed(ms, 8)}: {why}." for why, ms in absent.items())
+    if notes := [*report.intervals.warnings, *without]:
         blocks.append(doc.Text(notes, "note", depth=PAGE))
     hint = f"{len(table)} of them, with directions"
     return doc.Section("measures", "Measures", blocks, hint=hint)
-
-
-def _without_interval(report: RunReport) -> list[str]:
-    """Which measures have no interval, by reason."""
-    absent = {m: why for m, why in report.intervals.absent.items() if m in report.measures.index}
-    reasons = grouped((why, m) for m, why in absent.items())
-    if len(reasons) == 1 and len(absent) == len(report.measures):
-        return [f"No measure has an interval: {next(iter(reasons))}."]
-    return [f"No interval for {listed(ms, 8)}: {why}." for why, ms in reasons.items()]
-
-
-def _interval_texts(lows: Iterable[str], highs: Iterable[str]) -> list[str]:
-    ends = zip(lows, highs, strict=True)
-    return ["" if low == NONE else f"{low} – {high}" for low, high in ends]
 
 
 def _labels(report: RunReport) -> doc.Section | None:
@@ -687,7 +635,7 @@ def _profile(report: RunReport) -> doc.Section | None:
 
 
 def _hierarchy(report: RunReport) -> doc.Section | None:
-    """How far the classes reach, level by level, and where the errors lie."""
+    """The options of the measures, and where the errors lie."""
     if report.ev.hierarchy is None:
         return None
     given = report.ev.hierarchy.items()
@@ -695,26 +643,8 @@ def _hierarchy(report: RunReport) -> doc.Section | None:
     blocks: list[Any] = [doc.Terms(told, "Options of the hierarchical measures")]
     if report.hierarchy is not None:
         paths = {label: report.place(label) for label in report.labels.index}
-        levels = _by_depth(report.labels, [len(path) for path in paths.values()])
-        errors = _most_errors(report.labels, paths)
-        blocks.insert(0, doc.Beside([levels], [errors]))
-    hint = "classes by level, and where the errors lie"
-    return doc.Section("hierarchy", "Hierarchy", blocks, hint=hint)
-
-
-def _by_depth(table: pd.DataFrame, depth: list[int]) -> doc.Table:
-    sums = table.assign(classes=1).groupby(depth)[["classes", "tp", "fp", "fn"]].sum()
-    tp, fp, fn = (sums[c] for c in ("tp", "fp", "fn"))
-    sums.insert(1, "support", tp + fn)
-    columns = [
-        Column("depth", [*map(str, sums.index)], "<"),
-        *_counts(sums, *sums),
-        doc.decimals("precision", tp / (tp + fp), 3),
-        doc.decimals("recall", tp / (tp + fn), 3),
-        doc.decimals("F1", 2 * tp / (2 * tp + fp + fn), 3),
-    ]
-    note = "1 is a root. Classes as they were assigned, without those above them."
-    return doc.Table(columns, title="By depth", depth=PAGE, note=note)
+        blocks.insert(0, _most_errors(report.labels, paths))
+    return doc.Section("hierarchy", "Hierarchy", blocks, hint="where the errors lie")
 
 
 def _most_errors(table: pd.DataFrame, paths: Mapping[Any, list[Hashable]]) -> doc.Table:
@@ -755,9 +685,6 @@ def _provenance(report: RunReport) -> doc.Section:
     rows.append(("predicted", report.decision))
     rows += [(key, name(value, 120)) for key, value in report.provenance.items()]
     blocks: list[Any] = [doc.Terms(rows)]
-    if report.portable:
-        again = "To read mleval/data.zip back"
-        blocks.append(doc.Text([_AGAIN], "pre", again, folded=True, depth=PAGE))
     blocks.append(doc.definitions({m: MEASURES[m].direction for m in report.ev.measures}))
     hint = "data, conventions, versions"
     return doc.Section("provenance", "Provenance", blocks, hint=hint)
