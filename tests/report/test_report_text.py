@@ -119,15 +119,14 @@ def test_intervals_of_pairs_exclude_zero_where_the_pair_is_separated(on):
     assert "p (Nemenyi)" in render(other, "html") and "p (Nemenyi)" not in page
 
 
-def test_pairs_say_first_what_the_design_can_show():
+def test_pairs_say_first_which_are_separated():
     text = render(published(), what="pairs")
     assert text.startswith(
-        "Changes of sign on 11 datasets can separate any number of pairs: the smallest p-value "
-        "is .000977."
+        "Step-down max-T, α = .05: 4 of 66 pairs are separated: RF-PCT, BR, HOMER"
     )
     signed = render(published(test="wilcoxon"), what="pairs")
     assert signed.startswith(
-        "By signed ranks, 12 methods on 11 datasets cannot give a significant pair"
+        "Pairwise signed-rank tests with Holm's correction cannot reject anything"
     )
     flat = " ".join(text.split())
     assert "Friedman χ²(11) = 26.88, p = .005; Iman–Davenport F(11, 110) = 2.856, p = .003." in flat
@@ -160,7 +159,7 @@ def test_pairs_of_one_dataset_say_why_there_are_none():
     text = render(compare(study_of(3, 1)), what="pairs", provenance={})
     assert "No test over datasets is possible with 1 dataset." in text
     folds = " ".join(render(compare(three_methods()), what="pairs", provenance={}).split())
-    assert "none of 3 pairs (tests over the folds of 2 datasets, α = .05)" in folds
+    assert "Tests over the folds of 2 datasets, α = .05: none of 3 pairs is separated." in folds
 
 
 def test_gaps_in_one_measure_are_tested_as_they_are():

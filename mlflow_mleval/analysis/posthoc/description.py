@@ -123,11 +123,6 @@ class Posthoc(ABC):
         """What a reader must know before believing the result."""
         return result.warnings
 
-    def possible(self, result: Any) -> str:
-        """What it could show at all with so many datasets and methods; empty where that is no
-        question."""
-        return ""
-
     def unable(self, result: Any) -> str:
         """That it could not reject anything, and what that would take; empty where it could."""
         return ""

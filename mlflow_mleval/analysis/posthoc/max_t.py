@@ -248,21 +248,6 @@ class MaxT(Posthoc):
             tested.seed,
         )
 
-    def possible(self, result: MaxTResult) -> str:
-        least = f"the smallest p-value is {_least(result)}"
-        if self.unable(result):
-            needed = (
-                f"It takes {datasets_needed(result.alpha)} datasets, however many methods there are"
-            )
-            return (
-                f"Changes of sign on {count(result.n_datasets, 'dataset')} cannot separate any "
-                f"pair: {least}. {needed}."
-            )
-        return (
-            f"Changes of sign on {result.n_datasets} datasets can separate any number of pairs: "
-            f"{least}."
-        )
-
     def unable(self, result: MaxTResult) -> str:
         if 1 / result.n_resamples <= result.alpha:
             return ""
@@ -304,11 +289,6 @@ class OverRepeats(MaxT):
         self.n_datasets = len(sizes)
         self.n_repeats = sizes[0] if len({*sizes}) == 1 else None
         self.same_split = same_split
-
-    def possible(self, result: MaxTResult) -> str:
-        blocks = self._blocks(result)
-        able = "cannot separate any pair" if self.unable(result) else "can separate pairs"
-        return f"Changes of sign of {blocks} {able}: the smallest p-value is {_least(result)}."
 
     def unable(self, result: MaxTResult) -> str:
         if 1 / result.n_resamples <= result.alpha:

@@ -558,9 +558,6 @@ class Wilcoxon(Posthoc):
             text for text in result.warnings if text != result.feasibility.message
         )  # the verdict says that
 
-    def possible(self, result: PairwiseResult) -> str:
-        return f"By signed ranks, {result.feasibility.message}"
-
     def unable(self, result: PairwiseResult) -> str:
         feasible = result.feasibility
         if feasible.can_reject:

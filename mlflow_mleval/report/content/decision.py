@@ -5,8 +5,7 @@ measures' own units and without words of statistics; and the verdict, with what 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,9 +31,6 @@ from mlflow_mleval.report.figures.comparisons import cost_figure
 from mlflow_mleval.report.text import confidence, fixed, level, number, percent
 from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words
 from mlflow_mleval.validation import present
-
-if TYPE_CHECKING:
-    from mlflow_mleval.analysis.fold_comparison import FoldComparison
 
 #: So many methods are named, more are counted; of the better ones so many.
 FEW, BETTER = 2, 3
@@ -547,7 +543,7 @@ def verdict(c: Comparison) -> list[Sentence]:
     Over 2 datasets no p-value of a pair lies below .5. It takes 6, or three repeats of every method on each.
     """  # noqa: E501
     varied = [*_lead_survives(c), *_separation_survives(c)] if _is_varied(c) else []
-    return [_lead(c), *_tested(c), *by_fold(c), *varied]
+    return [_lead(c), *tested(c), *varied]
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
@@ -570,23 +566,9 @@ def by_fold(c: Comparison) -> list[Sentence]:
     doubt = " (in doubt: see the tests by fold)" if (found.pairs["doubt"] != "").any() else ""
     text = (
         f"Over its {found.folds_of_a_pair}, by {listed(found.measures)}{together}, "
-        f"{listed(c.leaders)} is separated from {whom}{_directions(found, c.leader, behind)}"
-        f"{lost_pairs([found])}{doubt}."
+        f"{listed(c.leaders)} is separated from {whom}{lost_pairs([found])}{doubt}."
     )
     return [Sentence(text, claim(f"folds {'separate' if found.separated else 'do not separate'}"))]
-
-
-def _directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str:
-    """On which measures the leader is better than those from whom it is separated, and on which it
-    is worse.
-    """
-    said = grouped((found.direction(leader, other, listed), other) for other in behind)
-    if len(found.measures) < 2 or not said:
-        return ""
-    if len(said) == 1:
-        return f": {next(iter(said))}"
-    than = (how.replace(" on", f" than {listed(others)} on", 1) for how, others in said.items())
-    return f": {'; '.join(islice(than, doc.SHOWN))}"
 
 
 def _everyone(others: Sequence[str]) -> str:
@@ -636,10 +618,12 @@ def _lead(c: Comparison) -> Sentence:
     return Sentence(f"By {by} {where}{how}, {first} {verb} {other}.", says)
 
 
-def _tested(c: Comparison) -> list[Sentence]:
-    """Which pairs the deciding test separates, or why it can separate none."""
+def tested(c: Comparison) -> list[Sentence]:
+    """Which pairs the deciding test separates, or why it can separate none; where folds of the only
+    dataset decide, what these say.
+    """
     if c.deciding is None:
-        return []
+        return by_fold(c)
     key = c.deciding.test.key
     if not c.separated and (unable := c.deciding.test.unable(c.deciding.result)):
         return [Sentence(unable, claim("feasible", key))]

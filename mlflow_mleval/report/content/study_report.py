@@ -367,8 +367,10 @@ def _with_all_data(
 
 def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) -> Document:
     """What a terminal shows of pairs."""
-    sentences = units.pairs_verdict(c)
-    answer = doc.Text([s.text for s in sentences], role="lead", depth=ALWAYS)
+    said = [s.text for s in decision.tested(c)]
+    if c.deciding is None:
+        said.insert(0, c.decision)
+    answer = doc.Text(said, role="lead", depth=ALWAYS)
     sections = [
         doc.Section("verdict", "Verdict", [answer]),
         doubts_section(c, DOUBTS),

@@ -447,37 +447,6 @@ def frames_over_datasets(c: Comparison) -> Frames:
     return {"pairs": rows_among(c.pairs, best(c))}
 
 
-def pairs_verdict(c: Comparison) -> list[doc.Sentence]:
-    """The answer about pairs: what the design can show at all, which methods the deciding test
-    separates, and the folds.
-
-    >>> import pandas as pd
-    >>> from mlflow_mleval.analysis.comparison import compare
-    >>> from mlflow_mleval.report.blocks import plain
-    >>> from mlflow_mleval.study import Study
-    >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
-    >>> plain(pairs_verdict(compare(Study.from_frame(frame)))[-1].text)
-    'The evidence separates none of 1 pair (step-down max-T, α = .05).'
-    """  # noqa: E501
-    if c.deciding is None:
-        untested = doc.Sentence(c.decision, doc.claim("untested", "decision"))
-        return [untested, *decision.by_fold(c)]
-    said = c.deciding.test.possible(c.deciding.result)
-    found = [doc.Sentence(said, doc.claim("feasible", c.deciding.test.key))] if said else []
-    if c.letters_apply:
-        n = len(c.separated)
-        total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
-        pairs = [f"{listed([a])} above {listed([b])}" for a, b in c.separated[: doc.SHOWN]]
-        more = f" and {n - doc.SHOWN:,} more" if n > doc.SHOWN else ""
-        which = f"{n:,} of {total}: {', '.join(pairs)}{more}" if pairs else f"none of {total}"
-        says = doc.claim("separated" if pairs else "none separated")
-        text = f"The evidence separates {which} ({decision.deciding_test(c)})."
-        found.append(doc.Sentence(text, says))
-    else:
-        found += [s for s in decision.verdict(c) if "separated" in s.rests_on]
-    return [*found, *decision.needed_in_words(c), *decision.by_fold(c)]
-
-
 def omnibus(c: Comparison) -> list[str]:
     """The tests over all methods together, a sentence each."""
     lines = []
