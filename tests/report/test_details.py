@@ -90,7 +90,7 @@ def test_a_method_has_its_ranks_places_and_pairs():
     expected = (phi["PCT"] - phi["BR"]).mean()
     assert pairs.set_index("method_b").loc["BR", "mean_difference"] == pytest.approx(expected)
     text = told(c, method="PCT")
-    assert "PCT has place 12 of 12" in text and "it is worse than" in text
+    assert "PCT has place 12 of 12" in text
     page = Page(fragment(section(c, "method", method="PCT")))
     named = [a for t, a in page.elements if t == "bdi" and len(a) > 1]
     marks = [{k: v for k, v in a.items() if k.startswith("data-")} for a in named]
@@ -201,7 +201,6 @@ def test_over_time_tells_who_led_by_what_was_there_by_days_and_by_runs():
     assert days["best_set"].iloc[-1] == c.best_set == ["good"]
     page = fragment(over_time_heading(c, over_time_blocks(c)))
     assert "has led since 01 Jan" in page and "Who led over time" in page
-    assert "2 methods may have been the best then, 1 may be now." in page
     then = over_time(c, 4)  # a dataset has two runs
     assert [*then["moment"]] == ["run 4", "run 8", "run 12", "run 16"]
     assert [*then["n_datasets"]] == [2, 4, 6, 8] and {*then["leader"]} == {"good"}

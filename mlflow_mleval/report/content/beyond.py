@@ -247,10 +247,7 @@ def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
     first = then.iloc[0]
     led = f"{name(first['leader'])} has led since {first['moment']}."
     if changes:
-        led = f"{name(first['leader'])} led {'at' if each else 'on'} {first['moment']}"
-        led = f"{led}, {doc.joined(changes)}."
-    sizes = [len(best) for best in then["best_set"]]
-    among = f"{count(sizes[0], 'method')} may have been the best then, {sizes[-1]} may be now."
+        led = f"{name(first['leader'])} led at {first['moment']}, {doc.joined(changes)}."
     by, column = "on that day", "day"
     if each:
         by, column = f"when that run began, {count(each, 'run')} apart", "column"
@@ -260,4 +257,4 @@ def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
         f"{column} is tested by itself: a method that passes in and out of the best set may do so "
         "by chance."
     )
-    return [doc.Text([led, among]), doc.Figure(leaders_over_time(then, c.order), caption)]
+    return [doc.Text([led]), doc.Figure(leaders_over_time(then, c.order), caption)]

@@ -477,13 +477,10 @@ def _cost_picture(c: Comparison, found: Frontier) -> doc.Figure:
     quality = c.compared if c.on == FUSED else f"net flow φ by {c.compared}"
     if c.options["order"] == "mean-rank":
         quality = "mean rank, turned"
-    places = {*table["place"]}
-    says = {
-        "on": "Full: no other is better and cheaper, for sure.",
-        "open": "Hollow: another may be both.",
-        "off": "Grey: another is both, for sure.",
-    }
-    shown = [text for place, text in says.items() if place in places and places != {"open"}]
+    shown = [
+        "Full: no other is better and cheaper, for sure; hollow: another may be both; grey: "
+        "another is both, for sure."
+    ]
     if table[["low", "cost_low"]].notna().any(axis=None):
         level = confidence(c.options["alpha"])
         shown.append(f"Lines: {level} intervals of the tests, those of each side together.")

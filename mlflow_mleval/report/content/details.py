@@ -150,26 +150,21 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
 
 
 def _about_cell(c: Comparison, method: str, dataset: str, n_runs: int, n_folds: int) -> list[str]:
-    """What the values are made of, and where they put the method."""
+    """What the values are made of."""
     study, cell = c.study, (dataset, method)
     repeats = 0 if study.repeats is None else int(study.n_repeats.get(cell, 0))
     who = f"{name(method)} on {name(dataset)}"
     if cell in study.filled:
         reasons = {"dnf": "did not finish", "complete": "lacks a value of some measure"}
         why = reasons.get(study.statuses().get(cell, ""), "has no result")
-        made = (
+        return [
             f"{who} {why}: what is missing counts as the worst of the dataset (policy "
             f"{study.missing})."
-        )
-    else:
-        of = "those of one run" if n_runs else "as given"
-        of = f"means over {repeats} runs" if repeats > 1 else of
-        over = f", over {count(n_folds, 'fold')}" if n_folds else ""
-        made = f"The values of {who} are {of}{over}."
-    ranks = c.fusion.ranks.loc[dataset]
-    place = f"rank {number(ranks[method])} of {len(ranks)} there"
-    phi = fixed(c.fusion.phi.loc[dataset, method], 3)
-    return [made, f"By all measures fused it has {place} (φ = {phi})."]
+        ]
+    of = "those of one run" if n_runs else "as given"
+    of = f"means over {repeats} runs" if repeats > 1 else of
+    over = f", over {count(n_folds, 'fold')}" if n_folds else ""
+    return [f"The values of {who} are {of}{over}."]
 
 
 def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str) -> doc.Table:
@@ -242,23 +237,12 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
 
 
 def _about_method(c: Comparison, method: str) -> list[str]:
-    """Its place, and from whom it is separated."""
+    """Its place."""
     row = c.ranking.set_index("method").loc[method]
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(c.ranks), 'dataset')}"
     place = f"place {row['position']} of {len(c.order)} {what}"
-    texts = [f"{name(method)} has {place}, with {rank}."]
-    if c.deciding is not None:
-        sides = {
-            "better": [worse for better, worse in c.separated if better == method],
-            "worse": [better for better, worse in c.separated if worse == method],
-        }
-        apart = [f"{word} than {listed(others)}" for word, others in sides.items() if others]
-        says = "separates it from none of the others"
-        if apart:
-            says = f"says it is {doc.joined(apart)}"
-        texts.append(f"The evidence {says} ({deciding_test(c)}).")
-    return texts
+    return [f"{name(method)} has {place}, with {rank}."]
 
 
 def _against(c: Comparison, method: str) -> doc.Table:

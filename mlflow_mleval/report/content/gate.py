@@ -96,13 +96,13 @@ def _blocked(verdict: Verdict) -> str:
     own = parts[(parts["measure"] == first["measure"]) & (parts.index != first.name)]
     if len(own):
         text += f";{_on(own.iloc[0])} by {short(own.iloc[0]['difference'])}"
-    also = whole[whole.index != first.name]["measure"]
     others = len(worse) - 1 - bool(len(own))
     if not others:
         return text
-    rows = "row of the table" if others == 1 else "rows of the table"
-    named = len(also) == others <= _NAMED
-    return f"{text}; so {agree(others, 'is')} {listed(also) if named else f'{others} more {rows}'}"
+    also = whole[whole.index != first.name]["measure"]
+    if len(also) == others <= _NAMED:
+        return f"{text}; so {agree(others, 'is')} {listed(also)}"
+    return f"{text}; and {count(others, 'more row')} of the table"
 
 
 def _on(row: pd.Series) -> str:

@@ -93,13 +93,6 @@ def _advice(survey: Survey) -> str:
             "MLFLOW_TRACKING_URI to a store that has runs. `mleval demo` shows it all on a "
             "published study."
         )
-    if not survey.n_runs:
-        return (
-            "Only finished runs with metrics can be compared. `mlflow server` shows why runs "
-            "failed. Run them again, or choose another experiment: `mleval runs` lists them all."
-        )
-    if "results" in survey.source:
-        return "A ranking takes results of two methods or more, by a measure that they share."
     return (
         "Choose other runs by -n, --filter or --run-id, or name methods and datasets by "
         "--method-by and --dataset-by."
@@ -235,8 +228,6 @@ def _some(texts: Sequence[str], most: int) -> str:
 SHOWN = 10
 ROWS = 500
 _NAMES_SHOWN = 40
-#: What stands for a cell of the grid of results, by the status of its run.
-_SIGNS = {"dnf": ("·", "did not finish"), "complete": ("○", "without a value of some measure")}
 
 
 def document(study: Study, provenance: doc.Provenance) -> Document:
@@ -332,23 +323,16 @@ def _section_of_factors(factors: Sequence[Factor], named: bool = False) -> doc.S
 
 
 def _grid(study: Study) -> doc.Table:
-    """Which cells have a result, and why others have none."""
-    status, methods = study.statuses(), study.methods
-    none = ("–", "no run" if status else "no result")
-    sign = {cell: _SIGNS.get(status.get(cell, ""), none) for cell in study.gaps()}
-    lost = [[m for m in methods if (d, m) in sign] for d in study.datasets]
-    used = [
-        f"{mark} {text}" for mark, text in (*_SIGNS.values(), none) if (mark, text) in sign.values()
-    ]
-    marks = ["".join(sign.get((d, m), "●")[0] for m in methods) for d in study.datasets]
+    """Which cells have no result."""
+    gaps, methods = {*study.gaps()}, study.methods
+    lost = [[m for m in methods if (d, m) in gaps] for d in study.datasets]
     there = [f"{len(methods) - len(missing)} of {len(methods)}" for missing in lost]
     columns = [
         doc.names("dataset", study.datasets),
         Column("there", there),
-        Column("results", marks, "<", keep=1, note=f"{', '.join(['● there', *used])}."),
         Column("missing", [some(missing) for missing in lost], "wrap"),
     ]
-    return doc.Table(columns, things="datasets", depth=ALWAYS, most=len(marks))
+    return doc.Table(columns, things="datasets", depth=ALWAYS, most=len(lost))
 
 
 def _rows(runs: pd.DataFrame) -> doc.Table:

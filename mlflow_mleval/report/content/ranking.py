@@ -146,7 +146,7 @@ def _ranking(c: Comparison) -> doc.Table:
     if several or c.told_apart:
         place = shown["position"].astype(str).tolist()
         columns.insert(0, Column("#", place, marks={"key": "position"}))
-    if several and len(c.order) <= STRIPS:
+    if several and len(c.order) <= STRIPS and len(c.ranks) <= CELLS:
         columns.append(_strips(c, methods))
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
@@ -198,9 +198,7 @@ def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
 
 def _strips(c: Comparison, methods: pd.Series) -> Column:
     """The ranks on each dataset as a strip of cells."""
-    tip = "Its ranks from the best to the worst; the stronger, the better."
-    if len(c.ranks) <= CELLS:
-        tip = "Its rank on each dataset, stronger where better. A dot: rank 1; a frame: no result."
+    tip = "Its rank on each dataset, stronger where better. A dot: rank 1; a frame: no result."
     strips = [
         rank_strip(c.ranks[m], len(c.order), {d for d, of in c.study.filled if of == m})
         for m in methods
@@ -330,20 +328,13 @@ def spread_section(c: Comparison) -> doc.Section | None:
     if c.study.repeats is None or c.study.n_repeats.max() < 2:
         return None
     shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
-    directions, datasets = c.study.directions, c.study.datasets
+    datasets = c.study.datasets
 
     def blocks() -> list[Any]:
-        text = doc.Text(spread_sentences(c.study))
-        if len(datasets) == 1:
-            heads = {doc.heading(directions, m, 18): (datasets[0], m) for m in shown}
-            title = f"Mean and spread over repeats on {name(datasets[0])}"
-            return [text, _spread(c, heads, title, "repeats")]
-        tables = []
-        for i, m in enumerate(shown, start=1):
-            heads = {name(d, 18): (d, m) for d in datasets}
-            title = f"{doc.heading(directions, m)} over repeats"
-            tables.append(_spread(c, heads, title, f"repeats-{i}"))
-        return [text, *tables]
+        cells = [(d, m) for m in shown for d in datasets]
+        if len(datasets) > 1:  # a table a dataset would say little more than the first measure
+            cells = cells[: len(datasets)]
+        return [doc.Text(spread_sentences(c.study)), _spread(c, cells)]
 
     hint = f"{_span(c.study.n_repeats)} runs each"
     return doc.Section("repeats", "Repeats", doc.Late(blocks), hint=hint)
@@ -401,23 +392,27 @@ def _span(runs: pd.Series) -> str:
     return span(int(runs.min()), int(runs.max()))
 
 
-def _spread(c: Comparison, heads: Mapping[str, tuple[str, str]], title: str, key: str) -> doc.Table:
+def _spread(c: Comparison, cells: Sequence[tuple[str, str]]) -> doc.Table:
     """A row a method; each column is of a dataset and a measure."""
     methods = c.order[:SPREAD_METHODS]
     columns = [doc.names("method", methods)]
-    for head, (dataset, measure) in heads.items():
+    for keep, (dataset, measure) in zip(range(len(cells), 0, -1), cells, strict=True):
         at = [(dataset, m) for m in methods]
         means, spread = (t[measure].reindex(at) for t in (c.study.values, c.study.spread))
         texts = aligned([*means, *spread])
         runs = c.study.n_repeats.reindex(at)
-        cells = [
+        shown = [
             mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
             for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
         ]
-        keep = len(heads) - len(columns) + 1
-        columns.append(Column(head, cells, keep=keep, marks={"dataset": dataset}))
+        several = len(c.study.datasets) > 1
+        head = name(dataset, 18) if several else doc.heading(c.study.directions, measure, 18)
+        columns.append(Column(head, shown, keep=keep, marks={"dataset": dataset}))
+    what = listed(dict.fromkeys(measure for _, measure in cells))
     note = "Mean ± standard deviation (number of runs)."
-    return doc.Table(columns, len(c.order), title, key=key, things="methods", note=note)
+    return doc.Table(
+        columns, len(c.order), f"{what} over repeats", key="repeats", things="methods", note=note
+    )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -482,12 +477,6 @@ def _about(c: Comparison) -> str:
     said = "Move a slider, or switch a measure off: the ranking follows."
     if _by_dataset(c):
         said += " They start at the datasets' mean weights; once moved, weights hold everywhere."
-    dropped = (gone for gone in c.study.excluded if gone.kind in ("dataset", "method"))
-    if any("(policy drop" in gone.reason for gone in dropped):
-        said += (
-            " What was left out for missing results stays out here, also if you switch off the "
-            "measure that it lacks."
-        )
     return said
 
 

@@ -45,7 +45,7 @@ from mlflow_mleval.sentences import count, span
 # Small marks that stand in the rows of a table: a bar around zero, a strip of ranks.
 
 HEIGHT = 14
-#: The width of a strip; more datasets than it has pixels are drawn by rank, many in a cell.
+#: The width of a strip, in pixels and so at most in datasets.
 CELLS = 88
 
 
@@ -105,24 +105,16 @@ def _rung_axis(title: str, x: Scale) -> Svg:
 
 def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) -> Svg:
     """One cell a dataset, the stronger its colour the better the method's rank there; a dot marks
-    rank 1, a frame a rank that comes from a value that a policy supplied. Of many datasets best
-    rank first, each cell the mean of as many of them.
+    rank 1, a frame a rank that comes from a value that a policy supplied.
     """
     stars = {dataset: "*" * (dataset in imputed) for dataset in ranks.index}
-    cells = [(d, f"{number(rank)}{stars[d]}", rank) for d, rank in ranks.items()]
-    if len(ranks) > CELLS:
-        n, stars = CELLS // 2, {}
-        cells = []
-        for i, part in enumerate(np.array_split(np.sort(ranks.to_numpy()), n)):
-            which = f"{i / n:.0%} to {(i + 1) / n:.0%} of the datasets"
-            cells.append((which, span(number(part[0]), number(part[-1])), float(part.mean())))
-    step = min(13.0, CELLS / len(cells))
+    step = min(13.0, CELLS / len(ranks))
     gap = 1 if step > 3 else 0
-    words = ", ".join(f"{d} {rank}" for d, rank, _ in cells)
-    svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(cells), inline=True)
-    for i, (where, shown, rank) in enumerate(cells):
-        style = "faccent imputed" if stars.get(where) else "faccent"
-        strength, tip = shade(rank, n_methods), f"{where}: rank {shown}"
+    words = ", ".join(f"{d} {number(rank)}{stars[d]}" for d, rank in ranks.items())
+    svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
+    for i, (where, rank) in enumerate(ranks.items()):
+        style = "faccent imputed" if stars[where] else "faccent"
+        strength, tip = shade(rank, n_methods), f"{where}: rank {number(rank)}{stars[where]}"
         svg.rect(i * step, 0, step - gap, HEIGHT, style, fill_opacity=strength, tip=tip)
         if rank == 1 and step > 5:
             svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg", pointer_events="none")
@@ -707,9 +699,8 @@ def _words(
 # in a cell.
 
 CELL = 46
-#: Room for a name beside its row, and for the key of the cells.
+#: Room for a name beside its row.
 NAME = 170
-KEY = 140
 #: Differences smaller than this are float noise.
 NOISE = 1e-12
 
@@ -732,7 +723,7 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     room = max(room_for(methods[:1], 138) + 12, 60)
     cell = min(CELL, (WIDTH - room - 4) / max(n - 1, 1))
     rows = list(pairs.itertuples())
-    detailed, texts = _texts(rows, cell)
+    texts = _texts(rows, cell)
     apart = [f"{r.method_a} and {r.method_b}, {pvalue(r.p)}" for r in rows if r.separated]
     words = f"{count(len(pairs), 'pair')} of methods. Separated: {'; '.join(apart) or 'none'}."
     height = cell * (n - 1) + 20
@@ -745,12 +736,10 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
         x = room + i * cell - 6
         y = 2 + i * cell + cell / 2 + 4 if i < n - 1 else height - 5
         svg.name(x, y, method, min(x - 2, NAME), "strong" if i == 0 else None, "end")
-    if detailed and (n - 2) * cell > NAME + KEY:
-        _add_key(svg, room, height)
     return svg
 
 
-def _texts(rows: Sequence[Any], cell: float) -> tuple[bool, list[list[str]]]:
+def _texts(rows: Sequence[Any], cell: float) -> list[list[str]]:
     """What stands in the cells: all there is to say where it finds room, else the sign alone."""
     size = max((abs(row.mean_difference) for row in rows), default=0)
     decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
@@ -762,8 +751,8 @@ def _texts(rows: Sequence[Any], cell: float) -> tuple[bool, list[list[str]]]:
         texts.append([shown, counts, pvalue(row.p, bare=True)])
     widest = max((text_width(text, SMALL) for lines in texts for text in lines), default=0)
     if widest <= cell - 1 and cell >= 40:
-        return True, texts
-    return False, [[_sign_shown(row.mean_difference) or "0"] for row in rows]
+        return texts
+    return [[_sign_shown(row.mean_difference) or "0"] for row in rows]
 
 
 def _cell(svg: Svg, row: Any, lines: Sequence[str], corner: Point, size: float) -> None:
@@ -783,18 +772,6 @@ def _cell(svg: Svg, row: Any, lines: Sequence[str], corner: Point, size: float) 
         svg.text(x + size / 2, first + 14 * k, text, style, "middle", pointer_events="none")
     if row.separated:
         svg.rect(x + 1.5, y + 1.5, size - 3, size - 3, "sep", pointer_events="none")
-
-
-def _add_key(svg: Svg, x: float, height: float) -> None:
-    """What the lines of a cell are, in the empty corner."""
-    y = height - CELL - 6
-    svg.rect(x - 20, y, CELL - 1, CELL - 1, "fpale")
-    lines = {"+0.10": "mean difference", "6/1/4": "won/tied/lost", ".012": "p-value"}
-    for k, (cell, meaning) in enumerate(lines.items()):
-        at = y + 13 + 14 * k
-        style = "small strong" if k == 0 else "small"
-        svg.text(x - 20 + CELL / 2, at, cell, style, "middle")
-        svg.text(x + CELL - 14, at, meaning, "small muted")
 
 
 def _sign_shown(value: float) -> str:

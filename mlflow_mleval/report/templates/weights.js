@@ -127,29 +127,19 @@
         dot.setAttribute("cx", changed() ? `${across(value).toFixed(2)}%` : was);
         table.rows[a].classList.toggle("first", i === 0);
         table.rows[a].classList.toggle("more", i >= (table.found.dataset.shown ?? m));
-        if (strip) paint(strip, fields, a);
+        if (strip) paint(fields, a);
       });
       reorder(table);
       table.found.classList.toggle("moved", changed());
       turn();
     }
-    // A cell a dataset; of many datasets, a cell the mean of as many ranks, from the best to the worst.
-    function paint(strip, fields, a) {
-      const tones = fields.length === D ? ranks.map(r => r[a]) : cut(ranks.map(r => r[a]).sort((x, y) => x - y), fields.length);
-      for (let d = 0; d < fields.length; d++) {
-        const field = fields[d], tone = 1 - .93 * (tones[d] - 1) / Math.max(m - 1, 1);
+    // A cell a dataset.
+    function paint(fields, a) {
+      fields.forEach((field, d) => {
+        const rank = ranks[d][a], tone = 1 - .93 * (rank - 1) / Math.max(m - 1, 1);
         if (field.tone !== tone) field.setAttribute("fill-opacity", +(field.tone = tone).toFixed(2));
-        if (fields.length === D && (tones[d] === 1) !== (field.nextElementSibling?.tagName === "circle")) dot(field, tones[d] === 1);
-      }
-    }
-    function cut(sorted, parts) {
-      const small = Math.floor(D / parts), more = D % parts, found = [];
-      for (let i = 0, at = 0; i < parts; i++) {
-        const size = small + (i < more);
-        found.push(sorted.slice(at, at + size).reduce((x, y) => x + y, 0) / size);
-        at += size;
-      }
-      return found;
+        if ((rank === 1) !== (field.nextElementSibling?.tagName === "circle")) dot(field, rank === 1);
+      });
     }
     function dot(field, wanted) {
       const width = field.width.baseVal.value;
@@ -229,9 +219,9 @@
       }
       table?.cells.forEach(({strip, fields}, a) => {
         const title = strip?.querySelector(":scope > title");
-        const star = d => fields.length === D && fields[d].classList.contains("imputed") ? "*" : "";
+        const star = d => fields[d].classList.contains("imputed") ? "*" : "";
         if (title) title.textContent = data.datasets.map((name, d) => `${name} ${ranks[d][a]}${star(d)}`).join(", ");
-        if (fields.length === D) fields.forEach((field, d) => {
+        fields.forEach((field, d) => {
           field.querySelector("title").textContent = `${data.datasets[d]}: rank ${ranks[d][a]}${star(d)}`;
         });
       });
