@@ -484,11 +484,7 @@ class Section:
     hint: str = ""
     open: bool | None = None
     evidence: bool = False  #: on a page, in the fold "Evidence" below all others
-
-    @property
-    def surfaced(self) -> "Section":
-        """The section whose terminal shows all that it says, and what its paper does."""
-        return replace(self, blocks=Late(lambda: [*map(_surfaced, self.blocks)]))
+    depth: int = ALWAYS  #: how deep a terminal shows it
 
     def linear(self, depth: int, tikz: bool = False) -> Iterator[Any]:
         """The blocks down to this depth, one below the other; a figure that lies too deep leaves
@@ -503,14 +499,6 @@ class Section:
                 yield block
             elif isinstance(block, Figure) and block.table is not None:
                 pending.append(block.table)
-
-
-def _surfaced(block: Any) -> Any:
-    if isinstance(block, Beside):
-        sides = (map(_surfaced, side) for side in (block.left, block.right))
-        return Beside(*map(list, sides))
-    says = isinstance(block, Text) and block.role != "note"
-    return replace(block, depth=ALWAYS) if says or block.depth == PAPER else block
 
 
 # --------------------------------------------------------------------------------------------------

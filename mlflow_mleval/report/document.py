@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.report import render, renderer
-from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Figure, Section, Text, name
+from mlflow_mleval.report.blocks import PAGE, PAPER, Figure, Section, Text, name
 from mlflow_mleval.report.text import number, pvalue
 
 #: So many sections of a page are open where these do not say it themselves.
@@ -123,12 +123,13 @@ class Document:
     @property
     def in_full(self) -> "Document":
         """The document whose terminal shows all that its paper does, with all points of lists."""
-        sections = []
-        for section in self.sections:
-            blocks = [replace(block, depth=ALWAYS) for block in section.linear(PAPER)]
-            whole = [replace(b, most=None) if isinstance(b, Text) else b for b in blocks]
-            sections.append(replace(section, blocks=whole))
-        return replace(self, sections=sections)
+
+        def whole(section: Section) -> Section:
+            blocks = section.linear(PAPER)
+            shown = [replace(b, most=None) if isinstance(b, Text) else b for b in blocks]
+            return replace(section, blocks=shown, depth=PAPER)
+
+        return replace(self, sections=[*map(whole, self.sections)])
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One self-contained page; written to `path` if that is given."""

@@ -155,29 +155,23 @@ def _rows(table: Table, folds: bool) -> Markup:
         opening, end = ("<td", "</td>") if at else ('<th scope="row"', "</th>")
         opening = f"{opening}{_aligned(column)}"
         tones = [f' data-tone="{round(9 * tone)}"' for tone in column.tones] or [""] * len(rows)
-        cells = zip(column.cells, tones, rows, strict=True)
-        columns.append(
-            [
-                f"{opening}{tone}>{_shown(_cell(value, column, row, table.columns))}{end}"
-                for value, tone, row in cells
-            ]
-        )
+        texts = []
+        for value, tone, row in zip(column.cells, tones, rows, strict=True):
+            cell = _cell(value, column, row, table.columns)
+            # most are a few plain characters, which need no look at each
+            bare = type(cell) is str and _BARE.fullmatch(cell)
+            texts.append(f"{opening}{tone}>{cell if bare else escape(_visible(cell))}{end}")
+        columns.append(texts)
     found: list[str] = []
-    for i, texts in enumerate(zip(*columns, strict=True)):
+    for i, cells in enumerate(zip(*columns, strict=True)):
         marks = {
             "first": table.first and not i,
             "shaded": i in table.shaded,
             "more": folds and i >= present(table.shown),
         }
         said = " ".join(mark for mark, holds in marks.items() if holds)
-        found += [f'<tr class="{said}">' if said else "<tr>", *texts, "</tr>\n"]
+        found += [f'<tr class="{said}">' if said else "<tr>", *cells, "</tr>\n"]
     return Markup("".join(found))
-
-
-def _shown(value: Any) -> str:
-    """A cell as HTML: most are a few plain characters, which need no look at each."""
-    plain = type(value) is str and _BARE.fullmatch(value)
-    return value if plain else str(escape(_visible(value)))
 
 
 def _cell(

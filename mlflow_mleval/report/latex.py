@@ -66,7 +66,9 @@ def _parts(block: Any, section: Section) -> Iterator[str]:
         yield _table(block.in_words(ROWS), section.title)
         return
     if isinstance(block, Figure):
-        yield _figure_environment(block)
+        lines = [r"\begin{figure}", r"\centering", SHRINK, block.tikz, "}"]
+        caption = rf"\caption{{{_latex_of(block.caption)}}}"
+        yield "\n".join([*lines, caption, r"\end{figure}"])
         return
     if block.title:
         yield rf"\paragraph{{{_latex_of(block.title)}}}"
@@ -87,20 +89,6 @@ def _parts(block: Any, section: Section) -> Iterator[str]:
         )
     else:
         yield from map(_latex_of, block.running)
-
-
-def _figure_environment(figure: Figure) -> str:
-    """A figure environment with its drawing and its caption."""
-    lines = [
-        r"\begin{figure}",
-        r"\centering",
-        SHRINK,
-        figure.tikz,
-        "}",
-        rf"\caption{{{_latex_of(figure.caption)}}}",
-        r"\end{figure}",
-    ]
-    return "\n".join(lines)
 
 
 def _table(table: Table, title: str) -> str:

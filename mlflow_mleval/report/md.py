@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mlflow_mleval.report.blocks import PAPER, Column, Table, Terms, plain
+from mlflow_mleval.report.blocks import PAPER, Table, Terms, plain
 from mlflow_mleval.report.text import columns, markdown, pad, shortened, terminal
 
 if TYPE_CHECKING:
@@ -49,15 +49,13 @@ def _parts(block: Any) -> Iterator[str]:
         yield from map(_text, block.running)
 
 
-def _cells(column: Column) -> list[str]:
-    texts = [plain(str(cell)) for cell in column.cells]
-    short = shortened(texts, NAME) if column.name else {}
-    return [markdown(short.get(text, text)) for text in texts]
-
-
 def _table(table: Table) -> Iterator[str]:
     chosen = table.columns
-    cells = [[_text(c.head), *_cells(c)] for c in chosen]
+    cells = []
+    for c in chosen:
+        texts = [plain(str(cell)) for cell in c.cells]
+        short = shortened(texts, NAME) if c.name else {}
+        cells.append([_text(c.head), *(markdown(short.get(text, text)) for text in texts)])
     wide = [max(3, *map(columns, column)) for column in cells]
     aligns = [">" if c.align == ">" else "<" for c in chosen]
     rule = (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from mlflow_mleval.report.blocks import ALWAYS, Column, Section, Table, Terms, Text, plain
+from mlflow_mleval.report.blocks import Column, Table, Terms, Text, plain
 from mlflow_mleval.report.text import columns, pad, shortened, terminal, wrap
 
 if TYPE_CHECKING:
@@ -28,22 +28,18 @@ def render(document: Document, width: int = 100) -> str:
     """
     parts = []
     for i, section in enumerate(document.sections):
-        found = list(_run_on(section.linear(ALWAYS)))
+        found = list(_run_on(section.linear(section.depth)))
         if found and getattr(found[0], "most", None) == 1:
-            parts.append(_first_point(section, found[0], width))
+            points = found[0].paragraphs
+            more = " (-v shows all)" if len(points) > 1 else ""
+            text = f"{section.title}{more}: {short_ids(plain(points[0]))}"
+            parts.append("\n".join(_point("", text, width, cut=True)))
             continue
         blocks = [text for block in found if (text := "\n".join(_lines(block, width)))]
         if i and blocks and not noted(found):
             blocks[0] = f"{section.title}\n{blocks[0]}"
         parts += blocks
     return "\n\n".join(parts)
-
-
-def _first_point(section: Section, points: Text, width: int) -> str:
-    """The title with the first of the points, and that there are more."""
-    more = " (-v shows all)" if len(points.paragraphs) > 1 else ""
-    text = short_ids(plain(points.paragraphs[0]))
-    return "\n".join(_point("", f"{section.title}{more}: {text}", width, cut=True))
 
 
 def paragraph(document: Document, width: int = 100) -> str:
@@ -85,18 +81,14 @@ def _lines(block: Any, width: int) -> Iterator[str]:
     elif block.role == "pre":
         yield from map(terminal, plain("\n".join(block.running)).split("\n"))
     elif block.role == "points":
-        yield from _points(block, width)
+        shown = block.paragraphs[: block.most]
+        for text in shown:
+            yield from _point("- ", short_ids(plain(text)), width, block.most is not None)
+        if more := len(block.paragraphs) - len(shown):
+            yield f"- and {more} more, which other formats show"
     else:
         for text in block.running:
             yield from wrap("", short_ids(plain(text)), width)
-
-
-def _points(block: Text, width: int) -> Iterator[str]:
-    """A list, as far as it stands on a terminal."""
-    for text in block.paragraphs[: block.most]:
-        yield from _point("- ", short_ids(plain(text)), width, block.most is not None)
-    if more := len(block.paragraphs) - len(block.paragraphs[: block.most]):
-        yield f"- and {more} more, which other formats show"
 
 
 def _point(mark: str, text: str, width: int, cut: bool) -> list[str]:

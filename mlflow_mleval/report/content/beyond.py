@@ -36,8 +36,8 @@ def section(c: Comparison) -> doc.Section | None:
 
     def blocks() -> list[Any]:
         found = present(c.beyond)
-        made: list[Any] = [doc.Text(sentences(c), "points", depth=PAGE)]
-        made += doc.points(found.warnings, "Doubts about these", depth=PAGE)
+        made: list[Any] = [doc.Text(sentences(c), "points")]
+        made += doc.points(found.warnings, "Doubts about these")
         if found.bayes is not None:
             made.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
         return made
@@ -100,11 +100,11 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
 
 def _probabilities(values: pd.DataFrame, note: str, **more: Any) -> list[Column]:
     """That the first is better, that neither is, that the second is: three columns."""
-    heads = ("P first", "P same", "P second")
-    notes = (note, "", "")
-    cells = ([*map(probability_said, column)] for _, column in values.items())
-    made = zip(heads, cells, notes, strict=True)
-    return [Column(head, shown, note=said, **more) for head, shown, said in made]
+    heads = zip(("P first", "P same", "P second"), (note, "", ""), values, strict=True)
+    return [
+        Column(head, [*map(probability_said, values[key])], note=said, **more)
+        for head, said, key in heads
+    ]
 
 
 def data(c: Comparison) -> Data:

@@ -213,10 +213,14 @@ def _of(c: Comparison, v: Verdict) -> str:
     n = len(c.study.datasets)
     if v.unit:
         units = int(v.main["n"]) if v.main else 0
+        runs = (v.rows if v.by_dataset.empty else v.by_dataset)["n"].astype(int)
+        least = f"{runs.min()} to " if runs.min() < runs.max() else ""
+        least = "up to " if c.study.filled else least
+        method = " method on each" if n > 1 else ""
         again = f"these {in_words(n)} datasets trained again" if n > 1 else v.of
         of = {
             "datasets": f"{v.of}, from {units}" if units < n else v.of,
-            "repeats": f"{again}, {_runs(c, v)}",
+            "repeats": f"{again}, {least}{runs.max()} runs of each{method}",
             "folds": f"{again}, {units} folds{' each' if n > 1 else ''}",
         }
         return f"For {of.get(v.unit, f'these {units:,} {v.unit}')}."
@@ -227,14 +231,6 @@ def _of(c: Comparison, v: Verdict) -> str:
     if c.study.repeats is None:
         return "One run each: chance is not excluded."
     return "Too few runs of each to exclude chance."
-
-
-def _runs(c: Comparison, v: Verdict) -> str:
-    """How many runs of each method, on each dataset where there are several."""
-    runs = (v.rows if v.by_dataset.empty else v.by_dataset)["n"].astype(int)
-    least = f"{runs.min()} to " if runs.min() < runs.max() else ""
-    each = " method on each" if len(c.study.datasets) > 1 else ""
-    return f"{'up to ' if c.study.filled else least}{runs.max()} runs of each{each}"
 
 
 def needed(c: Comparison, v: Verdict) -> str:

@@ -181,7 +181,10 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
         links.append(doc.Link.to(run, address if there else ""))
     columns = [Column("run", links, "<")]
     for key, head in _FACTS.items():
-        cells = [_fact_as_text(x) for x in shown[key]] if key in shown else []
+        cells = shown[key].tolist() if key in shown else []
+        if key == "start_time":
+            cells = [x if x is pd.NaT else x.strftime("%Y-%m-%d %H:%M") for x in cells]
+        cells = ["" if pd.isna(x) else str(x) for x in cells]
         told = key != "dataset" or len({*cells}) > 1  # a cell is of one
         if any(cells) and told:
             strange = key if key in ("dataset", "experiment") else ""
@@ -189,13 +192,6 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
     held = {m: shown[m] for m in measures if m in shown}
     columns += _by_weight(c, {m: aligned(values) for m, values in held.items()})
     return doc.Table(columns, len(runs), title="Runs", things="runs", depth=ALWAYS)
-
-
-def _fact_as_text(value: Any) -> str:
-    """A fact about a run: a time to the minute, nothing where it is not known."""
-    if isinstance(value, pd.Timestamp):
-        return value.strftime("%Y-%m-%d %H:%M")
-    return "" if value is None or value != value else str(value)
 
 
 # ---- A method ------------------------------------------------------------------------------------
@@ -223,8 +219,12 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
         doc.decimals("mean rank", measures["mean_rank"], 2),
         Column("place", places, note="φ, mean rank and place: by it alone."),
     ]
+    row = c.ranking.set_index("method").loc[method]
+    what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
+    rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(ranks), 'dataset')}"
+    place = f"place {row['position']} of {len(c.order)} {what}"
     blocks = [
-        _flow(_about_method(c, method)),
+        _flow([f"{name(method)} has {place}, with {rank}."]),
         _open_table(columns, "On each dataset", things="datasets", note=note),
         _open_table(by_measure, "By each measure", most=len(measures)),
     ]
@@ -234,15 +234,6 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     if base and len(of_method):
         blocks.append(replace(_runs(c, of_method, [], base), folded=len(of_method) > RUNS))
     return blocks
-
-
-def _about_method(c: Comparison, method: str) -> list[str]:
-    """Its place."""
-    row = c.ranking.set_index("method").loc[method]
-    what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
-    rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(c.ranks), 'dataset')}"
-    place = f"place {row['position']} of {len(c.order)} {what}"
-    return [f"{name(method)} has {place}, with {rank}."]
 
 
 def _against(c: Comparison, method: str) -> doc.Table:

@@ -170,11 +170,6 @@ def _further(verdict: Verdict) -> Iterator[str]:
                 "Gates of it that took a number and entered nothing, not ended yet or dead, count "
                 f"as not shipped: {entry.silent}."
             )
-        if entry.asked >= 20:
-            yield (
-                "No correction helps where changes are chosen by looking at single units: keep a "
-                "fresh test set."
-            )
 
 
 def _units_needed(verdict: Verdict) -> str:

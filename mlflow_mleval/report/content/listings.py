@@ -81,22 +81,20 @@ def next_steps(survey: Survey) -> doc.Section:
         lines = [line for way in survey.ways for line in (f"# {way.what}", way.line)]
         blocks.append(doc.Text(["\n".join(lines)], role="pre", depth=ALWAYS))
     else:
-        blocks.append(doc.Text([_advice(survey)], depth=ALWAYS))
-    return doc.Section("next", "Next", blocks, open=True)
-
-
-def _advice(survey: Survey) -> str:
-    """What to do where there is nothing to rank."""
-    if not survey.experiments["runs"].any():
-        return (
-            "Put results into the store by `mleval import results.csv -n NAME`, or set "
-            "MLFLOW_TRACKING_URI to a store that has runs. `mleval demo` shows it all on a "
-            "published study."
+        advice = (
+            "Choose other runs by -n, --filter or --run-id, or name methods and datasets by "
+            "--method-by and --dataset-by."
         )
-    return (
-        "Choose other runs by -n, --filter or --run-id, or name methods and datasets by "
-        "--method-by and --dataset-by."
-    )
+        if not survey.experiments["runs"].any():
+            advice = (
+                "Put results into the store by `mleval import results.csv -n NAME`, or set "
+                "MLFLOW_TRACKING_URI to a store that has runs. `mleval demo` shows it all on a "
+                "published study."
+            )
+        elif "results" in survey.source:
+            advice = "A ranking takes results of two methods or more, by a measure they share."
+        blocks.append(doc.Text([advice], depth=ALWAYS))
+    return doc.Section("next", "Next", blocks, open=True)
 
 
 def survey_data(survey: Survey) -> Data:

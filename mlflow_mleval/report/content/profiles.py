@@ -75,7 +75,7 @@ def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Docum
     datasets, o = comparison.datasets, comparison.options
     return Document(
         f"Loss profiles of {count(len(methods), 'method')} on {count(len(datasets), 'dataset')}",
-        [_section_of_profiles(comparison).surfaced, doc.made_from(provenance)],
+        [replace(_section_of_profiles(comparison), depth=doc.PAPER), doc.made_from(provenance)],
         about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(datasets)}",
         time=doc.when(provenance),
         data=lambda: {

@@ -464,20 +464,15 @@ def sliders(c: Comparison) -> doc.Sliders | doc.Text:
     for m, start in zip(measures, starts, strict=True):
         step = max(1, round(STEPS * math.sqrt(start / largest)))
         shown.append(doc.Slider(name(m, 24), ARROWS[c.study.directions[m]], step))
-    return doc.Sliders(_about(c), shown, STEPS, {**_data(c), "starts": starts, "most": largest})
+    about = "Move a slider, or switch a measure off: the ranking follows."
+    if _by_dataset(c):
+        about += " They start at the datasets' mean weights; once moved, weights hold everywhere."
+    return doc.Sliders(about, shown, STEPS, {**_data(c), "starts": starts, "most": largest})
 
 
 def _by_dataset(c: Comparison) -> bool:
     """Whether the weights follow from the values on each dataset."""
     return c.fusion.options["weights"] == "entropy" and bool((c.fusion.weights.nunique() > 1).any())
-
-
-def _about(c: Comparison) -> str:
-    """Where sliders start, and what it means to move one."""
-    said = "Move a slider, or switch a measure off: the ranking follows."
-    if _by_dataset(c):
-        said += " They start at the datasets' mean weights; once moved, weights hold everywhere."
-    return said
 
 
 def _data(c: Comparison) -> Mapping[str, Any]:

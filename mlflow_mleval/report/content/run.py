@@ -15,7 +15,7 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.curves import MICRO
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.owa import Profile
-from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
+from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.document import Document
@@ -53,12 +53,8 @@ _LEADS = {
     "lca_f1": "The mean LCA-based F1 of an instance is {}",
     "hamming_loss": "The share of wrong label cells is {}",
 }
-#: Families of which a reader misses a measure that is not there.
-_EXPECTED = {
-    LABEL_SETS: ("ranking", "dependence"),
-    ONE_LABEL: ("probability", "curve"),
-    CLASS_SETS: (),
-}
+
+
 # --------------------------------------------------------------------------------------------------
 # What there is to say.
 
@@ -317,10 +313,9 @@ class RunReport:
         """Whether the measure is missing against expectation; nobody expects hierarchical ones
         without a hierarchy.
         """
-        ev, family = self.ev, MEASURES[measure].family
-        if ev.hierarchy is not None and family.startswith("hierarchical") and "asked" not in reason:
-            return True
-        fits = ev.kind in MEASURES[measure].kinds and family in _EXPECTED[ev.kind]
+        known, ev = MEASURES[measure], self.ev
+        without = known.family.startswith("hierarchical") and ev.hierarchy is None
+        fits = ev.kind in known.kinds and "asked" not in reason and not without
         return fits or measure in ev.asked
 
     def place(self, label: Hashable) -> list[Hashable]:

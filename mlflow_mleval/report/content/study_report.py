@@ -379,7 +379,7 @@ def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) 
         beyond.section(c),
         provenance_section(c, made_by),
     ]
-    there = [section.surfaced for section in sections if section is not None]
+    there = [replace(section, depth=doc.PAPER) for section in sections if section is not None]
     made = _with_all_data(c, made_by, asked, f"Pairs of {title_of(c)}", there)
     return replace(
         made,

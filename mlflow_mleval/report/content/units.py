@@ -396,7 +396,7 @@ def pairs_table(tests: Mapping[str, PairTests]) -> doc.Table:
 def over_datasets(c: Comparison) -> doc.Section:
     """Friedman, the diagram, the matrix and the table of pairs; or why there are none."""
     if c.deciding is None:
-        why = doc.Text([c.decision], depth=PAGE)
+        why = doc.Text([c.decision])
         return doc.Section("differences", "Differences", [why])
 
     def blocks() -> list[Any]:

@@ -274,7 +274,14 @@ def bump(ranks: pd.DataFrame) -> Svg:
     for method, places in drawn.iloc[::-1].iterrows():
         kind = leaders.index(method) if method in leaders else None
         points = [(x(i), y(r)) if r == r else None for i, r in enumerate(places)]
-        _bump_line(svg, points, kind, f"{method}: {texts[method]}")
+        line, fill, r = "plain thin", "fgrey", 2.2
+        if kind is not None:
+            line, fill, r = f"c{kind} thick", f"f{kind}", 4
+        for a, b in pairwise(points):
+            if a and b:
+                svg.line(*a, *b, line)
+        for at in filter(None, points):
+            svg.dot(*at, r, fill, tip=f"{method}: {texts[method]}")
         style = None if kind is None else "strong"
         first = places.iloc[0]
         last = places.iloc[-1]
@@ -282,22 +289,6 @@ def bump(ranks: pd.DataFrame) -> Svg:
         if last == last:
             svg.name(WIDTH - room, y(last) + SIZE / 3, method, room - 4, style)
     return svg
-
-
-def _bump_line(svg: Svg, points: Sequence[Point | None], kind: int | None, tip: str) -> None:
-    """A line with a dot at each point, broken where there is none; coloured where it has a kind."""
-    line = "plain thin"
-    fill = "fgrey"
-    r = 2.2
-    if kind is not None:
-        line = f"c{kind} thick"
-        fill = f"f{kind}"
-        r = 4
-    for a, b in pairwise(points):
-        if a and b:
-            svg.line(*a, *b, line)
-    for x, y in filter(None, points):
-        svg.dot(x, y, r, fill, tip=tip)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -331,7 +322,8 @@ def correlation_graph(
     order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
     heaviest = set(weights[order].nlargest(TOP).index)
     drawn = [m for m in order if m in heaviest]
-    pairs = _close_pairs(correlation, drawn, threshold)
+    pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(drawn, 2)}
+    pairs = {pair: r for pair, r in pairs.items() if r > threshold}
     words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
     svg = Svg(
@@ -360,7 +352,10 @@ def correlation_graph(
         svg.name(room - 18, y[m] + 4, m, room - 18, anchor="end")
         svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
         svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        _node(svg, spine, y[m], group_of.get(m), m in kept)
+        kind = group_of.get(m)
+        fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
+        tip = "kept" if m in kept else "redundant"
+        svg.dot(spine, y[m], 5, fill if m in kept else f"fbg {stroke}", tip=tip)
     beside = spine + SWEEP + 16
     for m in filter(stands_for.get, drawn):
         other = stands_for[m]
@@ -369,21 +364,6 @@ def correlation_graph(
         tip = f"redundant: correlation {words}{other}"
         svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
-
-
-def _close_pairs(
-    correlation: pd.DataFrame, measures: Sequence[str], threshold: float
-) -> dict[tuple[str, str], float]:
-    """The pairs of measures whose correlation lies above the threshold."""
-    pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(measures, 2)}
-    return {pair: r for pair, r in pairs.items() if r > threshold}
-
-
-def _node(svg: Svg, x: float, y: float, kind: int | None, kept: bool) -> None:
-    """A measure on the spine, filled where the filter keeps it, in the colour of its group."""
-    fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
-    tip = "kept" if kept else "redundant"
-    svg.dot(x, y, 5, fill if kept else f"fbg {stroke}", tip=tip)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -591,7 +571,11 @@ def critical_difference(
     height = first + ((len(methods) + 1) // 2 - 1) * ROW + 10
     svg = Svg("Critical-difference diagram", _words(drawn.ranks, drawn.bars, methods, cd), height)
     if cd is not None:
-        _ruler(svg, drawn, cd)
+        more = "" if drawn.ruler else ", more than this axis"
+        svg.text(x.start, 13, f"critical difference {fixed(cd, 2)}{more}", "muted")
+    if cd is not None and drawn.ruler:
+        a, b = x(x.low), x(x.low + cd)
+        svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
     svg.level(top, x.start, x.stop, "axis")
     for tick in drawn.ticks():
         svg.upright(x(tick), top - 5, top, "axis")
@@ -599,13 +583,9 @@ def critical_difference(
     for method, rank, left, row in drawn.rows():
         y = first + row * ROW
         best = method == methods[0]
-        end = room + 4
-        edge = room
-        anchor = "end"
+        edge, end, anchor = (room, room + 4, "end")
         if not left:
-            end = WIDTH - end
-            edge = WIDTH - edge
-            anchor = "start"
+            edge, end, anchor = (WIDTH - room, WIDTH - room - 4, "start")
         svg.path([(x(rank), top), (x(rank), y), (end, y)], "leader" if best else "elbow")
         short = fit(method, room - 48, SIZE * (BOLD if best else 1))
         pieces = [(short, "strong" if best else ""), ("  ", ""), (fixed(rank, 2), "muted")]
@@ -618,16 +598,6 @@ def critical_difference(
         for i in members if members[-1] - members[0] >= len(members) else ():
             svg.dot(x(drawn.ranks.iloc[i]), top + 14 + level * LEVEL, 3.5, "bar-dot")
     return svg
-
-
-def _ruler(svg: Svg, drawn: _Diagram, cd: float) -> None:
-    """The critical difference above the axis, in words where it finds no room."""
-    more = "" if drawn.ruler else ", more than this axis"
-    svg.text(drawn.x.start, 13, f"critical difference {fixed(cd, 2)}{more}", "muted")
-    if drawn.ruler:
-        a = drawn.x(drawn.x.low)
-        b = drawn.x(drawn.x.low + cd)
-        svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
 
 
 def in_tikz(

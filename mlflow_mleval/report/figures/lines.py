@@ -180,7 +180,11 @@ def profile_lines(
     words = "; ".join(f"{m} from {tip}" for m, tip in tips.items())
     svg = Svg(title, f"{family.capitalize()} loss for {span}: {words}. 0 is best.", bottom + 42)
     svg.side_axis(y, ticks, at.start, at.stop)
-    _parameter_axis(svg, at, bottom, family)
+    for place, text in _ticks(at, family):
+        svg.upright(place, bottom, bottom + 4, "axis")
+        svg.text(place, bottom + 17, text, "muted", "middle")
+    svg.level(bottom, at.start, at.stop, "axis")
+    svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
     across = {m: [at(v) for v in _along(c.index.to_numpy(float), family)] for m, c in lines.items()}
     for m, c in lines.items() if bands else ():
         if c["low"].notna().all():
@@ -188,26 +192,14 @@ def profile_lines(
     places = spread([y(c["loss"].iloc[-1]) for c in lines.values()], LINE, 10, bottom)
     for (m, c), end in zip(lines.items(), places, strict=True):
         points = list(zip(across[m], map(y, c["loss"]), strict=True))
-        _profile(svg, kinds[m], points, bands, f"{m}: {tips[m]}")
+        dash = DASHES[kinds[m] % len(DASHES)]
+        style = f"c{kinds[m] % COLOURS} {'thick' if bands else 'thin'}"
+        if len(points) > 1:
+            svg.path(points, style, tip=f"{m}: {tips[m]}", stroke_dasharray=dash)
+        for point in points[:: max(1, len(points) // 8)] if bands else ():
+            add_mark(svg, kinds[m], *point, 3)
         _add_name(svg, kinds[m], m, points[-1], (at.stop, end), room)
     return svg
-
-
-def _parameter_axis(svg: Svg, at: Scale, bottom: float, family: str) -> None:
-    for place, text in _ticks(at, family):
-        svg.upright(place, bottom, bottom + 4, "axis")
-        svg.text(place, bottom + 17, text, "muted", "middle")
-    svg.level(bottom, at.start, at.stop, "axis")
-    svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
-
-
-def _profile(svg: Svg, kind: int, points: list[Point], marked: bool, tip: str) -> None:
-    """One line, with marks along it where there are few lines."""
-    if len(points) > 1:
-        style = f"c{kind % COLOURS} {'thick' if marked else 'thin'}"
-        svg.path(points, style, tip=tip, stroke_dasharray=DASHES[kind % len(DASHES)])
-    for point in points[:: max(1, len(points) // 8)] if marked else ():
-        add_mark(svg, kind, *point, 3)
 
 
 def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
