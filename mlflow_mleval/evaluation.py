@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
+from hashlib import sha256
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -137,10 +138,8 @@ class Evaluation(Reported):
         figures = "".join(
             f", {name} {self.measures[name]:.4g}" for name in shown if name in self.measures
         )
-        return (
-            f"Evaluation({self.total.n} instances, {len(self.label_names)} "
-            f"{'classes' if one else 'labels'}{folds}{figures})"
-        )
+        labels = f"{len(self.label_names)} {'classes' if one else 'labels'}"
+        return f"Evaluation({self.total.n} instances, {labels}{folds}{figures})"
 
     @cached_property
     def total(self) -> Sums:
@@ -175,7 +174,7 @@ class Evaluation(Reported):
     def weights_digest(self) -> str | None:
         """What tells the weights from others, in whatever order; None where each counts once."""
         total = self.total.weighting
-        return None if total is None else digests.weights_digest(total)
+        return None if total is None else sha256(f"{total:064x}".encode()).hexdigest()
 
     @property
     def measures(self) -> dict[str, float]:
@@ -274,15 +273,11 @@ class Evaluation(Reported):
         """
         if self.kind != ONE_LABEL:
             raise ValueError(
-                f"`confusion` is of one label of several classes, got {self.kind}. `labels` has "
-                "the counts of each."
+                f"`confusion` is of one label, got {self.kind}. `labels` has the counts of each."
             )
         names = pd.Index(self.label_names, tupleize_cols=False)
-        return pd.DataFrame(
-            present(self.total.classes).confusion.toarray(),
-            names.rename("true"),
-            names.rename("predicted"),
-        )
+        counts = present(self.total.classes).confusion.toarray()
+        return pd.DataFrame(counts, names.rename("true"), names.rename("predicted"))
 
     @property
     def labels(self) -> pd.DataFrame:
@@ -299,10 +294,8 @@ class Evaluation(Reported):
         table |= {"support": support, "predicted": predicted}
         counts = self.total.counts
         table |= {"precision": precision(counts), "recall": recall(counts), "f1": f1(counts)}
-        return pd.DataFrame(
-            table | self.total.by_score,
-            index=pd.Index(self.label_names, name="label", tupleize_cols=False),
-        )
+        index = pd.Index(self.label_names, name="label", tupleize_cols=False)
+        return pd.DataFrame(table | self.total.by_score, index=index)
 
     def curves(self, labels: Sequence[Hashable] | None = None) -> pd.DataFrame:
         """Points of precision-recall and ROC curves: scope, label, threshold, recall, precision,
@@ -345,14 +338,8 @@ class Evaluation(Reported):
             mine = (rows["fold"] == key).to_numpy()
             rows = rows[mine]
             truth = truth if truth is None else truth[mine]
-        return replace(
-            self,
-            sums={key: self.sums[key]},
-            instances=rows,
-            instance_truth=truth,
-            split=None,
-            influences=None,
-        )
+        own = replace(self, sums={key: self.sums[key]}, instances=rows, instance_truth=truth)
+        return replace(own, split=None, influences=None)
 
     @cached_property
     def folds(self) -> pd.DataFrame:
@@ -363,11 +350,8 @@ class Evaluation(Reported):
         keys = [key for key in self.sums if key is not None]
         light = replace(self, instances=None)
         rows = [light.fold(key).measures for key in keys]
-        return pd.DataFrame(
-            rows,
-            index=pd.Index(keys, name="fold", tupleize_cols=False),
-            columns=list(self.measures),
-        )
+        index = pd.Index(keys, name="fold", tupleize_cols=False)
+        return pd.DataFrame(rows, index=index, columns=list(self.measures))
 
     @property
     def fold_sizes(self) -> pd.Series:
@@ -400,10 +384,7 @@ class Evaluation(Reported):
         """
         one_of(family, "family", owa.FAMILIES)
         if self.kind == ONE_LABEL:
-            raise ValueError(
-                "`profile` is of label sets, got an evaluation of one label: its errors have "
-                "nothing to depend on."
-            )
+            raise ValueError("`profile` is of label sets, got an evaluation of one label.")
         kind = one_of(
             kind or ("soft" if "y_score" in self.inputs else "hard"), "kind", ("soft", "hard")
         )
@@ -431,36 +412,21 @@ class Evaluation(Reported):
         must be numbers or text.
         """
         parts = {f: getattr(self, f) for f in (*IDENTITY, "split")}
-        return {
-            **parts,
-            "sums": [{"fold": key, **sums.to_dict()} for key, sums in self.sums.items()],
-        }
+        sums = [{"fold": key, **sums.to_dict()} for key, sums in self.sums.items()]
+        return {**parts, "sums": sums}
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Evaluation:
         """The evaluation that `to_dict` wrote."""
-        own: dict[str, Any] = {
-            name: tuple(v) if isinstance(v, list) else v
-            for name, v in parts.items()
-            if name != "sums"
-        }
-        sums = {
-            part["fold"]: Sums.from_dict({"conventions": parts["conventions"], **part})
-            for part in parts["sums"]
-        }
+        own = {name: tuple(v) if isinstance(v, list) else v for name, v in parts.items()}
+        how = {"conventions": parts["conventions"]}
+        sums = {part["fold"]: Sums.from_dict({**how, **part}) for part in own.pop("sums")}
         return cls(sums, **own)
 
 
 #: In what evaluations agree that are merged.
-IDENTITY = (
-    "label_names",
-    "inputs",
-    "conventions",
-    "threshold",
-    "hierarchy",
-    "asked",
-    "propensities",
-)
+IDENTITY = ("label_names", "inputs", "conventions", "threshold", "hierarchy")
+IDENTITY += ("asked", "propensities")
 
 
 # ---- evaluate ------------------------------------------------------------------------------------
@@ -572,8 +538,7 @@ def evaluate(
     if one_label:
         if train_labels is not None:
             raise TypeError(
-                "`train_labels` is for label sets, and `y_true` is a vector of classes. Leave it "
-                "out."
+                "`train_labels` is for label sets, and `y_true` is a vector of classes. Omit it."
             )
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names = vectors.names
@@ -581,12 +546,12 @@ def evaluate(
         true, pred = (one_hot(side, len(names)) for side in (vectors.true, vectors.pred))
         matrices = Inputs(true, pred=pred, asked=asked)
         sum_part = partial(sum_classes, vectors)
-        of_labels = true, pred, vectors.by_class
+        scores = vectors.score
+        of_labels = true, pred, None if scores is None or scores.ndim == 1 else scores
     else:
         if probabilities is not None:
             raise TypeError(
-                "`probabilities` is for one label of several classes, and `y_true` is a matrix. "
-                "Leave it out."
+                "`probabilities` is for one label, and `y_true` is a matrix. Leave it out."
             )
         matrices, names = _set_inputs(
             y_true, y_score, y_pred, label_names, threshold, train_labels, asked
@@ -642,10 +607,7 @@ def _set_inputs(
     true, score, pred = _label_matrices(y_true, y_score, y_pred)
     n_labels = true.shape[1]
     if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
-        text = (
-            "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; "
-            "scores should tell labels apart."
-        )
+        text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`."
         warnings.warn(text, stacklevel=3)
     cut = None if pred is not None else label_threshold(threshold, "threshold", n_labels)
     if label_names is None:
@@ -693,8 +655,7 @@ def _label_matrices(y_true: Any, y_score: Any, y_pred: Any) -> tuple[Any, Any, A
     pred = None if y_pred is None else binary_matrix(y_pred, "y_pred")
     if score is None and pred is None:
         raise ValueError(
-            "`y_score` or `y_pred` must be given, got neither. Pass scores, predicted labels, or "
-            "both."
+            "`y_score` or `y_pred` must be given, got neither. Pass scores, labels, or both."
         )
     for matrix, value, name in ((score, y_score, "y_score"), (pred, y_pred, "y_pred")):
         if matrix is not None:
@@ -711,8 +672,7 @@ def _propensities(
         scored = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]
         if scored and has_scores:
             raise ValueError(
-                f"`train_labels` must be given for {scored[0]}. Pass the label matrix of the "
-                "training instances."
+                f"`train_labels` must be given for {scored[0]}: those of the training instances."
             )
         return None
     propensities = Propensities.of(train_labels)
@@ -800,9 +760,7 @@ def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> Array | N
     return instance_weights(sample_weight, "sample_weight", n)
 
 
-# --------------------------------------------------------------------------------------------------
-# Evaluate data larger than memory, batch by batch, and merge what batches, partitions or folds
-# gave.
+# ---- batches and their merging -------------------------------------------------------------------
 
 
 def evaluate_batches(
@@ -905,13 +863,9 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
         plain = all(isinstance(table.index, pd.RangeIndex) for table in tables)
         instances = pd.concat(tables, ignore_index=plain)
     taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
-    merged = replace(
-        first,
-        sums=_in_order(sums),
-        instances=instances,
-        instance_truth=np.concatenate(truths) if len(truths) == len(evaluations) else None,
-        taxonomy=taxonomy,
-    )
+    truth = np.concatenate(truths) if len(truths) == len(evaluations) else None
+    merged = replace(first, sums=_in_order(sums), instances=instances, instance_truth=truth)
+    merged = replace(merged, taxonomy=taxonomy)
     if len(evaluations) == 1:
         return merged
     return replace(merged, split=None, influences=None)  # folds of parts are other folds
@@ -935,8 +889,7 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
                 )
         if (None in ev.sums) != (None in first.sums):
             raise ValueError(
-                f"`evaluations` must all have folds or none, got both at positions 0 and {i}. "
-                "Pass `folds` to all."
+                f"`evaluations` must all have folds or none, got both at positions 0 and {i}."
             )
 
 

@@ -187,8 +187,7 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> Pr
     true = read_matrix(truth, labels=True)
     if score.shape[0] != true.shape[0]:
         raise ImportFileError(
-            f"{Path(path).name} has {score.shape[0]} rows and {Path(truth).name} "
-            f"{true.shape[0]}. Both need one an instance."
+            f"{Path(path).name} has {score.shape[0]} rows and {Path(truth).name} {true.shape[0]}."
         )
     width = max(score.shape[1], true.shape[1])
     n = true.shape[0]
@@ -229,13 +228,11 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
         raise
     except Exception as error:  # of as many kinds
         raise ImportFileError(
-            f"{path.name} holds no sparse matrix: {reason(error)}. Write it by "
-            "scipy.sparse.save_npz."
+            f"{path.name} holds no sparse matrix of scipy.sparse.save_npz: {reason(error)}."
         ) from error
     if matrix.shape[1] > _MOST_LABELS:
         raise ImportFileError(
-            f"{path.name} declares {matrix.shape[1]:,} labels, more than {_MOST_LABELS:,}. Number "
-            "the labels from 0."
+            f"{path.name} declares {matrix.shape[1]:,} labels, more than {_MOST_LABELS:,}."
         )
     return matrix
 
@@ -268,8 +265,7 @@ def _of_text(path: Path, labels: bool) -> sparse.csr_array:
     if len(wide := np.flatnonzero(columns >= n_labels)):
         line = int(np.searchsorted(ends, wide[0], side="right")) + 1
         raise ImportFileError(
-            f"{path.name}, line {line}: label {columns[wide[0]]} where the first line "
-            f"promises {n_labels} labels."
+            f"{path.name}, line {line}: label {columns[wide[0]]} of {n_labels} promised."
         )
     return sparse.csr_array((values, columns, ends), shape=(len(rows), n_labels))
 
@@ -368,8 +364,7 @@ _OF_SCORES = ("threshold", "conventions", "train_labels")
 _FOR_ONE_LABEL = "`probabilities` is for one label of several classes. Leave it out."
 #: Sums of probabilities this close to 1 need no other reason than single precision.
 _SINGLE = 1e-6
-#: Decimals and significant digits to which probabilities may have been rounded; with more, sums
-#: differ less than that.
+#: Decimals to which probabilities may have been rounded; with more, sums differ less than that.
 _DIGITS = range(1, 8)
 
 
@@ -415,15 +410,7 @@ def evaluate_file(
         source = replace(source, batches=_mended(source.batches, probabilities, say))
     elif probabilities is not None:
         raise ValueError(_FOR_ONE_LABEL)
-    weights = None
-    if sample_weight is not None:
-        column = _column(path, sample_weight, "sample_weight")
-        values = pd.to_numeric(column, errors="coerce").to_numpy(float)
-        if (wrong := np.isnan(values)).any():
-            cell = f"{quoted(column[wrong].iloc[0])} in row {wrong.argmax() + 1} is no weight"
-            where = f"{Path(path).name}, column {quoted(sample_weight)}"
-            raise ImportFileError(f"{where}: {cell}.")
-        weights = instance_weights(values, "sample_weight", len(values))
+    weights = None if sample_weight is None else _column_of_weights(path, sample_weight)
     together = None if cluster is None else _column(path, cluster, "cluster")
     kept = instances or together is not None
     whole = _whole(source.batches, evaluate_part, Path(path).name, weights, kept)
@@ -484,6 +471,16 @@ def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], o
         say(note)
 
 
+def _column_of_weights(path: str | Path, name: str) -> Array:
+    """A column of weights; what is none is named by its row."""
+    column = _column(path, name, "sample_weight")
+    values = pd.to_numeric(column, errors="coerce").to_numpy(float)
+    if (wrong := np.isnan(values)).any():
+        cell = f"{quoted(column[wrong].iloc[0])} in row {wrong.argmax() + 1} is no weight"
+        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: {cell}.")
+    return instance_weights(values, "sample_weight", len(values))
+
+
 def _column(path: str | Path, name: str, argument: str) -> pd.Series:
     """One column of a CSV or parquet file, or an array of an npz file, with a value a row."""
     path = Path(path)
@@ -509,20 +506,14 @@ def unrounded(scores: Any) -> tuple[Any, str]:
         return scores, ""
     sums = scores.sum(axis=1)
     off = np.abs(sums - 1)
-    first = 10.0 ** np.floor(np.log10(np.where(scores > 0, scores, 1.0)))  # of the first digit
-    digits = (first * (scores > 0)).sum(axis=1) * _last_place(scores / first)
-    places = np.maximum(scores.shape[1] * _last_place(scores), digits)
+    # the last of the decimals that all have at most
+    decimals = (d for d in _DIGITS if np.abs(np.round(scores, d) - scores).max() < 1e-12)
+    places = scores.shape[1] * next((10.0**-d for d in decimals), 0.0)
     exact = off.max() <= np.sqrt(np.finfo(float).eps)
-    if exact or not (off <= 0.5 * places + _SINGLE).all() or not sums.all():
+    if exact or off.max() > 0.5 * places + _SINGLE or not sums.all():
         return scores, ""
     note = "probabilities were rounded: in each row they are divided by their sum, such as"
     return scores / sums[:, None], f"{note} {sums[off.argmax()]:.9g}"
-
-
-def _last_place(numbers: Array) -> float:
-    """What the last of the decimals counts that all have at most; 0 where they have many."""
-    off = ((d, np.abs(np.round(numbers, d) - numbers).max()) for d in _DIGITS)
-    return next((10.0**-d for d, most in off if most < 1e-12), 0.0)
 
 
 # ---- tables of columns ---------------------------------------------------------------------------
@@ -765,8 +756,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
                 line = file.readline(_LONGEST + 1)
                 if len(line) > _LONGEST:
                     raise ImportFileError(
-                        f"{path.name}, line {at}: the line is no row of a table (more than "
-                        f"{_LONGEST:,} characters)."
+                        f"{path.name}, line {at}: no row of a table is that long."
                     )
                 if byte := _NO_TEXT.search(line):
                     shown = f"byte 0x{ord(byte[0]) - 0xDC00:02x}"

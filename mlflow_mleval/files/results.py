@@ -24,9 +24,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, measure_name_problem, quoted, some, text_problem
 from mlflow_mleval.validation import in_pandas
 
-# --------------------------------------------------------------------------------------------------
-# What the readers of files share: what they give, the rows of CSV, and how errors show what is in a
-# file.
+# ---- what readers of files share -----------------------------------------------------------------
 
 
 def csv_rows(lines: Iterable[str], line: int, name: str) -> Iterator[tuple[int, list[str]]]:
@@ -69,9 +67,7 @@ def columns_shown(header: Sequence[str]) -> str:
     return ", ".join(map(quoted, header[:8])) + (" …" if len(header) > 8 else "")
 
 
-# --------------------------------------------------------------------------------------------------
-# A file or table of results, read strictly: every value is a number or empty, and each problem is
-# named by row and column.
+# ---- tables of results ---------------------------------------------------------------------------
 
 IDENTITY = ("dataset", "method")
 #: The column that says which instance a result is of.
@@ -227,8 +223,7 @@ def _decoded(content: bytes, name: str) -> str:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise ImportFileError(
-            f"{name}, line {line}: holds a NUL character, so it is no text file. Save it as CSV "
-            "in UTF-8."
+            f"{name}, line {line}: holds a NUL character, so it is no text. Save it as CSV."
         )
     return text
 
@@ -410,8 +405,7 @@ def _check_header(table: SourceTable) -> None:
     nameless = [i for i, c in enumerate(header) if not c and i != may_lack_one]
     if nameless:
         raise ImportFileError(
-            f"{table.name}: column {nameless[0] + 1} has no name. If it is the index of a pandas "
-            "table, write it with index=False."
+            f"{table.name}: column {nameless[0] + 1} has no name. In pandas, write index=False."
         )
     if twice := sorted({c for c in header if header.count(c) > 1}):
         columns = ", ".join(map(quoted, twice))
@@ -530,9 +524,7 @@ def _number(table: SourceTable, row: str, column: str, cell: Any) -> float:
     return value
 
 
-# --------------------------------------------------------------------------------------------------
-# Exports of runs, one row a run: a DataFrame of `mlflow.search_runs`, and the tables that MLflow's
-# UI, Weights & Biases and Neptune let one download.
+# ---- exports of runs, one row a run --------------------------------------------------------------
 
 #: What the columns of an export that say what a run is are called, in lower case.
 _ABOUT_RUNS = {
@@ -684,11 +676,10 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     if name in results:
         return "metrics", name
     if kind == "neptune":
-        setting = next((prefix for prefix in _SET if name.startswith(prefix)), None)
-        if setting is not None:
-            return "params", name.removeprefix(setting)
-        of_no_use = name.startswith(_OF_NEPTUNE)
-        return None if of_no_use else ("either", name.removeprefix("metrics/"))
+        space, slash, rest = name.partition("/")
+        if space + slash in _SET:
+            return "params", rest
+        return None if space + slash in _OF_NEPTUNE else ("either", name.removeprefix("metrics/"))
     # what is known, or called like a result, is one where it is a number
     return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
 
@@ -717,8 +708,7 @@ def _put(run: RunRow, where: str, name: str, cell: Any) -> None:
         run.params[name] = str(cell).strip()
 
 
-# --------------------------------------------------------------------------------------------------
-# Results that other tools write as JSON: one row a tool.
+# ---- results that other tools write as JSON ------------------------------------------------------
 
 #: Measure, dataset, method and value.
 Row = tuple[str, str, str, float]

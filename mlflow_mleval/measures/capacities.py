@@ -131,8 +131,7 @@ class Capacity:
         total = sum(mass for _, mass in terms)
         if not abs(total - 1) <= _TOLERANCE or any(not labels for labels, _ in terms):
             raise ValueError(
-                f"`masses` must sum to 1, with none on the empty set, got {total}. Divide them "
-                "by their sum."
+                f"`masses` must sum to 1, with none on the empty set, got {total}. Rescale them."
             )
 
         def chains(order: Places, relevant: Bools) -> Array:
@@ -160,8 +159,7 @@ class Capacity:
         values = np.array(given, dtype=float)
         if values.shape != (n_labels + 1,):
             raise ValueError(
-                f"`v` must have {n_labels + 1} values, v(0), v(1/{n_labels}), …, v(1), got shape "
-                f"{values.shape}."
+                f"`v` must have the {n_labels + 1} values v(0) to v(1), got shape {values.shape}."
             )
         _check_ends(values[0], values[-1])
         falls = np.flatnonzero(~(np.diff(values) >= -_TOLERANCE))
@@ -223,8 +221,7 @@ class Capacity:
         fit = weights.ndim == 1 and np.all((weights >= 0) & np.isfinite(weights))
         if not fit or not weights.any():
             raise ValueError(
-                "`weights` must be a sequence of finite numbers, none negative and not all 0: "
-                "one per label."
+                "`weights` must be a sequence of finite numbers, none negative and not all 0."
             )
         if not 0 < relevant_weight < np.inf:
             raise ValueError(
@@ -353,15 +350,11 @@ def choquet_loss(
     0.5
     """
     if not isinstance(capacity, Capacity):
-        raise TypeError(
-            f"`capacity` must be a Capacity, got {type(capacity).__name__}. Use "
-            "Capacity.from_function and its like."
-        )
+        raise TypeError(f"`capacity` must be a Capacity, got {type(capacity).__name__}. Make one.")
     y_true, y_score = truth_and_scores(y_true, y_score)
     if capacity.n_labels != y_true.shape[1]:
         raise ValueError(
-            f"`capacity` must be of {y_true.shape[1]} labels, the columns of `y_true`, got "
-            f"{capacity.n_labels}."
+            f"`capacity` must be of {y_true.shape[1]} labels, as `y_true`, got {capacity.n_labels}."
         )
     losses = np.empty(y_true.shape[0])
     for rows, truth, errors in error_blocks(y_true, y_score):
@@ -431,14 +424,9 @@ def _check_steps(pairs: Sequence[tuple[str, float, str, float]]) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# Predictions that minimise an expected loss: Bayes-optimal label sets, and the nearest-neighbour
-# minimiser.
-#
-# Losses of label sets that depend only on the number of wrong labels are minimised by enumeration
-# of what can matter: labels on which all sets of a distribution agree are fixed (the consensus rule
-# of Hüllermeier et al. 2022, section 6), and labels that agree or disagree with each other in every
-# set are exchangeable, so only how many of them are flipped is tried.
+# ---- minimisers of an expected loss --------------------------------------------------------------
+# Labels on which all sets of a distribution agree are fixed (the consensus rule of Hüllermeier et
+# al. 2022, section 6); of labels that agree or disagree in every set only how many flip is tried.
 
 
 MAX_CANDIDATES = 2**18
@@ -501,14 +489,12 @@ def bayes_optimal(
     probabilities = np.asarray(probabilities, dtype=float)
     if probabilities.shape != (n_sets,):
         raise ValueError(
-            f"`probabilities` must be one per label set, shape ({n_sets},), got shape "
-            f"{probabilities.shape}."
+            f"`probabilities` must be one per label set, {n_sets}, got {probabilities.shape}."
         )
     if not (np.all(probabilities >= 0) and abs(probabilities.sum() - 1) <= 1e-9):
         raise ValueError(
             "`probabilities` must not be negative and sum to 1, got a smallest of "
-            f"{probabilities.min()} and a sum of {probabilities.sum()}. Divide them by their "
-            "sum."
+            f"{probabilities.min()} and a sum of {probabilities.sum()}."
         )
     if not isinstance(loss, Capacity):
         if parameter is None:
@@ -601,12 +587,12 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         if kind not in ("binary", "multilabel-indicator"):
             raise ValueError(
                 f"`y` must be a matrix of 0 and 1, got a {kind} target. Only binary "
-                "classification is supported. For classes, pass one column a class."
+                "classification is supported."
             )
         y = binary_matrix(y.reshape(len(y), -1) if isinstance(y, np.ndarray) else y, "y")
         if self.n_neighbors != int(self.n_neighbors) or not 1 <= self.n_neighbors <= X.shape[0]:
             raise ValueError(
-                "`n_neighbors` must be an integer from 1 to the number of instances, n_samples = "
+                "`n_neighbors` must be an integer from 1 to n_samples = "
                 f"{X.shape[0]}, got {self.n_neighbors!r}."
             )
         self.label_sets_ = dense(y)
@@ -673,8 +659,7 @@ def _minimise(
     if n_candidates > max_candidates:
         raise ValueError(
             f"`max_candidates` must be at least the {n_candidates} label sets that "
-            f"{len(label_sets)} label sets leave open on {sizes.sum()} labels, got "
-            f"{max_candidates}. Raise it, or take fewer."
+            f"{len(label_sets)} label sets leave open, got {max_candidates}. Raise it."
         )
     flips = np.indices(tuple(sizes + 1)).reshape(len(sizes), -1).T.astype(np.float32)
     pattern = np.array([differs[:, group[0]] for group in groups.values()], dtype=np.float32)

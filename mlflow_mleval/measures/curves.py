@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise
@@ -18,16 +18,12 @@ from mlflow_mleval.measures.formulas import ratio
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities, dense, rows_of
 from mlflow_mleval.measures.label_ranking import RowScores
-from mlflow_mleval.measures.registry import BINS, ECE_NAME, MEASURES, numbers
+from mlflow_mleval.measures.registry import BINS
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
-# --------------------------------------------------------------------------------------------------
-# How often each score goes with a positive and with a negative: what curves follow from, and what
-# adds up over batches.
-#
+# ---- positives and negatives by score ------------------------------------------------------------
 # Equal scores are joined, so the counts are exact whatever the order of batches. Of what is merged
-# or stored, more than `EXACT` different scores are put on a fixed grid, the same for all data; what
-# a measure can be wrong by is then computed with it.
+# or stored, more than `EXACT` different scores are put on one grid, with what that can be wrong by.
 
 #: Different scores, of all classes together, that are merged or stored exactly; and the steps of
 #: the grid beyond.
@@ -237,10 +233,6 @@ class ScoreCounts(ScoreRows):
             classes, *rest = (column[ends[first] : ends[last]] for column in rows)
             yield first, ScoreCounts(last - first, ((classes - first, *rest),), self.on_grid)
 
-    def lower_edges(self, scores: Array) -> Array:
-        """The scores that these stand for, of a step of the grid its lower end."""
-        return _ungridded(scores) if self.on_grid else scores
-
     @cached_property
     def totals(self) -> tuple[AnyArray, AnyArray]:
         """Positives and negatives of each class."""
@@ -410,11 +402,6 @@ def _ungridded(step: Array) -> Array:
         return np.where(place < 0.25, 1 - 0.25 / place, score)
 
 
-def need_counts(names: Collection[str]) -> bool:
-    """Whether some of these measures follow from counts by score."""
-    return any(MEASURES[m].family == "curve" for m in names) or bool(numbers(ECE_NAME, names))
-
-
 def score_counts(true: Any, score: Any, weights: Array | None = None) -> ScoreCounts:
     """The counts of each label, of checked matrices; CSR of both costs what is stored."""
     if not (sparse.issparse(true) and sparse.issparse(score)):
@@ -444,8 +431,7 @@ def score_counts(true: Any, score: Any, weights: Array | None = None) -> ScoreCo
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# Precision-recall, ROC and reliability curves as points, from counts by score.
+# ---- curves as points ----------------------------------------------------------------------------
 
 _BLOCK = 1 << 16  # rows that are looked at together
 #: Points of a curve at most.
@@ -487,7 +473,8 @@ def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
     shown = shown[np.lexsort((-shown, classes[shown]))]
     recall, fpr = rates(shown)
     precision = ratio(tp[shown], tp[shown] + fp[shown])
-    return first + classes[shown], counts.lower_edges(score[shown]), recall, precision, fpr
+    low = _ungridded(score[shown]) if counts.on_grid else score[shown]  # the end of a step
+    return first + classes[shown], low, recall, precision, fpr
 
 
 def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
@@ -581,11 +568,8 @@ def percent_curves(sums: Any) -> Mapping[str, Mapping[int, float]]:
     return curves
 
 
-# --------------------------------------------------------------------------------------------------
-# The best of all thresholds on the scores of classes of a hierarchy: F_max and S_min (Clark &
-# Radivojac 2013).
-#
-# A class has the highest score of its own and of the classes below it.
+# ---- F_max and S_min over all thresholds ---------------------------------------------------------
+# A class has the highest score of its own and of the classes below it (Clark & Radivojac 2013).
 
 _ABOVE = 1 << 20  # scores of classes and of those above that are looked at together
 

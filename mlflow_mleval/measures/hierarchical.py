@@ -119,10 +119,8 @@ class Options:
         one_of(self.lca, "lca", ("extended", "minimal"))
         one_of(self.far_pairs, "far_pairs", ("forbid", "allow", "clip"))
         names = FAMILIES if self.measures is None else self.measures
-        families = [
-            one_of(name, "measures", FAMILIES)
-            for name in ([names] if isinstance(names, str) else names)
-        ]
+        names = [names] if isinstance(names, str) else names
+        families = [one_of(name, "measures", FAMILIES) for name in names]
         if not families:
             raise ValueError(
                 f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got "
@@ -146,8 +144,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     p = h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
         raise ValueError(
-            f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}. Pass "
-            "a set for each."
+            f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}."
         )
 
     costs = None if checked.class_costs is None else _costs(checked.class_costs, h)
@@ -218,16 +215,14 @@ def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> AnyArray:
         return by_number
     if missing := [name for name in h.nodes if name not in given]:
         raise ValueError(
-            "`class_costs` must have a cost for each class, got none for "
-            f"{some(map(repr, missing))}. Add it."
+            f"`class_costs` must name each class, got none for {some(map(repr, missing))}."
         )
     by_number = np.ones(len(h) + 1)
     by_number[h._number] = costs = np.array([given[name] for name in h.nodes], float)
     if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
         name = h.nodes[wrong[0]]
         raise ValueError(
-            f"`class_costs` must be finite and at least 0, got {given[name]!r} for {name!r}. "
-            "Correct it."
+            f"`class_costs` must be finite and at least 0, got {given[name]!r} for {name!r}."
         )
     return by_number
 
@@ -245,8 +240,7 @@ def _distance(value: float, name: str, least: float = 5e-324) -> float:
     return float(value)
 
 
-# --------------------------------------------------------------------------------------------------
-# Measures of pairs of classes, of sets extended by ancestors or descendants, and of levels.
+# ---- pairs of classes, extended sets, levels -----------------------------------------------------
 
 _PIECE = 1 << 20  # pairs of classes, or members of extended sets, that are looked at together
 _SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabulated
@@ -392,11 +386,9 @@ def set_measures(
     if not count_root and known.indptr[1]:
         both -= sizes[1] > 0
         sizes = [size - (size > 0) for size in sizes]
-    return rates("h", both, *sizes) | {
-        "symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both,
-        "h_loss": loss,
-        "exact_match": exact,
-    }
+    difference = sizes[0] + sizes[1] - 2 * both
+    losses = {"symmetric_difference_loss": difference, "h_loss": loss, "exact_match": exact}
+    return rates("h", both, *sizes) | losses
 
 
 def descendant_measures(
@@ -439,16 +431,11 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
         for part, matrix in zip(SET_SIZES, (a.multiply(b).tocsr(), a, b), strict=True):
             columns[f"level_{level}_{part}"] = np.diff(matrix.indptr).astype(float)
     missing = np.diff(sides[1].indptr) - np.diff(p.indptr)
-    violations = {
-        "violation_rate": (missing > 0).astype(float),
-        "missing_ancestors": missing.astype(float),
-    }
-    return columns | {name: violations[name] for name in violations if name in of_violations}
+    violations = {"violation_rate": missing > 0, "missing_ancestors": missing}
+    return columns | {m: violations[m].astype(float) for m in violations if m in of_violations}
 
 
-# --------------------------------------------------------------------------------------------------
-# What hierarchical measures take from each instance, and what tells a hierarchy and its options
-# from others.
+# ---- columns of each instance, and their identity ------------------------------------------------
 
 
 def refuse_without(h: Hierarchy | None, options: Iterable[str]) -> None:
@@ -517,8 +504,7 @@ def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.c
     return renumbered(sparse.csr_array(matrix), h._positions(names, "label_names"), width)
 
 
-# --------------------------------------------------------------------------------------------------
-# Which measures were asked for beside the usual ones.
+# ---- what was asked for --------------------------------------------------------------------------
 
 
 def requested(
@@ -528,14 +514,12 @@ def requested(
     names = [] if measures is None else [measures] if isinstance(measures, str) else list(measures)
     if not names and measures is not None:
         raise ValueError(
-            "`measures` must name at least one measure or set, got none. Omit it for the usual "
-            "ones."
+            "`measures` must name at least one measure or set, got none. Omit it for the usual."
         )
     families = [name for name in names if name in FAMILIES]
     if families and not has_hierarchy:
         raise TypeError(
-            f"`hierarchy` must be given with {families[0]!r} in `measures`. Leave it out without "
-            "one."
+            f"`hierarchy` must be given with {families[0]!r} in `measures`. Omit it without one."
         )
     rest = [name for name in known_measures(names, further=FAMILIES) if name not in families]
     asked = tuple(name for name in rest if kind in MEASURES[name].asked)

@@ -19,12 +19,8 @@ from mlflow_mleval.validation import AnyArray, binary_matrix
 if TYPE_CHECKING:
     import networkx as nx
 
-# --------------------------------------------------------------------------------------------------
-# What lies above which class of a hierarchy, and how far: the ancestor closure of chosen classes as
-# a sparse matrix.
-#
-# Classes are numbered so that every parent comes before its children; number 0 is the virtual root
-# above all roots.
+# ---- the ancestor closure ------------------------------------------------------------------------
+# Classes are numbered so that parents come before their children; 0 is the virtual root above all.
 
 
 def spans(starts: AnyArray, lengths: AnyArray) -> AnyArray:
@@ -241,8 +237,7 @@ class Hierarchy:
         if hasattr(graph, "is_directed"):  # of networkx
             if not graph.is_directed():
                 raise TypeError(
-                    "`edges` must be a directed graph, got an undirected one. Point its edges "
-                    "from parent to child."
+                    "`edges` must be a directed graph, from parent to child, got an undirected one."
                 )
             nodes = [*nodes, *graph.nodes]
             edges = graph.edges()
@@ -250,8 +245,7 @@ class Hierarchy:
         for i, edge in enumerate(edges):
             if isinstance(edge, (str, Set)) or not hasattr(edge, "__len__") or len(edge) != 2:
                 raise TypeError(
-                    f"`edges[{i}]` must be a pair (parent, child), got {edge!r}. Give two class "
-                    "names."
+                    f"`edges[{i}]` must be a pair (parent, child), got {edge!r}. Give two names."
                 )
         ends = list(chain.from_iterable(edges))
         self.nodes: list[Hashable] = list(dict.fromkeys(chain(nodes, ends)))
@@ -279,8 +273,7 @@ class Hierarchy:
     def _check(self, pairs: AnyArray, lengths: AnyArray) -> None:
         if lengths.shape != (len(pairs),):
             raise ValueError(
-                f"`weights` must hold one length for each of the {len(pairs)} edges, got shape "
-                f"{lengths.shape}."
+                f"`weights` must hold {len(pairs)} lengths, one an edge, got {lengths.shape}."
             )
         order = np.lexsort(pairs.T)
         repeated = order[1:][(pairs[order[1:]] == pairs[order[:-1]]).all(1)]
@@ -322,11 +315,10 @@ class Hierarchy:
         knots = [knot for knot in nx.strongly_connected_components(graph) if len(knot) > 1]
         first = min(knots, key=min)  # of the classes that are named first
         cycle = nx.find_cycle(graph.subgraph(first), min(first))
-        path = [lower for lower, _ in cycle] + [cycle[0][0]]
+        path = " -> ".join(repr(self.nodes[i]) for i in [*(low for low, _ in cycle), cycle[0][0]])
         raise ValueError(
-            "`edges` must not run in a cycle, got "
-            f"{' -> '.join(repr(self.nodes[i]) for i in path)} ({sum(map(len, knots))} classes "
-            "lie on cycles). Remove an edge of each cycle."
+            f"`edges` must not run in a cycle, got {path} ({sum(map(len, knots))} classes lie on "
+            "cycles)."
         )
 
     @classmethod
@@ -381,8 +373,7 @@ class Hierarchy:
         lengths = pd.to_numeric(table[weight], errors="coerce").to_numpy(float)
         if len(wrong := table[weight][np.isnan(lengths)]):
             raise ValueError(
-                f"`weight` must name a column of numbers, got {listing(wrong, 'other')}. Mend "
-                f"{weight!r}."
+                f"`weight` must name a column of numbers, got {listing(wrong, 'other')}."
             )
         return cls(edges, lengths)
 
@@ -444,8 +435,7 @@ class Hierarchy:
             matrix = sparse.csr_array(binary_matrix(sets, name))
             if matrix.shape[1] != len(self):
                 raise ValueError(
-                    f"`{name}` must have a column for each of the {len(self)} classes, got shape "
-                    f"{matrix.shape}."
+                    f"`{name}` must have the {len(self)} classes as columns, got {matrix.shape}."
                 )
             return matrix
         if isinstance(sets, np.ndarray) and sets.ndim == 2 and sets.dtype.kind in "buif":
@@ -493,8 +483,7 @@ class Hierarchy:
             unknown = dict.fromkeys(name for name in names if name not in self._position)
         raise ValueError(
             f"`{argument}` must hold classes of the hierarchy, got "
-            f"{listing(unknown, 'unknown class')}. Correct the names, or give the hierarchy "
-            "their edges."
+            f"{listing(unknown, 'unknown class')}."
         )
 
     def _names(self, numbers: AnyArray) -> set[Hashable]:
@@ -508,8 +497,7 @@ def listing(items: Iterable[Any], noun: str) -> str:
     return f"{len(items)} {plural}: {', '.join(map(repr, items[:5]))}{', ...' * (len(items) > 5)}"
 
 
-# --------------------------------------------------------------------------------------------------
-# Class sets as sparse indicators, their pairs, and how far the classes of a pair lie apart.
+# ---- class sets and their pairs ------------------------------------------------------------------
 
 _TABLE = 1 << 23  # cells of the dense table into which rows of the closure are spread
 

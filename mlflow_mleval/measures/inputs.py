@@ -29,17 +29,14 @@ from mlflow_mleval.validation import (
     unique_names,
 )
 
-# --------------------------------------------------------------------------------------------------
-# Lists of labels, with their scores or without, as sparse matrices.
+# ---- lists of labels -----------------------------------------------------------------------------
 
 
 def are_lists(y_true: Any, y_score: Any) -> bool:
     """Whether the truth is Python sets of labels, or the scores are mappings of label to score."""
     kinds = ((y_true, (set, frozenset)), (y_score, Mapping))
-    return any(
-        isinstance(v, (list, tuple, pd.Series)) and len(v) and isinstance(next(iter(v)), kind)
-        for v, kind in kinds
-    )
+    lists = ((v, kind) for v, kind in kinds if isinstance(v, (list, tuple, pd.Series)) and len(v))
+    return any(isinstance(next(iter(v)), kind) for v, kind in lists)
 
 
 def label_matrices(
@@ -50,7 +47,17 @@ def label_matrices(
     """Truth, scores and predictions as CSR from rows of labels, and the sorted labels."""
     given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
     sides = {name: list(rows) for name, rows in given.items() if rows is not None}
-    _refuse_other_rows(sides)
+    for name, rows in sides.items():
+        if len(rows) != len(sides["y_true"]):
+            n = len(sides["y_true"])
+            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
+        kind, want = Collection, "collections of labels"
+        if name == "y_score":
+            kind, want = Mapping, "mappings of label to score"
+        for i, row in enumerate(rows):
+            if not isinstance(row, kind) or isinstance(row, (str, bytes)):
+                got = f"{type(row).__name__} in row {i}"
+                raise TypeError(f"`{name}` must hold {want}, got {got}. Convert it.")
     occurring = {label for rows in sides.values() for row in rows for label in row}
     if label_names is None:
         try:
@@ -62,8 +69,7 @@ def label_matrices(
     place = {label: i for i, label in enumerate(names)}
     if unknown := occurring.difference(place):
         raise ValueError(
-            "`label_names` must name all labels, got none for "
-            f"{some(sorted(map(repr, unknown)), 8)}. Name them."
+            f"`label_names` must name all labels, got no {some(sorted(map(repr, unknown)), 8)}."
         )
     if not names:
         raise ValueError("`label_names` must name the labels where none occurs. Pass them.")
@@ -72,21 +78,6 @@ def label_matrices(
         cells = rows if name == "y_score" else [dict.fromkeys(row, True) for row in rows]
         matrices[name] = _of_cells(cells, place, float if name == "y_score" else bool)
     return matrices["y_true"], matrices["y_score"], matrices["y_pred"], names
-
-
-def _refuse_other_rows(sides: Mapping[str, list[Any]]) -> None:
-    """Raise ValueError or TypeError for rows that are none, or others than the truth has."""
-    n = len(sides["y_true"])
-    for name, rows in sides.items():
-        if len(rows) != n:
-            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
-        wanted: tuple[type, str] = (Collection, "collections of labels")
-        if name == "y_score":
-            wanted = Mapping, "mappings of label to score"
-        for i, row in enumerate(rows):
-            if not isinstance(row, wanted[0]) or isinstance(row, (str, bytes)):
-                got = f"{type(row).__name__} in row {i}"
-                raise TypeError(f"`{name}` must hold {wanted[1]}, got {got}. Convert it.")
 
 
 def _of_cells(
@@ -125,9 +116,7 @@ def read_labels(answer: Any) -> Collection[str]:
     return answer
 
 
-# --------------------------------------------------------------------------------------------------
-# Propensities of labels (Jain et al. 2016): how probable it is that a relevant label was noted,
-# from the training labels.
+# ---- propensities of labels ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +145,7 @@ class Propensities:
             return train_labels
         labels = binary_matrix(train_labels, "train_labels")
         if not (np.isfinite(a) and np.isfinite(b) and b > -1):
-            raise ValueError(
-                f"`a` and `b` must be finite numbers, and `b` above -1, got {a!r} and {b!r}. See "
-                "Jain et al. 2016."
-            )
+            raise ValueError(f"`a` and `b` must be finite, and `b` above -1, got {a!r} and {b!r}.")
         counts = np.asarray(labels.sum(axis=0), dtype=np.int64).ravel()
         n = labels.shape[0]
         scale = (log(n) - 1) * (b + 1) ** a
@@ -170,9 +156,7 @@ class Propensities:
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# What tells data and splits apart: digests of the truth that add up over batches, and of which
-# instances each fold tests.
+# ---- digests of truth and splits -----------------------------------------------------------------
 
 #: What a digest of the truth ends with. Older ones end with "-rows", and still older ones, made in
 #: the order of the rows, with nothing: they do not compare with these.
@@ -254,11 +238,6 @@ def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:
     return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()[: -len(SETS)] + SETS
 
 
-def weights_digest(total: int) -> str:
-    """The digest of weights, from the sum of the digests of weighted rows."""
-    return sha256(f"{total:064x}".encode()).hexdigest()
-
-
 def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str:
     """SHA-256 of which truth the instance of each name has, in whatever order."""
     by_name = dict(sorted(zip(map(str, names), truth.tolist(), strict=True)))
@@ -274,8 +253,7 @@ def split_digest(parts: Iterable[Sequence[int] | Ints]) -> str:
     return digest.hexdigest()
 
 
-# --------------------------------------------------------------------------------------------------
-# Truth and scores walked through together, in blocks of rows that fit the cache.
+# ---- blocks of rows that fit the cache -----------------------------------------------------------
 
 _BLOCK = 1 << 16  # cells: half a megabyte of errors
 
@@ -325,8 +303,7 @@ def _check_scores(some: AnyArray, y_score: Any) -> None:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# Label sets as matrices.
+# ---- label sets as matrices ----------------------------------------------------------------------
 
 
 def rows_of(matrix: sparse.csr_array) -> Ints:
@@ -370,9 +347,7 @@ def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, A
     return by_instance, np.array(sums, np.int64 if weights is None else float)
 
 
-# --------------------------------------------------------------------------------------------------
-# Thresholds on scores: which scores reach them, and those that predict as many labels as there are
-# in truth.
+# ---- thresholds on scores ------------------------------------------------------------------------
 
 
 def reaches_threshold(scores: AnyArray, threshold: Any) -> Bools:

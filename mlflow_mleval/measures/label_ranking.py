@@ -123,9 +123,7 @@ class RowScores:
             yield Table(rows, scores, truth, self.score.indices[at], None if full else stored)
 
 
-# --------------------------------------------------------------------------------------------------
-# Measures of the order in which scores put the labels: one-error, coverage, ranking loss and
-# average precision.
+# ---- measures of the order of labels -------------------------------------------------------------
 
 
 def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") -> dict[str, Array]:
@@ -243,12 +241,9 @@ def _keys(true: Bools, scores: Array) -> Ints:
     return bits
 
 
-# --------------------------------------------------------------------------------------------------
-# Measures of the k labels with the highest scores: precision, recall, nDCG, and their
-# propensity-scored forms.
-#
+# ---- measures of the first k labels --------------------------------------------------------------
 # Of equal scores the lower label comes first. A score of 0 is none, stored or not: where fewer than
-# k labels are scored, the rest are misses. The names carry k: ``precision_at_5``.
+# k labels are scored, the rest are misses.
 
 #: Those that need propensities; they are ratios of sums over instances: of what was gained, and of
 #: what could be.

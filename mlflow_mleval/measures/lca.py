@@ -107,13 +107,10 @@ def meet(
             far = np.where(end == n, limit / 2, lookup(above, start, np.minimum(end, n - 1)) - 1.0)
             way = rest[inside] & (far >= 0)
             ways.append((start[way], end[way], far[way]))
-        low, high, leg = distinct(
-            np.concatenate([way[0] for way in ways]),
-            np.concatenate([way[1] for way in ways]),
-            n + 1,
-        )
+        starts, ends, lengths = (np.concatenate(column) for column in zip(*ways, strict=True))
+        low, high, leg = distinct(starts, ends, n + 1)
         length = np.empty(len(low))
-        length[leg] = np.concatenate([way[2] for way in ways])
+        length[leg] = lengths
         legs.append(climb_legs(up, above, low, high, length, limit))
         used.append(leg[row])
         alone.append((owner[lonely], leg[len(pair) : len(pair) + lonely.sum()]))
@@ -139,10 +136,8 @@ def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
     for use, legs, (instance, leg) in zip(
         (meetings.left, meetings.right), (meetings.true, meetings.pred), meetings.alone, strict=True
     ):
-        uses = _marked_cells(
-            np.append(meetings.instance, instance), np.append(use, leg), (rows, legs.nodes.shape[0])
-        )
-        graphs.append(uses @ legs.nodes)
+        cells = np.append(meetings.instance, instance), np.append(use, leg)
+        graphs.append(_marked_cells(*cells, (rows, legs.nodes.shape[0])) @ legs.nodes)
     return np.array([np.diff(graph.indptr) for graph in (graphs[0].multiply(graphs[1]), *graphs)])
 
 
@@ -244,10 +239,7 @@ def _marked_cells(rows: AnyArray, columns: AnyArray, shape: tuple[int, int]) -> 
     return sparse.csr_array((np.ones(len(rows), bool), cells), shape=shape)
 
 
-# --------------------------------------------------------------------------------------------------
-# The smallest graphs that join true and predicted classes: as few common ancestors as will do, and
-# the largest F1.
-#
+# ---- minimal graphs ------------------------------------------------------------------------------
 # Sets of an instance's nodes are integers with one bit a node.
 
 _STEPS = 200_000  # partial solutions that are looked at, by all classes of an instance

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mlflow_mleval.measures.curves import ScoreCounts
 from mlflow_mleval.measures.inputs import dense
-from mlflow_mleval.measures.sums import ClassCounts, FoldFacts, Inputs, Rows, Sums, summed_columns
+from mlflow_mleval.measures.sums import ClassCounts, Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.validation import (
     AnyArray,
@@ -27,8 +27,7 @@ from mlflow_mleval.validation import (
     unique_names,
 )
 
-# --------------------------------------------------------------------------------------------------
-# One label of several classes as arrays: checked, and turned into the numbers of classes.
+# ---- the arrays, checked -------------------------------------------------------------------------
 
 #: The class of a positive instance is the second of the two.
 _BINARY = 2
@@ -45,11 +44,6 @@ class ClassVectors:
     is_probability: bool
     epsilon: float
     threshold: float | None
-
-    @property
-    def by_class(self) -> Array | None:
-        """The scores where each class has its own."""
-        return None if self.score is None or self.score.ndim == 1 else self.score
 
 
 def is_vector(value: Any) -> bool:
@@ -72,16 +66,14 @@ def classes_of(values: Any, name: str) -> AnyArray:
     """Classes as a vector of integers, booleans or text, else a ValueError or TypeError."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
-            f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
-            "masked cells."
+            f"`{name}` must be an array without a mask, got a masked array. Fill or drop its cells."
         )
     array = np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(
-            f"`{name}` must hold one class for each instance, as `y_true` does, got shape "
-            f"{array.shape}."
+            f"`{name}` must hold one class for each instance, got shape {array.shape}."
         )
     if not len(array):
         raise ValueError(
@@ -90,8 +82,7 @@ def classes_of(values: Any, name: str) -> AnyArray:
     missing = pd.isna(array)
     if missing.any():
         raise ValueError(
-            f"`{name}` must hold a class for each instance, got none {_where(missing)}. Leave "
-            "these instances out."
+            f"`{name}` must hold a class for each instance, got none {_where(missing)}. Omit these."
         )
     if array.dtype.kind not in "biufU":
         array = _of_objects(array, name)
@@ -99,8 +90,7 @@ def classes_of(values: Any, name: str) -> AnyArray:
         if (broken := array != np.floor(array)).any():
             raise ValueError(
                 f"`{name}` must hold classes, got {array[broken][0]:.6g} {_where(broken)}: these "
-                "are measurements, and mleval evaluates no regression. Cut them into classes, or "
-                "use MLflow's own evaluator for regressors."
+                f"are measurements, and mleval evaluates no regression. Cut them into classes."
             )
         array = array.astype(np.int64)
     return array
@@ -141,18 +131,18 @@ def class_vectors(
             )
     probable = score is not None and _is_probability(score, epsilon, probabilities)
     for name, _, value in sides:
-        _same_index(value, name, y_true)
+        if isinstance(value, (pd.Series, pd.DataFrame)) and isinstance(y_true, pd.Series):
+            index, own = (pd.DataFrame(index=part.index) for part in (y_true, value))
+            same_axes(own, name, index, "y_true")
     names = _names(true, pred, y_score, n_classes, label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
     if pred is not None:
-        return ClassVectors(
-            names, numbers, _numbers(pred, "y_pred", at), score, probable, epsilon, None
-        )
+        pred = _numbers(pred, "y_pred", at)
+        return ClassVectors(names, numbers, pred, score, probable, epsilon, None)
     if score is None:
         raise ValueError(
-            "`y_score` or `y_pred` must be given, got neither. Pass scores, predicted classes, "
-            "or both."
+            "`y_score` or `y_pred` must be given, got neither. Pass scores, classes, or both."
         )
     if score.ndim == 2:
         return ClassVectors(names, numbers, score.argmax(axis=1), score, probable, epsilon, None)
@@ -225,11 +215,8 @@ def _names(
     hint = ""
     if len(seen) > n_classes and true.dtype.kind in "iu":
         hint = " If these are measurements, it is a regression, and mleval evaluates none."
-    columns = (
-        "`y_score` is one score of two classes"
-        if n_classes == _BINARY
-        else f"`y_score` has {n_classes} columns"
-    )
+    columns = f"`y_score` has {n_classes} columns"
+    columns = "`y_score` is one score of two classes" if n_classes == _BINARY else columns
     raise ValueError(
         f"`label_names` must name the {n_classes} classes in the order of the scores, got none: "
         f"{columns}, and `y_true` has {len(seen)} class{'es' * (len(seen) != 1)} "
@@ -269,18 +256,9 @@ def _numbers(values: AnyArray, name: str, at: dict[Hashable, int]) -> Ints:
     if unknown.any():
         raise ValueError(
             f"`{name}` must hold classes of `label_names` ({some(map(repr, at), 8)}), got "
-            f"{values[unknown][0].item()!r} {_where(unknown)}. Name it, or leave these instances "
-            "out."
+            f"{values[unknown][0].item()!r} {_where(unknown)}."
         )
     return numbers
-
-
-def _same_index(value: Any, name: str, y_true: Any) -> None:
-    """Raise ValueError where pandas says that the rows are others."""
-    if isinstance(value, (pd.Series, pd.DataFrame)) and isinstance(y_true, pd.Series):
-        frames = [pd.DataFrame(index=part.index) for part in (value, y_true)]
-        if len(frames[0]) == len(frames[1]):
-            same_axes(frames[0], name, frames[1], "y_true")
 
 
 def _where(wrong: Bools) -> str:
@@ -289,18 +267,14 @@ def _where(wrong: Bools) -> str:
     return f"in row {int(wrong.argmax())} ({count} such row{'s' * (count != 1)})"
 
 
-# --------------------------------------------------------------------------------------------------
-# One label of several classes: what is summed over the instances of a fold, and the measures that
-# follow.
+# ---- the sums of a fold --------------------------------------------------------------------------
 
 _BLOCK = 1 << 18  # cells of scores that are ranked at a time
 #: What the scores give by instance; NaN where they are no probabilities.
 _PROBABILITIES = ("log_loss", "brier_score")
 
 
-def sum_classes(
-    vectors: ClassVectors, inputs: Inputs, rows: Rows, facts: FoldFacts
-) -> tuple[Sums, dict[str, Any]]:
+def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and the values of each of these rows, as of `sums.sum_rows`."""
     n_classes = len(vectors.names)
     weights = None if inputs.weights is None else inputs.weights[rows]
@@ -340,11 +314,7 @@ def sum_classes(
         wrong=np.zeros(0, np.int64),
         empty=np.zeros(2, np.int64),
         score_range=span,
-        seconds=facts.seconds,
-        truth=facts.truth,
         classes=counts,
-        weight=facts.weight,
-        weighting=facts.weighting,
     )
     return sums, values
 

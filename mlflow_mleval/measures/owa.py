@@ -75,8 +75,7 @@ def owa_weights(family: str, n_labels: int, parameter: float) -> Array:
     """The weights of one loss of a family, shape (K,)."""
     if np.ndim(parameter):
         raise ValueError(
-            f"`{_NAMES[family]}` must be one number, got {parameter!r}. `loss_profile` takes "
-            "several."
+            f"`{_NAMES[family]}` must be one number, got {parameter!r}. See `loss_profile`."
         )
     return _weights(family, n_labels, _parameters(family, n_labels, parameter), n_labels)[0]
 
@@ -95,8 +94,7 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> Any
         want = "a finite number of at least 1"
     if values.ndim > 1 or not values.size:
         raise ValueError(
-            f"`{_NAMES[family]}` must be a number or a sequence of them, got an array of shape "
-            f"{values.shape}."
+            f"`{_NAMES[family]}` must be a number or a sequence of them, got shape {values.shape}."
         )
     if not good.all():
         bad = values[~good]
@@ -111,10 +109,7 @@ def rising_parameters(family: str, n_labels: int, parameters: ArrayLike | None) 
     """The checked parameters of a profile, which must rise, or the default ones of the family."""
     checked = _parameters(family, n_labels, parameters)
     if np.any(np.diff(checked) <= 0):
-        raise ValueError(
-            f"`parameters` must increase, got {checked[:8].tolist()}. Sort them and drop "
-            "repetitions."
-        )
+        raise ValueError(f"`parameters` must increase, got {checked[:8].tolist()}. Sort them.")
     return checked
 
 
@@ -300,8 +295,7 @@ def profile_from_means(
     if not falls or not len(means):
         raise ValueError(
             "`means` must be a non-increasing sequence in [0, 1], the mean of the largest error "
-            "of each instance first. Divide the sums of `order_statistic_sums` by the number of "
-            "instances."
+            "first: the sums of `order_statistic_sums` by the number of instances."
         )
     return _profile(means, family, parameters, "soft")
 
@@ -315,8 +309,8 @@ def profile_from_histogram(
     histogram = np.asarray(histogram)
     if histogram.ndim != 1 or len(histogram) < 2 or histogram.min() < 0 or not histogram.any():
         raise ValueError(
-            "`histogram` must hold the numbers of instances with 0, 1, …, K wrong labels, at "
-            "least one of them positive and none negative. Take it from `error_histogram`."
+            "`histogram` must hold numbers of instances with 0, 1, …, K wrong labels, none "
+            "negative and not all 0, as of `error_histogram`."
         )
     # the i-th largest error is 1 where at least i labels are wrong
     at_least = np.cumsum(histogram[::-1])[::-1]
@@ -377,8 +371,7 @@ def owa_loss(y_true: Any, y_score: Any, weights: ArrayLike, *, per_instance: boo
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (n_labels,):
         raise ValueError(
-            f"`weights` must be one weight per label, shape ({n_labels},), got shape "
-            f"{weights.shape}."
+            f"`weights` must be one weight per label, shape ({n_labels},), got {weights.shape}."
         )
     if not np.all(weights >= 0):
         raise ValueError(f"`weights` must not be negative, got {weights.min()}.")
@@ -441,13 +434,8 @@ def _owa(y_true: Any, y_score: Any, weights: Array, per_instance: bool) -> Any:
     return losses
 
 
-# --------------------------------------------------------------------------------------------------
-# How aware of the dependence of labels predictions are: summaries of a whole loss profile, for many
-# profiles at once.
-#
-# All of them are linear in the means of the order statistics of the errors, or follow from such
-# (Hüllermeier et al. 2022, sections 4.4 and 5.3); `mlflow_mleval.measures.owa.Profile` gives
-# the same for one profile at parameters of one's own.
+# ---- summaries of many profiles at once ----------------------------------------------------------
+# All are linear in the means of the order statistics of the errors, or follow from such.
 
 #: The summaries of `awareness`, and which way each is better.
 SUMMARIES: dict[str, Literal["min", "max"]] = {

@@ -18,7 +18,6 @@ from mlflow_mleval.measures.curves import (
     ScoreCounts,
     ThresholdSums,
     counts_of,
-    need_counts,
     score_counts,
 )
 from mlflow_mleval.measures.formulas import Conventions, Counts
@@ -42,7 +41,14 @@ from mlflow_mleval.measures.label_ranking import (
     ranking_measures,
 )
 from mlflow_mleval.measures.owa import awareness
-from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
+from mlflow_mleval.measures.registry import (
+    CLASS_SETS,
+    ECE_NAME,
+    LABEL_SETS,
+    MEASURES,
+    ONE_LABEL,
+    numbers,
+)
 from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import AnyArray, Array, Ints, groups, present
 
@@ -353,17 +359,7 @@ class Inputs:
         return predicted(score, cut) if self.all_sparse else reaches_threshold(score, cut)
 
 
-@dataclass(frozen=True)
-class FoldFacts:
-    """What is known of a fold beside its sums: see `Sums`."""
-
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    truth: int | None = None
-    weighting: int | None = None
-    weight: float | None = None
-
-
-def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[str, Any]]:
+def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and what each of these rows has as columns."""
     scored = inputs.score is not None
     n_labels = inputs.true.shape[1]
@@ -379,10 +375,8 @@ def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[s
         if not scored:
             continue
         in_order = RowScores(true, ordered_floats(score))
-        of_order.append(
-            ranking_measures(in_order, inputs.conventions)
-            | at_k_measures(inputs.asked, in_order, inputs.propensities)
-        )
+        at_k = at_k_measures(inputs.asked, in_order, inputs.propensities)
+        of_order.append(ranking_measures(in_order, inputs.conventions) | at_k)
         exact = score.dtype.itemsize <= np.dtype(float).itemsize
         errors.add(in_order if exact else RowScores(true, score.astype(float)), score.dtype, each)
     sizes = np.hstack(by_instance)
@@ -403,14 +397,11 @@ def sum_rows(inputs: Inputs, rows: Rows, facts: FoldFacts) -> tuple[Sums, dict[s
         wrong=np.bincount(given + relevant - 2 * shared, weights, n_labels + 1),
         empty=np.array([(given == 0).sum(), (relevant == 0).sum()]),
         conventions=inputs.conventions,
-        seconds=facts.seconds,
-        truth=facts.truth,
-        weight=facts.weight,
-        weighting=facts.weighting,
     )
     if scored:
         sums = replace(sums, score_range=errors.span)
-        if need_counts(inputs.asked):
+        on_counts = any(MEASURES[m].family == "curve" for m in inputs.asked)
+        if on_counts or numbers(ECE_NAME, inputs.asked):
             by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
             sums = replace(sums, scores=by_score)
     if scored and errors.are_soft:
@@ -546,7 +537,7 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
 
 
 #: What sums some rows, as `sum_rows`.
-SumPart = Callable[[Inputs, Rows, FoldFacts], tuple[Sums, dict[str, Any]]]
+SumPart = Callable[[Inputs, Rows], tuple[Sums, dict[str, Any]]]
 
 
 def sum_folds(
@@ -560,34 +551,20 @@ def sum_folds(
     n = inputs.true.shape[0]
     weights = inputs.weights
     by_fold = groups(folds, "folds", n)
-    times: dict[str, dict[Hashable, float]] = {}
-    for name, value in seconds.items():
-        of_one = dict.fromkeys(by_fold, value) if len(by_fold) == 1 else {}
-        given = dict(value) if isinstance(value, Mapping) else of_one
-        if value is None:
-            continue
-        if given.keys() != set(by_fold) or not all(
-            np.isfinite(v) and v >= 0 for v in given.values()
-        ):
-            several = f"a mapping with one number for each of the {len(by_fold)} folds"
-            want = "one number" if of_one else several
-            raise ValueError(
-                f"`{name}` must be {want}, in seconds and not negative, got {value!r}."
-            )
-        times[name] = {key: float(v) for key, v in given.items()}
+    given = {name: value for name, value in seconds.items() if value is not None}
+    times = {name: _seconds(value, name, list(by_fold)) for name, value in given.items()}
     sums = {}
     tables = []
     digests = row_digests(inputs.true)
     for key, rows in by_fold.items():
-        known_times = {name: of_folds[key] for name, of_folds in times.items()}
-        facts = FoldFacts(known_times, added(digests[rows]))
+        part, values = sum_part(inputs, rows)
+        own_times = {name: of_folds[key] for name, of_folds in times.items()}
+        sums[key] = replace(part, seconds=own_times, truth=added(digests[rows]))
         if weights is not None:
             own = weights[rows]
             weighting = weighted_rows(digests[rows], own)
-            facts = replace(facts, weighting=weighting, weight=float(own.sum()))
-        sums[key], values = sum_part(inputs, rows, facts)
-        if weights is not None:
-            values = {SAMPLE_WEIGHT: weights[rows], **values}
+            sums[key] = replace(sums[key], weighting=weighting, weight=float(own.sum()))
+            values = {SAMPLE_WEIGHT: own, **values}
         if instances:
             tables.append(pd.DataFrame(values, index=np.arange(n)[rows]))
             if key is not None:
@@ -599,8 +576,18 @@ def sum_folds(
     return sums, pd.concat(tables).sort_index().reset_index(drop=True), numbers
 
 
-# --------------------------------------------------------------------------------------------------
-# Why measures are absent, and what a reader must know of the input: in words.
+def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, float]:
+    """The seconds of each fold, given for it or for the only one."""
+    of_one = dict.fromkeys(folds, value) if len(folds) == 1 else {}
+    given = dict(value) if isinstance(value, Mapping) else of_one
+    if given.keys() != set(folds) or not all(np.isfinite(v) and v >= 0 for v in given.values()):
+        several = f"a mapping with one number for each of the {len(folds)} folds"
+        want = "one number" if of_one else several
+        raise ValueError(f"`{name}` must be {want}, in seconds and not negative, got {value!r}.")
+    return {key: float(v) for key, v in given.items()}
+
+
+# ---- why measures are absent, and what to know of the input --------------------------------------
 
 #: Why evaluations of this kind lack the measures of others.
 _OF_OTHERS = {
@@ -675,10 +662,10 @@ def doubts_about(
     """What a reader of the measures must know about the input."""
     doubts = []
     if sums.weight is not None:
-        doubts.append(
-            f"the {sums.n} instances count by their sample weights, which sum to "
-            f"{sums.weight:.6g}; counts of labels are sums of weights"
+        text = (
+            f"the {sums.n} instances count by their sample weights, which sum to {sums.weight:.6g}"
         )
+        doubts.append(f"{text}; counts of labels are sums of weights")
     if kind == ONE_LABEL:
         if lacking := [name for name, n in zip(names, sums.by_label[2], strict=True) if not n]:
             doubts.append(
@@ -688,10 +675,8 @@ def doubts_about(
             )
         return tuple(doubts)
     if empty := int(sums.empty[1]):
-        doubts.append(
-            f"{empty} of {sums.n} instances have no true label; what they count is convention "
-            f"({conventions})"
-        )
+        text = f"{empty} of {sums.n} instances have no true label; what they count is convention"
+        doubts.append(f"{text} ({conventions})")
     never = int((sums.by_label[2] == 0).sum())
     if never and kind == LABEL_SETS:
         doubts.append(

@@ -161,9 +161,7 @@ def autolog(
     _sklearn.start(sink, options, eval_data, searches)
 
 
-# --------------------------------------------------------------------------------------------------
-# Where autologging writes: the right run, the right names, in the background if asked, and never an
-# error for the user.
+# ---- where autologging writes --------------------------------------------------------------------
 
 _jobs: list[Future[None]] = []
 #: What the thread has to say. It is said by whoever waits or logs next: while another thread is in
@@ -310,8 +308,7 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# What a script does with scikit-learn, seen from outside.
+# ---- what a script does, seen from outside -------------------------------------------------------
 
 _VALIDATION = "sklearn.model_selection._validation"
 #: Attribute that MLflow's own autologging sets on a fitted estimator.
@@ -408,17 +405,12 @@ class SklearnAutolog:
             columns = (*np.shape(Y), 0)[1]
         except Exception:  # no estimator: scikit-learn will say so
             return
-        text = f"nothing is logged of {type(estimator).__name__}: "
-        if regressor:
-            text += (
-                "it is a regressor, and mleval evaluates classifiers. MLflow's own autologging, "
-                "mlflow.sklearn.autolog(), logs regression."
-            )
-        else:
-            text += (
-                "its targets are several columns that are not 0 and 1. Evaluate each column by "
-                "itself: mleval.evaluate(y[:, i], y_pred=predicted[:, i])."
-            )
+        why = (
+            "it is a regressor, and mleval evaluates classifiers. mlflow.sklearn.autolog() logs it"
+        )
+        if not regressor:
+            why = "its targets are several columns that are not 0 and 1. Evaluate each by itself"
+        text = f"nothing is logged of {type(estimator).__name__}: {why}."
         if (regressor or (classifier and columns > 1)) and text not in self._said:
             self._said.add(text)
             self.sink.warn(text)
@@ -495,8 +487,7 @@ class SklearnAutolog:
         with self.sink.harmless(what):
             if estimator not in self._fits and not self.patches.wraps(type(estimator), "fit"):
                 raise RuntimeError(
-                    "its class is newer than autolog(), which has not seen it fit. Call "
-                    "autolog() after it."
+                    "its class is newer than autolog(), which must see it fit. Call it again."
                 )
             fit = self._fits.setdefault(estimator, _LastFit())
             key = sample(X, Y)

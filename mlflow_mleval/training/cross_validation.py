@@ -307,8 +307,7 @@ def refuse_unseen(y: Any, trained: Collection[Any]) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# All measures at once for scikit-learn's ``scoring=``, and searches that were scored so, logged.
+# ---- scoring, and searches that were scored so ---------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -452,13 +451,11 @@ def log_search(
     if not isinstance(search.scoring, Scoring):
         raise ValueError(
             f"`search` must be scored by mleval.scoring(), got scoring={search.scoring!r}. Pass "
-            "scoring=mleval.scoring(), refit='micro_f1', or cross-validate the winner: "
-            "mleval.cross_validate."
+            "refit='micro_f1' with it, or cross-validate the winner: mleval.cross_validate."
         )
     if not hasattr(search, "best_index_"):
         raise ValueError(
-            f"`search` must have a best candidate, got refit={search.refit!r}. Set refit to a "
-            "measure."
+            f"`search` must have a best candidate, got refit={search.refit!r}. Name a measure."
         )
     best, folds = search.best_index_, range(search.n_splits_)
     measures = [m for m in MEASURES if f"split0_test_{scorer_key(m)}" in results]

@@ -281,8 +281,7 @@ def _inverted(y_score: Any, y_pred: Any) -> bool:
     return bool((with_label < without).sum() > both.sum() / 2)
 
 
-# --------------------------------------------------------------------------------------------------
-# Names for methods and datasets that nobody named: alike for the same thing, different for another.
+# ---- names for what nobody named -----------------------------------------------------------------
 
 #: Parameters that change no result, and those that make a repeat of the same method.
 _INCIDENTAL = {"n_jobs", "verbose", "memory", "copy_X"}

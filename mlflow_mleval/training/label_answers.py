@@ -184,8 +184,7 @@ def _labels(answers: Iterable[_LabelSets], hierarchy: Hierarchy | None) -> list[
     strangers = [name for name in labels if hierarchy is not None and name not in hierarchy]
     if strangers:
         raise ValueError(
-            f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}. "
-            "Add them, or `parse`."
+            f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}."
         )
     return labels
 
@@ -207,20 +206,15 @@ def _label_sets(
     if unread > MOST_LOST * n:
         raise MissingResultsError(
             f"run {run_id} has {unread:,} of {n:,} answers without labels that can be read; of "
-            f"the first: {first}. Say where they are (outputs.KEY, expectations.KEY), or how "
-            "they are read (`parse`)."
+            f"the first: {first}. Say where (outputs.KEY, expectations.KEY) or how (`parse`)."
         )
     notes = []
     if unread:
-        notes.append(
-            f"{unread:,} of {n:,} answers are left out, for no labels can be read; of the first: "
-            f"{first}."
-        )
+        why = "answers are left out, for no labels can be read; of the first"
+        notes.append(f"{unread:,} of {n:,} {why}: {first}.")
     if raw.counted and raw.counted > n:
-        notes.append(
-            f"The run counted {raw.counted:,} answers, and the store holds {n:,}: the "
-            "evaluation is about these."
-        )
+        text = f"The run counted {raw.counted:,} answers, and the store holds {n:,}"
+        notes.append(f"{text}: the evaluation is about these.")
     return true, predicted, tuple(notes)
 
 
@@ -246,8 +240,7 @@ def _log(
     return run_id, "created" if not before else "unchanged" if same and whole else "updated"
 
 
-# --------------------------------------------------------------------------------------------------
-# Scorers: the same measures, answer by answer.
+# ---- scorers -------------------------------------------------------------------------------------
 
 FLAT = ("accuracy", "precision", "recall", "f1", "subset_accuracy")
 HIERARCHICAL = ("h_precision", "h_recall", "h_f1", "lca_f1", "exact_match")
@@ -382,8 +375,7 @@ class _Reader:
             order = self.parse(scores)
             if isinstance(order, set | frozenset):
                 raise ValueError(
-                    "an answer must be a list of labels, best first, or a mapping of label to "
-                    "score, got a set."
+                    "an answer must be labels, best first, or scores by label, got a set."
                 )
             # backwards, so that of a label named twice the better place counts
             places = reversed([*enumerate(order, -len(order))])

@@ -162,15 +162,13 @@ def _log_step(
     for name, value in late.items():
         if value is not None and value is not False:
             raise ValueError(
-                f"`{name}` must not be given with `step`. Pass it with the evaluation at the end, "
-                "without `step`."
+                f"`{name}` must not be given with `step`. Pass it with the evaluation at the end."
             )
     names = None if measures is None else tuple(known_measures(measures))
     where = runs.target(run_id)
     if where is None:
         raise ValueError(
-            "`step` must have a run to log into, and none is active. Train inside `with "
-            "mlflow.start_run():`."
+            "`step` must have a run to log into, and none is active: use mlflow.start_run()."
         )
     from mlflow_mleval.training.run_content import EpochMetrics
 
@@ -186,8 +184,7 @@ def _log_step(
 def _refuse_others(ev: Any) -> None:
     if not isinstance(ev, Evaluation):
         raise TypeError(
-            f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: "
-            "mleval.evaluate(y_true, y_score)."
+            f"`ev` must be an Evaluation, as mleval.evaluate gives, got {type(ev).__name__}."
         )
 
 
@@ -203,8 +200,7 @@ def payload_of(
     runs.check(method=method, dataset=dataset)
     if options.log_instances and ev.instances is None:
         raise ValueError(
-            "`log_instances` must be False here, got True: the evaluation kept no instances. "
-            "Evaluate with them."
+            "`log_instances` must be False here, got True: the evaluation kept no instances."
         )
     if options.clusters is not None:
         from mlflow_mleval.analysis.measure_intervals import with_clusters
@@ -214,8 +210,7 @@ def payload_of(
     for n in trained.values():
         if not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(
-                f"`n_train` must hold numbers of instances, got {n!r}. Count the rows that were "
-                "fitted."
+                f"`n_train` must hold numbers of instances that were fitted, got {n!r}."
             )
     content = RunContent(ev, method, dataset, trained)
     tags = dict(options.tags or {}) | content.tags()
@@ -256,8 +251,7 @@ def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
         rows, n = np.asarray(indices), ev.sums[key].n
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             raise ValueError(
-                f"`test_indices` must hold an array of row numbers for each fold, got {indices!r} "
-                f"for fold {key!r}."
+                f"`test_indices` must hold row numbers, got {indices!r} for fold {key!r}."
             )
         if len(rows) != n:
             raise ValueError(
@@ -266,8 +260,7 @@ def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
     digest = inputs.split_digest(tested.values())
     if ev.split not in (None, digest):
         raise ValueError(
-            "`test_indices` must be those of `ev`, got other instances. Leave them out: it knows "
-            "its own."
+            "`test_indices` must be those of `ev`, got other instances. Leave them out."
         )
     return digest
 
@@ -287,15 +280,12 @@ def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:
         return dict.fromkeys(keys, values)
     if len(values) != len(keys):
         raise ValueError(
-            f"`{name}` must hold one value for each of the {len(keys)} folds of `ev`, got "
-            f"{len(values)}."
+            f"`{name}` must hold one value for each of {len(keys)} folds, got {len(values)}."
         )
     return dict(zip(keys, values, strict=True))
 
 
-# --------------------------------------------------------------------------------------------------
-# A loss profile that is known from numbers of wrong labels alone, such as a published one, into an
-# MLflow run.
+# ---- loss profiles from numbers of wrong labels --------------------------------------------------
 
 
 @known_keywords

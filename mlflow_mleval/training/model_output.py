@@ -37,7 +37,12 @@ def evaluate_output(
     """Evaluate what a model returns, or a dataset holds; with the scikit-learn estimator."""
     one_label = model_type == "one_label"
     truth, names = _truth(dataset, config, one_label)
-    estimator, options = _estimator(model), _options(dataset, config)
+    options = _options(dataset, config)
+    # the scikit-learn estimator that was logged with ``predict``
+    flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
+    predicts = flavor.get("predict_fn", "predict") == "predict"
+    is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
+    estimator = model.get_raw_model() if is_known else None
     if model_type == "hierarchical" and options["hierarchy"] is None:
         raise ValueError(
             "`evaluator_config['hierarchy']` must be given for the type hierarchical, got none."
@@ -45,7 +50,8 @@ def evaluate_output(
     if model_type == "hierarchical" and names is None and truth.ndim == 1:
         return _of_sets(dataset, model, config, truth, options), estimator
     if not one_label:
-        truth = _rows(truth)
+        if truth.ndim != 2 or truth.dtype == object:
+            truth = stacked(truth, "the targets")
         names = list(range(truth.shape[1])) if names is None else list(names)
     predictions = _of_estimator(dataset, model, estimator, config, names, one_label)
     if predictions is None:
@@ -57,14 +63,6 @@ def evaluate_output(
     if "threshold" in config and not one_label and predictions.y_score is not None:
         predictions = replace(predictions, y_pred=None)
     return predictions.evaluated(truth, label_names=names, **options), estimator
-
-
-def _estimator(model: Any) -> Any:
-    """The scikit-learn estimator that was logged with ``predict``, else None."""
-    flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
-    predicts = flavor.get("predict_fn", "predict") == "predict"
-    is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
-    return model.get_raw_model() if is_known else None
 
 
 def _options(dataset: Any, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,24 +87,11 @@ def _of_sets(
     """The evaluation of lists of classes."""
     for name in ("threshold", "conventions", "scores"):
         if name in config:
-            raise ValueError(
-                f"`evaluator_config[{name!r}]` must be left out for sets of classes. They need "
-                "it for nothing."
-            )
+            raise ValueError(f"`evaluator_config[{name!r}]` must be left out for sets of classes.")
     raw, options["predict_time"] = _output(dataset, model, config)
     sets, h = raw["predictions"], options.pop("hierarchy")
     sets = list(sets if isinstance(sets, list) else column(sets))
     return evaluate_hierarchical(list(truth), sets, h, **options)
-
-
-def _rows(truth: AnyArray) -> AnyArray:
-    """The labels of each instance as a matrix."""
-    if truth.ndim == 2 and truth.dtype != object:
-        return truth
-    try:
-        return stacked(truth, "the targets")
-    except ValueError as error:
-        raise ValueError(f"{error} {_INSTEAD}") from None
 
 
 def _truth(
@@ -117,8 +102,7 @@ def _truth(
     if columns is not None:
         if given is not None:
             raise ValueError(
-                "`evaluator_config['targets']` must be left out where MLflow knows the targets, "
-                "got both."
+                "`evaluator_config['targets']` must be left out where MLflow knows them, got both."
             )
         given = _chosen(dataset.features_data, columns, "targets", "the data")
         is_lists = given.shape[1] == 1 and given.dtypes.iloc[0].kind == "O"
@@ -222,8 +206,7 @@ def _sides(raw: Mapping[str, Any], names: Sequence[Any] | None) -> dict[str, Any
         side = "y_pred" if name == "predictions" and is_pred else "y_score"
         if side in sides:
             raise ValueError(
-                "`evaluator_config['predictions']` must hold 0 and 1 where there are scores too, "
-                "got others."
+                "`evaluator_config['predictions']` must hold 0 and 1 where there are scores."
             )
         sides[side] = values
     return sides
@@ -243,7 +226,6 @@ def _chosen(table: Any, columns: Any, name: str, where: str) -> pd.DataFrame:
     if missing := [column for column in columns if column not in table]:
         raise ValueError(
             f"`evaluator_config[{name!r}]` must name columns of {where}, got "
-            f"{', '.join(map(repr, missing[:5]))} ({len(missing)} of {len(columns)} are not "
-            "there)."
+            f"{', '.join(map(repr, missing[:5]))} ({len(missing)} are not there)."
         )
     return table[columns]

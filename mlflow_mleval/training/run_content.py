@@ -107,10 +107,8 @@ class RunContent:
 
     def curves(self) -> dict[str, dict[int, float]]:
         """Profiles, curves of the scores and what was evaluated, as metrics."""
-        curves = {
-            schema.DATA_PREFIX + name: {0: float(value)}
-            for name, value in self.ev.statistics.items()
-        }
+        counts = self.ev.statistics
+        curves = {schema.DATA_PREFIX + name: {0: float(n)} for name, n in counts.items()}
         n_labels = len(self.ev.label_names)
         # Exponents up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's
         # linear axis would hide the curve.
@@ -206,10 +204,8 @@ class RunContent:
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         remarks = []
         if chosen := tags.get(schema.TAG_SELECTED):
-            remarks.append(
-                f"The method was chosen among {chosen} candidates by these very results; they "
-                "are optimistic."
-            )
+            text = f"The method was chosen among {chosen} candidates by these very results"
+            remarks.append(f"{text}; they are optimistic.")
         return RunReport(
             self.ev,
             self.method,
@@ -322,8 +318,7 @@ def _zipped(files: Mapping[str, str | bytes]) -> bytes:
     return buffer.getvalue()
 
 
-# --------------------------------------------------------------------------------------------------
-# What a run tells of its epochs: measures and a loss profile by step, on their way to the store.
+# ---- epochs --------------------------------------------------------------------------------------
 
 #: What is logged for each epoch where nobody chose: the usual measures of label sets, the ends of
 #: the loss profile and its area, the usual measures of one label, and the hierarchical ones, as far

@@ -11,7 +11,6 @@ from hierarchy_reference import Reference, class_sets, hierarchies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import GOLDEN
-from scipy import sparse
 from scipy.optimize import linear_sum_assignment, milp
 
 import mlflow_mleval as mleval
@@ -230,12 +229,6 @@ def test_names_and_their_order_do_not_matter():
     renamed = [[{f"c{new[c]}" for c in row} for row in side] for side in (true, pred)]
     expected = instance_measures(*renamed, other)
     pd.testing.assert_frame_equal(instance_measures(true, pred, h), expected)
-
-
-def test_matrices_are_sets():
-    h, true, pred = random_case(4)
-    matrices = [sparse.csc_array(h.indicator(side).toarray().astype(int)) for side in (true, pred)]
-    pd.testing.assert_frame_equal(instance_measures(*matrices, h), instance_measures(true, pred, h))
 
 
 @pytest.mark.parametrize("cells", [1, 100])

@@ -9,10 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import GOLDEN
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from mlflow_mleval.measures.capacities import (
@@ -134,7 +130,7 @@ def test_many_labels_with_few_open_questions():
         ([[0, 1]], ([1], "binomial", 3), r"`k` must be an integer in 1\.\.2"),
         ([[0, 1]], ([1], "binomial", [1, 2]), r"`k` must be one number, got \[1, 2\]"),
         ([[0, 1]], ([0.9], "binomial", 1), "must not be negative and sum to 1, got .* of 0.9"),
-        ([[0, 1]], ([0.5, 0.5], "binomial", 1), r"must be one per label set, shape \(1,\)"),
+        ([[0, 1]], ([0.5, 0.5], "binomial", 1), "must be one per label set, 1, got"),
         ([[0, 1]], ([1], Capacity.binomial(2, 1), 1), "must be left out with a capacity"),
         ([[0, 1]], ([1], Capacity.binomial(3, 1)), "`loss` must be a capacity of 2 labels"),
         ([[0, 1]] * 2, ([1.5, -0.5], "binomial", 1), "got a smallest of -0.5"),
@@ -189,15 +185,6 @@ def test_predict_is_predict_all_for_its_own_parameter_and_hamming_is_the_majorit
     assert (majority.predict(X) == (Y[neighbours].mean(axis=1) > 0.5)).all()
 
 
-def test_it_works_in_a_pipeline_and_a_grid_search():
-    X, Y = make_data()
-    pipeline = make_pipeline(StandardScaler(), NearestNeighbourMinimiser(5))
-    search = GridSearchCV(pipeline, {"nearestneighbourminimiser__parameter": [1, 3, 5]}, cv=3)
-    assert search.fit(X, Y).best_score_ > 0
-    copy = clone(NearestNeighbourMinimiser(3, loss="polynomial", parameter=2.5))
-    assert copy.get_params()["parameter"] == 2.5
-
-
 # What check_estimator asks of every classifier and a multi-label one cannot or need not give.
 CLASSES = "fits other classes than 0 and 1, or text"
 SHAPE = "wants predictions in one dimension; they are a matrix of instances by labels"
@@ -221,7 +208,7 @@ def test_it_is_a_scikit_learn_estimator():
 @pytest.mark.parametrize(
     ("options", "labels", "message"),
     [
-        ({"n_neighbors": 61}, None, "`n_neighbors` must be .* from 1 to .* n_samples = 60, got 61"),
+        ({"n_neighbors": 61}, None, "`n_neighbors` must be .* from 1 to n_samples = 60, got 61"),
         ({"n_neighbors": 0}, None, "`n_neighbors` must be an integer from 1"),
         ({"parameter": 6}, None, r"`k` must be an integer in 1\.\.5"),
         ({"loss": "f1"}, None, "`loss` must be one of"),

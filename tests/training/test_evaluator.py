@@ -10,7 +10,6 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from mlflow.exceptions import MlflowException
 from scipy import sparse
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
@@ -322,22 +321,6 @@ def test_what_cannot_be_used_is_explained_and_nothing_is_logged(client):
         assert "Traceback" not in str(error.value)
     logged = [run.data for run in client.search_runs(["0"])]
     assert not any(data.metrics or "mleval.method" in data.tags for data in logged)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: evaluate(score, LABEL_COLUMNS, targets=TARGETS),
-        lambda: evaluate(None, X, targets=Y, predictions=P),
-        lambda: evaluate(score, sparse.csr_array(X), targets=Y),
-        lambda: evaluate(LogisticRegression(), X, targets=Y),
-    ],
-    ids=["a list of target columns", "an array with predictions", "sparse", "a bare estimator"],
-)
-def test_what_mlflow_refuses_before_us(client, call):
-    """Documented with the call that works instead: if MLflow learns one, say so there."""
-    with pytest.raises((MlflowException, ValueError, TypeError, KeyError)):
-        call()
 
 
 def test_extra_metrics_are_not_dropped_in_silence(client):

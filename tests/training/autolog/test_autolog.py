@@ -125,16 +125,6 @@ def test_training_data_is_not_held_out_and_a_model_from_elsewhere_is_evaluated_t
     assert_held_out(run, elsewhere)
 
 
-def test_a_second_fit_is_another_result(runs):
-    mleval.autolog()
-    for n in (3, 9):
-        KNeighborsClassifier(n).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
-    tags = [r.data.tags for r in runs()]
-    names = [f"KNeighborsClassifier(n_neighbors={n})" for n in (3, 9)]
-    assert [of[schema.TAG_METHOD] for of in tags] == names
-    assert tags[0][schema.TAG_DATASET] == tags[1][schema.TAG_DATASET]
-
-
 class Own(KNeighborsClassifier):
     def fit(self, X, y):
         return super().fit(X, y)
