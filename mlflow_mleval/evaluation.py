@@ -272,9 +272,7 @@ class Evaluation(Reported):
         class (columns).
         """
         if self.kind != ONE_LABEL:
-            raise ValueError(
-                f"`confusion` is of one label, got {self.kind}. `labels` has the counts of each."
-            )
+            raise ValueError(f"`confusion` is of one label, got {self.kind}. See `labels`.")
         names = pd.Index(self.label_names, tupleize_cols=False)
         counts = present(self.total.classes).confusion.toarray()
         return pd.DataFrame(counts, names.rename("true"), names.rename("predicted"))
@@ -329,9 +327,7 @@ class Evaluation(Reported):
     def fold(self, key: Hashable) -> Evaluation:
         """The evaluation of one fold."""
         if key not in self.sums:
-            raise KeyError(
-                f"no fold {key!r}; the evaluation has {', '.join(map(repr, self.sums))}."
-            )
+            raise KeyError(f"no fold {key!r}; there are {', '.join(map(repr, self.sums))}.")
         rows = self.instances
         truth = self.instance_truth
         if rows is not None and key is not None:
@@ -397,7 +393,7 @@ class Evaluation(Reported):
             return owa.profile_from_histogram(self.total.wrong, family, own)
         if self.total.errors is None:
             raise ValueError(
-                f"`kind` must be 'hard' here, got 'soft': {self.absent['soft_hamming_loss']}."
+                f"`kind` must be 'hard', got 'soft': {self.absent['soft_hamming_loss']}."
             )
         return owa.profile_from_means(self.total.mean_errors("soft"), family, own)
 
@@ -538,7 +534,7 @@ def evaluate(
     if one_label:
         if train_labels is not None:
             raise TypeError(
-                "`train_labels` is for label sets, and `y_true` is a vector of classes. Omit it."
+                "`train_labels` is for label sets, and `y_true` is of classes. Omit it."
             )
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names = vectors.names
@@ -550,9 +546,7 @@ def evaluate(
         of_labels = true, pred, None if scores is None or scores.ndim == 1 else scores
     else:
         if probabilities is not None:
-            raise TypeError(
-                "`probabilities` is for one label, and `y_true` is a matrix. Leave it out."
-            )
+            raise TypeError("`probabilities` is for one label, and `y_true` is a matrix. Omit it.")
         matrices, names = _set_inputs(
             y_true, y_score, y_pred, label_names, threshold, train_labels, asked
         )
@@ -654,9 +648,7 @@ def _label_matrices(y_true: Any, y_score: Any, y_pred: Any) -> tuple[Any, Any, A
     score = None if y_score is None else score_matrix(y_score, "y_score")
     pred = None if y_pred is None else binary_matrix(y_pred, "y_pred")
     if score is None and pred is None:
-        raise ValueError(
-            "`y_score` or `y_pred` must be given, got neither. Pass scores, labels, or both."
-        )
+        raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass scores or labels.")
     for matrix, value, name in ((score, y_score, "y_score"), (pred, y_pred, "y_pred")):
         if matrix is not None:
             same_shape(matrix, name, true, "y_true")
@@ -671,9 +663,7 @@ def _propensities(
     if train_labels is None:
         scored = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]
         if scored and has_scores:
-            raise ValueError(
-                f"`train_labels` must be given for {scored[0]}: those of the training instances."
-            )
+            raise ValueError(f"`train_labels` must be given for {scored[0]}, of the training data.")
         return None
     propensities = Propensities.of(train_labels)
     if (n_columns := len(propensities.weights)) != n_labels:
@@ -814,9 +804,7 @@ def evaluate_batches(
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(Message(f"batch {i}: ", error)) from error
     if whole is None:
-        raise ValueError(
-            "`batches` must yield at least one batch, got none. There is nothing to evaluate."
-        )
+        raise ValueError("`batches` must yield at least one batch, got none.")
     return whole
 
 
@@ -875,9 +863,7 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
     """Raise where these are not parts of one evaluation."""
     for i, ev in enumerate(evaluations):
         if not isinstance(ev, Evaluation):
-            raise TypeError(
-                f"`evaluations` must hold Evaluations, got {type(ev).__name__} at position {i}."
-            )
+            raise TypeError(f"`evaluations` must be Evaluations, got {type(ev).__name__} at {i}.")
     for i, ev in enumerate(evaluations):
         for name in IDENTITY:
             mine = getattr(first, name)
@@ -888,9 +874,7 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
                     f"positions 0 and {i}. Evaluate all parts alike."
                 )
         if (None in ev.sums) != (None in first.sums):
-            raise ValueError(
-                f"`evaluations` must all have folds or none, got both at positions 0 and {i}."
-            )
+            raise ValueError(f"`evaluations` must all have folds or none, got both at 0 and {i}.")
 
 
 def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:

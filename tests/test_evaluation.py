@@ -92,7 +92,7 @@ def test_scores_of_any_range_give_the_ranking_but_no_soft_loss():
     found = ev.absent["soft_hamming_loss"]
     assert found == "it needs scores in [0, 1], and `y_score` reaches from -0.5 to 1.5"
     assert "soft_hamming_loss" not in ev.instances
-    with pytest.raises(ValueError, match="`kind` must be 'hard' here.*reaches from -0.5 to 1.5"):
+    with pytest.raises(ValueError, match="`kind` must be 'hard', got.*reaches from -0.5 to 1.5"):
         ev.profile()
 
 
@@ -156,7 +156,7 @@ def test_a_fold_is_evaluated_like_its_instances_alone():
     expected = mleval.evaluate(Y, S, P, conventions="mulan").measures
     assert ev.measures == pytest.approx(expected, abs=1e-12)
     assert ev.fold_means()["f1"] == pytest.approx(ev.folds.f1.mean())
-    with pytest.raises(KeyError, match="no fold 9; the evaluation has 0, 1, 2, 3"):
+    with pytest.raises(KeyError, match="no fold 9; there are 0, 1, 2, 3"):
         ev.fold(9)
 
 
@@ -224,7 +224,7 @@ def test_merging_folds_is_evaluating_with_folds():
         ({"conventions": "mulan"}, "agree in conventions, got 'sklearn' and 'mulan'"),
         ({"threshold": 0.25}, "agree in threshold, got 0.5 and 0.25"),
         ({"y_pred": P}, r"agree in inputs, got \('y_score',\) and \('y_score', 'y_pred'\)"),
-        ({"folds": 1}, "must all have folds or none, got both at positions 0 and 1"),
+        ({"folds": 1}, "must all have folds or none, got both at 0 and 1"),
     ],
 )
 def test_unlike_parts_are_refused_and_the_difference_is_named(other, message):
@@ -236,7 +236,7 @@ def test_unlike_parts_are_refused_and_the_difference_is_named(other, message):
 def test_merge_needs_evaluations():
     with pytest.raises(ValueError, match="at least one"):
         mleval.merge([])
-    with pytest.raises(TypeError, match="got dict at position 1"):
+    with pytest.raises(TypeError, match="got dict at 1"):
         mleval.merge([mleval.evaluate(Y, S), {}])
 
 

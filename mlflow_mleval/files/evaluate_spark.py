@@ -328,9 +328,7 @@ def _label_names(
     own = named.get("y_true") or labels.get("y_true") or named.get("y_score")
     if lists or own is None:
         what = "lists of classes without `hierarchy`" if lists else "one class of several"
-        raise ValueError(
-            f"`label_names` must be given for {what}. Name all classes, in the order of scores."
-        )
+        raise ValueError(f"`label_names` must be given for {what}, in the order of scores.")
     return own
 
 
@@ -418,9 +416,7 @@ def evaluate_with_spark(
     try:
         from pyspark.errors import PySparkException
     except ImportError as error:
-        raise MlevalError(
-            "pyspark is not installed. Run: pip install 'mlflow-mleval[spark]'"
-        ) from error
+        raise MlevalError("pyspark is missing. Run: pip install 'mlflow-mleval[spark]'") from error
     if isinstance(hierarchy, str):
         hierarchy = read_hierarchy(hierarchy)
     try:

@@ -81,9 +81,8 @@ def refuse_bomb(path: Path, declared: int) -> None:
     size = path.stat().st_size
     if declared > max(_PLENTY, _PACKED * size):
         raise ImportFileError(
-            f"{path.name} declares {declared:,} bytes of truth and predictions and has {size:,}, "
-            f"which no predictions pack into: more than {_PACKED} times its size is not unpacked. "
-            "If the file is yours, write it in parts or without compression."
+            f"{path.name} declares {declared:,} bytes and has {size:,}; more than {_PACKED} times "
+            "its size is not unpacked. If it is yours, write it in parts or uncompressed."
         )
 
 
@@ -232,7 +231,7 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
         ) from error
     if matrix.shape[1] > _MOST_LABELS:
         raise ImportFileError(
-            f"{path.name} declares {matrix.shape[1]:,} labels, more than {_MOST_LABELS:,}."
+            f"{path.name} declares {matrix.shape[1]:,} labels: over {_MOST_LABELS:,}."
         )
     return matrix
 
@@ -264,9 +263,7 @@ def _of_text(path: Path, labels: bool) -> sparse.csr_array:
         )
     if len(wide := np.flatnonzero(columns >= n_labels)):
         line = int(np.searchsorted(ends, wide[0], side="right")) + 1
-        raise ImportFileError(
-            f"{path.name}, line {line}: label {columns[wide[0]]} of {n_labels} promised."
-        )
+        raise ImportFileError(f"{path.name}, line {line}: label {columns[wide[0]]} of {n_labels}.")
     return sparse.csr_array((values, columns, ends), shape=(len(rows), n_labels))
 
 
@@ -324,9 +321,7 @@ def open_class_sets(
                 progress(min(read, total), total)
                 yield dict(zip(("true_sets", "pred_sets"), sides, strict=True))
         if not line:
-            raise ImportFileError(
-                f"{paths[1].name} is empty. It needs a line of classes for each instance."
-            )
+            raise ImportFileError(f"{paths[1].name} is empty. It needs a line an instance.")
         progress(total, total)
 
     return PredictionFile(tuple(h.nodes), ("pred_sets",), (), batches())
@@ -755,9 +750,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             for at in itertools.count(1):
                 line = file.readline(_LONGEST + 1)
                 if len(line) > _LONGEST:
-                    raise ImportFileError(
-                        f"{path.name}, line {at}: no row of a table is that long."
-                    )
+                    raise ImportFileError(f"{path.name}, line {at}: no row of a table.")
                 if byte := _NO_TEXT.search(line):
                     shown = f"byte 0x{ord(byte[0]) - 0xDC00:02x}"
                     raise ImportFileError(
@@ -840,9 +833,7 @@ def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
         try:
             values = values.cast(pa.large_string())
         except pa.ArrowInvalid as error:
-            raise ImportFileError(
-                f"{where}: bytes that are no UTF-8. Write the column as text."
-            ) from error
+            raise ImportFileError(f"{where}: bytes that are no UTF-8. Write text.") from error
     return pa.DictionaryArray.from_arrays(cells.indices, values) if packed else values
 
 
@@ -871,8 +862,8 @@ def _open_lists(
     sources = {name: column for name, column in of_arguments.items() if column in lists}
     if len(sources) == 1:
         raise ImportFileError(
-            f"{path.name}: no column of predictions (it has {columns_shown(header)}). Add scored "
-            "(lists of labels) with score (lists of their scores), pred (lists of labels), or both."
+            f"{path.name}: no column of predictions (it has {columns_shown(header)}). Add lists "
+            "scored and score, or pred."
         )
     used = [column for column in header if column in {*lists, FOLD}]
     refuse_bomb(path, 8 * _elements(file, used))

@@ -205,9 +205,7 @@ def _from_csv(content: bytes, name: str) -> SourceTable:
         else:
             table.rows.append((f"line {line}", cells))
     if not table.header:
-        raise ImportFileError(
-            f"{name} is empty. It needs a header with the columns {', '.join(LONG_COLUMNS)}."
-        )
+        raise ImportFileError(f"{name} is empty. It needs the columns {', '.join(LONG_COLUMNS)}.")
     return table
 
 
@@ -222,9 +220,7 @@ def _decoded(content: bytes, name: str) -> str:
         raise ImportFileError(f"{where}: {byte} is not UTF-8. Save the file as UTF-8.") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ImportFileError(
-            f"{name}, line {line}: holds a NUL character, so it is no text. Save it as CSV."
-        )
+        raise ImportFileError(f"{name}, line {line}: holds a NUL character, so it is no text.")
     return text
 
 
@@ -425,9 +421,8 @@ def _check_columns(table: SourceTable) -> None:
     if missing := [c for c in needed if c not in header]:
         raise ImportFileError(
             f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has "
-            f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)} and maybe "
-            "fold and seed; the wide form dataset, method, maybe fold and seed, and one column a "
-            "measure; a leaderboard has methods as rows and datasets as columns."
+            f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)}, the wide form "
+            "dataset, method and one column a measure; a leaderboard methods by datasets."
         )
     others = [c for c in header if c not in (*needed, *SEEDS, "fold")]
     if is_long and others:

@@ -130,9 +130,7 @@ class Capacity:
             return _tabulated(values)._checked()
         total = sum(mass for _, mass in terms)
         if not abs(total - 1) <= _TOLERANCE or any(not labels for labels, _ in terms):
-            raise ValueError(
-                f"`masses` must sum to 1, with none on the empty set, got {total}. Rescale them."
-            )
+            raise ValueError(f"`masses` must sum to 1, none on the empty set, got {total}.")
 
         def chains(order: Places, relevant: Bools) -> Array:
             rank = np.argsort(order, axis=1)
@@ -159,7 +157,7 @@ class Capacity:
         values = np.array(given, dtype=float)
         if values.shape != (n_labels + 1,):
             raise ValueError(
-                f"`v` must have the {n_labels + 1} values v(0) to v(1), got shape {values.shape}."
+                f"`v` must have the {n_labels + 1} values v(0) to v(1), got {values.shape}."
             )
         _check_ends(values[0], values[-1])
         falls = np.flatnonzero(~(np.diff(values) >= -_TOLERANCE))
@@ -220,13 +218,9 @@ class Capacity:
         weights = np.asarray(weights, dtype=float)
         fit = weights.ndim == 1 and np.all((weights >= 0) & np.isfinite(weights))
         if not fit or not weights.any():
-            raise ValueError(
-                "`weights` must be a sequence of finite numbers, none negative and not all 0."
-            )
+            raise ValueError("`weights` must be finite numbers, none negative and not all 0.")
         if not 0 < relevant_weight < np.inf:
-            raise ValueError(
-                f"`relevant_weight` must be positive and finite, got {relevant_weight!r}."
-            )
+            raise ValueError(f"`relevant_weight` must be positive, got {relevant_weight!r}.")
         value = v or (lambda share: share)
         factor = float(relevant_weight)
         capacity = _of_sums(weights, lambda part, whole: value(part / whole), factor)
@@ -324,9 +318,7 @@ def _terms(
     terms = [(labels, mass) for labels, mass in pairs if mass != 0]
     numbers = {i for labels, _ in terms for i in labels}
     if unknown := sorted((i for i in numbers if i not in range(n_labels)), key=str):
-        raise ValueError(
-            f"`masses` must be of sets of labels 0..{n_labels - 1}, got labels {unknown[:5]}."
-        )
+        raise ValueError(f"`masses` must be of labels 0..{n_labels - 1}, got {unknown[:5]}.")
     return terms
 
 

@@ -144,7 +144,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     p = h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
         raise ValueError(
-            f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}."
+            f"`pred` must hold the {y.shape[0]} instances of `true`, got {p.shape[0]}."
         )
 
     costs = None if checked.class_costs is None else _costs(checked.class_costs, h)
@@ -214,16 +214,12 @@ def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> AnyArray:
             )
         return by_number
     if missing := [name for name in h.nodes if name not in given]:
-        raise ValueError(
-            f"`class_costs` must name each class, got none for {some(map(repr, missing))}."
-        )
+        raise ValueError(f"`class_costs` must name all classes, got no {some(map(repr, missing))}.")
     by_number = np.ones(len(h) + 1)
     by_number[h._number] = costs = np.array([given[name] for name in h.nodes], float)
     if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
         name = h.nodes[wrong[0]]
-        raise ValueError(
-            f"`class_costs` must be finite and at least 0, got {given[name]!r} for {name!r}."
-        )
+        raise ValueError(f"`class_costs` must be at least 0, got {given[name]!r} for {name!r}.")
     return by_number
 
 
@@ -234,9 +230,7 @@ def _limit(value: float | None, name: str, least: float = 5e-324) -> float:
 def _distance(value: float, name: str, least: float = 5e-324) -> float:
     if not least <= value < np.inf:
         what = "a positive distance" if least else "a distance of at least 0"
-        raise ValueError(
-            f"`{name}` must be {what}, got {value!r}. Count edges, or sum their lengths."
-        )
+        raise ValueError(f"`{name}` must be {what}, got {value!r}. Count edges or lengths.")
     return float(value)
 
 
@@ -513,14 +507,10 @@ def requested(
     """The measures beside the usual ones, and the option that keeps to hierarchical families."""
     names = [] if measures is None else [measures] if isinstance(measures, str) else list(measures)
     if not names and measures is not None:
-        raise ValueError(
-            "`measures` must name at least one measure or set, got none. Omit it for the usual."
-        )
+        raise ValueError("`measures` must name at least one measure or set, got none.")
     families = [name for name in names if name in FAMILIES]
     if families and not has_hierarchy:
-        raise TypeError(
-            f"`hierarchy` must be given with {families[0]!r} in `measures`. Omit it without one."
-        )
+        raise TypeError(f"`hierarchy` must be given with {families[0]!r} in `measures`.")
     rest = [name for name in known_measures(names, further=FAMILIES) if name not in families]
     asked = tuple(name for name in rest if kind in MEASURES[name].asked)
     return asked, {"measures": families} if families else {}

@@ -244,15 +244,11 @@ class Hierarchy:
         edges = edges.tolist() if isinstance(edges, np.ndarray) else list(edges)
         for i, edge in enumerate(edges):
             if isinstance(edge, (str, Set)) or not hasattr(edge, "__len__") or len(edge) != 2:
-                raise TypeError(
-                    f"`edges[{i}]` must be a pair (parent, child), got {edge!r}. Give two names."
-                )
+                raise TypeError(f"`edges[{i}]` must be a pair (parent, child), got {edge!r}.")
         ends = list(chain.from_iterable(edges))
         self.nodes: list[Hashable] = list(dict.fromkeys(chain(nodes, ends)))
         if not self.nodes:
-            raise ValueError(
-                "`edges` must name at least one class, got none. Give (parent, child) pairs."
-            )
+            raise ValueError("`edges` must name at least one class, got none. Give pairs.")
         self._position = {name: i for i, name in enumerate(self.nodes)}
         pairs = np.fromiter(map(self._position.__getitem__, ends), np.int64, len(ends)).reshape(
             -1, 2
@@ -272,24 +268,14 @@ class Hierarchy:
 
     def _check(self, pairs: AnyArray, lengths: AnyArray) -> None:
         if lengths.shape != (len(pairs),):
-            raise ValueError(
-                f"`weights` must hold {len(pairs)} lengths, one an edge, got {lengths.shape}."
-            )
+            raise ValueError(f"`weights` must hold {len(pairs)} lengths, got {lengths.shape}.")
         order = np.lexsort(pairs.T)
         repeated = order[1:][(pairs[order[1:]] == pairs[order[:-1]]).all(1)]
+        broken = ~(np.isfinite(lengths) & (lengths > 0))
         for wrong, text in (
-            (
-                pairs[:, 0] == pairs[:, 1],
-                "`edges` must not join a class to itself, got {}. Remove the self-loops.",
-            ),
-            (
-                np.sort(repeated),
-                "`edges` must not repeat an edge, got again {}. Remove the duplicates.",
-            ),
-            (
-                ~(np.isfinite(lengths) & (lengths > 0)),
-                "`weights` must be positive and finite, got others on {}.",
-            ),
+            (pairs[:, 0] == pairs[:, 1], "`edges` must not join a class to itself, got {}."),
+            (np.sort(repeated), "`edges` must not repeat an edge, got again {}."),
+            (broken, "`weights` must be positive and finite, got others on {}."),
         ):
             if len(named := [tuple(self.nodes[i] for i in pair) for pair in pairs[wrong]]):
                 raise ValueError(text.format(listing(named, "edge")))
@@ -372,9 +358,7 @@ class Hierarchy:
             return cls(edges)
         lengths = pd.to_numeric(table[weight], errors="coerce").to_numpy(float)
         if len(wrong := table[weight][np.isnan(lengths)]):
-            raise ValueError(
-                f"`weight` must name a column of numbers, got {listing(wrong, 'other')}."
-            )
+            raise ValueError(f"`weight` must name numbers, got {listing(wrong, 'other')}.")
         return cls(edges, lengths)
 
     def __repr__(self) -> str:
@@ -435,7 +419,7 @@ class Hierarchy:
             matrix = sparse.csr_array(binary_matrix(sets, name))
             if matrix.shape[1] != len(self):
                 raise ValueError(
-                    f"`{name}` must have the {len(self)} classes as columns, got {matrix.shape}."
+                    f"`{name}` must have {len(self)} classes as columns, got {matrix.shape}."
                 )
             return matrix
         if isinstance(sets, np.ndarray) and sets.ndim == 2 and sets.dtype.kind in "buif":

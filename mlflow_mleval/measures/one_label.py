@@ -72,13 +72,9 @@ def classes_of(values: Any, name: str) -> AnyArray:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(
-            f"`{name}` must hold one class for each instance, got shape {array.shape}."
-        )
+        raise ValueError(f"`{name}` must hold one class an instance, got shape {array.shape}.")
     if not len(array):
-        raise ValueError(
-            f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."
-        )
+        raise ValueError(f"`{name}` must hold at least one instance, got none.")
     missing = pd.isna(array)
     if missing.any():
         raise ValueError(
@@ -142,7 +138,7 @@ def class_vectors(
         return ClassVectors(names, numbers, pred, score, probable, epsilon, None)
     if score is None:
         raise ValueError(
-            "`y_score` or `y_pred` must be given, got neither. Pass scores, classes, or both."
+            "`y_score` or `y_pred` must be given, got neither. Pass scores or classes."
         )
     if score.ndim == 2:
         return ClassVectors(names, numbers, score.argmax(axis=1), score, probable, epsilon, None)
@@ -178,13 +174,10 @@ def _is_probability(score: Array, epsilon: float, said: bool | None) -> bool:
     total = score.sum(axis=1) if score.ndim == 2 else np.ones(1)
     wrong = np.abs(total - 1) > np.sqrt(epsilon)
     if wrong.any():
+        text = "`y_score` must sum to 1 in each row where it holds probabilities, got "
+        text += f"{total[wrong][0]:.6g} {_where(wrong)}. Divide each row by its sum, or pass "
         raise ValueError(
-            Message(
-                "`y_score` must sum to 1 in each row where it holds probabilities, got "
-                f"{total[wrong][0]:.6g} {_where(wrong)}. Divide each row by its sum, or pass ",
-                Argument("probabilities", False),
-                " if these are other scores.",
-            )
+            Message(text, Argument("probabilities", False), " if these are other scores.")
         )
     return True
 

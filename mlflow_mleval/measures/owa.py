@@ -74,9 +74,7 @@ def label_count(n_labels: int) -> int:
 def owa_weights(family: str, n_labels: int, parameter: float) -> Array:
     """The weights of one loss of a family, shape (K,)."""
     if np.ndim(parameter):
-        raise ValueError(
-            f"`{_NAMES[family]}` must be one number, got {parameter!r}. See `loss_profile`."
-        )
+        raise ValueError(f"`{_NAMES[family]}` must be one number, got {parameter!r}.")
     return _weights(family, n_labels, _parameters(family, n_labels, parameter), n_labels)[0]
 
 
@@ -371,7 +369,7 @@ def owa_loss(y_true: Any, y_score: Any, weights: ArrayLike, *, per_instance: boo
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (n_labels,):
         raise ValueError(
-            f"`weights` must be one weight per label, shape ({n_labels},), got {weights.shape}."
+            f"`weights` must be one weight per label, {n_labels}, got {weights.shape}."
         )
     if not np.all(weights >= 0):
         raise ValueError(f"`weights` must not be negative, got {weights.min()}.")

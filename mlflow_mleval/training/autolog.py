@@ -486,9 +486,7 @@ class SklearnAutolog:
         what = f"{name} on held-out data"
         with self.sink.harmless(what):
             if estimator not in self._fits and not self.patches.wraps(type(estimator), "fit"):
-                raise RuntimeError(
-                    "its class is newer than autolog(), which must see it fit. Call it again."
-                )
+                raise RuntimeError("its class is newer than autolog(), which must see it fit.")
             fit = self._fits.setdefault(estimator, _LastFit())
             key = sample(X, Y)
             weighted = key if weights is None else (*key, *sample(weights))
@@ -595,9 +593,7 @@ class SklearnAutolog:
 
         def evaluation() -> tuple[Evaluation, LogOptions]:
             if cv is _SPENT:
-                raise TypeError(
-                    "its splits can be drawn only once. Pass cv as a list or a splitter."
-                )
+                raise TypeError("its splits can be drawn only once. Pass cv as a list.")
             labels: Any = labels_of(Y)
             groups = params.pop("groups", None)
             best = clone(search.estimator).set_params(**clone(search.best_params_, safe=False))

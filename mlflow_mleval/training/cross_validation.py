@@ -445,18 +445,14 @@ def log_search(
     """
     results = getattr(search, "cv_results_", None)
     if results is None:
-        raise ValueError(
-            "`search` must be fitted, got one without cv_results_. Call search.fit(X, Y) first."
-        )
+        raise ValueError("`search` must be fitted, got one without cv_results_.")
     if not isinstance(search.scoring, Scoring):
         raise ValueError(
             f"`search` must be scored by mleval.scoring(), got scoring={search.scoring!r}. Pass "
             "refit='micro_f1' with it, or cross-validate the winner: mleval.cross_validate."
         )
     if not hasattr(search, "best_index_"):
-        raise ValueError(
-            f"`search` must have a best candidate, got refit={search.refit!r}. Name a measure."
-        )
+        raise ValueError(f"`search` must have a best candidate, got refit={search.refit!r}.")
     best, folds = search.best_index_, range(search.n_splits_)
     measures = [m for m in MEASURES if f"split0_test_{scorer_key(m)}" in results]
     by_fold = {}

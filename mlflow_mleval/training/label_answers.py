@@ -183,9 +183,7 @@ def _labels(answers: Iterable[_LabelSets], hierarchy: Hierarchy | None) -> list[
     labels = sorted(frozenset().union(*sets))
     strangers = [name for name in labels if hierarchy is not None and name not in hierarchy]
     if strangers:
-        raise ValueError(
-            f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}."
-        )
+        raise ValueError(f"`hierarchy` must hold all labels, got no {some(map(repr, strangers))}.")
     return labels
 
 
@@ -314,9 +312,7 @@ def scorers(
             + ("" if hierarchy is not None else " Hierarchical ones need `hierarchy`.")
         )
     if label_names is None and "hamming_loss" in wanted:
-        raise ValueError(
-            "`labels` must be given for hamming_loss, got None. Name all labels there are."
-        )
+        raise ValueError("`labels` must be given for hamming_loss. Name all labels.")
     answers = _Reader(expected, predicted, label_names, parse or read_labels)
     ranked = [m for m in wanted if m in ranked_names]
 
@@ -374,9 +370,7 @@ class _Reader:
         if not isinstance(scores, Mapping):
             order = self.parse(scores)
             if isinstance(order, set | frozenset):
-                raise ValueError(
-                    "an answer must be labels, best first, or scores by label, got a set."
-                )
+                raise ValueError("an answer must be labels, best first, or scores, got a set.")
             # backwards, so that of a label named twice the better place counts
             places = reversed([*enumerate(order, -len(order))])
             scores = {label: -float(place) for place, label in places}

@@ -161,15 +161,11 @@ def _log_step(
     late = {"experiment_name": experiment_name} | vars(replace(options, measures=None))
     for name, value in late.items():
         if value is not None and value is not False:
-            raise ValueError(
-                f"`{name}` must not be given with `step`. Pass it with the evaluation at the end."
-            )
+            raise ValueError(f"`{name}` must not be given with `step`, but at the end.")
     names = None if measures is None else tuple(known_measures(measures))
     where = runs.target(run_id)
     if where is None:
-        raise ValueError(
-            "`step` must have a run to log into, and none is active: use mlflow.start_run()."
-        )
+        raise ValueError("`step` must have a run, and none is active: mlflow.start_run().")
     from mlflow_mleval.training.run_content import EpochMetrics
 
     key = mlflow.get_tracking_uri(), where
@@ -183,9 +179,7 @@ def _log_step(
 
 def _refuse_others(ev: Any) -> None:
     if not isinstance(ev, Evaluation):
-        raise TypeError(
-            f"`ev` must be an Evaluation, as mleval.evaluate gives, got {type(ev).__name__}."
-        )
+        raise TypeError(f"`ev` must be an Evaluation, as of evaluate, got {type(ev).__name__}.")
 
 
 def payload_of(
@@ -199,9 +193,7 @@ def payload_of(
     _refuse_others(ev)
     runs.check(method=method, dataset=dataset)
     if options.log_instances and ev.instances is None:
-        raise ValueError(
-            "`log_instances` must be False here, got True: the evaluation kept no instances."
-        )
+        raise ValueError("`log_instances` must be False: the evaluation kept no instances.")
     if options.clusters is not None:
         from mlflow_mleval.analysis.measure_intervals import with_clusters
 
@@ -209,9 +201,7 @@ def payload_of(
     trained = _fold_values(options.n_train, "n_train", ev)
     for n in trained.values():
         if not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(
-                f"`n_train` must hold numbers of instances that were fitted, got {n!r}."
-            )
+            raise ValueError(f"`n_train` must hold numbers of fitted instances, got {n!r}.")
     content = RunContent(ev, method, dataset, trained)
     tags = dict(options.tags or {}) | content.tags()
     if options.selected_among is not None:
@@ -250,18 +240,14 @@ def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
     for key, indices in tested.items():
         rows, n = np.asarray(indices), ev.sums[key].n
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
-            raise ValueError(
-                f"`test_indices` must hold row numbers, got {indices!r} for fold {key!r}."
-            )
+            raise ValueError(f"`test_indices` must hold rows, got {indices!r} for fold {key!r}.")
         if len(rows) != n:
             raise ValueError(
                 f"`test_indices` must hold the {n} instances of fold {key!r}, got {len(rows)}."
             )
     digest = inputs.split_digest(tested.values())
     if ev.split not in (None, digest):
-        raise ValueError(
-            "`test_indices` must be those of `ev`, got other instances. Leave them out."
-        )
+        raise ValueError("`test_indices` must be those of `ev`, got others. Omit them.")
     return digest
 
 
@@ -279,9 +265,7 @@ def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:
     if np.isscalar(values):
         return dict.fromkeys(keys, values)
     if len(values) != len(keys):
-        raise ValueError(
-            f"`{name}` must hold one value for each of {len(keys)} folds, got {len(values)}."
-        )
+        raise ValueError(f"`{name}` must hold values of {len(keys)} folds, got {len(values)}.")
     return dict(zip(keys, values, strict=True))
 
 

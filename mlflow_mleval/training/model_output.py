@@ -44,9 +44,7 @@ def evaluate_output(
     is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
     estimator = model.get_raw_model() if is_known else None
     if model_type == "hierarchical" and options["hierarchy"] is None:
-        raise ValueError(
-            "`evaluator_config['hierarchy']` must be given for the type hierarchical, got none."
-        )
+        raise ValueError("`evaluator_config['hierarchy']` must be given for hierarchical.")
     if model_type == "hierarchical" and names is None and truth.ndim == 1:
         return _of_sets(dataset, model, config, truth, options), estimator
     if not one_label:
@@ -205,9 +203,7 @@ def _sides(raw: Mapping[str, Any], names: Sequence[Any] | None) -> dict[str, Any
             is_pred = bool(((values == 0) | (values == 1)).all())
         side = "y_pred" if name == "predictions" and is_pred else "y_score"
         if side in sides:
-            raise ValueError(
-                "`evaluator_config['predictions']` must hold 0 and 1 where there are scores."
-            )
+            raise ValueError("`evaluator_config['predictions']` must be 0 and 1 beside scores.")
         sides[side] = values
     return sides
 

@@ -417,12 +417,6 @@ def test_folds_may_be_numbers_or_names(tmp_path):
             assert all(isinstance(f, kind) for f in found.sums)
 
 
-def test_numbers_are_read_exactly(tmp_path):
-    s = np.random.default_rng(1).random((300, 2))
-    batches = list(open_predictions(save(frame(s > 0.5, s), tmp_path / "p.csv")).batches)
-    assert np.array_equal(np.concatenate([b["y_score"] for b in batches]), s)
-
-
 def test_a_file_that_declares_hundreds_of_times_its_size_is_not_unpacked(tmp_path):
     zeros = np.zeros(1_000_000, np.int8)
     part = pa.table({"true_a": zeros, "score_a": zeros.astype(float)})

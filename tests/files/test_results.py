@@ -111,7 +111,7 @@ def test_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
     ("text", "message"),
     [
         (HEADER + 'f1,d,"two\nlines",0.5\n\nf1,d,b,oops\n', "line 5, column 'value': 'oops' is"),
-        ("", r"is empty\. It needs a header"),
+        ("", r"is empty\. It needs the columns"),
         ("\n\n", r"is empty"),
         (HEADER, "has a header but no rows"),
         ("dataset,value\nd,1\n", r"no column 'method' \(it has 'dataset', 'value'\)"),

@@ -159,21 +159,6 @@ def test_weighted_labels_and_relevant_labels_against_the_definition():
     np.testing.assert_allclose(quick.values(relevant=[1, 3]), wanted, atol=1e-12)
 
 
-def test_weighted_hamming_loss():
-    truth, score = random_pair(30, 4)
-    weights = np.array([4, 3, 2, 1])
-    expected = (abs(score - truth) @ weights / 10).mean()
-    assert choquet_loss(truth, score, Capacity.weighted(weights)) == pytest.approx(expected)
-
-
-def test_errors_on_relevant_labels_cost_more_where_relevance_is_emphasised():
-    missed, invented = [[1, 0, 0, 0]], [[0, 0, 0, 0]]
-    even, recall = (Capacity.weighted([1] * 4, relevant_weight=w) for w in (1, 5))
-    assert choquet_loss(missed, invented, even) == choquet_loss(invented, missed, even) == 0.25
-    assert choquet_loss(missed, invented, recall) == pytest.approx(5 / 8)
-    assert choquet_loss(invented, missed, recall) == 0.25
-
-
 # ---- input ---------------------------------------------------------------------------------------
 
 
@@ -223,9 +208,9 @@ EVEN = partial(Capacity.weighted, [1, 1])
 @pytest.mark.parametrize(
     ("call", "given", "message"),
     [
-        (FROM_MOBIUS, ({(0,): 0.5, (2,): 0.5}, 2), r"sets of labels 0\.\.1, got labels \[2\]"),
+        (FROM_MOBIUS, ({(0,): 0.5, (2,): 0.5}, 2), r"of labels 0\.\.1, got \[2\]"),
         (FROM_MOBIUS, ({(0,): 0.5, (1,): 0.4}, 2), "normalised, .* got 0 and 0.9"),
-        (FROM_MOBIUS, ({(0,): 0.5, (1,): 0.4}, 20), "with none on the empty set, got 0.9"),
+        (FROM_MOBIUS, ({(0,): 0.5, (1,): 0.4}, 20), "none on the empty set, got 0.9"),
         (FROM_MOBIUS, ({(): 0.5, (1,): 0.5}, 20), "none on the empty set"),
         (FROM_MOBIUS, ({(): 0.5, (1,): 0.5}, 2), "normalised, .* got 0.5 and 1"),
         (FROM_MOBIUS, ({(0,): 2, (0, 1): -1}, 2), r"monotone, got mu\(\{0\}\) = 2 > mu\(\{0, 1\}"),
@@ -234,14 +219,14 @@ EVEN = partial(Capacity.weighted, [1, 1])
         (COUNTING, ([0.1, 0.5, 1], 2), "normalised, .* got 0.1 and 1"),
         (COUNTING, ([0, 0.5, 0.4, 1], 3), r"got mu\(1 of 3 labels\) = 0.5 > mu\(2 of"),
         (COUNTING, ([0], 0), "`n_labels` must be a positive integer, got 0"),
-        (Capacity.weighted, ([1, -1],), "`weights` must be a sequence of finite numbers"),
+        (Capacity.weighted, ([1, -1],), "`weights` must be finite numbers"),
         (Capacity.weighted, ([1, 1], lambda x: 4 * x * (1 - x)), "normalised"),
         (Capacity.binomial, (3, 4), r"`k` must be an integer in 1\.\.3"),
         (Capacity.binomial(3, 1), ({3},), r"must hold labels 0\.\.2, got \[3\]"),
         (Capacity.binomial(30, 1).values, (), "must be asked for at most 16 labels, got 30"),
         (choquet_loss, ([[0, 1]], [[0, 1]], Capacity.binomial(3, 1)), "of 2 labels, .* got 3"),
         (choquet_loss, ([[0, 1]], [[0, 2]], Capacity.binomial(2, 1)), r"must lie in \[0, 1\]"),
-        (partial(EVEN, relevant_weight=0), (), "`relevant_weight` must be positive and finite"),
+        (partial(EVEN, relevant_weight=0), (), "`relevant_weight` must be positive"),
     ],
 )
 def test_bad_input_is_named(call, given, message):

@@ -69,7 +69,7 @@ CYCLES = [("r", "a"), AB, ("b", "a"), ("b", "x"), ("x", "y"), ("y", "x")]
         ([], None, "at least one class, got none"),
         ([AB], [0], r"positive and finite, got others on 1 edge: \('a', 'b'\)"),
         ([AB, ("a", "c")], [1, np.nan], r"positive and finite, got others on 1 edge: \('a', 'c'\)"),
-        ([AB], [1, 1], r"must hold 1 lengths, one an edge, got \(2,\)"),
+        ([AB], [1, 1], r"must hold 1 lengths, got \(2,\)"),
     ],
 )
 def test_wrong_hierarchies_are_refused_by_name(edges, weights, text):
@@ -95,7 +95,7 @@ def test_wrong_sources_are_refused(tmp_path):
     with pytest.raises(ValueError, match="empty cells on 1 line: 3"):
         Hierarchy.from_csv(tmp_path / "h.csv")
     (tmp_path / "h.csv").write_text("parent,child,far\na,b,2\na,c,near\n")
-    said = "`weight` must name a column of numbers, got 1 other: 'near'"
+    said = "`weight` must name numbers, got 1 other: 'near'"
     with pytest.raises(ValueError, match=said):
         Hierarchy.from_csv(tmp_path / "h.csv", weight="far")
     said = "`name` must hold classes of the hierarchy, got 1 unknown class: 'x'"
@@ -124,7 +124,7 @@ def test_indicator_takes_sets_lists_and_matrices():
         ([3, ["a"], 4], "got 3 for instance 0 .2 such instances: 0, 2."),
         ([], "at least one instance"),
         (np.eye(3), "dense array of numbers"),
-        (sparse.csr_array(np.eye(2)), "the 3 classes as columns, got .2, 2."),
+        (sparse.csr_array(np.eye(2)), "3 classes as columns, got .2, 2."),
         (sparse.csr_array([[2, 0, 0]]), "`sets` must hold only 0 and 1"),
     ],
 )

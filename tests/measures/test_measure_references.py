@@ -358,7 +358,7 @@ def test_costs_of_classes_weigh_errors():
     assert loss("siblings") == [0.25 + 0.75 + 0.5, 0, 1]
     assert loss(dict(zip("abcde", (1, 2, 3, 4, 5), strict=True))) == [2 + 3 + 5, 0, 6]
     for costs, message in (
-        ({"a": 1}, "must name each class, got none for 'b', 'c', 'd', 'e'"),
+        ({"a": 1}, "must name all classes, got no 'b', 'c', 'd', 'e'"),
         ("parents", "must be one of 'siblings'"),
         (dict.fromkeys("abcde", -1), "at least 0, got -1 for 'a'"),
     ):

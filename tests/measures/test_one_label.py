@@ -13,7 +13,6 @@ from sklearn.naive_bayes import GaussianNB
 
 import mlflow_mleval as mleval
 from mlflow_mleval.measures import curves
-from mlflow_mleval.measures.curves import ScoreCounts
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, SETS
 
 
@@ -105,13 +104,6 @@ def test_the_grid_keeps_the_order_of_scores():
     assert (np.diff(steps) > 0).all() and steps[0] >= 0 and steps[-1] < curves.STEPS
 
 
-def test_the_calibration_error_by_hand():
-    right = np.array([True, False, True, True])
-    counts = ScoreCounts.of(np.array([[0.6], [0.7], [0.8], [0.9]]), right[:, None])
-    assert counts.calibration_error(2) == (pytest.approx((abs(1 - 1.3) + abs(2 - 1.7)) / 4), 0)
-    assert (counts + counts).calibration_error(2) == pytest.approx(counts.calibration_error(2))
-
-
 def test_batches_frames_and_folds():
     rng = np.random.default_rng(0)
     y = pd.Series(rng.choice(["a", "b", "c"], 60), index=range(100, 160))
@@ -154,7 +146,7 @@ P3, Y3 = np.full((3, 3), 1 / 3), [0, 1, 2]
         (([0, 1, 1], None, [0, 1]), "`y_pred` must hold the 3 instances"),
         (([0, 1, 1],), "`y_score` or `y_pred` must be given"),
         ((Y3, P3, None, [0, 1]), "one name for each of the 3 classes, got 2"),
-        ((Y3, P3, [[0, 1], [1, 0], [1, 1]]), "`y_pred` must hold one class for each instance"),
+        ((Y3, P3, [[0, 1], [1, 0], [1, 1]]), "`y_pred` must hold one class an instance"),
     ],
 )
 def test_bad_input_gets_one_clear_error(given, text):

@@ -250,12 +250,6 @@ def test_runs_hold_their_weights_and_compare_with_their_like(client):
         mleval.load_study(experiment_names=["Default"], datasets=["e"])
 
 
-def test_reports_of_one_label_show_weights():
-    y, p, w = classes(7)
-    text = mleval.evaluate(y, p, sample_weight=w).report("m", "d").to_markdown()
-    assert "count by their sample weights" in text
-
-
 @pytest.mark.filterwarnings("error")
 def test_a_batch_without_weight_adds_nothing_and_alone_says_so():
     y, s, w = label_sets(8)

@@ -432,7 +432,7 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     assert {run.info.run_id for run in children} == {e["run_id"] for e in third}
     tree.write_text("parent,child\nx,a1\n")
     told = printed("evaluate", *args, "--hierarchy", str(tree), code=2)
-    assert "--hierarchy must hold all labels, got none called 'a0'" in told
+    assert "--hierarchy must hold all labels, got no 'a0'" in told
 
 
 def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):

@@ -301,7 +301,7 @@ WRONG = {
     "must hold only 0 and 1": lambda: evaluate(score, X, targets=Y * 2),
     "`measures` must name": lambda: evaluate(score, X, {"measures": ["f9"]}, targets=Y),
     "'hierarchy'.* must be given": lambda: evaluate(score, X, None, "hierarchical", targets=Y),
-    "must hold 0 and 1 where": lambda: evaluate(
+    "must be 0 and 1 beside": lambda: evaluate(
         None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}
     ),
     "'threshold'.* must be left out": lambda: evaluate(
