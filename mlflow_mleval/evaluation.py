@@ -135,9 +135,8 @@ class Evaluation(Reported):
         one = self.kind == ONE_LABEL
         shown = ("top1_accuracy", "macro_f1") if one else ("f1", "hamming_loss", "h_f1")
         folds = "" if None in self.sums else f", {len(self.sums)} folds"
-        figures = "".join(
-            f", {name} {self.measures[name]:.4g}" for name in shown if name in self.measures
-        )
+        known = self.measures
+        figures = "".join(f", {name} {known[name]:.4g}" for name in shown if name in known)
         labels = f"{len(self.label_names)} {'classes' if one else 'labels'}"
         return f"Evaluation({self.total.n} instances, {labels}{folds}{figures})"
 
@@ -210,9 +209,8 @@ class Evaluation(Reported):
         for name in dict.fromkeys([*MEASURES, *self.asked]):
             measure = MEASURES[name]
             value, bound = float("nan"), 0.0
-            wanted = self.kind in measure.kinds and (
-                self.kind not in measure.asked or name in self.asked
-            )
+            unasked = self.kind in measure.asked and name not in self.asked
+            wanted = self.kind in measure.kinds and not unasked
             if wanted and (sums.size or measure.family == "cost") and name not in incomplete:
                 if measure.formula is None:
                     value = sums.means.get(name, value)
@@ -381,9 +379,8 @@ class Evaluation(Reported):
         one_of(family, "family", owa.FAMILIES)
         if self.kind == ONE_LABEL:
             raise ValueError("`profile` is of label sets, got an evaluation of one label.")
-        kind = one_of(
-            kind or ("soft" if "y_score" in self.inputs else "hard"), "kind", ("soft", "hard")
-        )
+        usual = "soft" if "y_score" in self.inputs else "hard"
+        kind = one_of(kind or usual, "kind", ("soft", "hard"))
         own, other, name = (ks, alphas, "alphas") if family == "binomial" else (alphas, ks, "ks")
         if other is not None:
             raise ValueError(
@@ -392,9 +389,8 @@ class Evaluation(Reported):
         if kind == "hard":
             return owa.profile_from_histogram(self.total.wrong, family, own)
         if self.total.errors is None:
-            raise ValueError(
-                f"`kind` must be 'hard', got 'soft': {self.absent['soft_hamming_loss']}."
-            )
+            why = self.absent["soft_hamming_loss"]
+            raise ValueError(f"`kind` must be 'hard', got 'soft': {why}.")
         return owa.profile_from_means(self.total.mean_errors("soft"), family, own)
 
     def report(self, method: str = "", dataset: str = "") -> Any:  # type: ignore[override]
@@ -414,14 +410,15 @@ class Evaluation(Reported):
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Evaluation:
         """The evaluation that `to_dict` wrote."""
-        own = {name: tuple(v) if isinstance(v, list) else v for name, v in parts.items()}
+        own: dict[str, Any] = dict(parts)
+        own |= {name: tuple(v) for name, v in parts.items() if isinstance(v, list)}
         how = {"conventions": parts["conventions"]}
         sums = {part["fold"]: Sums.from_dict({**how, **part}) for part in own.pop("sums")}
         return cls(sums, **own)
 
 
 #: In what evaluations agree that are merged.
-IDENTITY = ("label_names", "inputs", "conventions", "threshold", "hierarchy")
+IDENTITY: tuple[str, ...] = ("label_names", "inputs", "conventions", "threshold", "hierarchy")
 IDENTITY += ("asked", "propensities")
 
 
@@ -533,9 +530,7 @@ def evaluate(
     sum_part: SumPart = sum_rows
     if one_label:
         if train_labels is not None:
-            raise TypeError(
-                "`train_labels` is for label sets, and `y_true` is of classes. Omit it."
-            )
+            raise TypeError("`train_labels` is for label sets, and `y_true` is of classes.")
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names = vectors.names
         cut: Any = vectors.threshold
@@ -891,8 +886,7 @@ def _difference(a: Any, b: Any) -> str:
         name = next(name for name in [*a, *b] if a.get(name) != b.get(name))
         return f"{name} {a.get(name)!r} and {b.get(name)!r}"
     if isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
-        i, x, y = next(
-            (i, x, y) for i, (x, y) in enumerate(zip_longest(a, b, fillvalue="none")) if x != y
-        )
+        pairs = enumerate(zip_longest(a, b, fillvalue="none"))
+        i, x, y = next((i, x, y) for i, (x, y) in pairs if x != y)
         return f"{x!r} and {y!r} (number {i})"
     return f"{a!r} and {b!r}"

@@ -230,9 +230,7 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
             f"{path.name} holds no sparse matrix of scipy.sparse.save_npz: {reason(error)}."
         ) from error
     if matrix.shape[1] > _MOST_LABELS:
-        raise ImportFileError(
-            f"{path.name} declares {matrix.shape[1]:,} labels: over {_MOST_LABELS:,}."
-        )
+        raise ImportFileError(f"{path.name} declares {matrix.shape[1]:,} labels.")
     return matrix
 
 

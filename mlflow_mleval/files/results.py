@@ -37,9 +37,8 @@ def csv_rows(lines: Iterable[str], line: int, name: str) -> Iterator[tuple[int, 
         except StopIteration:
             return
         except csv.Error as error:
-            reason = (
-                "a quote is opened and never closed" if "end of data" in str(error) else str(error)
-            )
+            is_open = "end of data" in str(error)
+            reason = "a quote is opened and never closed" if is_open else str(error)
             raise ImportFileError(f"{name}, line {at}: {reason}.") from error
         yield at, cells if any(cells) or len(cells) > 1 else []
 
@@ -92,9 +91,7 @@ _WRITTEN = re.compile(
 _MEANS = re.compile(r"(the )?(avg|average|mean|overall|macro[ -]avg)\.?( score)?\W*", re.IGNORECASE)
 #: What a column of methods is called, and how columns begin that say what a model is.
 _METHODS = ("method", "model")
-_OF_MODELS = re.compile(
-    r"#?\s?param|hub |co.? cost|size\b|available on|flagged|moe$", re.IGNORECASE
-)
+_OF_MODELS = re.compile(r"#?\s?param|hub |co.? cost|size\b|available on|flagged|moe$", re.I)
 
 
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:

@@ -156,9 +156,7 @@ class Capacity:
         given = [v(j / n_labels) for j in range(n_labels + 1)] if callable(v) else v
         values = np.array(given, dtype=float)
         if values.shape != (n_labels + 1,):
-            raise ValueError(
-                f"`v` must have the {n_labels + 1} values v(0) to v(1), got {values.shape}."
-            )
+            raise ValueError(f"`v` must have the {n_labels + 1} values v(0) to v(1).")
         _check_ends(values[0], values[-1])
         falls = np.flatnonzero(~(np.diff(values) >= -_TOLERANCE))
         sizes = f"{{}} of {n_labels} labels"

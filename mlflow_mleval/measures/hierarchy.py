@@ -79,9 +79,8 @@ class Parents:
         child = old[np.repeat(np.arange(len(kept)), self.count)]
         parent = old[self.parent]
         edge = (child >= 0) & (parent >= 0)
-        found, number = Parents.arrange(
-            child[edge], parent[edge], self.length[edge], self.level[ids]
-        )
+        kept_edges = child[edge], parent[edge], self.length[edge]
+        found, number = Parents.arrange(*kept_edges, self.level[ids])
         old[ids] = number
         return found, old
 
@@ -250,9 +249,8 @@ class Hierarchy:
         if not self.nodes:
             raise ValueError("`edges` must name at least one class, got none. Give pairs.")
         self._position = {name: i for i, name in enumerate(self.nodes)}
-        pairs = np.fromiter(map(self._position.__getitem__, ends), np.int64, len(ends)).reshape(
-            -1, 2
-        )
+        places = np.fromiter(map(self._position.__getitem__, ends), np.int64, len(ends))
+        pairs = places.reshape(-1, 2)
         lengths = np.ones(len(pairs)) if weights is None else np.asarray(weights, float)
         self._check(pairs, lengths)
         level = self._levels(pairs)
@@ -418,9 +416,7 @@ class Hierarchy:
         if sparse.issparse(sets):
             matrix = sparse.csr_array(binary_matrix(sets, name))
             if matrix.shape[1] != len(self):
-                raise ValueError(
-                    f"`{name}` must have {len(self)} classes as columns, got {matrix.shape}."
-                )
+                raise ValueError(f"`{name}` must have {len(self)} columns, got {matrix.shape}.")
             return matrix
         if isinstance(sets, np.ndarray) and sets.ndim == 2 and sets.dtype.kind in "buif":
             raise TypeError(

@@ -151,9 +151,8 @@ class Propensities:
         scale = (log(n) - 1) * (b + 1) ** a
         text = f"{n} {float(a)!r} {float(b)!r} ".encode() + counts.astype("<i8").tobytes()
         as_bits = sparse.csr_array(labels, dtype=bool)
-        return cls(
-            1 + scale * (counts + b) ** -a, float(a), float(b), sha256(text).hexdigest(), as_bits
-        )
+        weights = 1 + scale * (counts + b) ** -a
+        return cls(weights, float(a), float(b), sha256(text).hexdigest(), as_bits)
 
 
 # ---- digests of truth and splits -----------------------------------------------------------------

@@ -134,9 +134,8 @@ def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") ->
     found = []
     for table in scores.tables():
         stored = table.stored
-        keys = _keys(
-            table.truth, table.scores if stored is None else np.where(stored, table.scores, 0)
-        )
+        held = table.scores if stored is None else np.where(stored, table.scores, 0)
+        keys = _keys(table.truth, held)
         if stored is not None:
             keys[~stored] = np.iinfo(np.int64).max
         keys.sort(axis=1)

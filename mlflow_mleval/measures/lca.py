@@ -398,9 +398,8 @@ class _Instance:
         own, other = (reduce(or_, side.values()) for side in self.masks)
         contested = own & other
         first: dict[Any, int] = {}
-        inner = sorted(
-            node for node in upper.keys() & lower.keys() if not self.bit[node] & contested
-        )
+        both = upper.keys() & lower.keys()
+        inner = sorted(node for node in both if not self.bit[node] & contested)
         return {
             node
             for node in inner
@@ -531,9 +530,8 @@ class _Instance:
         if not covers:  # the node that most sets hold, again and again
             chosen = sure
             while left := [tops for tops in wanted if not tops & chosen]:
-                chosen |= max(
-                    self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left)
-                )
+                held = {bit: sum(tops & bit > 0 for tops in left) for bit in self.bit.values()}
+                chosen |= max(held, key=held.__getitem__)
             covers[chosen] = None
         return list(covers)
 

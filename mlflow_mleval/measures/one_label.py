@@ -137,9 +137,7 @@ def class_vectors(
         pred = _numbers(pred, "y_pred", at)
         return ClassVectors(names, numbers, pred, score, probable, epsilon, None)
     if score is None:
-        raise ValueError(
-            "`y_score` or `y_pred` must be given, got neither. Pass scores or classes."
-        )
+        raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass one.")
     if score.ndim == 2:
         return ClassVectors(names, numbers, score.argmax(axis=1), score, probable, epsilon, None)
     # values of a decision function, whose border is 0, were not meant to be cut at the default
@@ -236,9 +234,8 @@ def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.cs
 def one_hot(numbers: Ints, n_classes: int) -> sparse.csr_array:
     """The label matrix of one class an instance."""
     ends = np.arange(len(numbers) + 1)
-    return sparse.csr_array(
-        (np.ones(len(numbers), bool), numbers, ends), shape=(len(numbers), n_classes)
-    )
+    entries = np.ones(len(numbers), bool), numbers, ends
+    return sparse.csr_array(entries, shape=(len(numbers), n_classes))
 
 
 def _numbers(values: AnyArray, name: str, at: dict[Hashable, int]) -> Ints:

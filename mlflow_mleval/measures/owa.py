@@ -368,9 +368,7 @@ def owa_loss(y_true: Any, y_score: Any, weights: ArrayLike, *, per_instance: boo
     n_labels = y_true.shape[1]
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (n_labels,):
-        raise ValueError(
-            f"`weights` must be one weight per label, {n_labels}, got {weights.shape}."
-        )
+        raise ValueError(f"`weights` must be one per label, {n_labels}, got {weights.shape}.")
     if not np.all(weights >= 0):
         raise ValueError(f"`weights` must not be negative, got {weights.min()}.")
     if abs(weights.sum() - 1) > 1e-9:

@@ -190,9 +190,7 @@ def _at_level(level: str | int, name: str) -> list[Measure]:
 def _top_k(k: str | int) -> list[Measure]:
     text = f"share of instances whose class is among the {k} with the highest scores"
     row = gain(f"top_k_accuracy_{k}", text, f.top_k(int(k)))
-    settled = (
-        "of equal scores the first class comes first; absent with as many classes as k or fewer"
-    )
+    settled = "of equal scores the first class comes first; absent with at most k classes"
     asked = () if int(k) == TOP else _ONE
     return _family("at-k", "Sokolova & Lapalme 2009", _ONE, row, convention=settled, asked=asked)
 

@@ -662,9 +662,7 @@ def doubts_about(
     """What a reader of the measures must know about the input."""
     doubts = []
     if sums.weight is not None:
-        text = (
-            f"the {sums.n} instances count by their sample weights, which sum to {sums.weight:.6g}"
-        )
+        text = f"the {sums.n} instances count by their sample weights, in all {sums.weight:.6g}"
         doubts.append(f"{text}; counts of labels are sums of weights")
     if kind == ONE_LABEL:
         if lacking := [name for name, n in zip(names, sums.by_label[2], strict=True) if not n]:

@@ -405,9 +405,7 @@ class SklearnAutolog:
             columns = (*np.shape(Y), 0)[1]
         except Exception:  # no estimator: scikit-learn will say so
             return
-        why = (
-            "it is a regressor, and mleval evaluates classifiers. mlflow.sklearn.autolog() logs it"
-        )
+        why = "it is a regressor, and mleval evaluates classifiers; MLflow's own logs it"
         if not regressor:
             why = "its targets are several columns that are not 0 and 1. Evaluate each by itself"
         text = f"nothing is logged of {type(estimator).__name__}: {why}."
@@ -500,9 +498,8 @@ class SklearnAutolog:
                     labels = np.asarray(trained).tolist()
                 predictions = _predicted_labels(estimator, X, Y, labels)
                 if predictions.without_score:
-                    self.sink.warn(
-                        f"no measure of scores: {name} has none ({predictions.without_score})."
-                    )
+                    why = predictions.without_score
+                    self.sink.warn(f"no measure of scores: {name} has none ({why}).")
                 options = self._options(labels) | {"fit_time": fit.seconds}
                 return predictions.evaluated(Y, **options, sample_weight=weights), LogOptions()
 

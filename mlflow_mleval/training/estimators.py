@@ -402,9 +402,8 @@ def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
 
 def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
     """Shapes and some of the content: hashable, and cheap however large the arrays are."""
-    return tuple(
-        (getattr(array, "shape", None) or len(array), _some_of(array, size)) for array in arrays
-    )
+    sizes = (getattr(array, "shape", None) or len(array) for array in arrays)
+    return tuple((whole, _some_of(a, size)) for whole, a in zip(sizes, arrays, strict=True))
 
 
 def _some_of(array: Any, size: int) -> bytes:

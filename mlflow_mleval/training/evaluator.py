@@ -67,9 +67,7 @@ class MlevalEvaluator(ModelEvaluator):
         is_named = sys._getframe(1).f_code.co_name == "_evaluate"
         if is_named and model_type not in MODEL_TYPES:
             types = ", ".join(map(repr, MODEL_TYPES))
-            text = (
-                f"mleval evaluates the model types {types}, got {model_type!r}. Pass one of them."
-            )
+            text = f"mleval evaluates the model types {types}, got {model_type!r}."
             warnings.warn(text, stacklevel=2)
         return model_type in MODEL_TYPES and (is_named or model_type != "classifier")
 
@@ -111,9 +109,7 @@ class MlevalEvaluator(ModelEvaluator):
             )
         for name in ("extra_metrics", "custom_artifacts"):
             if further.get(name):
-                warnings.warn(
-                    f"mleval does not compute `{name}`; its measures are fixed.", stacklevel=2
-                )
+                warnings.warn(f"mleval does not compute `{name}`.", stacklevel=2)
         if further.get("predictions") is not None:
             config.setdefault("predictions", [further["predictions"]])
         kind = "one_label" if model_type == "classifier" else model_type

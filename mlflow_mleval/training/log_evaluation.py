@@ -112,9 +112,8 @@ def log_evaluation(
     ...     log_evaluation(evaluate(y, network(x)), step=epoch)
     >>> log_evaluation(evaluate(y, network(x)), method="MLP", dataset="yeast")  # doctest: +SKIP
     """
-    options = LogOptions(
-        measures, log_instances, test_indices, n_train, clusters, selected_among, tags
-    )
+    of_folds = test_indices, n_train
+    options = LogOptions(measures, log_instances, *of_folds, clusters, selected_among, tags)
     if step is not None:
         return _log_step(ev, step, run_id, options, experiment_name)
     for name, given in (("method", method), ("dataset", dataset)):
@@ -124,9 +123,8 @@ def log_evaluation(
     payload = payload_of(ev, present(method), present(dataset), options)
     where = runs.target(run_id) if experiment_name is None else None
     epochs = _epochs.pop((mlflow.get_tracking_uri(), where), None)
-    return deliver(
-        replace(payload, history=epochs.pending if epochs else ()), where, experiment_name
-    )
+    payload = replace(payload, history=epochs.pending if epochs else ())
+    return deliver(payload, where, experiment_name)
 
 
 @dataclass(frozen=True)
@@ -212,9 +210,8 @@ def payload_of(
         # of the whole truth, of which the folds of the evaluation test parts
         truth: Any = options.truth
         is_classes = ev.kind == ONE_LABEL
-        matrix = (
-            class_matrix(truth, "Y", ev.label_names) if is_classes else binary_matrix(truth, "Y")
-        )
+        names = ev.label_names
+        matrix = class_matrix(truth, "Y", names) if is_classes else binary_matrix(truth, "Y")
         rows = inputs.row_digests(matrix)
         digest = inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
         tags[schema.TAG_DATASET_DIGEST] = digest

@@ -42,7 +42,7 @@ def evaluate_output(
     flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
     predicts = flavor.get("predict_fn", "predict") == "predict"
     is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
-    estimator = model.get_raw_model() if is_known else None
+    estimator: Any = model.get_raw_model() if is_known else None
     if model_type == "hierarchical" and options["hierarchy"] is None:
         raise ValueError("`evaluator_config['hierarchy']` must be given for hierarchical.")
     if model_type == "hierarchical" and names is None and truth.ndim == 1:

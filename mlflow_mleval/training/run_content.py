@@ -224,9 +224,8 @@ class RunContent:
             (m, self.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
             for m, v in self.ev.measures.items()
         ]
-        table = pd.DataFrame(
-            rows, columns=["measure", "value", "better", "family", "over_all_instances"]
-        )
+        columns = ["measure", "value", "better", "family", "over_all_instances"]
+        table = pd.DataFrame(rows, columns=columns)
         table = table.join(intervals.table[["ci_low", "ci_high"]], on="measure")
         if self.statistics is None:
             return table
@@ -358,9 +357,8 @@ class EpochMetrics:
                 losses = ev.profile(ks=ks, kind=kind).losses
                 keys = [schema.epoch_profile_key(kind, int(k), n_labels) for k in ks]
                 values |= dict(zip(keys, losses, strict=True))
-        self.pending += [
-            Metric(key, float(v), now, step) for key, v in values.items() if math.isfinite(v)
-        ]
+        finite = {key: float(v) for key, v in values.items() if math.isfinite(v)}
+        self.pending += [Metric(key, v, now, step) for key, v in finite.items()]
 
     def send(self, delivery: Delivery) -> None:
         """Write what is pending, in bounded time; a store that fails is one warning."""

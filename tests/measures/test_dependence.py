@@ -307,7 +307,7 @@ RISING = "`means` must be a non-increasing sequence"
         (order_statistic_sums, (T, sparse.csr_array([[0, 1.5]])), "got 1.5 in row 0, column 1"),
         (order_statistic_sums, ([[0, 1]], [[-0.1, 2]]), r"-0.1 in row 0, column 0 \(2 such cells"),
         (error_histogram, (T, [[0, 0.5]]), "`y_pred` must hold only 0 and 1"),
-        (owa_loss, (T, T, [1]), "`weights` must be one weight per label, 2, got"),
+        (owa_loss, (T, T, [1]), "`weights` must be one per label, 2, got"),
         (owa_loss, (T, T, [1.5, -0.5]), "`weights` must not be negative, got -0.5"),
         (owa_loss, (T, T, [1, 1]), "`weights` must sum to 1, got 2"),
         (profile_from_means, ([0.5, 0.6],), RISING),

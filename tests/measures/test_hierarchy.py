@@ -124,7 +124,7 @@ def test_indicator_takes_sets_lists_and_matrices():
         ([3, ["a"], 4], "got 3 for instance 0 .2 such instances: 0, 2."),
         ([], "at least one instance"),
         (np.eye(3), "dense array of numbers"),
-        (sparse.csr_array(np.eye(2)), "3 classes as columns, got .2, 2."),
+        (sparse.csr_array(np.eye(2)), "must have 3 columns, got .2, 2."),
         (sparse.csr_array([[2, 0, 0]]), "`sets` must hold only 0 and 1"),
     ],
 )
