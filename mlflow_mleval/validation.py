@@ -103,28 +103,26 @@ def matrix_shape(value: Any, name: str) -> Any:
 
     Text, objects, masked and complex numbers are a TypeError, other shapes a ValueError.
     """
-    if sparse.issparse(value):
-        array = value.tocsr()
-    elif isinstance(value, np.ma.MaskedArray):
+    if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
             f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
             "masked cells."
         )
-    else:
-        try:
-            array = None if _is_by_label(value) else np.asarray(value)
-        except ValueError:
-            raise ValueError(
-                f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}"
-            ) from None
-        if array is None:
-            raise ValueError(
-                f"`{name}` must be a matrix N x K, got a list of {len(value)} arrays, the first "
-                f"of shape {value[0].shape}: what `predict_proba` gives for several outputs, the "
-                "classes of one label in each. Pass the probabilities of class 1, "
-                f"np.column_stack([p[:, 1] for p in {name}]); where a label has one class only, "
-                "they are 0 or 1 throughout."
-            )
+    parts = value if isinstance(value, list | tuple) else ()
+    if parts and all(getattr(part, "ndim", 0) == 2 for part in parts):
+        raise ValueError(
+            f"`{name}` must be a matrix N x K, got a list of {len(parts)} arrays, the first "
+            f"of shape {parts[0].shape}: what `predict_proba` gives for several outputs, the "
+            "classes of one label in each. Pass the probabilities of class 1, "
+            f"np.column_stack([p[:, 1] for p in {name}]); where a label has one class only, "
+            "they are 0 or 1 throughout."
+        )
+    try:
+        array = value.tocsr() if sparse.issparse(value) else np.asarray(value)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}"
+        ) from None
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
     if array.dtype.kind not in "buif":
@@ -194,13 +192,9 @@ def column_names(value: Any) -> pd.Index | None:
         return None
     names = getattr(value, "column_names", None)  # pyarrow, whose `columns` are the data
     names = getattr(value, "columns", None) if names is None else names
-    return (
-        names
-        if isinstance(names, pd.Index)
-        else pd.Index(names, tupleize_cols=False)
-        if isinstance(names, list)
-        else None
-    )
+    if isinstance(names, list):
+        return pd.Index(names, tupleize_cols=False)
+    return names if isinstance(names, pd.Index) else None
 
 
 def in_pandas(value: Any, index: str = "") -> Any:
@@ -216,44 +210,32 @@ def in_pandas(value: Any, index: str = "") -> Any:
     return frame.set_index(index) if index in frame else frame
 
 
-def same_columns(value: Any, name: str, other: Any, other_name: str) -> None:
-    """Raise ValueError unless two data frames name their columns alike; other matrices have no
-    names and pass.
-    """
-    _same_names(column_names(value), column_names(other), "columns", name, other_name)
-
-
-def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
-    """Raise ValueError unless two data frames, or two Series, agree in columns and index; what has
-    none passes.
+def same_axes(
+    value: Any, name: str, other: Any, other_name: str, columns_alone: bool = False
+) -> None:
+    """Raise ValueError unless two data frames, or two Series, agree in columns and index, or in
+    columns alone; what has none passes.
 
     By position their cells would be mixed up.
     """
-    same_columns(value, name, other, other_name)
-    if isinstance(value, (pd.DataFrame, pd.Series)) and isinstance(
-        other, (pd.DataFrame, pd.Series)
-    ):
-        _same_names(value.index, other.index, "index", name, other_name)
-
-
-def _same_names(
-    mine: pd.Index | None, theirs: pd.Index | None, axis: str, name: str, other_name: str
-) -> None:
-    if mine is None or theirs is None or mine.equals(theirs):
-        return
-    if len(mine) != len(theirs):
-        raise ValueError(
-            f"`{name}` must have the {axis} of `{other_name}`, got {len(mine)} instead of "
-            f"{len(theirs)} of them."
-        )
-    wrong = [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
-    if wrong:
-        raise ValueError(
-            f"`{name}` must have the {axis} of `{other_name}` in the same order, got "
-            f"{mine[wrong[0]]!r} where `{other_name}` has {theirs[wrong[0]]!r} ({len(wrong)} of "
-            f"{len(mine)} differ). Reorder it, or pass `{name}.to_numpy()` if the order is "
-            "right."
-        )
+    axes = {"columns": (column_names(value), column_names(other))}
+    indexed = all(isinstance(one, pd.DataFrame | pd.Series) for one in (value, other))
+    if indexed and not columns_alone:
+        axes["index"] = value.index, other.index
+    for axis, (mine, theirs) in axes.items():
+        if mine is None or theirs is None or mine.equals(theirs):
+            continue
+        axis = f"the {axis} of `{other_name}`"
+        if len(mine) != len(theirs):
+            got = f"got {len(mine)} instead of {len(theirs)} of them"
+            raise ValueError(f"`{name}` must have {axis}, {got}.")
+        wrong = [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
+        if wrong:
+            raise ValueError(
+                f"`{name}` must have {axis} in the same order, got {mine[wrong[0]]!r} where "
+                f"`{other_name}` has {theirs[wrong[0]]!r} ({len(wrong)} of {len(mine)} differ). "
+                f"Reorder it, or pass `{name}.to_numpy()` if the order is right."
+            )
 
 
 def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tuple[Name, ...]:
@@ -335,14 +317,6 @@ def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | Array
 _SETS_HINT = (
     "For sets of label names, make a matrix first: sklearn.preprocessing.MultiLabelBinarizer."
 )
-
-
-def _is_by_label(value: Any) -> bool:
-    return (
-        isinstance(value, (list, tuple))
-        and bool(value)
-        and all(getattr(part, "ndim", 0) == 2 for part in value)
-    )
 
 
 def _from_objects(array: AnyArray, name: str) -> Array:

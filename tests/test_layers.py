@@ -112,21 +112,6 @@ def test_it_is_seen_when_an_import_runs():
     assert seen == {"a": "now", "b.c": "now", "d": "on use", "f": "types"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import_module('mlflow_mleval.store.query')",
-        "importlib.import_module('mlflow_mleval.store.query')",
-        "TABLE = {'load': 'store.query'}\nlazily(__name__, TABLE)",
-        "TABLE = {'load': ('query', 'load_study')}\nimport_module(f'{__name__}.{TABLE[name][0]}')",
-        "TABLE = {'load': 'store.query:load_study'}\nlazily(__name__, TABLE)",
-    ],
-)
-def test_what_is_loaded_by_its_name_is_seen(text):
-    seen = loaded(ast.parse(text), "mlflow_mleval.store", sources())
-    assert [i.module for i in seen] == ["mlflow_mleval.store.query"]
-
-
 def test_the_tables_of_what_loads_on_first_use_are_seen():
     graph = import_graph()
     for package, module in (

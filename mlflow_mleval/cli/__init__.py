@@ -86,16 +86,14 @@ main.add_command(gate)
             "-n",
             "--experiment-name",
             metavar="NAME",
-            help="Experiment to write to. Default: the file's name without its suffix; of a "
-            "folder, as the training was set.",
+            help="Experiment to write to. Default: as the file is called, or a training was set.",
         ),
         Option(
             "Options",
             "--conventions",
             metavar="NAME",
             default="unknown",
-            help="How empty sets and ties counted when the values were computed: sklearn, mulan "
-            "or unknown.",
+            help="How empty sets and ties were counted: sklearn, mulan or unknown.",
         ),
         opt.timeout,
     ],
@@ -130,8 +128,8 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
         click.Option(
             ["--forget"],
             is_flag=True,
-            help="Show what mleval has put into these runs; with --yes, take its tags and "
-            "artifacts out of them, and delete runs that it made.",
+            help="Show what mleval has put into these runs; with --yes, take it out of them, and "
+            "delete runs that it made.",
         ),
         click.Option(["--yes"], is_flag=True, help="With --forget: do it."),
         opt.timeout,
@@ -289,9 +287,8 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
             is_flag=False,
             flag_value="",
             metavar="[=NAME]",
-            help="Store the report as a run in MLflow, too. It lies in the experiment of its runs, "
-            "or in that of this name; its id goes to stdout, its address to a terminal. The "
-            "same report again updates its run.",
+            help="Store the report as a run in MLflow, too, in the experiment of its runs, or of "
+            "this name; its id goes to stdout. The same report again updates its run.",
         ),
         opt.timeout,
         opt.output,
@@ -438,7 +435,16 @@ def _render(
     )
     filename, tells = to.filename, TAKEN not in click.get_current_context().meta
     if what == "report" and to.format == "html" and filename and not is_stream(filename):
-        _write_with_data(made, filename)
+        folder = Path(filename).with_name(Path(filename).stem + "_data")
+        if folder.is_symlink():
+            raise click.ClickException(
+                f"the data of a report lie in {folder} beside it, and that is a link. Delete it, "
+                "or choose another name."
+            )
+        data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
+        page = (made.render("html", width()) for _ in range(1))  # made when data are written
+        write_all(chain(data, [(filename, page)]))
+        tell(f"wrote {filename}, and its data to {folder}/")
     else:
         give(made.in_full if verbose else made, to)
     verdict = terminal(plain(made.brief.decision))
@@ -450,20 +456,6 @@ def _render(
     if experiments and (live := live_address(one["id"] for one in experiments)):
         say(f"compare live: {live}")
     return made
-
-
-def _write_with_data(made: Any, filename: str) -> None:
-    """Write a report as a page, with its data as CSV and JSON in a folder beside it."""
-    folder = Path(filename).with_name(Path(filename).stem + "_data")
-    if folder.is_symlink():
-        raise click.ClickException(
-            f"the data of a report lie in {folder} beside it, and that is a link. Delete it, "
-            "or choose another name."
-        )
-    data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
-    page = (made.render("html", width()) for _ in range(1))  # made when data are written
-    write_all(chain(data, [(filename, page)]))
-    tell(f"wrote {filename}, and its data to {folder}/")
 
 
 def _log_the_report(

@@ -202,11 +202,8 @@ class Command(click.Command):
             ]
             if not takers:
                 raise
-            text = (
-                f"{typed} does nothing in `{ctx.command_path}`, only in {', '.join(takers)}. "
-                "Leave it out."
-            )
-            raise click.UsageError(text, ctx) from error
+            text = f"{typed} does nothing in `{ctx.command_path}`, only in {', '.join(takers)}."
+            raise click.UsageError(f"{text} Leave it out.", ctx) from error
 
     def _joined(self, args: Iterable[str]) -> Iterator[str]:
         """What was typed, with parts that stand alone (`--percent f1`) in what joins them."""
@@ -374,16 +371,13 @@ def live_address(experiment_ids: Iterable[str]) -> str:
     page, context = page_of(experiment_ids), click.get_current_context()
     if not page or context.params.get("run_ids"):  # single runs, which the page does not take
         return ""
-    typed = flags(context, typed=True)
-    fields = {o.name: o.field for o in leaves(context.command.params) if o.name in typed}
-    chosen = []
-    for name in fields.keys() - _NOT_OF_THE_PAGE:
-        value = context.params[name]
-        values = (
-            value if isinstance(value, list | tuple) else [int(value) if value is True else value]
-        )
-        chosen += [(fields[name], text) for text in values]
-    more = f"&{urlencode(sorted(chosen))}" if chosen else ""
+    chosen, typed = [], flags(context, typed=True).keys() - _NOT_OF_THE_PAGE
+    for option in leaves(context.command.params):
+        if option.name in typed:
+            value = context.params[option.name]
+            values = value if isinstance(value, list | tuple) else [1 if value is True else value]
+            chosen += [(option.field, text) for text in values]
+    more = f"&{urlencode(chosen)}" if chosen else ""
     return f"{server_address()}/{page}{more}"
 
 
@@ -568,7 +562,12 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
     try:
         for filename, texts in files:
             if is_stream(filename):
-                _pour(texts, filename)
+                number = _descriptor(filename)
+                if number is not None and sys.stdout is not None:
+                    sys.stdout.flush()  # what was said before goes before
+                place = filename if number is None else os.dup(number)
+                with open(place, "w", encoding="utf-8", newline="") as file:
+                    file.writelines(texts)
                 continue
             folder, target = Path(filename).parent, Path(os.path.realpath(filename))
             if not folder.exists():
@@ -625,16 +624,6 @@ def _descriptor(path: str) -> int | None:
             return None
         path = os.path.join(folder, os.readlink(path))
     return None
-
-
-def _pour(texts: Iterable[str], filename: str) -> None:
-    number = _descriptor(filename)
-    if number is not None and sys.stdout is not None:
-        sys.stdout.flush()  # what was said before goes before
-    with open(
-        filename if number is None else os.dup(number), "w", encoding="utf-8", newline=""
-    ) as file:
-        file.writelines(texts)
 
 
 def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:

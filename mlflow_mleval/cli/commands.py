@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -46,25 +46,13 @@ if TYPE_CHECKING:
 # The command `mleval evaluate`: a file of predictions into a run.
 
 
-class _Predictions(click.ParamType):
-    """A file that is there; or what Spark reads, wherever it lies."""
-
-    name = "file"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        spark = ctx is not None and ctx.params.get("engine") == "spark"
-        return value if spark else str(opt.FILE.convert(value, param, ctx))
-
-
 _of_evaluation = partial(Option, "Evaluation")
 _of_hierarchy = partial(Option, "Hierarchy")
 _of_answers = partial(Option, "Answers")
 _of_profiles = partial(Option, "Profiles")
 _HIERARCHICAL = (
     _of_hierarchy(
-        "--max-distance",
-        type=float,
-        help="Cost of a class without a partner (gie, mgia). Default: 5.",
+        "--max-distance", type=float, help="Cost of a class without a partner (5 by default)."
     ),
     _of_hierarchy(
         "--lca",
@@ -72,19 +60,14 @@ _HIERARCHICAL = (
         help="Graphs of the LCA measures. Default: extended.",
     ),
     _of_hierarchy(
-        "--lca-max-distance",
-        type=float,
-        help="Classes farther apart than this meet in a dummy ancestor.",
+        "--lca-max-distance", type=float, help="Classes farther apart meet in a dummy ancestor."
     ),
     _of_hierarchy(
         "--class-costs",
         type=click.Choice(["siblings"]),
-        help="Share the cost of an error at a class among its children (h_loss). Default: each "
-        "costs 1.",
+        help="Share the cost of an error among the children (h_loss). Default: each costs 1.",
     ),
-    _of_hierarchy(
-        "--count-root", is_flag=True, default=None, help="Count the virtual root, as HEMKit does."
-    ),
+    _of_hierarchy("--count-root", is_flag=True, default=None, help="Count the root, as HEMKit."),
 )
 
 
@@ -105,21 +88,10 @@ _NOT_ON_SPARK = (
     cls=Command,
     common=["--method", "--dataset", "--truth", "--hierarchy", "--run"],
     params=[
+        _of_evaluation("--method", metavar="NAME", help="What made the predictions."),
+        _of_evaluation("--dataset", metavar="NAME", help="What they were made on."),
         _of_evaluation(
-            "--method",
-            metavar="NAME",
-            help="What made the predictions; with --run by default the run's name.",
-        ),
-        _of_evaluation(
-            "--dataset",
-            metavar="NAME",
-            help="What they were made on; with --run by default the run's data, or its experiment.",
-        ),
-        _of_evaluation(
-            "--threshold",
-            type=float,
-            help="Predict the labels with at least this score, if FILE has scores only. Default: "
-            "0.5.",
+            "--threshold", type=float, help="Predict labels from this score on. Default: 0.5."
         ),
         _of_evaluation(
             "--no-probabilities",
@@ -127,7 +99,7 @@ _NOT_ON_SPARK = (
             is_flag=True,
             default=None,
             flag_value=False,
-            help="Of one label: the scores are no probabilities, although all lie between 0 and 1.",
+            help="Of one label: the scores between 0 and 1 are no probabilities.",
         ),
         _of_evaluation(
             "--conventions",
@@ -138,15 +110,13 @@ _NOT_ON_SPARK = (
             "--truth",
             type=opt.FILE,
             metavar="FILE",
-            help="The true labels as a sparse matrix, FILE having scores; with --hierarchy, lines "
-            "of true classes.",
+            help="The true labels as a sparse matrix; with --hierarchy, lines of true classes.",
         ),
         _of_evaluation(
             "--train-labels",
             type=opt.FILE,
             metavar="FILE",
-            help="The labels of the training instances, as in --truth; adds propensity-scored "
-            "measures.",
+            help="Labels of the training, as in --truth; adds propensity-scored measures.",
         ),
         _of_evaluation(
             "-m",
@@ -154,33 +124,27 @@ _NOT_ON_SPARK = (
             "measures",
             multiple=True,
             metavar="NAME",
-            help="Compute this measure or set, too: precision_at_10, probabilistic and others. "
-            "See 'mleval measures'.",
+            help="Compute this measure or set, too, of those that 'mleval measures' lists.",
         ),
         _of_evaluation(
             "--cluster",
             metavar="COLUMN",
-            help="The column of FILE that says which instances belong together, such as pictures "
-            "of a patient: intervals of the measures allow for it.",
+            help="Column of FILE that says which instances belong together, such as a patient's.",
         ),
-        _of_evaluation(
-            "--sample-weight",
-            metavar="COLUMN",
-            help="The column of FILE that says how much each instance counts, as in scikit-learn.",
-        ),
+        _of_evaluation("--sample-weight", metavar="COLUMN", help="Column of FILE of weights."),
         _of_evaluation(
             "--log-instances",
             is_flag=True,
             default=None,
-            help="Log a table of the instances, too, with the other columns of FILE: gates and "
-            "'mleval compare --over instances' go by it. It must fit into memory.",
+            help="Log a table of the instances, too, which must fit into memory: gates and tests "
+            "over instances go by it.",
         ),
         _of_hierarchy(
             "--hierarchy",
             type=opt.FILE,
             metavar="EDGES",
             help="Add the hierarchical measures. Lines of 'parent child', or CSV with the columns "
-            "parent, child and optionally weight.",
+            "parent, child and maybe weight.",
         ),
         *_HIERARCHICAL,
         _of_answers(
@@ -188,16 +152,15 @@ _NOT_ON_SPARK = (
             "runs",
             multiple=True,
             metavar="ID",
-            help="In place of FILE, evaluate the answers that this run recorded. Runs that are "
-            "named together are evaluated on the labels of all of them. Repeatable.",
+            help="In place of FILE, evaluate the answers of this run; of several on the labels of "
+            "all of them. Repeatable.",
         ),
         _of_answers(
             "--labels",
             default="outputs,expectations",
             metavar="FOUND,TRUE",
-            help="Where the run holds labels, as lists, JSON lists or text with commas: of traces "
-            "outputs and expectations, or keys of them such as outputs.topics; of a table "
-            "two columns.",
+            help="Where the run holds labels: of traces outputs and expectations, or keys of them "
+            "such as outputs.topics; of a table two columns.",
         ),
         opt.table,
         opt.instance_by,
@@ -206,35 +169,27 @@ _NOT_ON_SPARK = (
             "-n",
             "--experiment-name",
             metavar="NAME",
-            help="Write to this experiment; it is made if there is none. Default: as MLflow is "
-            "set; with --run, that of the run.",
+            help="Write to this experiment. Default: as MLflow is set; with --run, the run's.",
         ),
-        Option(
-            "Run",
-            "--run-id",
-            metavar="ID",
-            help="Write to this run: one of yours, or one that was interrupted.",
-        ),
+        Option("Run", "--run-id", metavar="ID", help="Write to this run, maybe interrupted."),
         Option(
             "Engine",
             "--engine",
             type=click.Choice(["process", "spark"]),
             default="process",
-            is_eager=True,
-            help="Evaluate in this process, or on Spark, which needs the extra spark.",
+            help="Evaluate in this process, or on Spark (extra spark).",
         ),
         Option(
             "Engine",
             "--master",
             metavar="URL",
-            help="Spark's master, such as spark://HOST:7077, or sc://HOST of Spark Connect. "
-            "Default: as Spark is set.",
+            help="Spark's master, spark://HOST:7077 or sc://HOST. Default: as Spark is set.",
         ),
         opt.timeout,
         opt.output,
     ],
 )
-@click.argument("file", type=_Predictions(), required=False)
+@click.argument("file", required=False)
 def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choices: Any) -> None:
     """Evaluate predictions made elsewhere, and log them as a run.
 
@@ -308,6 +263,8 @@ def _check_usage(file: str | None, runs: tuple[str, ...], choices: Choices) -> N
     refuse(["master"], "{} must go with --engine spark.", not spark)
     refuse(_NOT_ON_SPARK, "{} must be left out with --engine spark, which lacks it.", spark)
     lacking = [f"--{name}" for name in ("method", "dataset") if choices[name] is None]
+    if file and not spark:
+        opt.FILE.convert(file, None, click.get_current_context())
     if file and lacking:
         raise click.UsageError(f"Missing option '{', '.join(lacking)}'.")
 
@@ -418,28 +375,16 @@ def heeded(over: str, choices: Choices) -> Choices:
 _REASONS = 3
 
 
-class TestedUnits(NamedTuple):
-    """Tests of pairs by dataset, why other datasets have none, doubts about the selection, and what
-    was read.
-    """
-
-    tests: Mapping[str, PairTests]
-    absent: Mapping[str, str]
-    notes: Sequence[str]
-    source: Mapping[str, Any]
-    run_ids: list[str]
-
-    def reasons(self) -> str:
-        """Why there are no tests, for the first datasets."""
-        shown = [f"{dataset}: {why}" for dataset, why in self.absent.items()]
-        more = [f"{count(len(shown) - _REASONS, 'more dataset')} likewise."]
-        return " ".join([*shown[:_REASONS], *(more if len(shown) > _REASONS else ())])
+def _reasons(absent: Mapping[str, str]) -> str:
+    """Why there are no tests, for the first datasets."""
+    shown = [f"{dataset}: {why}" for dataset, why in absent.items()]
+    more = [f"{count(len(shown) - _REASONS, 'more dataset')} likewise."]
+    return " ".join([*shown[:_REASONS], *(more if len(shown) > _REASONS else ())])
 
 
 def run_over(over: str, choices: Choices, to: Target) -> None:
     """Test over the folds, instances or repeats of each dataset, and write."""
     from mlflow_mleval.measures.registry import expand
-    from mlflow_mleval.report.content.units import document
 
     say("reading runs …")
     selection = Selection.of(choices)
@@ -454,24 +399,23 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
     if named and wanted is None:
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
     selection = replace(selection, measures=None)
-    tested: TestedUnits | None = None
+    made: Document | None = None
     unanswered: MlevalError | None = None
     if over == "instances":
         # runs that only claim to hold answers hide no others, unless it was said how to read them
         said = any(arguments(choices, *opt.answers, opt.shared).values())
         try:
-            tested = _over_answers(selection, choices, wanted, said)
+            made = _over_answers(selection, choices, wanted, notes, said)
         except MissingResultsError as error:
             if said:
                 raise
             unanswered = error
             notes = [*notes, f"Answers were not compared: {error}"]
     try:
-        tested = tested or _over_units(over, selection, choices, wanted)
+        made = made or _over_units(over, selection, choices, wanted, notes)
     except MlevalError as error:
         raise unanswered or error from None
-    origin = provenance(tested.source, tested.run_ids, choices)
-    give(document(tested.tests, origin, tested.absent, [*tested.notes, *notes]), to)
+    give(made, to)
 
 
 def _taken(selection: Selection) -> tuple[Selection, list[str]]:
@@ -487,12 +431,13 @@ def _taken(selection: Selection) -> tuple[Selection, list[str]]:
 
 
 def _over_answers(
-    selection: Selection, choices: Choices, wanted: list[str] | None, said: bool
-) -> TestedUnits | None:
+    selection: Selection, choices: Choices, wanted: list[str] | None, notes: list[str], said: bool
+) -> Document | None:
     """The tests over answers, None where the runs hold none; MissingResultsError where there is
     nothing to compare.
     """
     from mlflow_mleval.analysis.answer_comparison import compare_all_answers
+    from mlflow_mleval.report.content.units import document
     from mlflow_mleval.store.run_answers import any_answers, load_answers
 
     if not said and not any_answers(selection):
@@ -501,36 +446,36 @@ def _over_answers(
         how = asked_answers(choices)
         asked = load_answers(selection, **how, measures=wanted, progress=step)
     taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
-    options = arguments(choices, *taken)
     why: dict[str, Any] = dict(asked.absent)
-    options = {**options, "minimize": selection.minimize, "maximize": selection.maximize}
-    named = wanted is not None  # what was named has to have a direction
     found = compare_all_answers(
         asked.found,
         why,
+        minimize=selection.minimize,
+        maximize=selection.maximize,
         directions=selection.directions,
-        named=named,
+        named=wanted is not None,  # what was named has to have a direction
         grades=how["grades"],
-        **options,
+        **arguments(choices, *taken),
     )
     tests = {d: replace(t, notes=tuple(map(in_options, t.notes))) for d, t in found.items()}
     absent = {dataset: in_options(reason) for dataset, reason in why.items()}
-    tested = TestedUnits(tests, absent, asked.notes, asked.source, list(asked.runs["run_id"]))
     if not tests:
         for dataset, error in why.items():
             if isinstance(error, UndirectedError):
                 raise UndirectedError(f"{dataset}: {error.text}", error.ways)
-        raise (MlevalError if asked.found else MissingResultsError)(tested.reasons())
-    return tested
+        raise (MlevalError if asked.found else MissingResultsError)(_reasons(absent))
+    origin = provenance(asked.source, list(asked.runs["run_id"]), choices)
+    return document(tests, origin, absent, [*asked.notes, *notes])
 
 
 def _over_units(
-    over: str, selection: Selection, choices: Choices, wanted: list[str] | None
-) -> TestedUnits:
+    over: str, selection: Selection, choices: Choices, wanted: list[str] | None, notes: list[str]
+) -> Document:
     """The tests over folds, instances or repeats; an error where there is nothing to test."""
+    from mlflow_mleval.report.content.units import document
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.study_artifacts import selected_folds
-    from mlflow_mleval.study import left_out
+    from mlflow_mleval.study import Way, left_out
 
     if choices.get("difference") is not None:
         raise click.UsageError(
@@ -539,48 +484,35 @@ def _over_units(
         )
     options = arguments(choices, opt.level, *(o for o in HEEDED[over] if o not in _OF_ANSWERS))
     absent: dict[str, str] = {}
-    notes: list[str] = []
-    tests: Mapping[str, PairTests]
+    of_tests: list[str] = []
+    tests: Mapping[str, PairTests] = {}
     if over == "instances":
         study = selected_study(selection)
         options = {**options, "minimize": selection.minimize, "maximize": selection.maximize}
-        tests, absent, notes = tested_instances(study, wanted, say, **options)
+        tests, absent, of_tests = tested_instances(study, wanted, say, **options)
     elif over == "folds":
         from mlflow_mleval.analysis.fold_comparison import compare_all_folds
 
         study = selected_folds(replace(selection, measures=wanted))
-        if study.folds is None:
-            text = (
-                "no selected run holds values by fold. Log them with folds, or test over datasets."
-            )
-            raise _without_units(text, selection)
-        tests = compare_all_folds(study, absent, measures=wanted, **options)
+        if study.folds is not None:
+            tests = compare_all_folds(study, absent, measures=wanted, **options)
     else:
         from mlflow_mleval.analysis.pairs_by_unit import compare_all_repeats
 
         study = selected_study(replace(selection, measures=wanted))
         tests = compare_all_repeats(study, absent, **options)
     study = study.worded(as_option)
+    why = {key.removeprefix("folds."): in_options(reason) for key, reason in absent.items()}
+    if not tests:
+        no_folds = "no selected run holds values by fold. Log them with folds, or test over"
+        text = _reasons(why) or f"{no_folds} datasets."
+        if selection.results is not None:  # a file that has been typed is typed again with ease
+            raise MlevalError(text)
+        raise UnclearError(text, [Way("the same over datasets", "compare", selection)])
     # measures that no instance has are told by the tests of those that are there
     gone = left_out(e for e in study.excluded if over != "instances" or e.kind != "measure")
-    prefix = "folds." if over == "folds" else ""
-    why = {key.removeprefix(prefix): in_options(reason) for key, reason in absent.items()}
-    notes = [*study.notes, *gone, *notes]
-    tested = TestedUnits(tests, why, notes, study.source, list(study.runs.get("run_id", ())))
-    if not tests:
-        raise _without_units(tested.reasons(), selection)
-    return tested
-
-
-def _without_units(text: str, selection: Selection) -> MlevalError:
-    """Why there is nothing to test over, with the command that tests over datasets; files have
-    been typed, and are typed again with ease.
-    """
-    from mlflow_mleval.study import Way
-
-    if selection.results is not None:
-        return MlevalError(text)
-    return UnclearError(text, [Way("the same over datasets", "compare", selection)])
+    origin = provenance(study.source, list(study.runs.get("run_id", ())), choices)
+    return document(tests, origin, why, [*study.notes, *gone, *of_tests, *notes])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -591,8 +523,8 @@ _PROFILES = (
         "--family",
         type=click.Choice(["binomial", "polynomial"]),
         default="binomial",
-        help="How the losses go from Hamming to subset 0/1: by k, the number of labels that have "
-        "to be right together, or by the exponent α.",
+        help="How losses go from Hamming to subset 0/1: by k labels that are right together, or by "
+        "the exponent α.",
     ),
     _of_profiles(
         "--kind",
@@ -600,12 +532,7 @@ _PROFILES = (
         default="hard",
         help="Losses of the predicted label sets, or of the scores.",
     ),
-    _of_profiles(
-        "--alpha",
-        type=opt.PROBABILITY,
-        default=0.05,
-        help="Chance of any false claim along any profile.",
-    ),
+    _of_profiles("--alpha", type=opt.PROBABILITY, default=0.05, help="Chance of any false claim."),
 )
 
 
@@ -741,7 +668,10 @@ def gate(
         if choices["ledger"] is None:
             raise click.UsageError("--history must go with --ledger NAME.")
         return give(history_document(choices["ledger"], gates.history(choices["ledger"])), to)
-    named = _given(candidate, "CANDIDATE"), _given(champion, "--champion")
+    if candidate is None or champion is None:
+        called = "CANDIDATE" if candidate is None else "--champion"
+        raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
+    named = candidate, champion
     candidate, champion = gates.pinned(*named)
     # What was judged is written before anything is moved, which may be refused.
     alias, logged = choices.pop("promote"), choices.pop("log")
@@ -780,9 +710,3 @@ def gate(
     if move is not None and verdict.ship:
         click.echo(move.make(), err=True)
     raise SystemExit(_EXITS[verdict.decision])
-
-
-def _given(side: str | None, called: str) -> str:
-    if side is None:
-        raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
-    return side

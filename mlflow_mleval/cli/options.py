@@ -109,21 +109,20 @@ reading = (
     _of_runs(
         "duplicates",
         metavar="POLICY",
-        help="If runs of a method on a dataset differ in more than their seed: stop (error), or "
-        "take the mean, the latest, best:METRIC, or those on the latest data (latest-data). "
-        "Runs that differ in their seed only are repeats: their mean counts.",
+        help="If runs of a method on a dataset differ in more than their seed: error (stop), mean, "
+        "latest, best:METRIC or latest-data. The mean of those that differ in their seed counts.",
     ),
     _of_runs(
         "repeats_by",
         metavar="RULE",
-        help="Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
-        "tag:NAME; digest, where each is on another split of the same data.",
+        help="In what repeats may differ beside their seeds: param:NAME, tag:NAME, or digest where "
+        "each is on another split of the data.",
     ),
     _of_runs(
         "folds_by",
         metavar="RULE",
-        help="Where runs that mleval did not log hold values by fold: children, steps, or "
-        "key:PATTERN of their metrics, such as key:fold{fold}_{measure}.",
+        help="Where runs of others hold values by fold: children, steps, or key:PATTERN of their "
+        "metrics, such as key:fold{fold}_{measure}.",
     ),
     _of_runs(
         "name_as",
@@ -146,16 +145,11 @@ reading = (
     ),
 )
 #: How answers are read, over which instances are compared.
-table = _of_instances(
-    "--table",
-    metavar="PATH",
-    help="Of answers: this table of each run, as mlflow.log_table made it.",
-)
+table = _of_instances("--table", metavar="PATH", help="Of answers: this logged table of each run.")
 instance_by = _of_instances(
     "--instance-by",
     metavar="NAME",
-    help="The input, tag or column that says which question an answer is to. Default: all that "
-    "was asked.",
+    help="Input, tag or column that tells the question of an answer. Default: all that was asked.",
 )
 answers = (
     table,
@@ -189,12 +183,12 @@ methods = _of_runs("methods", "Keep only this method.")
 run_ids = _of_runs(
     "run_ids",
     metavar="ID",
-    help="Read only this run; models:/NAME@ALIAS and models:/NAME/VERSION mean the model's.",
+    help="Read only this run; models:/NAME@ALIAS or models:/NAME/VERSION is the model's.",
 )
 since = _of_runs(
     "since",
     metavar="SPAN|DATE",
-    help="Read only runs that started since: 7d, 12h, 2w, 2026-11-16 or 2026-11-16T08:30.",
+    help="Read only runs that started since then, such as 7d or 2026-11-16T08:30.",
 )
 _filter = _of_runs(
     "filter_string",
@@ -206,15 +200,14 @@ _method_by = _of_runs(
     "method_by",
     metavar="RULE",
     help="What names a run's method: tag:NAME, param:NAME, run_name, run_id, experiment, model "
-    "(its registered version, tagger/2, else name and id of its LoggedModel), prompt "
-    "(the versions of the prompts that it loaded, qa/2) or since:DATE (runs before and since "
-    'then). Several give "xgb, lr=0.1".',
+    "(its version, tagger/2), prompt (the versions that it loaded, qa/2) or since:DATE (runs "
+    'before and since then). Several give "xgb, lr=0.1".',
 )
 _dataset_by = _of_runs(
     "dataset_by",
     metavar="RULE",
-    help="What names its dataset: one of the same, or input (the run's dataset input); shape "
-    "makes a dataset of each number of features, digest one of each digest of the data.",
+    help="What names its dataset: one of the same, input (the run's dataset input), shape (each "
+    "number of features) or digest (of the data).",
 )
 datasets = _of_runs("datasets", "Keep only this dataset.")
 exclude = Joined(
@@ -229,9 +222,8 @@ _shown = (experiments, since, _filter, _method_by, _dataset_by, datasets, exclud
 _declared = (
     _of_results(
         "measures",
-        "Measure or set of measures to use (see `mleval measures`). Default: the set sixteen "
-        "for label sets, one-label or, with a hierarchy, class-sets; and declared "
-        "measures.",
+        "Measure or set of measures to use, as `mleval measures` lists them. Default: the set "
+        "sixteen, one-label or class-sets, by what was evaluated; and declared measures.",
     ),
     _of_results("minimize", "Declare a metric of which smaller values are better."),
     _of_results("maximize", "Declare a metric of which larger values are better."),
@@ -239,8 +231,8 @@ _declared = (
         "directions",
         type=Choice(DIRECTIONS),
         metavar=None,
-        help="Metrics of which nobody knows which way is better: leave them out, or take the "
-        "direction that `mleval runs` proposes by their names.",
+        help="Metrics of which nobody knows which way is better: only those that are declared, or "
+        "as their names propose.",
     ),
 )
 #: What is read, and how, without `--read`; of a gate also without the runs and methods to keep.
@@ -251,14 +243,14 @@ missing = Joined(
         "missing",
         type=Choice(["error", "worst", "drop-datasets", "drop-methods"]),
         metavar=None,
-        help="If a method has no result on a dataset: stop, give it the dataset's worst value, "
-        "or drop the datasets or methods that have gaps.",
+        help="If a method has no result on a dataset: stop, give it the worst value there, or drop "
+        "the datasets or methods that have gaps.",
     ),
     _of_measures(
         "--missing-is-failure",
         is_flag=True,
-        help="The worst value counts in tests of pairs, too: a method that did not finish "
-        "failed. Otherwise a pair goes by the datasets that both finished.",
+        help="The worst value counts in tests of pairs, too. Otherwise a pair goes by the datasets "
+        "that both finished.",
     ),
 )
 
@@ -274,8 +266,7 @@ fusion = (
             "--preference",
             type=Preference(),
             default="v_shape",
-            help=f"Preference function: {', '.join(PREFERENCES)}. For measures that are not "
-            "named: v_shape.",
+            help=f"Preference function: {', '.join(PREFERENCES)}.",
         ),
         _threshold_option("--p", "Preference threshold."),
         _threshold_option("--q", "Indifference threshold."),
@@ -287,56 +278,43 @@ fusion = (
             type=PerMeasure("entropy", "equal"),
             metavar="entropy|equal|NAME=NUMBER,…",
             default="entropy",
-            help="Weights of the measures; they are scaled to sum to 1. For measures that are "
-            "not named: 1.",
+            help="Weights of the measures; 1 for those that are not named.",
         ),
-        _fusing(
-            "--drop-constant",
-            is_flag=True,
-            help="No weight for a measure on which all methods are equal.",
-        ),
+        _fusing("--drop-constant", is_flag=True, help="No weight where all methods are equal."),
     ),
 )
 cost = _of_measures(
     "--cost",
     metavar="NAME",
-    help="Metric of time, money, tokens or size that is drawn beside the quality. Default: the "
-    "first that all runs hold.",
+    help="Metric that is drawn beside the quality. Default: the first of time, money or size.",
 )
 #: A part of `--over`, for answers.
 difference = _testing(
     "--difference",
     type=PerMeasure(),
-    help="Of answers: the difference that matters, of which is told how many questions it "
-    "takes to find it. Default: the one seen.",
+    help="Of answers: the difference for which is told how many questions find it.",
 )
 over = Joined(
     _testing(
         "--over",
         type=Choice(["datasets", "folds", "instances", "repeats"]),
         default="datasets",
-        help="What the tests count: datasets, the folds of each dataset, test instances, or "
-        "repeats (runs with other seeds).",
+        help="What the tests count: datasets, or of each its folds, instances or repeats.",
     ),
     difference,
 )
 tests = (
-    _testing(
-        "--on",
-        default="fused",
-        metavar="fused|MEASURE",
-        help="Compare by the fused ranking, or by one measure.",
-    ),
+    _testing("--on", default="fused", metavar="fused|MEASURE", help="Compare by all, or by one."),
     _testing(
         "--test",
         type=Choice(asked_names()),
         default="max-t",
-        help="Which test decides about pairs of methods; bonferroni-dunn needs --control.",
+        help="The test that decides about pairs of methods; bonferroni-dunn needs --control.",
     ),
     _testing(
         "--as-in-papers",
         is_flag=True,
-        help="As older papers do: methods by their mean rank, Friedman's test without ties.",
+        help="As older papers: methods by their mean rank, Friedman's test without ties.",
     ),
     _testing("--control", metavar="METHOD", help="Compare every method with this one only."),
 )
@@ -344,73 +322,67 @@ pair = _writing(
     "--pair",
     nargs=2,
     metavar="A B",
-    help="Ask first whether A is better than B. Default: the leader and the next method.",
+    help="Ask whether A is better than B. Default: the leader and the next.",
 )
 anytime = _testing(
     "--anytime",
     is_flag=True,
-    help="Test by betting, which holds the level however often a store that grows is looked at, "
-    "and finds less than a test that is made once.",
+    help="Hold the level however often a store that grows is looked at; this finds less.",
 )
 level = _testing("--alpha", type=PROBABILITY, default=0.05, help="Significance level.")
 gate = (
     _gating(
         "--champion",
         metavar="RUN|MODEL|METHOD",
-        help="What may be replaced: a run's id, models:/NAME@ALIAS or models:/NAME/VERSION; with "
-        "-n a method.",
+        help="What may be replaced: a run, models:/NAME@ALIAS, models:/NAME/VERSION or a method.",
     ),
     _gating(
         "--margin",
         "margins",
         type=PerMeasure(),
         multiple=True,
-        help="The loss that does not matter, of all measures or by name. Default: 0.01 for "
-        "measures between 0 and 1. Repeatable.",
+        help="The loss that does not matter. Default: 0.01 between 0 and 1. Repeatable.",
     ),
     _gating(
         "--bound",
         "bounds",
         type=PerMeasure(),
         multiple=True,
-        help="The largest difference between two answers that counts, of a measure whose range is "
-        "not known; larger ones are cut. Without one it is not judged. Repeatable.",
+        help="The largest difference of two answers that counts, of a measure without a range: "
+        "else it is not judged. Repeatable.",
     ),
     _many("Gate", "--improve", help="Measure that must be better.", metavar="MEASURE"),
     _gating(
         "--over",
         type=Choice(["auto", "answers", "instances", "folds", "repeats", "datasets"]),
         default="auto",
-        help="What counts as a unit. Default: what the runs hold, in this order.",
+        help="What counts as a unit. Default: the first that the runs hold.",
     ),
     _many(
         "Gate",
         "--slice",
         "slices",
         metavar="COLUMN",
-        help="Column of the units whose values are parts that can block; or dataset; or, over "
-        "folds, label.",
+        help="Column of the units whose parts can block; or dataset; or, over folds, label.",
     ),
     _gating(
         "--promote",
         metavar="ALIAS",
-        help="On SHIP, move this alias of the registered model to the candidate, if it still "
-        "points at the champion that was judged.",
+        help="On SHIP, move this alias to the candidate, if it still points at the champion.",
     ),
     _gating("--log", is_flag=True, help="Store the verdict with the candidate's run, too."),
     Joined(
         _ledgers(
             "--ledger",
             metavar="NAME",
-            help="Enter the gate into this ledger of a stream of candidates, which is made if "
-            "there is none. A gate ships at the level that is left at its place: of all "
-            "that is shipped on average at most --alpha is wrong.",
+            help="Enter the gate into this ledger of many candidates, made if there is none: of "
+            "all that is shipped on average at most --alpha is wrong.",
         ),
         _ledgers(
             "--ledger-error",
             type=Choice(["fdr", "family"]),
             default="fdr",
-            help="What the ledger keeps: that share, or the chance of any wrong ship.",
+            help="What it keeps: that share, or the chance of any wrong ship.",
         ),
     ),
 )
@@ -419,13 +391,12 @@ protocol = (
     _of_folds(
         "--protocol",
         type=Choice(["k-fold", "repeated", "resampled", "5x2", "independent"]),
-        help="How the folds were made. Default: recognised from their sizes.",
+        help="How the folds were made. Default: by their sizes.",
     ),
     _of_folds(
         "--ratio",
         type=FloatRange(0),
-        help="n_test / n_train of a fold, to correct for training data that folds share. Default: "
-        "from the folds' sizes.",
+        help="n_test / n_train of a fold, for training data that folds share. Default: by sizes.",
     ),
 )
 pairing = _of_folds(
@@ -439,8 +410,7 @@ dependent = _of_folds(
     "--dependent",
     type=Choice(["error", "drop"]),
     default="error",
-    help="If a measure that --measure names follows from others (tn from fp): stop, or leave it "
-    "out and say so.",
+    help="If a named measure follows from others (tn from fp): stop, or leave it out.",
 )
 
 
@@ -459,15 +429,13 @@ rope = Joined(
         "--next",
         "next_dataset",
         is_flag=True,
-        help="Say how probable it is that a method is better on the next dataset, of every "
-        "pair, from folds or repeats, and how many datasets it would take to tell.",
+        help="Say of every pair, by folds or repeats, who is probably better on the next dataset.",
     ),
 )
 cluster = _of_instances(
     "--cluster",
     metavar="COLUMN",
-    help="Over instances: the column of their tables that says which belong together, such as "
-    "questions on one passage; fold for those of one fold.",
+    help="Over instances: the column that says which belong together, such as a passage; or fold.",
 )
 
 
@@ -476,9 +444,8 @@ bound = _of_instances(
     "bounds",
     type=PerMeasure(),
     multiple=True,
-    help="Over instances: the largest possible difference of two values of a measure whose range "
-    "is not known; few of them are then tested without taking differences to be symmetric. "
-    "Repeatable.",
+    help="Over instances: the largest possible difference of two values of a measure of unknown "
+    "range, so that few are tested without assuming symmetry. Repeatable.",
 )
 
 
@@ -531,10 +498,7 @@ timeout = Option(
     help="Seconds to wait for an answer of the store. Default: 30, or MLEVAL_TIMEOUT.",
 )
 verbose = _writing(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="On a terminal, after decision, doubts and ranking: why, pairs, measures, provenance.",
+    "-v", "--verbose", is_flag=True, help="On a terminal: why, pairs, measures and provenance, too."
 )
 output = _writing(
     "-o",
@@ -544,8 +508,8 @@ output = _writing(
         *map(CompletionItem, [name for name in FORMATS if name.startswith(typed)]),
         CompletionItem(typed, type="file"),
     ],
-    help="Write in this format, or to this file, whose suffix decides the format. Formats: "
-    f"{', '.join(FORMATS)}. Default: table. With -q nothing on stderr tells of it.",
+    help="Write in this format, or to this file, whose suffix decides it. Formats: "
+    f"{', '.join(FORMATS)}. Default: table. With -q stderr stays silent.",
 )
 
 
@@ -560,7 +524,7 @@ def target(output: str | None) -> Target:
     suffix = output.rpartition(".")[2].lower() if "." in output else ""
     if suffix not in SUFFIXES and not is_stream(output):
         raise click.UsageError(
-            f"--output {output!r} is no format ({', '.join(FORMATS)}), and no file with the "
-            f"suffix of one: .{', .'.join(SUFFIXES)}."
+            f"--output {output!r} is no format ({', '.join(FORMATS)}), nor a file with one "
+            f"of their suffixes: .{', .'.join(SUFFIXES)}."
         )
     return Target(SUFFIXES.get(suffix, "table"), output)

@@ -23,7 +23,7 @@ from mlflow_mleval.validation import (
     binary_matrix,
     cells,
     matrix_shape,
-    same_columns,
+    same_axes,
     same_shape,
     score_matrix,
     unique_names,
@@ -410,7 +410,7 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
     """
     score = score_matrix(y_score, "y_score")
     true = binary_matrix(y_true, "y_true")
-    same_columns(y_score, "y_score", y_true, "y_true")
+    same_axes(y_score, "y_score", y_true, "y_true", columns_alone=True)
     n, k = score.shape
     if true.shape[1] != k:
         raise ValueError(f"`y_true` must have the {k} labels of `y_score`, got {true.shape[1]}.")

@@ -55,7 +55,6 @@ from mlflow_mleval.server.page_selection import (
     offered,
     options,
     parsed,
-    parsed_gate,
     rendered,
     without_flags,
 )
@@ -533,7 +532,7 @@ def repeats_of(study: Any) -> str:
 def _gate(job: Job, tell: Tell) -> dict[str, Any]:
     """The verdict on the runs `job["sides"]`, or on two methods; it is stored nowhere."""
     tell(step="judging", done=0, total=0)
-    how = parsed_gate(job["how"])
+    how = parsed(job["how"], gate_options())
     options = {name: value for name, value in how.choices.items() if value not in ((), None)}
     options |= {n: by_measure(options[n], n) for n in ("margins", "bounds") if n in options}
     read = Selection()

@@ -153,9 +153,6 @@ class Inside:
             kind = response.headers.get("Content-Type", "")
             return Answer(response.get_data(), response.status_code, content_type=kind)
 
-    def get(self, caller: Caller, path: str, **query: str) -> Answer:
-        return self.ask(caller, "GET", API + path, query=query)
-
     def post(self, caller: Caller, path: str, content: Mapping[str, Any]) -> Answer:
         body = json.dumps(content).encode()
         return self.ask(caller, "POST", API + path, body=body, kind="application/json")
@@ -164,7 +161,7 @@ class Inside:
         """What MLflow answers the member; nothing where it refuses. A StoreError where it fails
         itself, as it does without its database: that says nothing about rights.
         """
-        answer = self.get(caller, path, **query)
+        answer = self.ask(caller, "GET", API + path, query=query)
         if answer.status_code >= 500:
             raise StoreError("MLflow could not tell whether you may read this.")
         return answer.content() if answer.ok else {}

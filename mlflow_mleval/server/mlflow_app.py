@@ -14,7 +14,6 @@ import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.resources import files
@@ -22,7 +21,7 @@ from mimetypes import MimeTypes
 from types import FunctionType
 from typing import Any
 
-from flask import Flask, Response, g, redirect, request
+from flask import Blueprint, Flask, Response, g, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from mlflow_mleval.errors import StoreError
@@ -49,8 +48,8 @@ from mlflow_mleval.server.page_selection import (
     PageSelection,
     SelectionError,
     gate_form,
+    gate_options,
     parsed,
-    parsed_gate,
     rendered,
 )
 from mlflow_mleval.store import schema
@@ -199,14 +198,13 @@ class Page:
         return routes | {(f"{ROOT}/store", "POST"): self.store}
 
     def install(self) -> None:
+        pages = Blueprint("mleval", __name__)
         for (path, method), view in self.routes().items():
-            self.app.add_url_rule(
-                self.prefix + path,
-                f"mleval{path.replace('/', '_')}",
-                _answering(view),
-                methods=[method],
-                strict_slashes=True,
-            )
+            how: dict[str, Any] = {"methods": [method], "strict_slashes": True}
+            pages.add_url_rule(self.prefix + path, path.replace("/", "_"), view, **how)
+        for kind in (Failure, SelectionError, StoreError, OSError):
+            pages.register_error_handler(kind, _failed)
+        self.app.register_blueprint(pages)
         self.app.after_request(self._guarded)
         if os.environ.get("MLEVAL_LINK", "1") != "0":
             self.app.after_request(self._linked)
@@ -360,7 +358,7 @@ class Page:
     def gate(self) -> Response:
         """The verdict on two sides that the member may read, now."""
         _refuse_other_sites()
-        how = parsed_gate(request.args.to_dict(flat=False))
+        how = parsed(request.args.to_dict(flat=False), gate_options())
         sides, names, selection = self._sides()
         given = {} if selection is None else dict(selection.given)
         key = how.key("gate", *sides, *names, str(given), self._caller.workspace, self._address)
@@ -493,28 +491,18 @@ def _number(field: str, default: str, what: str) -> int:
     return int(text)
 
 
-def _answering(view: Callable[[], BaseResponse]) -> Callable[[], BaseResponse]:
-    """The view, with what goes wrong told in JSON, and nothing told of what nobody foresaw."""
-
-    @wraps(view)
-    def answer() -> BaseResponse:
-        try:
-            return view()
-        except SelectionError as error:
-            return _json({"state": "failed", "error": str(error), "field": error.field}, 400)
-        except StoreError as error:
-            return _json({"state": "failed", "error": str(error)}, 503)
-        except Failure as failure:
-            return _json(failure.content, failure.status)
-        except OSError as error:  # no folder for answers, a full disk
-            print(f"mleval page: {error!r}", file=sys.stderr)
-            text = (
-                "The server has no place for answers. Its log says why; the administrator may "
-                "set TMPDIR."
-            )
-            return _json({"state": "failed", "error": text}, 503)
-
-    return answer
+def _failed(error: Exception) -> Response:
+    """What goes wrong, told in JSON."""
+    if isinstance(error, Failure):
+        return _json(error.content, error.status)
+    if isinstance(error, SelectionError):
+        return _json({"state": "failed", "error": str(error), "field": error.field}, 400)
+    text = str(error)
+    if isinstance(error, OSError):  # no folder for answers, a full disk
+        print(f"mleval page: {error!r}", file=sys.stderr)
+        text = "The server has no place for answers. Its log says why; the administrator may set "
+        text += "TMPDIR."
+    return _json({"state": "failed", "error": text}, 503)
 
 
 def _refusal(answer: Any, what: str) -> Failure:

@@ -152,32 +152,28 @@ class PageSelection:
         return parsed(own).adding(rules)
 
 
-def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
-    """The selection that these values make, a SelectionError where an option does not take one;
-    names that no option has are for others.
+def parsed(
+    values: Mapping[str, Iterable[str]], taken: Mapping[str, Option] | None = None
+) -> PageSelection:
+    """The selection that these values make of these options, those of a report if none are named; a
+    SelectionError where an option does not take one. Names that no option has are for others.
     """
-    selection = _parsed(values, options())
-    ids, field = selection.experiment_ids, experiment_ids.field
-    if wrong := [i for i in ids if not _ID.fullmatch(i)]:
-        text = f"{wrong[0][:40]!r} is no id of an experiment. Choose one from the list."
-        raise SelectionError(field, text)
-    if len(ids) > EXPERIMENTS:
-        text = f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer."
-        raise SelectionError(field, text)
-    return selection
-
-
-def _parsed(values: Mapping[str, Iterable[str]], taken: Mapping[str, Option]) -> PageSelection:
-    """What these values make of these options."""
     given: list[tuple[str, tuple[str, ...]]] = []
     choices: dict[str, Any] = {}
-    for name, option in taken.items():
+    for name, option in (taken or options()).items():
         texts = [text for text in values.get(name, ()) if text or option.is_flag]
+        ids = {*texts} if option is experiment_ids else set()
+        wrong = ""
         if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
-            text = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
-            raise SelectionError(name, text)
-        if any(not text.isprintable() for text in texts):
-            raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
+            wrong = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+        elif any(not text.isprintable() for text in texts):
+            wrong = "it holds a character that cannot be shown. Leave it out."
+        elif strange := [one for one in ids if not _ID.fullmatch(one)]:
+            wrong = f"{strange[0][:40]!r} is no id of an experiment. Choose one from the list."
+        elif len(ids) > EXPERIMENTS:
+            wrong = f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer."
+        if wrong:
+            raise SelectionError(name, wrong)
         try:
             texts, choices[str(option.name)] = _chosen(option, texts)
         except click.BadParameter as error:
@@ -367,11 +363,6 @@ def gate_options() -> dict[str, Option]:
     """The options of a gate that the page has, by their names in the address."""
     declared = {option.name: option for option in leaves(main.commands["gate"].params)}
     return {declared[name].field: declared[name] for name in _OF_GATES}
-
-
-def parsed_gate(values: Mapping[str, Iterable[str]]) -> PageSelection:
-    """How a gate is to judge, as the address says it; raises as `parsed`."""
-    return _parsed(values, gate_options())
 
 
 def gate_form(values: Mapping[str, Sequence[str]], sides: Sequence[tuple[str, str]]) -> str:

@@ -2,7 +2,6 @@
 which weights, and goes back.
 """
 
-import html
 import shlex
 
 import click
@@ -268,25 +267,6 @@ document.dispatchEvent(new CustomEvent("mleval:fragment", {detail: place}));
     agrees(page.execute_script(READ), answer)
     page.execute_script("dispatchEvent(new Event('afterprint'))")
     agrees(page.execute_script(READ), equal)
-
-
-def test_they_work_in_the_sandbox_of_mlflow(show):
-    page = render(compare(tied()), "html")
-    chrome = show(
-        f'<iframe sandbox="allow-scripts" width="600" height="880" srcdoc="{html.escape(page)}"></'
-        "iframe>",
-        640,
-    )
-    chrome.switch_to.frame(0)
-    try:
-        before = chrome.execute_script(READ)
-        chrome.find_element("css selector", "#what-if > summary").click()
-        chrome.find_element("css selector", ".weights input[type=checkbox]").click()
-        assert chrome.execute_script(READ) != before
-        assert "--exclude measure=a" in chrome.execute_script(SAID)["option"]
-    finally:
-        chrome.switch_to.default_content()
-    assert chrome.get_log("browser") == []
 
 
 def test_a_name_that_no_command_can_hold_is_not_put_into_one(show):

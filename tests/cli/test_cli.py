@@ -9,7 +9,6 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
@@ -163,27 +162,6 @@ print([m for m in ("mlflow", "numpy", "pandas", "scipy") if m in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "[]\n" and done.returncode == 0, done.stderr
-
-
-@pytest.mark.skipif(
-    int(pd.__version__.split(".")[0]) < 3,
-    reason="older pandas loads scipy.stats for Kendall's correlation",
-)
-def test_a_ranking_loads_nothing_that_it_does_without():
-    code = """
-import sys
-import pandas as pd
-from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.content.study_report import document
-from mlflow_mleval.study import Study
-rows = [(d, m, i * j % 5, j % 3) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
-study = Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1", "recall"]))
-assert "c is ahead" in document(compare(study), {}, "ranking").render("md")
-heavy = {"scipy.stats", "scipy.optimize", "scipy.interpolate", "scipy.linalg", "networkx", "mlflow", "mlflow_mleval.evaluation"}
-print(sorted(heavy & {*sys.modules}))
-"""  # noqa: E501
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 def test_the_version_is_that_of_mleval_and_of_mlflow():

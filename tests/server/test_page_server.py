@@ -90,6 +90,7 @@ def test_nobody_gets_what_mlflow_gives_nobody(team):
 def test_a_member_is_let_in_and_sees_their_own_experiments_only(team):
     page = team.ask("", ANN)
     assert page.ok and "<script>" not in page.text and " style=" not in page.text
+    assert "mleval report" in page.text.partition("<noscript>")[2]
     for name, value in HEADERS.items():
         assert page.headers[name] == value
     assert page.headers["Cache-Control"] == "private, no-store"
