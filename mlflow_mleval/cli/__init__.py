@@ -442,7 +442,7 @@ def _render(
                 "or choose another name."
             )
         data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
-        page = (made.render("html", width()) for _ in range(1))  # made when data are written
+        page = map(made.render, ["html"], [width()])  # made when data are written
         write_all(chain(data, [(filename, page)]))
         tell(f"wrote {filename}, and its data to {folder}/")
     else:

@@ -25,7 +25,6 @@ from uuid import uuid4
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import ChoiceError, MlevalError, UnclearError
@@ -152,12 +151,6 @@ class Joined(Option):
         for part in self.parts.values():
             part.handle_parse_result(ctx, held, args)
         return None, args
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        if self.leads:
-            return self.parts[""].type.shell_complete(ctx, self, incomplete)
-        starts = [key if part.is_flag else f"{key}=" for key, part in self.parts.items()]
-        return [CompletionItem(start) for start in starts if start.startswith(incomplete)]
 
     def rows(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         if not self.leads:
@@ -562,12 +555,7 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
     try:
         for filename, texts in files:
             if is_stream(filename):
-                number = _descriptor(filename)
-                if number is not None and sys.stdout is not None:
-                    sys.stdout.flush()  # what was said before goes before
-                place = filename if number is None else os.dup(number)
-                with open(place, "w", encoding="utf-8", newline="") as file:
-                    file.writelines(texts)
+                _pour(texts, filename)
                 continue
             folder, target = Path(filename).parent, Path(os.path.realpath(filename))
             if not folder.exists():
@@ -624,6 +612,15 @@ def _descriptor(path: str) -> int | None:
             return None
         path = os.path.join(folder, os.readlink(path))
     return None
+
+
+def _pour(texts: Iterable[str], filename: str) -> None:
+    number = _descriptor(filename)
+    if number is not None and sys.stdout is not None:
+        sys.stdout.flush()  # what was said before goes before
+    place = filename if number is None else os.dup(number)
+    with open(place, "w", encoding="utf-8", newline="") as file:
+        file.writelines(texts)
 
 
 def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:

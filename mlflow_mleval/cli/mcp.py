@@ -389,6 +389,16 @@ _Told = tuple[dict[str, Any], Sequence[str], list[dict[str, Any]]]
 def _of_survey(
     commands: Mapping[str, click.Command], given: Mapping[str, Any], whole: Mapping[str, Any]
 ) -> _Told:
+    held = _survey(whole)
+    lines = [one["command"] for one in whole.get("commands", ())]
+    asked = [_question(tool, taken) for tool, taken in _calls(commands, "\n".join(lines))]
+    first = [one["name"] for one in held["experiments"]][:1]
+    if first and not (asked or held.get("methods") or given.get("experiment_name")):
+        asked = [_question("survey", {"experiment_name": first})]
+    return held, [*held.get("methods", ()), *held["datasets"]], asked
+
+
+def _survey(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Of what `mleval runs` tells what an agent needs to go on."""
     keys = ("problem", "methods", "datasets", "undirected")
     held = {"datasets": [], **{key: whole[key] for key in keys if whole.get(key)}}
@@ -400,15 +410,10 @@ def _of_survey(
     elif whole.get("metrics"):
         held["metrics"] = [m["metric"] for m in whole["metrics"]]
     listed = [one for one in whole.get("experiments") or () if one["runs"]]
-    chosen = [{"name": one["name"]} for one in whole.get("source", {}).get("experiments", ())]
-    told = [{"name": one["experiment"], "runs": one["runs"]} for one in listed]
-    held["experiments"] = told or chosen
-    lines = [one["command"] for one in whole.get("commands", ())]
-    asked = [_question(tool, taken) for tool, taken in _calls(commands, "\n".join(lines))]
-    first = [one["name"] for one in held["experiments"]][:1]
-    if first and not (asked or held.get("methods") or given.get("experiment_name")):
-        asked = [_question("survey", {"experiment_name": first})]
-    return held, [*held.get("methods", ()), *held["datasets"]], asked
+    held["experiments"] = [{"name": one["experiment"], "runs": one["runs"]} for one in listed] or [
+        {"name": one["name"]} for one in whole.get("source", {}).get("experiments", ())
+    ]
+    return held
 
 
 def _of_gate(given: Mapping[str, Any], whole: Mapping[str, Any]) -> _Told:

@@ -42,22 +42,7 @@ from mlflow_mleval.report.text import terminal
 from mlflow_mleval.secrets import redacted
 from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.sentences import Argument, argument_of, count, worded
-from mlflow_mleval.server.page_selection import (
-    FIELDS,
-    NEW,
-    READ_ONLY,
-    SIDES,
-    PageSelection,
-    as_field,
-    as_option,
-    further_options,
-    gate_options,
-    offered,
-    options,
-    parsed,
-    rendered,
-    without_flags,
-)
+from mlflow_mleval.server import page_selection as page
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.runs import about_report, log_report
 from mlflow_mleval.store.survey import take_stock, taken_for_units
@@ -122,26 +107,28 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
     """What the reader is told of an error, and what may be done about it."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     text = error.text if isinstance(error, ChoiceError | UnclearError) else str(error)
-    field, ways, taken = None, list[tuple[str, PageSelection]](), None
+    field, ways, taken = None, list[tuple[str, page.PageSelection]](), None
     if status == 500:
         traceback.print_exception(error, file=sys.stderr)
         text = "Something went wrong that nobody foresaw. The server's log says what."
     elif status == 503 and "does not accept the filter" in text:
         status, field = 400, "filter"
     elif status == 503 and job["what"] == "store" and "permission denied" in text.lower():
-        status, text = 403, READ_ONLY
+        status, text = 403, page.READ_ONLY
     elif status == 400:
         about = argument_of(error)
-        field = next((name for name, o in options().items() if o.name == about), None)
+        field = next((name for name, o in page.options().items() if o.name == about), None)
     elif status == 409:
-        chosen = parsed(job["given"])
+        chosen = page.parsed(job["given"])
         found, unasked = _ways_on(error, chosen)
         ways = [(what, chosen.adding(more)) for what, more in found] + _without(text, chosen)
         taken = chosen.adding(unasked).query if unasked else None
-    said = _on_page(worded(text, as_field), job)
+    said = _on_page(worded(text, page.as_field), job)
     if job["what"] == "gate":
-        said = re.sub("`([a-z_]+)`", lambda name: f"“{FIELDS.get(name[1], name[1])}”", said)
-        field = next((name for name in (*SIDES, *gate_options()) if f"“{name}”" in said), None)
+        said = re.sub("`([a-z_]+)`", lambda name: f"“{page.FIELDS.get(name[1], name[1])}”", said)
+        field = next(
+            (name for name in (*page.SIDES, *page.gate_options()) if f"“{name}”" in said), None
+        )
     return {
         "status": status,
         "error": " ".join(redacted(said).split()),
@@ -151,7 +138,7 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
     }
 
 
-def _ways_on(error: Exception, chosen: PageSelection) -> tuple[_Ways, Mapping[str, Any]]:
+def _ways_on(error: Exception, chosen: page.PageSelection) -> tuple[_Ways, Mapping[str, Any]]:
     """The ways on, and of them the one that the page takes unasked, and says so: where all that
     lacks is a direction, the proposed ones.
     """
@@ -180,19 +167,19 @@ def _ways_on(error: Exception, chosen: PageSelection) -> tuple[_Ways, Mapping[st
 
 def _on_page(text: str, job: Job) -> str:
     """A text of the command line with the fields and the address of the page."""
-    return without_flags(text).replace(job["server"], job["address"])
+    return page.without_flags(text).replace(job["server"], job["address"])
 
 
-def _without(text: str, chosen: PageSelection) -> list[tuple[str, PageSelection]]:
+def _without(text: str, chosen: page.PageSelection) -> list[tuple[str, page.PageSelection]]:
     """The selection without what the message says is not there."""
     ways = []
     for name, values in chosen.given:
-        argument = options()[name].name or ""
+        argument = page.options()[name].name or ""
         for value in values if argument not in ("experiment_ids", "filter_string") else ():
             if repr(value) in text or f"({value})" in text:
                 rest = {**dict(chosen.given), name: tuple(v for v in values if v != value)}
-                what = f"go on without “{FIELDS.get(argument, argument)}: {value}”"
-                ways.append((what, parsed(rest)))
+                what = f"go on without “{page.FIELDS.get(argument, argument)}: {value}”"
+                ways.append((what, page.parsed(rest)))
     return ways
 
 
@@ -230,17 +217,17 @@ def _stages(tell: Tell) -> Callable[[str, str], Any]:
 class Held:
     """Runs that were read, by which selection and when, and how they compare."""
 
-    read_by: PageSelection
+    read_by: page.PageSelection
     material: Any
     made: int  #: when they were read, in milliseconds
     ahead: int  #: runs that ended later, by clocks that are ahead: they are no news
-    chosen: PageSelection
+    chosen: page.PageSelection
     comparison: Any
 
 
 def compared(job: Job, tell: Tell) -> Held:
     """The comparison that the job chooses, of runs that were read before where that is the same."""
-    chosen, stage = parsed(job["given"]), _stages(tell)
+    chosen, stage = page.parsed(job["given"]), _stages(tell)
     held = pickle.loads(job["held"]) if job["held"] else None
     if held is not None and held.chosen.without("pair") == chosen.without("pair"):
         return replace(held, chosen=chosen)
@@ -254,7 +241,7 @@ def compared(job: Job, tell: Tell) -> Held:
                 before = held.comparison
     if material is None:
         ahead = _ending_after(made, chosen)
-        material = read(chosen.choices, whole=True, stage=stage, word=as_option)
+        material = read(chosen.choices, whole=True, stage=stage, word=page.as_option)
         source = {**material.study.source, "tracking_uri": job["address"]}
         material = replace(material, study=replace(material.study, source=source))
     more = {*chosen.choices["exclude_measures"]} - {*read_by.choices["exclude_measures"]}
@@ -263,11 +250,11 @@ def compared(job: Job, tell: Tell) -> Held:
     return Held(read_by, material, made, ahead, chosen, comparison)
 
 
-def _ending_after(moment: int, chosen: PageSelection) -> int:
+def _ending_after(moment: int, chosen: page.PageSelection) -> int:
     """How many runs of the selection, up to `NEW`, say that they ended after a moment."""
     asked = chosen.runs_after(moment)
     try:
-        runs = MlflowClient().search_runs([*chosen.experiment_ids], asked, max_results=NEW)
+        runs = MlflowClient().search_runs([*chosen.experiment_ids], asked, max_results=page.NEW)
     except MlflowException:  # reading says what is the matter
         return 0
     return sum(run.data.tags.get(schema.TAG_KIND) not in schema.RECORDS for run in runs)
@@ -320,7 +307,7 @@ def _answer(job: Job, tell: Tell) -> dict[str, Any]:
 
 def _in_words(key: str, text: str) -> str:
     """Doubts speak of the fields of the page, not of the flags of the command."""
-    return without_flags(text) if key == "doubts" else text
+    return page.without_flags(text) if key == "doubts" else text
 
 
 def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str, _Ways]]:
@@ -328,35 +315,46 @@ def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str,
     declared = {*choices["minimize"], *choices["maximize"]}
     unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
     taken = {measure: study.directions[measure] for measure in unsure}
-
-    def declaring(ways: Mapping[str, str]) -> Mapping[str, Any]:
-        """What declares these directions, so that measures that are used stay so."""
-        used = dict.fromkeys([*study.measures, *ways])
-        return {
-            "measures": [m for m in used if m not in (choices["measures"] or ())],
-            **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
-        }
-
-    gone = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
-    if proposed := {name: way for name in gone if (way := proposed_direction(name))}:
+    if proposed := _undirected(study):
         left = [
-            (f"“{m}”: {_BETTER[way]} is better ✓", declaring({**taken, m: way}))
+            (f"“{m}”: {_BETTER[way]} is better ✓", _declaring({**taken, m: way}, study, choices))
             for m, way in proposed.items()
         ]
         yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]
     if taken:
-        told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
-        more = [f"{len(taken) - DOUBTED} more"] if len(taken) > DOUBTED else []
-        ways = [(f"{', '.join(told + more)} is better ✓", declaring(taken))]
-        for measure in [*taken][:DOUBTED]:
-            way = "min" if taken[measure] == "max" else "max"
-            which = f"“{measure}”: " if len(taken) > 1 else ""
-            turned = declaring({**taken, measure: way})
-            ways.append((f"{which}no, {_BETTER[way]} is better", turned))
+        ways = [(what, _declaring(way, study, choices)) for what, way in _readings(taken)]
         yield "decision", "Nobody has said which way is better; this was taken", ways
     if study.filled:
         why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"
         yield "ranking", why, [way for way in _GAPS if way[1]["missing"] != choices["missing"]]
+
+
+def _undirected(study: Any) -> dict[str, str]:
+    """Measures that were left out for want of a direction, with what their names suggest."""
+    names = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
+    return {name: way for name in names if (way := proposed_direction(name))}
+
+
+def _declaring(
+    ways: Mapping[str, str], study: Any, choices: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What declares these directions, so that measures that are used stay so."""
+    used = dict.fromkeys([*study.measures, *ways])
+    return {
+        "measures": [m for m in used if m not in (choices["measures"] or ())],
+        **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
+    }
+
+
+def _readings(taken: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The directions that were taken, in words, and for each of the first measures the other."""
+    told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
+    more = [f"{len(taken) - DOUBTED} more"] if len(taken) > DOUBTED else []
+    yield f"{', '.join(told + more)} is better ✓", taken
+    for measure in [*taken][:DOUBTED]:
+        way = "min" if taken[measure] == "max" else "max"
+        which = f"“{measure}”: " if len(taken) > 1 else ""
+        yield f"{which}no, {_BETTER[way]} is better", {**taken, measure: way}
 
 
 def chips(study: Any) -> list[dict[str, Any]]:
@@ -451,22 +449,18 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
     files = files_of(report_of(held)[0])
     paths = {f"{schema.ARTIFACT_FOLDER}/{n}": n for n in files if n.endswith((".json", ".csv"))}
     paths |= {schema.ARTIFACT_REPORT: FILES["html"], schema.ARTIFACT_SUMMARY: FILES["md"]}
-    texts = {path: "".join(files[name]()) for path, name in paths.items()}
-    large = [path for path, text in texts.items() if len(text.encode()) > artifacts.MOST_BYTES]
-    if schema.ARTIFACT_REPORT in large:
-        most = artifacts.MOST_BYTES >> 20
-        raise StoreError(
-            f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it."
-        )
+    made = ((path, "".join(files[name]())) for path, name in paths.items())
+    texts = {path: text for path, text in made if len(text.encode()) <= artifacts.MOST_BYTES}
+    if schema.ARTIFACT_REPORT not in texts:
+        raise StoreError("the report is larger than MLflow takes in one piece. Download it.")
     about = about_report(held.comparison, asked=held.chosen.choices)
     about["tags"] |= {
         MLFLOW_USER: job["user"],
         MLFLOW_SOURCE_NAME: job["address"] + "/mleval/",
         MLFLOW_SOURCE_TYPE: "LOCAL",
     }
-    small = {path: text for path, text in texts.items() if path not in large}
-    run_id = log_report(small, summary=texts[schema.ARTIFACT_SUMMARY], **about)
-    return {"run_id": run_id, "experiment_id": about["experiment_id"], "left_out": large}
+    run_id = log_report(texts, summary=texts[schema.ARTIFACT_SUMMARY], **about)
+    return {"run_id": run_id, "experiment_id": about["experiment_id"]}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -474,28 +468,28 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
 
 
 def _survey(job: Job, tell: Tell) -> dict[str, Any]:
-    chosen = parsed(job["given"])
+    chosen = page.parsed(job["given"])
     with store.remembered(), _stages(tell)("reading", "runs") as step:
         study, survey = take_stock(Selection.of(chosen.choices), progress=step)
         set_to, study, ways = form_of(chosen, study, survey)
     notes = [note for note in survey.notes if not survey.problem or survey.problem not in note]
-    told = replace(survey, notes=tuple(notes)).worded(as_field)
+    told = replace(survey, notes=tuple(notes)).worded(page.as_field)
     shown = {
-        "survey": replace(told, notes=tuple(map(without_flags, told.notes))),
+        "survey": replace(told, notes=tuple(map(page.without_flags, told.notes))),
         "study": study,
         "selection": {name: list(values) for name, values in set_to.given},
         "ways": [{"what": what, "query": way.query} for what, way in ways],
-        "problem": _on_page(worded(survey.problem, as_field), job),
+        "problem": _on_page(worded(survey.problem, page.as_field), job),
         "repeats": repeats_of(study),
-        "further": further_options(),
-        "values": offered(),
+        "further": page.further_options(),
+        "values": page.offered(),
     }
-    return {"texts": {"text": rendered("survey.html.j2", **shown)}}
+    return {"texts": {"text": page.rendered("survey.html.j2", **shown)}}
 
 
 def form_of(
-    chosen: PageSelection, study: Any, survey: Any
-) -> tuple[PageSelection, Any, list[tuple[str, PageSelection]]]:
+    chosen: page.PageSelection, study: Any, survey: Any
+) -> tuple[page.PageSelection, Any, list[tuple[str, page.PageSelection]]]:
     """To what the form is set, the study that this compares, None where it stops, and how it may be
     set else: as it was asked, or where nobody has said yet how to read these runs, as the survey
     proposes and the answer takes it, each direction declared, to be seen and confirmed.
@@ -532,23 +526,23 @@ def repeats_of(study: Any) -> str:
 def _gate(job: Job, tell: Tell) -> dict[str, Any]:
     """The verdict on the runs `job["sides"]`, or on two methods; it is stored nowhere."""
     tell(step="judging", done=0, total=0)
-    how = parsed(job["how"], gate_options())
-    options = {name: value for name, value in how.choices.items() if value not in ((), None)}
-    options |= {n: by_measure(options[n], n) for n in ("margins", "bounds") if n in options}
+    how = page.parsed(job["how"], page.gate_options())
+    stated = {name: value for name, value in how.choices.items() if value not in ((), None)}
+    stated |= {n: by_measure(stated[n], n) for n in ("margins", "bounds") if n in stated}
     read = Selection()
     if job["given"]:  # read as for the answer, so that its methods are there
-        asked = replace(Selection.of(parsed(job["given"]).choices), methods=None)
+        asked = replace(Selection.of(page.parsed(job["given"]).choices), methods=None)
         read, _ = taken_for_units(asked)
     candidate, champion = job["sides"]
-    verdict = gate(candidate, champion, **{**options, **read.arguments()})
-    names = dict(zip(SIDES, job["names"], strict=True))
+    verdict = gate(candidate, champion, **{**stated, **read.arguments()})
+    names = dict(zip(page.SIDES, job["names"], strict=True))
     source = {**verdict.source, "tracking_uri": job["address"]}
-    notes = tuple(worded(note, as_field) for note in verdict.notes)
+    notes = tuple(worded(note, page.as_field) for note in verdict.notes)
     verdict = replace(verdict, **names, source=source, notes=notes)
     run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
-    flags = [*how.flags(gate_options()), *read.options()]
+    flags = [*how.flags(page.gate_options()), *read.options()]
     command = command_line(["mleval", "gate", candidate, "--champion", champion], flags)
     report = gate_report.document(verdict, provenance(command, source, run_ids, {}))
     parts = [{"title": plain(s.title), "html": fragment(s)} for s in report.sections]
     about = {"title": plain(report.title), "decision": verdict.decision}
-    return {"texts": {"text": rendered("verdict.html.j2", parts=parts, **about)}}
+    return {"texts": {"text": page.rendered("verdict.html.j2", parts=parts, **about)}}

@@ -168,11 +168,6 @@ class Desk:
                     return made["held"]
         return b""
 
-    def forget(self, key: str) -> None:
-        """Let an answer go, so that it is made anew."""
-        with self.changed:
-            self.answers.pop(key, None)
-
     def _see_to(self, task: Task) -> None:
         """Have a job done when its turn comes, and keep what came out."""
         try:

@@ -26,20 +26,8 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.package import __version__
+from mlflow_mleval.server import members
 from mlflow_mleval.server.desk import Desk, Desks, locked, server_folder
-from mlflow_mleval.server.members import (
-    SHOWN,
-    Caller,
-    Inside,
-    first_hidden,
-    forged,
-    listed,
-    one_request,
-    run_behind,
-    sides_offered,
-    token_of,
-    verified_once,
-)
 from mlflow_mleval.server.page_selection import (
     COMPARING,
     NEW,
@@ -88,7 +76,7 @@ def _beneath(page: Page, base: str) -> Any:
         # What the page shows is asked of MLflow in the member's name: whoever has logged in may ask
         # for it, also of a login that is closed by default (MLFLOW_BASIC_AUTH_FAIL_CLOSED).
         store = _of_mlflow("mlflow.server.auth", "store")
-        store.authenticate_user = verified_once(store.authenticate_user)
+        store.authenticate_user = members.verified_once(store.authenticate_user)
         validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
         for path, method in page.routes():
             for verb in (method, "HEAD") if method == "GET" else (method,):
@@ -182,7 +170,7 @@ class Page:
     """The routes of the page on one application."""
 
     def __init__(self, app: Flask, prefix: str) -> None:
-        self.app, self.prefix, self.inside = app, prefix, Inside(app, prefix)
+        self.app, self.prefix, self.inside = app, prefix, members.Inside(app, prefix)
         self.desks = Desks(app, self.inside)
         self.secret = os.urandom(32)
 
@@ -227,7 +215,7 @@ class Page:
                     told = None
                 if told is not None:
                     return told(environ, start_response)
-            with one_request():
+            with members.one_request():
                 return answer(environ, start_response)
 
         return call
@@ -257,7 +245,7 @@ class Page:
     # what the routes answer
 
     def page(self) -> Response:
-        return _html(rendered("page.html.j2", token=token_of(self.secret, self._caller)))
+        return _html(rendered("page.html.j2", token=members.token_of(self.secret, self._caller)))
 
     def static(self) -> Response:
         name = request.args.get("file", "")
@@ -276,7 +264,10 @@ class Page:
 
     def experiments(self) -> Response:
         wanted = request.args.get("search", "").strip()[:200]
-        asked: dict[str, Any] = {"max_results": SHOWN, "order_by": ["last_update_time DESC"]}
+        asked: dict[str, Any] = {
+            "max_results": members.SHOWN,
+            "order_by": ["last_update_time DESC"],
+        }
         if wanted:
             asked["filter"] = "name ILIKE '%{}%'".format(wanted.replace("\\", "").replace("'", ""))
         token = request.args.get("page-token", "")[:1000]
@@ -287,7 +278,7 @@ class Page:
         if not answer.ok:
             raise _refusal(answer, "the list of experiments")
         found = answer.content()
-        rows = listed(found.get("experiments", []))
+        rows = members.listed(found.get("experiments", []))
         shown = {"experiments": rows, "next_token": found.get("next_page_token", "")}
         shown |= {"search": wanted, "first": "page-token" not in request.args}
         return _html(rendered("experiments.html.j2", **shown))
@@ -352,7 +343,7 @@ class Page:
     def gate_form(self) -> Response:
         _refuse_other_sites()
         ids = self._readable().experiment_ids if request.args.get("experiment-id") else ()
-        sides = sides_offered(self.inside, self._caller, ids)
+        sides = members.sides_offered(self.inside, self._caller, ids)
         return _html(gate_form(request.args.to_dict(flat=False), sides))
 
     def gate(self) -> Response:
@@ -374,7 +365,7 @@ class Page:
         for side, text in zip(SIDES, named, strict=True):
             if not text:
                 raise Failure(400, "Choose a run, a version or a method.", field=side)
-        runs = [run_behind(self.inside, self._caller, text) for text in named]
+        runs = [members.run_behind(self.inside, self._caller, text) for text in named]
         found = [run for run in runs if run is not None]
         if len(found) == len(SIDES):
             called = [
@@ -392,7 +383,7 @@ class Page:
         return named, named, self._readable()
 
     def store(self) -> Response:
-        if reason := forged(request, self.secret, self._caller):
+        if reason := members.forged(request, self.secret, self._caller):
             raise Failure(403, reason, reload=True)
         selection = self._readable()
         about, caller = self._compared(selection), self._caller
@@ -400,13 +391,8 @@ class Page:
         job = {"what": "store", "user": caller.user, "given": dict(selection.given)}
         job["held"] = about["held"]
         done = self._made(key, job, "part")
-        path = {"run_id": done["run_id"]}
-        info = self.inside.told(caller, "runs/get", **path).get("run", {}).get("info", {})
-        if info.get("lifecycle_stage") != "active":  # deleted since then
-            self.desk.forget(key)
-            done = self._made(key, job, "part")
         link = "../#" + schema.PLACE_OF_REPORT.format(done["experiment_id"], done["run_id"])
-        return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
+        return _json({"run_id": done["run_id"], "address": link})
 
     # what they share
 
@@ -445,10 +431,10 @@ class Page:
         return {**told, "texts": texts, "text": texts.get("text", "")}
 
     @property
-    def _caller(self) -> Caller:
+    def _caller(self) -> members.Caller:
         """Who asks, in the workspace that the address names, if MLflow knows it."""
         named = request.args.get("workspace", "")[:200]
-        caller = Caller.of(request.environ, named)
+        caller = members.Caller.of(request.environ, named)
         if named and "mleval_workspace" not in g:
             g.mleval_workspace = self.inside.post(caller, "experiments/search", {"max_results": 1})
         if named and g.mleval_workspace.status_code not in (200, 401, 403):
@@ -462,7 +448,7 @@ class Page:
         selection, field = parsed(request.args.to_dict(flat=False)), "experiment-id"
         if not selection.experiment_ids:
             raise Failure(400, "No experiment is chosen. Choose one from the list.", field=field)
-        hidden = first_hidden(self.inside, self._caller, selection.experiment_ids)
+        hidden = members.first_hidden(self.inside, self._caller, selection.experiment_ids)
         if hidden is not None:
             text = f"There is no experiment {hidden} that you may read. Choose another, or ask its "
             raise Failure(403, text + "owner.", field=field)

@@ -162,17 +162,7 @@ def parsed(
     choices: dict[str, Any] = {}
     for name, option in (taken or options()).items():
         texts = [text for text in values.get(name, ()) if text or option.is_flag]
-        ids = {*texts} if option is experiment_ids else set()
-        wrong = ""
-        if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
-            wrong = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
-        elif any(not text.isprintable() for text in texts):
-            wrong = "it holds a character that cannot be shown. Leave it out."
-        elif strange := [one for one in ids if not _ID.fullmatch(one)]:
-            wrong = f"{strange[0][:40]!r} is no id of an experiment. Choose one from the list."
-        elif len(ids) > EXPERIMENTS:
-            wrong = f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer."
-        if wrong:
+        if wrong := _wrong(option, texts):
             raise SelectionError(name, wrong)
         try:
             texts, choices[str(option.name)] = _chosen(option, texts)
@@ -181,6 +171,20 @@ def parsed(
         if texts:
             given.append((name, tuple(texts)))
     return PageSelection(tuple(given), choices)
+
+
+def _wrong(option: Option, texts: Sequence[str]) -> str:
+    """Why these texts are no values of an option, whichever it takes; empty where they may be."""
+    ids = dict.fromkeys(texts) if option is experiment_ids else ()
+    if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
+        return f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+    if not all(map(str.isprintable, texts)):
+        return "it holds a character that cannot be shown. Leave it out."
+    for strange in (one for one in ids if not _ID.fullmatch(one)):
+        return f"{strange[:40]!r} is no id of an experiment. Choose one from the list."
+    if len(ids) > EXPERIMENTS:
+        return f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer."
+    return ""
 
 
 def _chosen(option: Option, texts: list[str]) -> tuple[list[str], Any]:

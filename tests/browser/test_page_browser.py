@@ -104,7 +104,14 @@ def log(client, run, params, metrics):
 
     values = [Metric(*pair, 0, 0) for pair in metrics.items()]
     client.log_batch(run.info.run_id, values, [Param(*pair) for pair in params.items()])
-    client.set_terminated(run.info.run_id)
+    client.set_terminated(run.info.run_id, end_time=run.info.start_time)
+
+
+def experiment_of(site, name):
+    """A new experiment that ann may read."""
+    experiment = site.client.create_experiment(name)
+    grant(site, "ann", experiment, "READ")
+    return experiment
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +127,13 @@ def site(empty_store, tmp_path_factory):
         import mlflow
 
         mlflow.set_tracking_uri(None)
+        client = mlflow.MlflowClient(uri)
     with page_server(folder, uri, base="basic-auth") as server:
         for member in MEMBERS:
             api(server, "users/create", {"username": member, "password": PASSWORD}, ADMIN)
         for member, name, right in RIGHTS:
             grant(server, member, experiments[name], right)
-        server.ids = experiments
+        server.ids, server.client = experiments, client
         yield server
 
 
@@ -317,9 +325,7 @@ def test_share_download_store_and_new_runs(reader, site):
     place = stored.get_attribute("href")
     assert place.startswith(f"{site.url}/#/experiments/{site.ids['study']}/runs/")
     # new runs are announced, and nothing moves before the click
-    import mlflow
-
-    client = mlflow.MlflowClient(f"sqlite:///{site.folder / 'mlflow.db'}")
+    client = site.client
     known = {"method": "NEW", "schema": "1", "status": "complete", "conventions": "sklearn"}
     for dataset in "uvwxyz":
         tags = {f"mleval.{name}": text for name, text in (known | {"dataset": dataset}).items()}
@@ -399,13 +405,13 @@ def test_who_comes_back_is_told_what_is_new_and_lands_where_the_address_says(rea
 
 
 def test_over_time_goes_back_by_days_and_by_runs(reader, site):
-    experiment = api(site, "experiments/create", {"name": "days"}, ADMIN)["experiment_id"]
-    grant(site, "ann", experiment, "READ")
+    experiment = experiment_of(site, "days")
     for i in range(5):  # a dataset a day
         at = 1_700_000_000_000 + 86_400_000 * i
         for method, f1 in (("RF", 0.8 + 0.01 * i), ("BR", 0.7)):
             tags = {"mleval.method": method, "mleval.dataset": f"d{i}"}
-            logged(site, experiment, {"f1": f1}, at=at, tags=tags)
+            run = site.client.create_run(experiment, start_time=at, tags=tags)
+            log(site.client, run, {}, {"f1": f1})
     reader.login("ann")
     reader.open(f"?experiment-id={experiment}")
     reader.answered()
@@ -421,27 +427,12 @@ def test_over_time_goes_back_by_days_and_by_runs(reader, site):
     assert grumbles(reader.chrome) == []
 
 
-def logged(site, experiment, metrics, at=0, **named):
-    """A run that ended at once, with tags and params, by MLflow's own REST."""
-    pairs = {
-        what: [{"key": key, "value": value} for key, value in values.items()]
-        for what, values in named.items()
-    }
-    about = {"experiment_id": experiment, "start_time": at, "tags": pairs.pop("tags", [])}
-    run = {"run_id": api(site, "runs/create", about, ADMIN)["run"]["info"]["run_id"]}
-    values = [
-        {"key": key, "value": value, "timestamp": at, "step": 0} for key, value in metrics.items()
-    ]
-    api(site, "runs/log-batch", {**run, **pairs, "metrics": values}, ADMIN)
-    api(site, "runs/update", {**run, "status": "FINISHED", "end_time": at}, ADMIN)
-
-
 def one_dataset(site, name, values):
     """An experiment of three models, each with four seeds and what `values` says of it."""
-    experiment = api(site, "experiments/create", {"name": name}, ADMIN)["experiment_id"]
-    grant(site, "ann", experiment, "READ")
+    experiment = experiment_of(site, name)
     for (i, model), seed in product(enumerate(("RF", "BR", "CC")), range(4)):
-        logged(site, experiment, values(i), params={"model": model, "seed": str(seed)})
+        run = site.client.create_run(experiment)
+        log(site.client, run, {"model": model, "seed": str(seed)}, values(i))
     return experiment
 
 

@@ -307,7 +307,7 @@ def test_completion_knows_commands_options_and_values(monkeypatch):
 
     assert "plain,report" in completed("mleval re")
     assert "plain,--missing" in completed("mleval rank --mis")
-    assert "plain,instances" in completed("mleval compare --over ")
+    assert "plain,proposed" in completed("mleval rank --directions ")
     assert "file," in completed("mleval report -o ")
     line = re.search(r'eval "\$\((.*)\)"', mleval("--help").stdout)[1]
     env = os.environ | {"PATH": f"{MLEVAL.parent}{os.pathsep}{os.environ['PATH']}"}

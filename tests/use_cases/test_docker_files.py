@@ -21,7 +21,7 @@ SECRET = re.compile(r"PASSWORD|SECRET|KEY|TOKEN")
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_service_is_checked_restarted_and_waited_for(name):
+def test_a_service_is_checked_closed_and_takes_its_secrets_from_outside(name):
     service = SERVICES[name]
     check = service["healthcheck"]
     assert check["test"][0] == "CMD" and {"interval", "timeout", "retries"} <= set(check)
@@ -31,16 +31,20 @@ def test_every_service_is_checked_restarted_and_waited_for(name):
     waited_for = set(SERVICES) - {"mlflow"} if name == "mlflow" else ()
     healthy = {"condition": "service_healthy"}
     assert service.get("depends_on", {}) == dict.fromkeys(waited_for, healthy)
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_secrets_come_from_outside_and_are_required(name):
-    environment = SERVICES[name]["environment"]
-    secret = [value for key, value in environment.items() if SECRET.search(key)]
+    secret = [value for key, value in service["environment"].items() if SECRET.search(key)]
     assert secret and all(REQUIRED.fullmatch(value) for value in secret), secret
     # Nor in a command or an address.
     shown = re.compile(r"://[^/\s]*:[^/@\s]*@|password=|secret=", re.I)
-    assert not shown.search(yaml.safe_dump(SERVICES[name]))
+    assert not shown.search(yaml.safe_dump(service))
+    assert service["read_only"] is True and service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert re.fullmatch(r"\d+g", service["mem_limit"]) and 100 <= service["pids_limit"] <= 1024
+    # No number that a small machine does not have.
+    assert re.fullmatch(r"\$\{[A-Z]+_CPUS:-[12]\}", service["cpus"])
+    assert {"max-size", "max-file"} == set(service["logging"]["options"])
+    # Each program wants a place for scratch files; what must last is a volume.
+    assert any(place.startswith("/tmp") for place in service["tmpfs"])
+    assert not {"privileged", "pid", "network_mode", "devices"} & set(service)
 
 
 def test_the_example_names_every_variable_and_other_files_hold_no_secret_either():
@@ -102,20 +106,6 @@ def test_only_what_the_dockerfile_copies_reaches_the_builder_and_the_server_is_n
     assert re.search(r"^USER (?!root|0)\w+", DOCKERFILE, re.M)
     build = SERVICES["mlflow"]["build"]
     assert (DOCKER / build["context"] / build["dockerfile"]).exists()
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_containers_are_closed(name):
-    service = SERVICES[name]
-    assert service["read_only"] is True and service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert re.fullmatch(r"\d+g", service["mem_limit"]) and 100 <= service["pids_limit"] <= 1024
-    # No number that a small machine does not have.
-    assert re.fullmatch(r"\$\{[A-Z]+_CPUS:-[12]\}", service["cpus"])
-    assert {"max-size", "max-file"} == set(service["logging"]["options"])
-    # Each program wants a place for scratch files; what must last is a volume.
-    assert any(place.startswith("/tmp") for place in service["tmpfs"])
-    assert not {"privileged", "pid", "network_mode", "devices"} & set(service)
 
 
 def test_only_entrypoints_that_begin_as_root_keep_capabilities():

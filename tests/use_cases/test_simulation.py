@@ -119,14 +119,3 @@ def test_the_page_is_what_the_script_writes(study, tables):
     for line in study.power_markdown(study.power(np.random.default_rng(0), 2), 2):
         if not line.startswith("| ") and "repetitions" not in line:
             assert line in page
-
-
-def test_rates_above_the_limit_stand_out(study):
-    table = study.Table("title", "about", {"loose": "claims nothing"})
-    for erred in [1] * 20 + [0] * 80:
-        table.add("strict", "data", erred)
-        table.add("loose", "data", erred)
-    text = "\n".join(table.markdown())
-    assert "| strict | **.200** |" in text and "| loose (1) | *.200* |" in text
-    assert "(1) claims nothing." in text
-    assert "100 repetitions; standard errors of the rates are at most 0.040." in text

@@ -73,14 +73,3 @@ def test_not_separated_is_what_paired_tests_leave(example):
                 kept.append(a + 1)
         assert found.loc[target + 1, "not_separated"] == tuple(kept)
         assert found.loc[target + 1, "surrogate"] == values.mean(axis=1).argmin() + 1
-
-
-def test_equal_surrogates_and_constant_differences(example):
-    losses = np.full((3, 4, 2), 0.25)
-    losses[2] += 0.1
-    best = example.best_surrogates(frame(losses), ratio=1 / 3)
-    assert best["equal"].tolist() == [(1, 2)] * 2
-    assert best["not_separated"].tolist() == [(1, 2, 3)] * 2
-    table = pd.DataFrame(losses.mean(axis=1), index=[1, 2, 3], columns=[1, 2])
-    found = example.SurrogateStudy(table, best, 4)
-    assert found.sentences[0].endswith("is k = 1, 2 alike for targets 1, 2.")
