@@ -282,14 +282,13 @@ def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | Ints]:
 def instance_weights(value: Any, name: str, n_rows: int) -> Array:
     """One finite weight an instance, not negative; else a TypeError or ValueError."""
     given = np.asarray(value)
-    if given.dtype.kind not in "biufO":
-        raise TypeError(f"`{name}` must hold numbers, got dtype {given.dtype}. Convert it.")
     try:
+        if given.dtype.kind not in "biufO":
+            raise TypeError
         weights = given.astype(float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"`{name}` must hold numbers, got objects that are none: {error}."
-        ) from error
+    except (TypeError, ValueError):
+        got = f"got dtype {given.dtype}"
+        raise TypeError(f"`{name}` must hold numbers, {got}. Convert it.") from None
     if weights.shape != (n_rows,):
         shape = f"one weight for each of the {n_rows} instances"
         raise ValueError(f"`{name}` must hold {shape}, got shape {weights.shape}.")

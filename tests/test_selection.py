@@ -1,17 +1,13 @@
 """One object says which runs are read, and is printed as the command that says the same."""
 
-import ast
-import re
 import shlex
 from dataclasses import fields, replace
 from inspect import signature
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mlflow_mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import leaves
 from mlflow_mleval.selection import FLAGS, Selection, command_line
@@ -102,29 +98,3 @@ def test_a_command_line_shows_no_password():
 def test_what_cannot_be_is_refused_before_anything_is_read(wrong, said):
     with pytest.raises(ValueError, match=said):
         Selection(**wrong)
-
-
-def sentences(path):
-    """The texts of a module that are no docstrings, f-strings in parts."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
-
-
-def test_layers_below_the_command_line_name_no_flags_and_no_arguments_in_prose():
-    """They hold an Argument, which each surface words in its own way."""
-    root = Path(mlflow_mleval.__file__).parent
-    paths = [root / "study.py", root / "assembling.py"]
-    for name in ("measures", "analysis", "store"):
-        paths += (root / name).rglob("*.py")
-    in_prose = re.compile(r"\S[ (]--[a-z]|`[a-z_]+=[^`]*`")
-    wrong = [
-        f"{path.name}: {text}"
-        for path in paths
-        if path.name != "budget.py"  # --timeout has no argument in Python
-        for text in sentences(path)
-        if in_prose.search(text)
-    ]
-    assert len(paths) > 50 and not wrong, wrong

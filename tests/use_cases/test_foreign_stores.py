@@ -44,7 +44,7 @@ PLAIN = {
     *("scikit_learn_seeds", "tags_of_a_team", "losses_by_epoch"),
 }
 #: Those whose printed commands are run after each change.
-SOME = {"scikit_learn_grid_search", "datasets_and_seeds", "datasets_in_names", "own_import"}
+SOME = {"datasets_and_seeds", "datasets_in_names"}
 #: The stores that the guide shows.
 SHOWN = 14
 #: What a bare `mleval rank` says: what it stops for, who is first then, by what measures, on how
@@ -215,7 +215,7 @@ def _exported(ids):
 
 @pytest.mark.parametrize(
     "made",
-    _cases(*THROUGH_DOORS, quick={"datasets_and_seeds", "percent_beside_share"}),
+    _cases(*THROUGH_DOORS, quick={"percent_beside_share"}),
     indirect=True,
 )
 def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
