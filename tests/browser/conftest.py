@@ -33,16 +33,8 @@ def axe(tmp_path_factory) -> str:
     if npm is None:
         pytest.skip("no npm on this machine")
     folder = tmp_path_factory.mktemp("axe")
-    command = [
-        npm,
-        "install",
-        "--no-save",
-        "--no-package-lock",
-        "--no-audit",
-        "--no-fund",
-        "--ignore-scripts",
-        "axe-core@4.14.1",
-    ]
+    options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+    command = [npm, "install", *options, "axe-core@4.14.1"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE)
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 

@@ -274,28 +274,3 @@ def test_it_works_in_the_sandbox_of_mlflow(show, scheme):
     finally:
         chrome.switch_to.default_content()
     assert chrome.get_log("browser") == []
-
-
-@pytest.mark.server
-def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
-    import mlflow
-    from selenium.webdriver.support.expected_conditions import (
-        frame_to_be_available_and_switch_to_it as frame,
-    )
-
-    with mlflow.start_run() as run:
-        mlflow.log_text(study_page(), "mleval_report.html")
-    place = f"{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/mleval_report.html"
-    chrome.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-    )
-    chrome.get(f"{server}/#/experiments/{place}?workflowType=machine_learning")
-    until(frame(("css selector", "iframe[sandbox='allow-scripts']")), "the frame of the report")
-    try:
-        until(lambda d: d.find_elements("id", "decision"), "the decision")
-        assert "RF-PCT" in chrome.find_element("id", "decision").text
-        assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
-    finally:
-        chrome.switch_to.default_content()
-        chrome.get("about:blank")

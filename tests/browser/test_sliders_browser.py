@@ -204,22 +204,6 @@ def test_paper_shows_the_weights_of_the_report(page):
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_a_part_that_comes_later_has_its_sliders(page):
-    copy = (
-        "const old = document.getElementById('what-if').querySelector('.body'); window.copy = "
-        "old.cloneNode(true);"
-        "const block = window.copy.querySelector('.weights'); block.hidden = true; "
-        "old.replaceWith(window.copy);"
-        "document.dispatchEvent(new CustomEvent('mleval:fragment', {detail: window.copy}))"
-    )
-    before = page.execute_script(READ)
-    page.execute_script(copy)
-    page.execute_script(SET, [150, None, 30, 30], True)
-    assert page.execute_script(READ) != before
-    page.execute_script(SET, [], True)
-    assert page.execute_script(READ) == before
-
-
 def test_ranks_that_the_tests_left_are_stale(show):
     page = show(render(published(), "html"))
     page.execute_script(SET, [150], False)

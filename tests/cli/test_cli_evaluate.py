@@ -272,7 +272,6 @@ def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):
             "true,score\na,0.2\nb,0.3\nc,0.3\n",
             "a column score is that of the second of two classes, and there are 3",
         ),
-        ("true,id\na,0.2\n", "no column of scores or predictions (it has 'true', 'id')"),
         ("true,pred\na\n", "line 2: the row has 1 cells, the header has 2"),
     ):
         path.write_text(text)
