@@ -98,12 +98,12 @@ def read(
     _options_of_compare(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
     tracked = selection.results is None  # a table holds neither answers nor instances
+    answers: dict[str, Any] = {}
+    means: dict[str, list[str]] = {}
     with store.remembered() if tracked else nullcontext():
         study, selection = _study_asked_for(selection, stage, say)
-        with_answers = whole and tracked
-        answers, means = (
-            _answers_by_dataset(selection, choices, stage, say, word) if with_answers else ({}, {})
-        )
+        if whole and tracked:
+            answers, means = _answers_by_dataset(selection, choices, stage, say, word)
         if isinstance(study, MlevalError):
             if not any(means.values()):
                 raise study
@@ -115,8 +115,7 @@ def read(
         with suppress(NoRunsError):  # the runs carry none
             profiles = profiles_of(study)
         if tracked and len(study.runs) <= MOST_RUNS:
-            chance: dict[str, Any] = {"alpha": 0.05, "seed": 0}
-            how = {name: choices.get(name, default) for name, default in chance.items()}
+            how = {name: choices[name] for name in ("alpha", "seed") if name in choices}
             how |= {"minimize": selection.minimize, "maximize": selection.maximize}
             instances = tested_instances(study, None, say, **how)[0]
     return Material(study, instances | answers, profiles)

@@ -383,9 +383,8 @@ class Study(Reported):
             status = dict.fromkeys(self.failed, "failed") | status
         there = [cell for cell in cells if status.get(cell) == "complete"]
         empty = self.values.reindex(there).isna().any() if there else pd.Series(dtype=bool)
-        lacking = (
-            some(empty.index[empty], 3) or "some measure"
-        )  # nobody knows it of what a policy has filled
+        # nobody knows it of what a policy has filled
+        lacking = some(empty.index[empty], 3) or "some measure"
         words = {
             "dnf": "did not finish",
             "": self.newer or "never run",
@@ -413,9 +412,8 @@ class Study(Reported):
         """
         if not {"dataset", "method", "status"} <= {*self.runs.columns}:
             return {}
-        runs = self.runs.sort_values(
-            "status", ascending=False, kind="stable"
-        )  # of repeats, one that finished counts
+        # of repeats, one that finished counts
+        runs = self.runs.sort_values("status", ascending=False, kind="stable")
         return runs.set_index(["dataset", "method"])["status"].to_dict()
 
     def matrix(self, dataset: str) -> pd.DataFrame:
@@ -533,9 +531,8 @@ class Study(Reported):
         )
         if policy == "error":
             raise MissingResultsError(f"{named}.", self._ways_on(gaps))
-        full = self.values.reindex(
-            pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
-        )
+        index = pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
+        full = self.values.reindex(index)
         if policy == "worst":
             lacking = full.isna().stack()
             imputed = frozenset(lacking[lacking].index)
@@ -545,17 +542,13 @@ class Study(Reported):
         lost = list(dict.fromkeys(gap[level] for gap in gaps))
         rest = full[~full.index.get_level_values(level).isin(lost)]
         if rest.empty:
-            raise MissingResultsError(
-                Message(
-                    f"{named}, so ",
-                    Argument("missing", policy),
-                    " would leave nothing. Choose another policy.",
-                )
-            )
-        others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
+            asked = Argument("missing", policy)
+            text = " would leave nothing. Choose another policy."
+            raise MissingResultsError(Message(f"{named}, so ", asked, text))
+        others = grouped((gap[level], gap[1 - level]) for gap in gaps)
         gone = [
-            Excluded(what, name, f"no result of {some(others[name])} (policy {policy})")
-            for name in lost
+            Excluded(what, name, f"no result of {some(cells)} (policy {policy})")
+            for name, cells in others.items()
         ]
         made = {"values": rest, "repeats": _matching(self.repeats, rest), "missing": policy}
         return replace(self, **made, excluded=(*self.excluded, *gone))
@@ -605,9 +598,7 @@ def _worded_factors(factors: Iterable[Factor], word: Wording) -> tuple[Factor, .
 
 
 def _which(kind: str, names: Sequence[str]) -> str:
-    bare = dict.fromkeys(
-        name.rpartition(" (")[0] or name for name in names
-    )  # without the ids of runs
+    bare = dict.fromkeys(name.rpartition(" (")[0] or name for name in names)  # without ids of runs
     if len(bare) < len(names) and len(bare) <= MANY:
         return f"{count(len(names), kind)} of {some(bare, MANY)}"
     if len(names) > MANY:

@@ -149,7 +149,17 @@ def _common(
         common, gone = questions[asked_of], []
         _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
     elif short > MOST_LOST and not shared:
-        raise _too_many_lost(of, {"missing in": gone, "the store has lost answers of": gaps})
+        lost = {"missing in": gone, "the store has lost answers of": gaps}
+        told = [f"{what} {some(names)}" for what, names in lost.items() if names]
+        raise MissingResultsError(
+            Message(
+                "; ".join([f"{of} are known for all methods", *told]),
+                ". What is left may differ from what is lost. Evaluate again, or compare on the "
+                "shared instances (",
+                Argument("shared", True),
+                ").",
+            )
+        )
     notes = []
     if gaps:
         notes.append(
@@ -159,20 +169,6 @@ def _common(
     if gone:
         notes.append(f"{of} are compared, those of all methods; missing in {some(gone)}.")
     return common, share, notes
-
-
-def _too_many_lost(of: str, lost: Mapping[str, list[str]]) -> MissingResultsError:
-    """The error that too many answers are absent somewhere, with what is lost of what."""
-    told = [f"{what} {some(names)}" for what, names in lost.items() if names]
-    return MissingResultsError(
-        Message(
-            "; ".join([f"{of} are known for all methods", *told]),
-            ". What is left may differ from what is lost. Evaluate again, or compare on the shared "
-            "instances (",
-            Argument("shared", True),
-            ").",
-        )
-    )
 
 
 def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:
@@ -323,8 +319,13 @@ def compare_answers(
     default the one seen.
     """
     groups = None if cluster is None else answered.column(cluster)
-    if cluster is not None and cluster in answered.measures:
-        answered = _without_cluster(answered, cluster)
+    if cluster in answered.measures:
+        measures = [m for m in answered.measures if m != cluster]
+        about = f"{cluster} says which instances belong together"
+        if not measures:
+            raise MissingResultsError(f"{about}, and there is no other measure.")
+        notes = (*answered.notes, f"{about}, and is no measure here.")
+        answered = replace(answered, measures=measures, notes=notes)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
     sides = grouped((better[m], m) for m in answered.measures)
     tests = instance_tests(
@@ -372,21 +373,8 @@ def ranges_known(
     return ranges
 
 
-def _without_cluster(answered: Units, cluster: str) -> Units:
-    """The answers without the measure that says which of them belong together."""
-    measures = [m for m in answered.measures if m != cluster]
-    about = f"{cluster} says which instances belong together"
-    if not measures:
-        raise MissingResultsError(f"{about}, and there is no other measure.")
-    passing = [m for m in answered.passing if m != cluster]
-    notes = (*answered.notes, f"{about}, and is no measure here.")
-    return replace(answered, measures=measures, passing=passing, notes=notes)
-
-
 def _bounds(
-    answered: Units,
-    grades: Mapping[str, Sequence[str]],
-    stated: float | Mapping[str, float] | None,
+    answered: Units, grades: Mapping[str, Sequence[str]], stated: float | Mapping[str, float] | None
 ) -> dict[str, float]:
     """The largest possible difference of each measure of which that is known or stated."""
     ranges = {m: range_of(m, answered.values(m).stack().dropna()) for m in answered.measures}
@@ -438,9 +426,8 @@ def answer_ranking(answered: Units, better: Mapping[str, str]) -> pd.DataFrame |
     if means.isna().any(axis=None):
         return None
     turned = [m for m in names if better[m] == "min"]
-    flows = promethee(means, minimize=turned, preference="v_shape", weights="equal").flows
-    ranked = flows.reindex(means.index)[["rank", "phi"]].rename_axis("method")
-    return ranked.sort_values("rank", kind="stable")
+    flows = promethee(means, minimize=turned, weights="equal").flows[["rank", "phi"]]
+    return flows.rename_axis("method").sort_values("rank", kind="stable")
 
 
 #: What to do about a measure without a direction, after its name.
@@ -530,11 +517,7 @@ def _reasons_told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
 
 
 def most_different(
-    answered: Units,
-    method_a: str,
-    method_b: str,
-    better: Mapping[str, str],
-    most: int = MOST,
+    answered: Units, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST
 ) -> pd.DataFrame:
     """The instances on which two methods differ most over all measures, in standard deviations
     (positive: a is better), with the values, links and outputs of both.
@@ -636,13 +619,11 @@ def questions_needed(
     wanted = {} if difference is None else difference
     if isinstance(wanted, int | float):
         wanted = dict.fromkeys(answered.measures, wanted)
-    if unknown := [m for m in wanted if m not in answered.measures]:
+    if wrong := {m: d for m, d in wanted.items() if m not in answered.measures or not d > 0}:
         raise ValueError(
-            f"`difference` must be of the measures {some(answered.measures)}, got one of "
-            f"{some(unknown)}."
+            f"`difference` must be of the measures {some(answered.measures)} and greater than 0, "
+            f"got {wrong}."
         )
-    if wrong := [d for d in wanted.values() if not 0 < d < np.inf]:
-        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
     methods = tuple(answered.tables)
     first, second = np.triu_indices(len(methods), 1)
     unit = None

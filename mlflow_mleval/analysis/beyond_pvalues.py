@@ -144,24 +144,12 @@ def equivalence(
             "equivalent": corrected <= alpha,
         }
     )
-    warnings = tuple(taken_for_certain(error, "row"))
-    return EquivalenceResult(
-        rows,
-        float(rope),
-        ratio,
-        correction,
-        alpha,
-        frame.columns.tolist(),
-        warnings,
-    )
+    methods, warnings = frame.columns.tolist(), tuple(taken_for_certain(error, "row"))
+    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, methods, warnings)
 
 
 def paired_power(
-    effect: ArrayLike,
-    n: ArrayLike,
-    *,
-    ratio: float | None = None,
-    alpha: float = 0.05,
+    effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05
 ) -> Array:
     """Power of the two-sided paired t test: noncentral t with noncentrality effect / √(1/n +
     ratio)."""
@@ -172,9 +160,8 @@ def paired_power(
             f"`n` must be at least 2, got {n.min():g}. One difference has no variation."
         )
     limit = special.stdtrit(n - 1, 1 - alpha / 2)
-    shift = np.abs(np.asarray(effect, dtype=float)) / np.sqrt(
-        variance_factor(n, checked_ratio(ratio))
-    )
+    error = np.sqrt(variance_factor(n, checked_ratio(ratio)))
+    shift = np.abs(np.asarray(effect, dtype=float)) / error
     certain = np.isinf(shift)
     shift = np.where(certain, 0.0, shift)
     # nctdtr has NaN for some chances that are too small for floats
@@ -183,11 +170,7 @@ def paired_power(
 
 
 def required_size(
-    effect: ArrayLike,
-    *,
-    power: float = 0.8,
-    ratio: float | None = None,
-    alpha: float = 0.05,
+    effect: ArrayLike, *, power: float = 0.8, ratio: float | None = None, alpha: float = 0.05
 ) -> Array:
     """The least n with which the two-sided paired t test has the power; infinite where none has."""
     probability(power, "power")
@@ -232,29 +215,17 @@ class PowerCurve:
 
     def sentence(self, goal: str = "", named: Callable[[Hashable], str] = str) -> str:
         """What it takes; `goal` says when the two count as told apart."""
-        better = named(self.method_a)
-        other = named(self.method_b)
-        if np.isinf(self.needed):
-            return (
-                f"Were the difference the one observed, no number of datasets would tell {better} "
-                f"from {other}{goal}."
-            )
+        told = f"to tell {named(self.method_a)} from {named(self.method_b)}{goal}"
         low, high = self.needed_low, self.needed_high
         ends = f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
         if low > FARTHEST:
-            ends = "no number" if np.isinf(low) else f"more than {FARTHEST:,}"
-        drawn = f"these leave {ends} open"
-        told = f"to tell {better} from {other}{goal} with a chance of {self.target:.0%}"
+            ends = f"more than {FARTHEST:,}"
+        number = f"about {self.needed:,.0f}"
         if self.needed > FARTHEST:
-            return (
-                f"Were the difference the one observed, it would take more than {FARTHEST:,} "
-                f"datasets {told}; {drawn}."
-            )
-        more = int(self.needed) - self.n
-        so = f"{more:,} more than there are" if more > 0 else "no more than there are"
+            number = f"more than {FARTHEST:,}"
         return (
-            f"Were the difference the one observed, it would take about {self.needed:,.0f} "
-            f"datasets {told}, {so}; {drawn}."
+            f"Were the difference the one observed, it would take {number} datasets {told} with a "
+            f"chance of {self.target:.0%}, and there are {self.n:,}; these leave {ends} open."
         )
 
 
@@ -333,33 +304,14 @@ def power_curve(
     low, high = map(float, np.quantile(sizes[1:], [0.025, 0.975], method="inverted_cdf"))
     finite = [x for x in (enough, high) if np.isfinite(x)]
     farthest = int(min(max([2 * n, 1.25 * max(finite, default=FARTHEST)]), FARTHEST))
-    steps = np.unique(
-        np.append(np.geomspace(max(least, 2), max(farthest, least + 2), POINTS).round(), n)
-    ).astype(int)
-    steps = steps[steps >= 2]
-
-    def powers(of: AnyArray) -> AnyArray:
-        return np.where(
-            steps[:, None] >= least, paired_power(of[None], steps[:, None], alpha=level), 0.0
-        )
-
-    reached = powers(effect)
+    steps = np.geomspace(max(least, 2), max(farthest, least + 2), POINTS).round()
+    steps = np.unique(np.append(steps, n)).astype(int)
+    reached = paired_power(effect[None], steps[:, None], alpha=level)
+    reached[steps < least] = 0.0
     ends = np.quantile(reached[:, 1:], [0.025, 0.975], axis=1)
     curve = pd.DataFrame({"n": steps, "power": reached[:, 0], "low": ends[0], "high": ends[1]})
-    return PowerCurve(
-        curve,
-        a,
-        b,
-        n,
-        float(effect[0]),
-        enough,
-        low,
-        high,
-        power,
-        level,
-        n_resamples,
-        seed,
-    )
+    observed = float(effect[0])
+    return PowerCurve(curve, a, b, n, observed, enough, low, high, power, level, n_resamples, seed)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -551,11 +503,7 @@ class BeyondPvalues:
         return other.loc[rows].reset_index(drop=True)
 
 
-def beyond_pvalues(
-    tested: Tested,
-    order: list[str],
-    rope: float = 0.01,
-) -> BeyondPvalues:
+def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, and how many datasets it would take;
     `order` has the best method first."""
     n = len(tested.table)

@@ -78,7 +78,14 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import AnyArray, at_least_one, known_keywords, one_of, probability
+from mlflow_mleval.validation import (
+    AnyArray,
+    at_least_one,
+    known_keywords,
+    one_of,
+    present,
+    probability,
+)
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
 if TYPE_CHECKING:
@@ -262,21 +269,9 @@ class Comparison(Detailed):
         """One row a pair in the order: the separated first, then by p-value. Differences are a
         minus b; flow_low and flow_high hold for all pairs together."""
         columns = [
-            "method_a",
-            "method_b",
-            "n",
-            "mean_rank_difference",
-            "mean_difference",
-            "flow_difference",
-            "flow_low",
-            "flow_high",
-            "wins",
-            "ties",
-            "losses",
-            "effect_size",
-            "statistic",
-            "pvalue",
-            "pvalue_corrected",
+            *("method_a", "method_b", "n", "mean_rank_difference", "mean_difference"),
+            *("flow_difference", "flow_low", "flow_high", "wins", "ties", "losses"),
+            *("effect_size", "statistic", "pvalue", "pvalue_corrected"),
         ]
         if self.deciding is None:
             return pd.DataFrame(
@@ -290,19 +285,16 @@ class Comparison(Detailed):
         else:
             signed_ranks = signed_ranks.assign(**dict.fromkeys(flows.values(), np.nan))
         pairs = better_first(signed_ranks, behind(signed_ranks, self.order))
+        a, b = pairs["method_a"], pairs["method_b"]
         ranks, means = self.ranks.mean(), self.table.mean()
         if self.on != FUSED and self.deciding.test.over == "repeats":  # blocks hold net flows
-            pairs["mean_difference"] = (
-                means[pairs["method_a"]].to_numpy() - means[pairs["method_b"]].to_numpy()
-            )
-        pairs["mean_rank_difference"] = (
-            ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()
-        )
+            pairs["mean_difference"] = a.map(means) - b.map(means)
+        pairs["mean_rank_difference"] = a.map(ranks) - b.map(ranks)
         others = [made for made in self.posthoc if made.test.column not in pairs]
         for test, result in others:
             matrix = test.pvalues(result)
-            a, b = (matrix.columns.get_indexer(pairs[name]) for name in ("method_a", "method_b"))
-            pairs[test.column] = matrix.to_numpy()[a, b]
+            cells = matrix.columns.get_indexer(a), matrix.columns.get_indexer(b)
+            pairs[test.column] = matrix.to_numpy()[cells]
         at = places(pairs, self.order)
         pairs["separated"] = apart(self.order, self.separated).to_numpy()[at["a"], at["b"]]
         pairs["doubts"] = self._doubts_of(pairs)
@@ -320,28 +312,23 @@ class Comparison(Detailed):
         a, b = np.triu_indices(len(values), 1)
         size = values[a] - values[b]
         counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
+        counts = {name: count.astype(int) for name, count in counts.items()}
+        columns = {**named_pairs(self.order, a, b), "n": 1, "mean_difference": size, **counts}
         unknown = ("effect_size", "statistic", "pvalue", "pvalue_corrected")
-        return pd.DataFrame(
-            {
-                **named_pairs(self.order, a, b),
-                **{"n": 1, "mean_difference": size},
-                **{name: count.astype(int) for name, count in counts.items()},
-                **dict.fromkeys(unknown, np.nan),
-            }
-        )
+        return pd.DataFrame({**columns, **dict.fromkeys(unknown, np.nan)})
 
     def _doubts_of(self, pairs: pd.DataFrame) -> AnyArray:
         """By row: why a separation is not to be trusted; empty where it is, or where there
         is none."""
         assert self.deciding is not None  # where there are pairs
-        gated = self.deciding.test.over == "datasets" and self.decides != "max-t"
-        whole = self.friedman if gated else None  # max-T judges all pairs together by itself
-        none = (
-            whole is not None and whole.best_pvalue > self.options["alpha"] and len(self.order) > 2
-        )
+        always = []
+        # max-T judges all pairs together by itself
+        if self.deciding.test.over == "datasets" and self.decides != "max-t":
+            alike = present(self.friedman).best_pvalue > self.options["alpha"]
+            if alike and len(self.order) > 2:
+                always.append("Friedman's test over all methods finds no difference")
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
-        always = ["Friedman's test over all methods finds no difference"] if none else []
         often = [*always, f"results of the two were filled by the policy {self.study.missing}"]
         has_filled = pairs[[*PAIR]].isin(filled).any(axis=1)
         doubts = np.where(has_filled, "; ".join(often), "; ".join(always))
@@ -372,11 +359,10 @@ class Comparison(Detailed):
         single = getattr(made.result, "table", pd.DataFrame())
         raw = np.full(len(rows), np.nan)
         if "pvalue" in single:
-            a = single["method_a"]
-            b = single["method_b"]
-            matrix = pair_matrix(self.order, a, b, single["pvalue"], np.nan)
-            at = [matrix.index.get_indexer(rows[name]) for name in PAIR]
-            raw = matrix.to_numpy(float)[at[0], at[1]]
+            a, b, p = (single[name] for name in (*PAIR, "pvalue"))
+            matrix = pair_matrix(self.order, a, b, p, np.nan)
+            at = places(rows, self.order)
+            raw = matrix.to_numpy(float)[at["a"], at["b"]]
         rows = rows.assign(measure=self.on, pvalue=raw, pvalue_corrected=rows[made.test.column])
         return DatasetTests(
             table=rows[COLUMNS],
@@ -412,9 +398,7 @@ class Comparison(Detailed):
             "best_rank": self.ranks.min(),
             "worst_rank": self.ranks.max(),
             "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
-            **(
-                self.possible if self.options["control"] is None else dict.fromkeys(("low", "high"))
-            ),
+            **(dict.fromkeys(("low", "high")) if self.options["control"] else self.possible),
         }
         return pd.DataFrame(table, self.order).reset_index(drop=True)
 
@@ -422,30 +406,20 @@ class Comparison(Detailed):
     def by_dataset(self) -> pd.DataFrame:
         """One row a dataset and method, in the order of the ranking of that dataset."""
         flows = self.fusion.flows
-        datasets = self.ranks.index
         methods = flows.by_measure.methods
         columns = {
             "rank": flows.ranks,
             "phi_plus": flows.plus,
             "phi_minus": flows.minus,
             "phi": flows.phi,
-        }
-        columns |= {
             "tested_rank": self.ranks[methods].to_numpy(),
             "tested_value": self.table[methods].to_numpy(),
         }
         order = np.argsort(flows.ranks, axis=1, kind="stable")
-        sorted_columns = {
-            name: np.take_along_axis(values, order, axis=1).ravel()
-            for name, values in columns.items()
-        }
-        return pd.DataFrame(
-            {
-                "dataset": datasets.repeat(len(methods)),
-                "method": methods[order.ravel()],
-                **sorted_columns,
-            }
-        )
+        table = {"dataset": self.ranks.index.repeat(len(methods)), "method": methods[order.ravel()]}
+        for name, values in columns.items():
+            table[name] = np.take_along_axis(values, order, axis=1).ravel()
+        return pd.DataFrame(table)
 
     @property
     def mean_flows(self) -> pd.DataFrame:
@@ -458,10 +432,9 @@ class Comparison(Detailed):
         """The GAIA plane of the mean flows; None with fewer than three measures or methods."""
         if len(self.study.measures) < 3 or len(self.order) < 3:
             return None
-        any_result = next(iter(self.fusion.results.values()))
-        return replace(
-            any_result, unicriterion=self.mean_flows, weights=self.fusion.weights.mean()
-        ).gaia()
+        one = self.fusion.flows.result(0)
+        weights = self.fusion.weights.mean()
+        return replace(one, unicriterion=self.mean_flows, weights=weights).gaia()
 
     # ---- measures --------------------------------------------------------------------------------
 
@@ -489,12 +462,9 @@ class Comparison(Detailed):
     def measures(self) -> pd.DataFrame:
         """One row a measure: what it is, who leads by it, and its own tests."""
         table = self.measure_tests.rename_axis("measure").reset_index()
+        known = [MEASURES.get(measure) for measure in table["measure"]]
         for at, name in ((2, "family"), (3, "source")):
-            table.insert(
-                at,
-                name,
-                [getattr(MEASURES.get(measure), name, None) for measure in table["measure"]],
-            )
+            table.insert(at, name, [getattr(measure, name, None) for measure in known])
         return table
 
     @property
@@ -505,13 +475,8 @@ class Comparison(Detailed):
             return pd.DataFrame(columns=["measure_a", "measure_b", "correlation", "redundant"])
         matrix = self.redundancy.correlation
         a, b = np.triu_indices(len(matrix), 1)
-        table = pd.DataFrame(
-            {
-                "measure_a": matrix.index[a],
-                "measure_b": matrix.index[b],
-                "correlation": matrix.to_numpy()[a, b],
-            }
-        )
+        sides = {"measure_a": matrix.index[a], "measure_b": matrix.index[b]}
+        table = pd.DataFrame({**sides, "correlation": matrix.to_numpy()[a, b]})
         return table.assign(redundant=table["correlation"] > self.redundancy.max_correlation)
 
     @property
@@ -540,20 +505,13 @@ class Comparison(Detailed):
         over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
         choices = {key: self.options[key] for key in ("rope", "alpha")}
         measures = self.fusion.by_weight if self.on == FUSED else [self.on]
-        return next_dataset(
-            self.study,
-            measures,
-            self.order,
-            in_units=self.on != FUSED,
-            **choices,
-            **over,
-        )
+        in_units = self.on != FUSED
+        return next_dataset(self.study, measures, self.order, in_units=in_units, **choices, **over)
 
     @cached_property
     def beyond(self) -> beyond_pvalues.BeyondPvalues | None:
         """What lies beyond p-values; only where a rope was given."""
-        rope = self.options["rope"]
-        if rope is None:
+        if (rope := self.options["rope"]) is None:
             return None
         return beyond_pvalues.beyond_pvalues(self.tested, self.order, rope)
 
@@ -561,10 +519,9 @@ class Comparison(Detailed):
     def equivalent(self) -> float | None:
         """How probable it is that the first two differ by no more than the rope; None
         without one."""
-        rope = self.options["rope"]
-        return (
-            None if rope is None else beyond_pvalues.equivalent(self.tested, self.order[:2], rope)
-        )
+        if (rope := self.options["rope"]) is None:
+            return None
+        return beyond_pvalues.equivalent(self.tested, self.order[:2], rope)
 
     # ---- stability -------------------------------------------------------------------------------
 
@@ -826,11 +783,7 @@ def _stability(
 
 
 def _checked_test(
-    study: Study,
-    on: str,
-    test: str,
-    control: str | None,
-    missing_is_failure: bool,
+    study: Study, on: str, test: str, control: str | None, missing_is_failure: bool
 ) -> str:
     """The test that is asked for; errors for choices that do not fit the study."""
     one_of(test, "test", asked_names())

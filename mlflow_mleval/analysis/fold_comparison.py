@@ -233,11 +233,6 @@ class FoldComparison(PairTests):
         return self.protocol.kind == "5x2" and self.paired
 
     @property
-    def shares_training(self) -> bool:
-        """Whether the headline test is corrected for training data that folds share."""
-        return self.protocol.ratio is not None and not self.is_five_by_two
-
-    @property
     def untested(self) -> dict[str, int]:
         """Why pairs among `pairs` could not be tested, and how many for each reason."""
         reasons = self.table["doubt"][self.table["pvalue"].isna()]
@@ -269,7 +264,7 @@ class FoldComparison(PairTests):
         """`table`, the better method first, separated ones first, with the measures that carry a
         difference ("+f1") and its direction ("better on all", "better on x, worse on y")."""
         turned = behind(self.table, self.order)
-        table = better_first(self.table, turned).assign(carried="", direction="")
+        table = better_first(self.table, turned)
         ahead = np.where(turned[:, None], -self._ahead, self._ahead)
         certain = np.where(self._significant, np.sign(ahead), 0)
 
@@ -277,15 +272,12 @@ class FoldComparison(PairTests):
             of = zip(self.measures, row, strict=True)
             return " ".join(f"{'+' if x > 0 else '−'}{m}" for m, x in of if x) or COMBINED
 
-        for column, rows, tell in (
-            ("carried", certain, carried),
-            (
-                "direction",
-                np.sign(ahead),
-                lambda row: _signs_in_words(row, self.measures, ", ".join),
-            ),
-        ):
-            table[column] = np.where(table["separated"], _told_of_rows(rows, tell), "")
+        def directed(row: AnyArray) -> str:
+            return _signs_in_words(row, self.measures, ", ".join)
+
+        table["carried"] = _told_of_rows(certain, carried)
+        table["direction"] = _told_of_rows(np.sign(ahead), directed)
+        table.loc[~table["separated"], ["carried", "direction"]] = ""
         keys = table.assign(k=~table["separated"], **places(table, self.order))
         rows = keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
         return table.loc[rows].reset_index(drop=True)
@@ -315,11 +307,9 @@ class FoldComparison(PairTests):
         apart = self.table["separated"].to_numpy(bool)
         signs = np.sign(self._ahead[apart])
         pairs = list(self.table.loc[apart, PAIR].itertuples(index=False, name=None))
-        better: list[tuple[Hashable, Hashable]] = []
-        for (a, b), sign in zip(pairs, signs, strict=True):
-            if sign.any() and abs(sign.sum()) == np.abs(sign).sum():
-                better.append((str(a), str(b)) if sign.sum() > 0 else (str(b), str(a)))
-        return better
+        one_way = np.abs(signs.sum(axis=1)) == np.abs(signs).sum(axis=1)
+        each = zip(pairs, signs.sum(axis=1), one_way, strict=True)
+        return [(a, b) if way > 0 else (b, a) for (a, b), way, sure in each if sure and way]
 
     @property
     def learned(self) -> LearnedMeasures | None:
@@ -353,21 +343,15 @@ class FoldComparison(PairTests):
     def permutation(self, seed: int = 0) -> pd.DataFrame:
         """Every pair again without a normal distribution: the methods are swapped fold by fold.
         ValueError where folds are not paired, or not those of one cross-validation."""
-        if reason := self.refusals.get("naive") or (
-            "" if self.paired else "the folds are not paired"
-        ):
+        reason = self.refusals.get("naive", "") if self.paired else "the folds are not paired"
+        if reason:
             raise ValueError(f"`permutation` must not be used here: {reason}.")
-        by_method = {name: self.values.loc[name] for name in self.methods}
         pvalues = np.full(len(self.table), np.nan)
         for i in np.flatnonzero(self.table["pvalue"].notna()):
-            a, b = (by_method[self.table.at[i, name]] for name in PAIR)
+            a, b = (self.values.loc[self.table.at[i, name]] for name in PAIR)
             both = a.index.intersection(b.index)
-            pvalues[i] = hotelling(
-                a.loc[both].to_numpy(),
-                b.loc[both].to_numpy(),
-                method="permutation",
-                seed=seed,
-            ).pvalue
+            sides = a.loc[both].to_numpy(), b.loc[both].to_numpy()
+            pvalues[i] = hotelling(*sides, method="permutation", seed=seed).pvalue
         return self.table[PAIR].assign(**decided(pvalues, self.alpha))
 
 
@@ -513,11 +497,7 @@ def compare_folds(
 
 
 def _tested(
-    values: Array,
-    sharings: Sequence[Sharing],
-    names: Sequence[str],
-    paired: bool,
-    dependent: str,
+    values: Array, sharings: Sequence[Sharing], names: Sequence[str], paired: bool, dependent: str
 ) -> tuple[PairNumbers, list[int], dict[Hashable, str]]:
     """The headline tests of all pairs, each on the folds that both have; the tested columns, and
     why others were dropped. The pairs that share most folds say by which test."""
@@ -629,8 +609,12 @@ def _table(
         doubt[rows] = "; ".join([few, *alike])
         told.append(few)
     certain = holm(tests.single) <= alpha
+
+    def carried_by(row: AnyArray) -> str:
+        return ", ".join(_flagged(row, ways)) or COMBINED
+
     columns = {
-        **_differences(values, [*ways.values()], tests),
+        **(_differences(values, next(iter(ways.values())), tests) if p == 1 else {}),
         "pvalue": tests.pvalue,
         "n": in_common,
         "doubt": doubt,
@@ -639,30 +623,25 @@ def _table(
         "naive_statistic": naive,
         "naive_pvalue": t2_pvalue(naive, p, tests.df)[1],
         "naive_corrected": np.nan,
-        "carried_by": _told_of_rows(
-            certain, lambda row: ", ".join(_flagged(row, ways)) or COMBINED
-        ),
+        "carried_by": _told_of_rows(certain, carried_by),
     }
     table = pairs_by_measure(methods, [", ".join(ways)], **columns)
     return table, [f"{text[0].upper()}{text[1:]}." for text in [*told, *alike]]
 
 
-def _differences(
-    values: Array,
-    ways: Sequence[str],
-    tests: PairNumbers,
-) -> dict[str, Any]:
+def _differences(values: Array, way: str, tests: PairNumbers) -> dict[str, Any]:
     """By pair, of a single measure: the difference, folds won, tied, lost."""
-    if len(ways) > 1:
-        return {}
-    sign = -1.0 if "min" in ways else 1.0
+    sign = -1.0 if way == "min" else 1.0
     better = sign * values[..., 0]
     first, second = np.triu_indices(len(values), 1)
     by_fold = better[first] - better[second]
     by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(better))] = 0.0
-    counts = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
-    difference = sign * tests.difference[:, 0]
-    return dict(zip(("difference", "wins", "ties", "losses"), (difference, *counts), strict=True))
+    return {
+        "difference": sign * tests.difference[:, 0],
+        "wins": (by_fold > 0).sum(axis=1),
+        "ties": (by_fold == 0).sum(axis=1),
+        "losses": (by_fold < 0).sum(axis=1),
+    }
 
 
 def _told_of_rows(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:
@@ -676,9 +655,7 @@ def _flagged(flags: AnyArray, measures: Iterable[str]) -> list[str]:
 
 
 def _signs_in_words(
-    signs: AnyArray,
-    measures: Sequence[str],
-    named: Callable[[Sequence[str]], str],
+    signs: AnyArray, measures: Sequence[str], named: Callable[[Sequence[str]], str]
 ) -> str:
     """On which measures the first of a pair is better, worse and equal."""
     said = []
@@ -780,10 +757,7 @@ def _for_all(
 
 
 def _disagreement(
-    recorded: pd.DataFrame,
-    shared: SharedFolds,
-    by_all: Bools,
-    runs: pd.DataFrame,
+    recorded: pd.DataFrame, shared: SharedFolds, by_all: Bools, runs: pd.DataFrame
 ) -> list[str]:
     """What to tell where the models of the folds disagree more than their instances explain."""
     if by_all.sum() < 2:
@@ -813,10 +787,7 @@ def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
 
 
 def compare_all_folds(
-    study: Study,
-    absent: dict[str, str],
-    step: Callable[[], object] = lambda: None,
-    **options: Any,
+    study: Study, absent: dict[str, str], step: Callable[[], object] = lambda: None, **options: Any
 ) -> dict[str, FoldComparison]:
     """What the folds of every dataset say, corrected over pairs and datasets; why others could not
     be tested goes to `absent`, as "folds.DATASET". Measures that follow from others are left out

@@ -97,10 +97,8 @@ def protocol_of(
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
     if n_train is not None and n_test is not None:
-        train, test = (
-            _size_of_each_fold(n_folds, n_train, "n_train"),
-            _size_of_each_fold(n_folds, n_test, "n_test"),
-        )
+        train = _size_of_each_fold(n_folds, n_train, "n_train")
+        test = _size_of_each_fold(n_folds, n_test, "n_test")
         exact = np.size(n_train) == np.size(n_test) == n_folds
         found = _recognised(train, test, exact)
     else:
@@ -171,10 +169,7 @@ def runs_of(runs: pd.DataFrame, dataset: str, methods: Sequence[str]) -> pd.Data
 
 
 def recorded_protocol(
-    runs: pd.DataFrame,
-    n_folds: int,
-    kind: str | None = None,
-    ratio: float | None = None,
+    runs: pd.DataFrame, n_folds: int, kind: str | None = None, ratio: float | None = None
 ) -> tuple[Protocol, list[str]]:
     """How the folds came about: the most cautious of what the runs say, or what was declared; and
     notes of what is not known."""
@@ -193,10 +188,7 @@ def recorded_protocol(
     return how, notes
 
 
-def unpaired(
-    runs: pd.DataFrame,
-    methods: Sequence[str],
-) -> tuple[Bools | None, list[str]]:
+def unpaired(runs: pd.DataFrame, methods: Sequence[str]) -> tuple[Bools | None, list[str]]:
     """Which pairs of methods have folds whose split digests differ (None where none does), in the
     order of ``numpy.triu_indices``; and of how many that is not known."""
     recorded = runs["split_digest"].fillna("").to_dict() if "split_digest" in runs else {}
@@ -257,9 +249,8 @@ def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float]
         tp, fp, fn, tn = (folds[name].unstack().to_numpy() for name in COUNTS)
         expected, variance = 0.0, 0.0
         for hits, total in ((tp, tp + fn), (fp, fp + tn)):
-            share = hits.sum(axis=1, keepdims=True) / np.maximum(
-                total.sum(axis=1, keepdims=True), 1.0
-            )
+            of_all = np.maximum(total.sum(axis=1, keepdims=True), 1.0)
+            share = hits.sum(axis=1, keepdims=True) / of_all
             expected = expected + share * total
             variance = variance + share * (1 - share) * total
         labels = max((tp + fp + fn + tn).mean() / n_test, 1.0)
@@ -299,24 +290,18 @@ class FoldStatistics:
 
     def to_dict(self) -> dict[str, Any]:
         """The same in lists and numbers for JSON; None where a number is not defined."""
+        numbers = self.table.astype(object).where(np.isfinite(self.table), None)
         return {
             "n_folds": self.n_folds,
             "test_to_train": self.test_to_train,
             "measures": list(self.table.index),
-            **{
-                name: [float(x) if np.isfinite(x) else None for x in column]
-                for name, column in self.table.items()
-            },
+            **numbers.to_dict("list"),
             "left_out": self.left_out,
             "warnings": self.warnings,
         }
 
 
-def fold_statistics(
-    folds: pd.DataFrame,
-    *,
-    test_to_train: float | None = None,
-) -> FoldStatistics:
+def fold_statistics(folds: pd.DataFrame, *, test_to_train: float | None = None) -> FoldStatistics:
     """Means and Student's intervals of one method over folds (R x measures), plain and corrected
     (Nadeau & Bengio 2003), by default for one R-fold cross-validation."""
     n = len(folds)
@@ -379,24 +364,19 @@ class SharedFolds:
 
     def cube(self, frame: pd.DataFrame) -> Array:
         """The values as methods x folds x columns, NaN in the folds where a method lacks one."""
-        frame = frame[~frame.index.duplicated()].reindex(
-            pd.MultiIndex.from_product([self.methods, self.folds])
-        )
+        index = pd.MultiIndex.from_product([self.methods, self.folds])
+        frame = frame[~frame.index.duplicated()].reindex(index)
         values = frame.to_numpy(dtype=float).reshape(*self.whole.shape, -1)
         return values if self.whole.all() else np.where(self.whole[..., None], values, np.nan)
 
     def frame(self, values: Array, columns: Sequence[str]) -> pd.DataFrame:
         """Such values as rows by (method, fold), of the folds that a method has."""
         index = pd.MultiIndex.from_product([self.methods, self.folds], names=["method", "fold"])
-        return pd.DataFrame(values.reshape(len(index), -1), index, list(columns))[
-            self.whole.ravel()
-        ]
+        table = pd.DataFrame(values.reshape(len(index), -1), index, list(columns))
+        return table[self.whole.ravel()]
 
     def protocols(
-        self,
-        runs: pd.DataFrame,
-        kind: str | None = None,
-        ratio: float | None = None,
+        self, runs: pd.DataFrame, kind: str | None = None, ratio: float | None = None
     ) -> tuple[list[Protocol], list[str]]:
         """How the folds of each method came about, and notes. What looks resampled, but is part of
         another method's cross-validation, came about as that did."""

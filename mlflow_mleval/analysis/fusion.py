@@ -4,7 +4,7 @@ sure it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, compress
@@ -62,9 +62,9 @@ class Fusion:
     given: Study = field(repr=False)
 
     @property
-    def results(self) -> Mapping[str, PrometheeResult]:
-        """What PROMETHEE says by dataset, each made when it is asked for."""
-        return _Results(self.flows, {name: i for i, name in enumerate(self.ranks.index)})
+    def results(self) -> dict[str, PrometheeResult]:
+        """What PROMETHEE says by dataset."""
+        return {name: self.flows.result(i) for i, name in enumerate(self.ranks.index)}
 
     @property
     def by_weight(self) -> list[str]:
@@ -79,13 +79,10 @@ class Fusion:
     def refit(self, study: Study) -> Fusion:
         """The same choices applied to another study; what was given by measure is cut down to its
         own."""
-        kept = set(study.measures)
-        options: dict[str, Any] = {
-            key: {name: x for name, x in value.items() if name in kept} or None
-            if isinstance(value, Mapping)
-            else value
-            for key, value in self.options.items()
-        }
+        options = dict(self.options)
+        for key, value in options.items():
+            if isinstance(value, Mapping):
+                options[key] = {m: x for m, x in value.items() if m in study.measures} or None
         return fuse(study, **options)
 
 
@@ -115,14 +112,8 @@ def fuse(
         only = f"the study holds one method only ({methods}); a comparison needs two."
         raise IncomparableRunsError(" ".join([only, *left_out(study.excluded)]))
     full = study.complete()
-    options = {
-        "preference": preference,
-        "weights": weights,
-        "p": p,
-        "q": q,
-        "s": s,
-        "drop_constant": drop_constant,
-    }
+    options = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s}
+    options["drop_constant"] = drop_constant
     return _fused(full, study, study_flows(full, preference, p, q, s), options)
 
 
@@ -197,23 +188,6 @@ def v_shape(table: pd.DataFrame) -> pd.DataFrame:
     return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (
         table.shape[1] / (table.shape[1] - 1)
     )
-
-
-class _Results(Mapping[str, PrometheeResult]):
-    """Results by dataset that are made when they are asked for."""
-
-    def __init__(self, flows: WeighedFlows, places: Mapping[str, int]) -> None:
-        self.flows = flows
-        self.places = places
-
-    def __getitem__(self, dataset: str) -> PrometheeResult:
-        return self.flows.result(self.places[dataset])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
-
-    def __len__(self) -> int:
-        return len(self.places)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -357,13 +331,9 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
             gone[loser] = (winner, left[i, j], np.nanmean(left[loser]))
             left[loser] = left[:, loser] = np.nan
     needed = [names[k] for k in sorted(k for i, k in enumerate(order) if i not in gone)]
-    rows = [
-        (names[order[i]], names[order[w]], float(r), float(mean))
-        for i, (w, r, mean) in gone.items()
-    ]
-    return needed, pd.DataFrame(
-        rows, columns=["measure", "because_of", "correlation", "mean_correlation"]
-    )
+    rows = [(names[order[i]], names[order[w]], r, mean) for i, (w, r, mean) in gone.items()]
+    columns = ["measure", "because_of", "correlation", "mean_correlation"]
+    return needed, pd.DataFrame(rows, columns=columns)
 
 
 def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, Fusion]:
@@ -394,9 +364,8 @@ def redundancy(
     (['f1'], [['f1', 'recall']], [0.0, 0.0, 0.0])
     """  # noqa: E501
     overlap = overlap or overlap_of(fusion.study)
-    return Redundancy(
-        max_correlation, fusion, overlap, *redundancy_filter(overlap.matrix, max_correlation)
-    )
+    filtered = redundancy_filter(overlap.matrix, max_correlation)
+    return Redundancy(max_correlation, fusion, overlap, *filtered)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -549,21 +518,15 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
             for prefix, share in zip(("", "order_"), shares, strict=True):
                 row[f"{prefix}weight_{side}"] = weight + share * (limit - weight)
         rows[measure] = row
-    leaders = tuple(fusion.ranking.index[fusion.ranking["rank"] == fusion.ranking["rank"].min()])
+    leaders = tuple(first_ranked(fusion.ranking["rank"]))
     table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
-    return WeightIntervals(
-        leaders, table.astype({name: float for name in _INTERVAL_COLUMNS if "rival" not in name})
-    )
+    numbers = [name for name in _INTERVAL_COLUMNS if "rival" not in name]
+    return WeightIntervals(leaders, table.astype(dict.fromkeys(numbers, float)))
 
 
 _INTERVAL_COLUMNS = [
-    "weight",
-    "weight_low",
-    "weight_high",
-    "rival_low",
-    "rival_high",
-    "order_weight_low",
-    "order_weight_high",
+    *("weight", "weight_low", "weight_high", "rival_low", "rival_high"),
+    *("order_weight_low", "order_weight_high"),
 ]
 
 
@@ -616,9 +579,7 @@ def smallest_change(intervals: WeightIntervals) -> pd.Series | None:
 
 
 def rank_acceptability(
-    fusion: Fusion,
-    n_resamples: int = 10_000,
-    seed: int = 0,
+    fusion: Fusion, n_resamples: int = 10_000, seed: int = 0
 ) -> RankAcceptability:
     """How often each method takes each rank by mean net flow, weights uniform on the simplex."""
     at_least_one(n_resamples, "n_resamples")
@@ -801,11 +762,7 @@ class Retest:
         index = pd.Index(study.datasets)
         columns = pd.Index(study.methods)
         t = self.tested
-        if (
-            len(index) < 2
-            or len(columns) < 2
-            or (t.control is not None and t.control not in columns)
-        ):
+        if min(len(index), len(columns)) < 2 or t.control not in (None, *columns):
             return []
         phi, ranks = (pd.DataFrame(x, index, columns) for x in (flows.phi, flows.ranks))
         phi = phi.where(self.finished.reindex(index=index, columns=columns))
@@ -814,10 +771,7 @@ class Retest:
 
 
 def separations(
-    retest: Retest,
-    sensitivity: Sensitivity,
-    fusion: Fusion,
-    correlation: pd.DataFrame | None,
+    retest: Retest, sensitivity: Sensitivity, fusion: Fusion, correlation: pd.DataFrame | None
 ) -> Separations:
     """Which pairs stay separated under the scenarios, and with fewer measures by the filter."""
     pairs = retest.pairs
@@ -829,10 +783,8 @@ def separations(
     for limit in FILTERS if correlation is not None else ():
         needed, _ = redundancy_filter(correlation, limit)
         fewer = fusion.refit(fusion.study.select(needed))
-        variants["filter", f"{limit:g}"] = (
-            retest(fewer.study, fewer.flows),
-            fewer.ranking["rank"],
-        )
+        again = retest(fewer.study, fewer.flows)
+        variants["filter", f"{limit:g}"] = again, fewer.ranking["rank"]
     rows = {}
     for choice, (apart, rank) in variants.items():
         # asked once a pair
@@ -840,20 +792,15 @@ def separations(
         stayed = set(apart)
         rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
     stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
-    return Separations(
-        stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
-    )
+    stays.columns = pd.Index(pairs if rows else [], tupleize_cols=False)
+    return Separations(stays)
 
 
 #: Methods up to which each is left out in turn.
 COMPANIONS = 60
 
 
-def needed_by(
-    flows: pd.DataFrame,
-    result: MaxTResult,
-    fusion: Fusion | None,
-) -> pd.DataFrame:
+def needed_by(flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None) -> pd.DataFrame:
     """One row a separation by max-T: the datasets, and the other methods, without which its
     statistic falls below the critical value."""
     pairs = result.significant_pairs
@@ -884,10 +831,7 @@ def _better_less_worse(values: Array, names: pd.Index, pairs: list[Any]) -> Arra
 
 
 def _companions(
-    flows: pd.DataFrame,
-    pairs: list[Any],
-    c: float,
-    fusion: Fusion | None,
+    flows: pd.DataFrame, pairs: list[Any], c: float, fusion: Fusion | None
 ) -> dict[Any, list[Any]] | None:
     """By pair: the other methods without which its statistic is below c."""
     if fusion is None or not 2 < len(flows.columns) <= COMPANIONS:
@@ -992,10 +936,7 @@ def other_leaders(leader: str, yardsticks: Mapping[str, pd.Series]) -> list[str]
 
 
 def leaning(
-    study: Study,
-    tested: Tested,
-    made: Made | None,
-    counted: bool,
+    study: Study, tested: Tested, made: Made | None, counted: bool
 ) -> list[tuple[str, str]]:
     """Pairs that max-T separates only with the values that the policy gave to missing results."""
     if made is None or study.missing != "worst" or not (counted or made.test.by_mean_ranks):
@@ -1005,12 +946,8 @@ def leaning(
     pairs = [pair for pair in made.result.significant_pairs if filled & {*pair}]
     if not pairs:
         return []
-    without = max_t(
-        tested.flows.where(finished),
-        tested.control,
-        tested.alpha,
-        seed=tested.seed,
-    ).significant_pairs
+    flows = tested.flows.where(finished)
+    without = max_t(flows, tested.control, tested.alpha, seed=tested.seed).significant_pairs
     return [pair for pair in pairs if pair not in without]
 
 
@@ -1019,26 +956,21 @@ def _about_datasets(fusion: Fusion) -> list[str]:
     flows = fusion.flows
     datasets = fusion.ranks.index
     measures = fusion.weights.columns
-    heavy = flows.weights > (DOMINANT if len(measures) > 2 else OUTVOTES)
+    heavy = flows.weights > {1: 1.0, 2: OUTVOTES}.get(len(measures), DOMINANT)
     kinds = {
         "The same for all methods, so that it tells none apart": flows.by_measure.constant,
-        "More than half of the weight, which outvotes all other measures": heavy
-        if len(measures) > 1
-        else heavy & False,
+        "More than half of the weight, which outvotes all other measures": heavy,
     }
     lines = []
     for what, holds in kinds.items():
-        where = [
-            f"{measure} on "
-            f"{'every dataset' if 1 < len(datasets) == on.sum() else some(datasets[on])}"
-            for measure, on in zip(measures, holds.T, strict=True)
-            if on.any()
-        ]
+        where = []
+        for measure, on in zip(measures, holds.T, strict=True):
+            if on.any():
+                every = 1 < len(datasets) == on.sum()
+                where.append(f"{measure} on {'every dataset' if every else some(datasets[on])}")
         if where:
-            lines.append(
-                f"{what}: "
-                f"{'; '.join(where[:SHOWN])}{f'; and {len(where) - SHOWN} more' if len(where) > SHOWN else ''}."  # noqa: E501
-            )
+            more = f"; and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+            lines.append(f"{what}: {'; '.join(where[:SHOWN])}{more}.")
     return lines + [text for text in fusion.warnings if "all preferences are almost zero" in text]
 
 

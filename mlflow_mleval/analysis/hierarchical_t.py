@@ -212,11 +212,7 @@ def _warnings(frozen: Sequence[Hashable], rope: float, n_datasets: int) -> tuple
 
 
 def _test(
-    rows: Sequence[Array],
-    rho: Array,
-    datasets: Sequence[Hashable],
-    rope: float,
-    level: float,
+    rows: Sequence[Array], rho: Array, datasets: Sequence[Hashable], rope: float, level: float
 ) -> tuple[dict[str, float], pd.DataFrame, Bools]:
     """One pair: the posterior in numbers, that of each dataset, and where differences do
     not vary."""
@@ -273,10 +269,7 @@ def _check_rows(rows: Mapping[Hashable, Array]) -> None:
 
 
 def _data(
-    rows: Sequence[Array],
-    rho: Array,
-    datasets: Sequence[Hashable],
-    rope: float,
+    rows: Sequence[Array], rho: Array, datasets: Sequence[Hashable], rope: float
 ) -> tuple[Data, Bools]:
     """What the model needs, and where differences do not vary; ValueError where nothing can be
     learned."""
@@ -514,10 +507,8 @@ class NextDataset:
     def doubts(self) -> list[str]:
         """The notes, what the model warns of, each once, and what was left out."""
         texts = [*self.notes, *(text for tests in self.pairs.values() for text in tests.warnings)]
-        return [
-            *dict.fromkeys(texts),
-            *(f"{dataset} is left out: {why}" for dataset, why in self.absent.items()),
-        ]
+        texts += [f"{dataset} is left out: {why}" for dataset, why in self.absent.items()]
+        return [*dict.fromkeys(texts)]
 
     def pair(self, measure: str, a: str, b: str) -> pd.Series | None:
         """The row of `pairs` with a as the first method, None where the two were not compared."""
@@ -536,9 +527,8 @@ class NextDataset:
     def by_dataset(self, measure: str, a: str, b: str) -> pd.DataFrame:
         """Raw and shrunken differences a minus b by dataset: n, mean, shrunken, low, high."""
         same = _of_pair(self.pairs[measure].shrunken, a, b)
-        return better_first(same, (same["method_a"] != a).to_numpy()).set_index("dataset")[
-            ["n", "mean", "shrunken", "low", "high"]
-        ]
+        rows = better_first(same, same["method_a"] != a).set_index("dataset")
+        return rows[["n", "mean", "shrunken", "low", "high"]]
 
 
 def _of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
@@ -573,14 +563,9 @@ def next_dataset(
     sizes, reasons = {}, {}
     for m in measures:
         sizes[m], reasons[m] = _rope(m, study, rope, in_units)
+    how: dict[str, Any] = {"ropes": sizes, "directions": study.directions}
     try:
-        pairs = hierarchical_pairs(
-            tables,
-            rho=rho,
-            ropes=sizes,
-            directions=study.directions,
-            credible_level=1 - alpha,
-        )
+        pairs = hierarchical_pairs(tables, rho=rho, credible_level=1 - alpha, **how)
     except ValueError:
         return None
     for measure, found in pairs.items():
@@ -620,10 +605,7 @@ def _without_far(found: HierarchicalT) -> tuple[HierarchicalT, list[str]]:
 
 
 def _comparable_values(
-    study: Study,
-    over: str,
-    values: pd.DataFrame,
-    declared: Declared,
+    study: Study, over: str, values: pd.DataFrame, declared: Declared
 ) -> tuple[dict[str, pd.DataFrame], dict[str, float], dict[str, str], list[str]]:
     """By dataset the values of methods that can be compared, their correlation, or why there are
     none; and notes.
@@ -660,10 +642,7 @@ def _comparable_values(
 
 
 def _folds(
-    study: Study,
-    frame: pd.DataFrame,
-    dataset: str,
-    declared: Declared,
+    study: Study, frame: pd.DataFrame, dataset: str, declared: Declared
 ) -> tuple[pd.DataFrame, float, list[str]]:
     """Values of the methods that share folds of the same split (NaN where a method lacks one),
     their correlation, and notes.
@@ -671,9 +650,8 @@ def _folds(
     shared = shared_folds(frame, dataset)
     methods = shared.methods
     runs = runs_of(study.runs, dataset, methods)
-    notes = [f"On {dataset}, {e.name} {e.reason}." for e in shared.excluded] + [
-        f"On {dataset}: {text}" for text in shared.notes
-    ]
+    notes = [f"On {dataset}, {e.name} {e.reason}." for e in shared.excluded]
+    notes += [f"On {dataset}: {text}" for text in shared.notes]
     if "split_digest" in runs:
         digest = runs["split_digest"].fillna("").reindex(methods, fill_value="")
         most = digest[digest != ""].mode()
@@ -686,13 +664,8 @@ def _folds(
     how = widest([way for m, way in zip(shared.methods, ways, strict=True) if m in methods])
     correlation = 0.0 if how.ratio is None else how.ratio / (1 + how.ratio)
     values = shared.frame(shared.cube(frame), frame.columns)
-    return (
-        values.reindex(
-            pd.MultiIndex.from_product([methods, shared.folds], names=values.index.names)
-        ),
-        correlation,
-        notes,
-    )
+    index = pd.MultiIndex.from_product([methods, shared.folds], names=values.index.names)
+    return values.reindex(index), correlation, notes
 
 
 def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:
@@ -703,6 +676,5 @@ def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tup
     low, high = MEASURES[measure].range if measure in MEASURES else (-np.inf, np.inf)
     if np.isfinite(high - low):
         return share * (high - low), f"{100 * share:g}% of its range"
-    return share * float(
-        study.values[measure].abs().mean()
-    ), f"{100 * share:g}% of its mean size, for it has no bounds"
+    size = share * float(study.values[measure].abs().mean())
+    return size, f"{100 * share:g}% of its mean size, for it has no bounds"

@@ -147,9 +147,8 @@ class Profiles:
                     f"each fold, at least one of them positive, got {value!r} for {_named(pair)}. "
                     "Take them from `error_histogram`."
                 )
-            at_least = np.cumsum(rows[:, ::-1], axis=1)[
-                :, ::-1
-            ]  # the i-th largest error is 1 where at least i labels are wrong
+            # the i-th largest error is 1 where at least i labels are wrong
+            at_least = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1]
             errors[pair] = at_least[:, 1:] / at_least[:, :1]
             n_labels[pair] = rows.shape[1] - 1
         return gather_profiles(errors, n_labels, _folds_of_rows(counts, folds), "hard", runs=runs)
@@ -168,9 +167,8 @@ class Profiles:
         checked = {}
         for pair, value in errors.items():
             rows = np.atleast_2d(np.asarray(value, dtype=float))
-            in_range = (
-                rows.size and rows.ndim == 2 and rows.min() >= -_SLACK and rows.max() <= 1 + _SLACK
-            )
+            ends = [rows.min(initial=0), rows.max(initial=0)]
+            in_range = rows.size and rows.ndim == 2 and ends[0] >= -_SLACK and ends[1] <= 1 + _SLACK
             if not in_range or (np.diff(rows, axis=1) > _SLACK).any():
                 raise ValueError(
                     "`errors` must hold non-increasing sequences in [0, 1], the mean of the "
@@ -203,40 +201,28 @@ class Profiles:
     def select(self, pairs: Iterable[Pair]) -> Profiles:
         """The same with these (dataset, method) only, as far as they have a profile."""
         wanted = set(pairs)
-        return replace(
-            self, errors={pair: rows for pair, rows in self.errors.items() if pair in wanted}
-        )
+        errors = {pair: rows for pair, rows in self.errors.items() if pair in wanted}
+        return replace(self, errors=errors)
 
     def parameters(
-        self,
-        dataset: str,
-        family: str = "binomial",
-        parameters: ArrayLike | None = None,
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
     ) -> AnyArray:
         """The checked parameters, or those used by default: k = 1..K (at most 100), or `ALPHAS`."""
         n_labels = self.n_labels[dataset]
         if parameters is None:
-            ks = np.unique(
-                np.linspace(1, n_labels, min(n_labels, MOST_PARAMETERS)).round().astype(int)
-            )
-            return ks if one_of(family, "family", FAMILIES) == "binomial" else ALPHAS
+            ks = np.linspace(1, n_labels, min(n_labels, MOST_PARAMETERS)).round().astype(int)
+            return np.unique(ks) if one_of(family, "family", FAMILIES) == "binomial" else ALPHAS
         return rising_parameters(family, n_labels, parameters)
 
     def positions(
-        self,
-        dataset: str,
-        family: str = "binomial",
-        parameters: ArrayLike | None = None,
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
     ) -> Array:
         """Place of each parameter between Hamming (0) and subset 0/1 (1)."""
         at = self.parameters(dataset, family, parameters)
         return positions(family, self.n_labels[dataset], at)
 
     def losses(
-        self,
-        dataset: str,
-        family: str = "binomial",
-        parameters: ArrayLike | None = None,
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
     ) -> pd.DataFrame:
         """Losses methods x parameters, the mean over folds; 0 is best."""
         arrays = self.by_row(dataset, family, parameters)
@@ -245,10 +231,7 @@ class Profiles:
         return pd.DataFrame(means, pd.Index(list(arrays), name="method"), columns)
 
     def by_fold(
-        self,
-        dataset: str,
-        family: str = "binomial",
-        parameters: ArrayLike | None = None,
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
     ) -> pd.DataFrame:
         """Losses with index (method, fold) and one column a parameter."""
         arrays = self.by_row(dataset, family, parameters)
@@ -261,10 +244,7 @@ class Profiles:
         return pd.DataFrame(np.concatenate([np.empty((0, len(columns))), *rows]), index, columns)
 
     def by_row(
-        self,
-        dataset: str,
-        family: str = "binomial",
-        parameters: ArrayLike | None = None,
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
     ) -> dict[str, Array]:
         """Losses by method, arrays of shape (R, P), R = 1 where there are no folds."""
         methods = self.on(dataset)
@@ -341,8 +321,7 @@ def _named(pair: Pair) -> str:
 
 
 def _folds_of_rows(
-    values: Mapping[Pair, ArrayLike],
-    folds: Mapping[Pair, Sequence[Hashable]] | None,
+    values: Mapping[Pair, ArrayLike], folds: Mapping[Pair, Sequence[Hashable]] | None
 ) -> dict[Pair, tuple[Hashable, ...]]:
     """The folds of the rows of each pair."""
     rows = {}
@@ -425,11 +404,8 @@ class ProfileComparison(Plotted, PairTests):
 
     def methods_on(self, dataset: str) -> list[str]:
         """The methods with a profile on a dataset, by their mean loss along it, the least first."""
-        return (
-            self.awareness.xs(dataset, level="dataset")["area"]
-            .sort_values(kind="stable")
-            .index.tolist()
-        )
+        area = self.awareness.xs(dataset, level="dataset")["area"]
+        return area.sort_values(kind="stable").index.tolist()
 
     def tested_on(self, dataset: str) -> bool:
         """Whether any pair was tested over the folds of a dataset."""
@@ -671,9 +647,8 @@ def along_parameter(difference: Array, scale: float) -> tuple[Array, Array]:
     t = np.abs(mean) / (size / np.sqrt(df) * scale)
     t[flat] = np.where(np.abs(mean[flat]) <= NOISE, 0.0, np.nan)
     left /= size[:, None]
-    cosine = np.abs(
-        (left[..., 1:] * left[..., :-1]).sum(axis=1)
-    )  # |t| is the same for a process and its negative
+    # |t| is the same for a process and its negative
+    cosine = np.abs((left[..., 1:] * left[..., :-1]).sum(axis=1))
     angles = np.where(flat[:, 1:] | flat[:, :-1], np.pi / 2, np.arccos(np.minimum(cosine, 1.0)))
     return _anywhere(t, angles, df), angles
 
@@ -884,9 +859,8 @@ def on_dataset(asked: Request, dataset: str) -> OnDataset:
             ratio = present(how).headline_ratio if recorded else 1 / (n_folds - 1)
             band = mean_intervals(pd.DataFrame(losses[m]), asked.alpha, ratio)
             low[i], high[i] = np.clip(band[["low", "high"]].to_numpy().T, 0, 1)
-    index = pd.MultiIndex.from_product(
-        [[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"]
-    )
+    names = ["dataset", "method", "parameter"]
+    index = pd.MultiIndex.from_product([[dataset], everyone, at.tolist()], names=names)
     columns = {
         "position": np.tile(position, len(everyone)),
         "loss": mean.ravel(),
@@ -917,9 +891,7 @@ def on_dataset(asked: Request, dataset: str) -> OnDataset:
 
 
 def _sharings(
-    asked: Request,
-    dataset: str,
-    folds: Mapping[str, tuple[Hashable, ...]],
+    asked: Request, dataset: str, folds: Mapping[str, tuple[Hashable, ...]]
 ) -> tuple[SharedFolds | None, list[Sharing], Protocol | None]:
     """Which folds the methods share, and how these came about; None where nothing can be tested."""
     key, runs, absent = f"tests.{dataset}", asked.profiles.runs, asked.absent
@@ -981,9 +953,8 @@ def _test(
     at = np.array([place.get(m, -1) for m in shared.methods])
     rows = np.full((len(place), len(place)), -1)
     rows[part.a, part.b] = np.arange(len(part.a))
-    differ, notes = unpaired(
-        runs_of(asked.profiles.runs, part.dataset, part.methods), shared.methods
-    )
+    runs = runs_of(asked.profiles.runs, part.dataset, part.methods)
+    differ, notes = unpaired(runs, shared.methods)
     asked.warnings.extend(f"On {part.dataset}: {note}" for note in notes)
     lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)
     for sharing in sharings:

@@ -95,16 +95,11 @@ def measure_intervals(
     weights = None
     if rows is not None and SAMPLE_WEIGHT in rows:
         weights = rows[SAMPLE_WEIGHT].to_numpy(float)
-    if units is None:
-        sizes = np.ones(n) if weights is None else weights
-    else:
-        sizes = np.bincount(units, weights).astype(float)
+    sizes = np.bincount(np.arange(n) if units is None else units, weights).astype(float)
     values = pd.Series(ev.measures, dtype=float)
     absent: dict[str, str] = {}
-    table = pd.DataFrame(
-        {"value": values, "standard_error": np.nan, "ci_low": np.nan, "ci_high": np.nan},
-        dtype=float,
-    )
+    columns = dict.fromkeys(("standard_error", "ci_low", "ci_high"), np.nan)
+    table = pd.DataFrame({"value": values, **columns}, dtype=float)
     if rows is None or np.count_nonzero(sizes) < 2:
         why = "the evaluation kept no instances" if rows is None else "there is one instance"
         absent = dict.fromkeys(values.index, why)
@@ -122,7 +117,7 @@ def measure_intervals(
             sums = added if units is None else np.bincount(units, added)
             error = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
             cells[i] = error, *_interval(value, error, quantile, trials, *MEASURES[m].range)
-        table[["standard_error", "ci_low", "ci_high"]] = cells
+        table[[*columns]] = cells
     n_clusters = None if units is None else len(sizes)
     doubts = tuple(cluster_doubts(clusters, units))
     return MeasureIntervals(table, absent, n, n_clusters, alpha, doubts)
@@ -145,15 +140,11 @@ def _interval(
         return max(value - quantile * error, low), value + quantile * error
     share = min(max((value - low) / (high - low), 0.0), 1.0)
     error /= high - low
-    trials = (
-        share * (1 - share) / error**2 if error > 1e-9 and 0 < share < 1 else n
-    )  # where nothing varies, as many as there are
+    # where nothing varies, as many as there are
+    trials = share * (1 - share) / error**2 if error > 1e-9 and 0 < share < 1 else n
+    spread = np.sqrt(share * (1 - share) / trials + (quantile / (2 * trials)) ** 2)
     middle = (share + quantile**2 / (2 * trials)) / (1 + quantile**2 / trials)
-    half = (
-        quantile
-        / (1 + quantile**2 / trials)
-        * np.sqrt(share * (1 - share) / trials + (quantile / (2 * trials)) ** 2)
-    )
+    half = quantile / (1 + quantile**2 / trials) * spread
     ends = max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0)
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
@@ -198,15 +189,11 @@ def _given(ev: Evaluation, clusters: Any) -> ArrayLike | None:
     if clusters is None:
         return rows[CLUSTER] if rows is not None and CLUSTER in rows else None
     if rows is None:
+        raise ValueError("`clusters` must be left out here: the evaluation kept no instances.")
+    if not isinstance(clusters, str):
+        return clusters
+    if clusters not in rows:
         raise ValueError(
-            "`clusters` must be left out here: the evaluation kept no instances. Evaluate with "
-            "them."
+            f"`clusters` must be a column of the instances or one value for each, got {clusters!r}."
         )
-    if isinstance(clusters, str):
-        if clusters not in rows:
-            raise ValueError(
-                "`clusters` must be a column of the instances or one value for each, got "
-                f"{clusters!r}."
-            )
-        return rows[clusters]
-    return clusters
+    return rows[clusters]

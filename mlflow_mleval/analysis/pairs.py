@@ -67,9 +67,7 @@ def drawn(test: Callable[..., Any], draws: Draws, n_resamples: int) -> tuple[int
 
 
 def pair_differences(
-    table: ArrayLike | pd.DataFrame,
-    direction: Direction = "max",
-    gaps: bool = False,
+    table: ArrayLike | pd.DataFrame, direction: Direction = "max", gaps: bool = False
 ) -> tuple[pd.DataFrame, AnyArray, AnyArray, AnyArray, AnyArray]:
     """`pair_values` with all differences, pairs x rows, in the place of the values."""
     frame, a, b, by_method, noise = pair_values(table, direction, gaps=gaps)
@@ -110,8 +108,7 @@ def pair_values(
 
 
 def pair_positions(
-    frame: pd.DataFrame,
-    control: Hashable | None = None,
+    frame: pd.DataFrame, control: Hashable | None = None
 ) -> tuple[AnyArray, AnyArray]:
     """Positions of the methods of each pair of columns; with a control of every other one and the
     control.
@@ -166,9 +163,7 @@ def variance_factor(n: Any, ratio: float | None = None) -> Any:
 
 
 def mean_intervals(
-    table: pd.DataFrame,
-    alpha: float = 0.05,
-    ratio: float | None = None,
+    table: pd.DataFrame, alpha: float = 0.05, ratio: float | None = None
 ) -> pd.DataFrame:
     """The mean of each column over datasets or folds with its interval by Student's t; `ratio`,
     n_test / n_train of a fold, widens it for training data that folds share.
@@ -250,8 +245,7 @@ def apart(names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]])
 
 
 def possible_ranks(
-    names: Sequence[Hashable],
-    pairs: Sequence[tuple[Hashable, Hashable]],
+    names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]
 ) -> pd.DataFrame:
     """By name, the ranks low to high that the separated pairs (better, worse) leave: none passes
     those separated from it.
@@ -268,8 +262,7 @@ def possible_ranks(
 
 
 def best_first(
-    scores: pd.Series,
-    pairs: Sequence[tuple[Hashable, Hashable]],
+    scores: pd.Series, pairs: Sequence[tuple[Hashable, Hashable]]
 ) -> tuple[list[Any], list[tuple[Hashable, Hashable]]]:
     """The names by falling score, but none before one that a pair (better, worse) puts above it;
     and the pairs that go against the scores.

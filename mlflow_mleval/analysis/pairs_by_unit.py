@@ -91,10 +91,7 @@ class SignTestResult:
 
 
 def sign_test(
-    k: int,
-    n: int,
-    alternative: str = "two-sided",
-    alpha: float = 0.05,
+    k: int, n: int, alternative: str = "two-sided", alpha: float = 0.05
 ) -> SignTestResult:
     """The micro sign test of two systems, exact and by the normal approximation (Yang & Liu 1999).
 
@@ -853,10 +850,7 @@ def _repeat_moments(values: Array) -> tuple[Array, Array, Array]:
 
 
 def compare_all_repeats(
-    study: Study,
-    absent: dict[str, str],
-    measures: Iterable[str] | None = None,
-    **options: Any,
+    study: Study, absent: dict[str, str], measures: Iterable[str] | None = None, **options: Any
 ) -> dict[str, RepeatTests]:
     """`repeat_tests` of every dataset, corrected over pairs, measures and datasets; `absent` gets
     why others were not tested.

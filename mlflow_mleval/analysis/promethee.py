@@ -48,11 +48,7 @@ FAR = 10
 
 
 def preferred(
-    d: Array,
-    function: str,
-    q: Array | float,
-    p: Array | float,
-    s: Array | float,
+    d: Array, function: str, q: Array | float, p: Array | float, s: Array | float
 ) -> Array:
     """The preference for a method that is better by d, which is 0 for d <= 0; thresholds
     broadcast."""
@@ -64,19 +60,12 @@ def preferred(
         return (d > (0 if function == "usual" else q)).astype(float)
     low = 0.0 if function == "v_shape" else q
     width = np.asarray(p - low)
-    if not (width == 0).any():
-        return np.clip((d - low) / width, 0.0, 1.0)
-    return np.where(
-        width > 0, np.clip((d - low) / np.where(width > 0, width, 1.0), 0.0, 1.0), d > low
-    )
+    share = np.clip((d - low) / np.where(width > 0, width, 1.0), 0.0, 1.0)
+    return np.where(width > 0, share, d > low)
 
 
 def stacked_flows(
-    values: Array,
-    function: str,
-    q: Array,
-    p: Array,
-    s: Array,
+    values: Array, function: str, q: Array, p: Array, s: Array
 ) -> tuple[Array, Array]:
     """`unicriterion_flows` of each row; of few methods from tables of pairs, many rows at once."""
     up, down = np.empty((2, *values.shape))
@@ -88,20 +77,15 @@ def stacked_flows(
     step = max(1, CELLS // m**2)
     for part in (slice(start, start + step) for start in range(0, len(values), step)):
         v = values[part]
-        prefers = preferred(
-            v[:, :, None] - v[:, None, :], function, *(x[part, None, None] for x in (q, p, s))
-        )
+        ends = (x[part, None, None] for x in (q, p, s))
+        prefers = preferred(v[:, :, None] - v[:, None, :], function, *ends)
         up[part] = prefers.sum(axis=2) / (m - 1)
         down[part] = prefers.sum(axis=1) / (m - 1)
     return up, down
 
 
 def unicriterion_flows(
-    values: Array,
-    function: str,
-    q: float = 0.0,
-    p: float = 0.0,
-    s: float = 0.0,
+    values: Array, function: str, q: float = 0.0, p: float = 0.0, s: float = 0.0
 ) -> tuple[Array, Array]:
     """Positive and negative flow of each method by one measure, larger values being better: the
     means of P(a - b) and P(b - a) over the others."""
@@ -415,16 +399,9 @@ def promethee(
     c     0.125      0.500 -0.375   3.0
     """  # noqa: E501
     frame = checked(table)
-    stack = flows_by_measure(
-        frame.to_numpy()[None],
-        frame.index,
-        frame.columns,
-        minimize,
-        preference,
-        p=p,
-        q=q,
-        s=s,
-    )
+    limits = {"p": p, "q": q, "s": s}
+    axes = frame.index, frame.columns
+    stack = flows_by_measure(frame.to_numpy()[None], *axes, minimize, preference, **limits)
     return stack.weigh(weights, drop_constant).result(0)
 
 
@@ -473,11 +450,8 @@ class FlowsByMeasure:
         left = np.delete(self.values, method, axis=2)
         m = len(self.methods)
         limits = _limits(self.functions, np.ptp(left, axis=2))
-        d = np.where(
-            self.turned[:, None],
-            self.values[..., [method]] - self.values,
-            self.values - self.values[..., [method]],
-        )
+        d = self.values - self.values[..., [method]]
+        d[:, self.turned] *= -1
         flows = np.stack([self.up, self.down])
         changed = ~((limits == self.limits) | np.isnan(limits)).all(axis=0) | (
             self.constant != (np.ptp(left, axis=2) == 0)
@@ -489,14 +463,8 @@ class FlowsByMeasure:
                 flow[:, own] -= preferred(sign * d[:, own], function, q, p, s) / (m - 1)
         up, down = np.delete(flows, method, axis=3) * ((m - 1) / (m - 2))
         _fill(up, down, left, self.turned, self.functions, limits, changed)
-        return replace(
-            self,
-            methods=self.methods.delete(method),
-            values=left,
-            limits=limits,
-            up=up,
-            down=down,
-        )
+        methods = self.methods.delete(method)
+        return replace(self, methods=methods, values=left, limits=limits, up=up, down=down)
 
 
 @dataclass(frozen=True)
@@ -520,13 +488,26 @@ class WeighedFlows:
 
     def warnings(self, dataset: int) -> tuple[str, ...]:
         """What a reader must know of one dataset, by its position."""
-        by = self.by_measure
-        return _warnings(
-            by.measures,
-            np.ptp(by.values[dataset], axis=1) == 0,
-            self.weights[dataset],
-            self.plus[dataset],
-        )
+        measures, share = self.by_measure.measures, self.weights[dataset]
+        constant = np.ptp(self.by_measure.values[dataset], axis=1) == 0
+        warned = []
+        if constant.any():
+            have = "has" if constant.sum() == 1 else "each have"
+            warned.append(
+                f"{_in_ticks(measures[constant])} {have} the same value for every method and "
+                "cannot tell them apart."
+            )
+        if len(share) > 1 and share.max() > DOMINANT:
+            warned.append(
+                f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes "
+                "all other measures."
+            )
+        if not constant.all() and self.plus[dataset].max() < 1000 * TIE:
+            warned.append(
+                "all preferences are almost zero, so that ranks tie: the thresholds are too large "
+                "for the differences."
+            )
+        return tuple(warned)
 
     def result(self, dataset: int) -> PrometheeResult:
         """What `promethee` says of one dataset, by its position."""
@@ -540,9 +521,7 @@ class WeighedFlows:
             pd.DataFrame(flows, index=by.methods),
             pd.DataFrame((by.up[dataset] - by.down[dataset]).T, by.methods, by.measures),
             pd.Series(self.weights[dataset], by.measures, name="weight"),
-            pd.DataFrame(
-                {"preference": [f.name for f in by.functions], **limits}, index=by.measures
-            ),
+            pd.DataFrame({"preference": [f.name for f in by.functions], **limits}, by.measures),
             self.warnings(dataset),
         )
 
@@ -584,32 +563,25 @@ def _fill(
     up[wanted & constant] = down[wanted & constant] = 0
     for function in dict.fromkeys(f.name for f in functions):
         which = wanted & ~constant & np.array([f.name == function for f in functions])
-        columns = np.where(
-            np.broadcast_to(turned, which.shape)[which][:, None], -values[which], values[which]
-        )
+        signs = np.broadcast_to(np.where(turned, -1.0, 1.0), which.shape)
+        columns = signs[which][:, None] * values[which]
         up[which], down[which] = stacked_flows(columns, function, *limits[:, which])
 
 
 def weights_of(
-    weights: Weights,
-    values: Array,
-    turned: Bools,
-    measures: pd.Index,
-    drop_constant: bool = False,
+    weights: Weights, values: Array, turned: Bools, measures: pd.Index, drop_constant: bool = False
 ) -> Array:
     """Datasets x measures: the weights, by values datasets x measures x methods."""
     shape = values.shape[:2]
-    share = (
-        _entropy(values, turned)
-        if isinstance(weights, str) and weights == "entropy"
-        else np.tile(_given(weights, measures), (shape[0], 1))
-    )
+    if isinstance(weights, str) and weights == "entropy":
+        share = _entropy(values, turned)
+    else:
+        share = np.tile(_given(weights, measures), (shape[0], 1))
     if drop_constant:
         varying = np.where(np.ptp(values, axis=2) == 0, 0, share)
         total = varying.sum(axis=1, keepdims=True)
-        share = np.where(
-            total > 0, varying / np.where(total > 0, total, 1), share
-        )  # as they are where every measure is constant
+        # as they are where every measure is constant
+        share = np.where(total > 0, varying / np.where(total > 0, total, 1), share)
     return share
 
 
@@ -655,13 +627,10 @@ def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
     table = table.astype(float)
     finite = np.isfinite(table.to_numpy())
     if not finite.all():
-        rows, columns = np.nonzero(~finite)
-        cells = some(
-            f"{table.index[i]} / {table.columns[j]} ({table.iat[i, j]})"
-            for i, j in zip(rows, columns, strict=True)
-        )
+        wrong = table.stack(future_stack=True)[~finite.ravel()]
+        cells = some(f"{method} / {measure} ({x})" for (method, measure), x in wrong.items())
         raise ValueError(
-            f"`table` must hold finite numbers, got {len(rows)} that are not: {cells}. Fill them "
+            f"`table` must hold finite numbers, got {len(wrong)} that are not: {cells}. Fill them "
             "by a policy for missing values, or leave the method or the measure out."
         )
     lost = _lost(table.to_numpy())
@@ -721,10 +690,8 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
             f"{share.shape}."
         )
     if (wrong := ~(np.isfinite(share) & (share > 0))).any():
-        got = ", ".join(
-            f"{weight:g} for {str(name)!r}"
-            for weight, name in zip(share[wrong], measures[wrong], strict=True)
-        )
+        each = zip(share[wrong], measures[wrong], strict=True)
+        got = ", ".join(f"{weight:g} for {str(name)!r}" for weight, name in each)
         raise ValueError(
             f"`weights` must be positive numbers, got {got}. Leave out measures that should not "
             "count."
@@ -733,9 +700,7 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
 
 
 def _functions(
-    preference: Preference,
-    given: dict[str, Threshold],
-    measures: pd.Index,
+    preference: Preference, given: dict[str, Threshold], measures: pd.Index
 ) -> tuple[Function, ...]:
     """The preference functions with the thresholds that were given, all checked."""
     if isinstance(preference, str):
@@ -796,32 +761,6 @@ def _threshold_of(value: Threshold, key: str, name: Any) -> float | None:
             f"for {str(name)!r}."
         )
     return number
-
-
-def _warnings(
-    measures: pd.Index,
-    constant: Bools,
-    share: Array,
-    plus: Array,
-) -> tuple[str, ...]:
-    warned = []
-    if constant.any():
-        have = "has" if constant.sum() == 1 else "each have"
-        warned.append(
-            f"{_in_ticks(measures[constant])} {have} the same value for every method and cannot "
-            "tell them apart."
-        )
-    if len(share) > 1 and share.max() > DOMINANT:
-        warned.append(
-            f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes "
-            "all other measures."
-        )
-    if not constant.all() and plus.max() < 1000 * TIE:
-        warned.append(
-            "all preferences are almost zero, so that ranks tie: the thresholds are too large "
-            "for the differences."
-        )
-    return tuple(warned)
 
 
 def left_open(plus: Array, minus: Array) -> tuple[Places, Places]:

@@ -17,7 +17,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.beyond_pvalues import required_size
 from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare, tests_of_repeats
-from mlflow_mleval.analysis.fusion import Scenario, first_ranked, mean_ranking
+from mlflow_mleval.analysis.fusion import first_ranked, mean_ranking
 from mlflow_mleval.analysis.pairs import (
     NOISE,
     PAIR,
@@ -132,22 +132,21 @@ def _scenario(c: Comparison) -> dict[str, Any] | None:
     """The first other policy, else other weights, else another function under which others lead;
     its weights, too, where no function turns it with the same.
     """
-    lost = [one for one in c.scenarios if c.leader not in one.leaders]
-    if not lost:
-        return None
-    asked = c.scenarios[0]
-
-    def varies(one: Scenario) -> str:
-        other = "weights" if one.preference == asked.preference else "function"
-        return "policy" if one.varies == "policy" else other
-
+    asked, *others = c.scenarios
+    found = []
+    for one in others:
+        if c.leader not in one.leaders:
+            turned = {"kind": "function", "choice": one.preference, "methods": one.leaders}
+            if one.varies == "policy":
+                turned |= {"kind": "policy", "choice": one.missing}
+            elif one.preference == asked.preference:
+                turned |= {"kind": "weights", "choice": one.weights}
+            elif one.weights != asked.weights:
+                turned["weights"] = one.weights
+            found.append(turned)
     order = ("policy", "weights", "function")
-    first = min(lost, key=lambda one: (order.index(varies(one)), one.weights != asked.weights))
-    choices = {"policy": first.missing, "weights": first.weights, "function": first.preference}
-    turned = {"kind": varies(first), "choice": choices[varies(first)], "methods": first.leaders}
-    if turned["kind"] == "function" and first.weights != asked.weights:
-        turned["weights"] = first.weights
-    return turned
+    key = lambda turned: (order.index(turned["kind"]), "weights" in turned)  # noqa: E731
+    return min(found, key=key, default=None)
 
 
 def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any] | None:
@@ -188,7 +187,12 @@ def frontier(c: Comparison) -> Frontier | None:
     quality = c.comparison_intervals
     if quality is None or c.options["order"] != "mean-value":
         quality = pd.DataFrame({"mean": c.scores, "low": np.nan, "high": np.nan})
-    place = _places(c.order, {*c.told_apart}, cheaper)
+    better, place = {*c.told_apart}, []
+    for a in c.order:
+        others = [b for b in c.order if b != a]
+        dominated = any((b, a) in better & cheaper for b in others)
+        ahead = all((a, b) in better | cheaper for b in others)
+        place.append("on" if ahead else "off" if dominated else "open")
     ends = np.exp(ends) if scaled is not values else ends
     table = quality.rename(columns={"mean": "quality"}).join(ends).assign(place=place)
     return Frontier(name, table, scaled is not values)
@@ -203,21 +207,6 @@ def _first_cost(c: Comparison) -> tuple[Any, pd.DataFrame] | None:
     return None
 
 
-def _places(
-    order: list[str], better: set[tuple[Any, Any]], cheaper: set[tuple[Any, Any]]
-) -> list[str]:
-    """`Frontier` place of each method."""
-    places = []
-    for a in order:
-        others = [b for b in order if b != a]
-        if all((a, b) in better | cheaper for b in others):
-            places.append("on")
-        else:
-            dominated = any((b, a) in better & cheaper for b in others)
-            places.append("off" if dominated else "open")
-    return places
-
-
 # --------------------------------------------------------------------------------------------------
 # A closer look at what a comparison holds: one cell, one method, or one pair of methods, measure by
 # measure.
@@ -228,9 +217,8 @@ def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     study = c.study
     if not {"dataset", "method", "run_id"} <= {*study.runs.columns}:
         return pd.DataFrame()
-    runs = study.runs[
-        (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
-    ].reset_index(drop=True)
+    of_cell = (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
+    runs = study.runs[of_cell].reset_index(drop=True)
     finished = runs.index[runs["status"] == "complete"] if "status" in runs else runs.index
     values = _rows_of_cell(study.repeats, dataset, method)
     if values.empty and (dataset, method) not in study.filled:
@@ -287,18 +275,17 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     difference = difference.mask(difference.abs() <= NOISE * size, 0.0)
     difference[study.minimize] *= -1
     intervals = mean_intervals(difference, c.options["alpha"])
-    counts = {
-        "wins": (difference > 0).sum(),
-        "ties": (difference == 0).sum(),
-        "losses": (difference < 0).sum(),
-    }
-    means = {
+    columns = {
         "weight": c.fusion.weights.mean(),
         "mean_a": first.mean(),
         "mean_b": second.mean(),
         "n": difference.count(),
+        **intervals.rename(columns={"mean": "difference"}),
+        "wins": (difference > 0).sum(),
+        "ties": (difference == 0).sum(),
+        "losses": (difference < 0).sum(),
     }
-    return pd.DataFrame({**means, **intervals.rename(columns={"mean": "difference"}), **counts})
+    return pd.DataFrame(columns)
 
 
 def pairs_of(c: Comparison, method: str) -> pd.DataFrame:
@@ -436,11 +423,8 @@ class Verdict:
         """
         rows = self.rows if self.by_dataset.empty else self.by_dataset
         apart = rows[rows["separated"] & (rows["dataset"] != "")]
-        sides = {
-            side: list(dict.fromkeys(apart.loc[apart["difference"] * sign > 0, "dataset"]))
-            for side, sign in (("a", 1), ("b", -1))
-        }
-        return sides if all(sides.values()) else {}
+        a, b = (apart.loc[apart["difference"] * sign > 0, "dataset"].unique() for sign in (1, -1))
+        return {"a": [*a], "b": [*b]} if len(a) and len(b) else {}
 
     @cached_property
     def main(self) -> Mapping[str, Any] | None:

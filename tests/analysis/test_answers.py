@@ -193,8 +193,8 @@ def test_questions_needed_find_the_difference_that_often():
     assert questions_needed(pair, {"f": "max"}, difference=0.1).iloc[0]["more"] == 785 - 200
     assert questions_needed(pair, {"f": "max"}, difference={"f": 0.1}).iloc[0]["difference"] == 0.1
     for wrong, said in (
-        ({"g": 0.1}, "of the measures f, got one of g"),
-        (0.0, "greater than 0, got 0.0"),
+        ({"g": 0.1}, "of the measures f and greater than 0, got {'g': 0.1}"),
+        (0.0, "greater than 0, got {'f': 0.0}"),
     ):
         with pytest.raises(ValueError, match=said):
             questions_needed(pair, {"f": "max"}, difference=wrong)

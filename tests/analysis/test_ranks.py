@@ -17,7 +17,6 @@ from scipy import stats
 from mlflow_mleval.analysis.posthoc.rank_tests import (
     bonferroni_dunn,
     friedman,
-    kendall,
     nemenyi,
     range_sf,
     skillings_mack,
@@ -218,8 +217,3 @@ def test_skillings_mack_says_what_was_left_out_and_what_never_met():
         skillings_mack([[1, NAN], [NAN, 2]])
     tied = skillings_mack([[1, 1], [2, 2]])
     assert (tied.statistic, tied.pvalue, tied.df) == (0, 1, 1)
-
-
-def test_kendall_refuses_empty_cells():
-    with pytest.raises(ValueError, match="no empty cell, got 1"):
-        kendall([[1, 2, NAN], [1, 2, 3]])

@@ -53,14 +53,8 @@ class PairsTested:
     @property
     def pvalues(self) -> pd.DataFrame:
         """Methods x methods: corrected p-values; NaN where the pair is not compared."""
-        rows = self.table
-        matrix = pair_matrix(
-            self.methods,
-            rows["method_a"],
-            rows["method_b"],
-            rows["pvalue_corrected"],
-            np.nan,
-        ).astype(float)
+        a, b, p = (self.table[name] for name in (*PAIR, "pvalue_corrected"))
+        matrix = pair_matrix(self.methods, a, b, p, np.nan).astype(float)
         return matrix.where(~np.eye(len(matrix), dtype=bool), 1.0)
 
     @cached_property

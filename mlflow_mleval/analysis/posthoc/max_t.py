@@ -167,10 +167,7 @@ class _Differences:
 
 
 def level_of_a_pair(
-    flows: pd.DataFrame,
-    alpha: float = 0.05,
-    control: Hashable | None = None,
-    seed: int = 0,
+    flows: pd.DataFrame, alpha: float = 0.05, control: Hashable | None = None, seed: int = 0
 ) -> float:
     """The level that max-T leaves for one pair while all others are still to be tested: that of the
     largest statistic over all pairs under normal weights of datasets."""
@@ -184,9 +181,8 @@ def level_of_a_pair(
     if not d.shape[1]:
         return alpha
     rng = np.random.default_rng(seed)
-    largest = np.concatenate(
-        [np.abs(rng.standard_normal((500, len(d))) @ d).max(axis=1) for _ in range(20)]
-    )
+    drawn = (rng.standard_normal((500, len(d))) @ d for _ in range(20))
+    largest = np.concatenate([np.abs(part).max(axis=1) for part in drawn])
     return float(2 * special.ndtr(-np.quantile(largest, 1 - alpha)))
 
 
@@ -263,12 +259,10 @@ class MaxT(Posthoc):
     def sentence(self, result: MaxTResult) -> str:
         pairs = "all pairs" if result.control is None else f"every pair with {result.control}"
         n = result.n_resamples
-        seed = f" (seed {result.seed})"
-        how = f"all {n:,} changes" if result.exact else f"{n - 1:,} random changes"
-        return (
-            f"Step-down max-T over {pairs}, by {how} of sign of whole "
-            f"datasets{'' if result.exact else seed}"
-        )
+        how, seed = f"all {n:,} changes", ""
+        if not result.exact:
+            how, seed = f"{n - 1:,} random changes", f" (seed {result.seed})"
+        return f"Step-down max-T over {pairs}, by {how} of sign of whole datasets{seed}"
 
 
 class OverRepeats(MaxT):

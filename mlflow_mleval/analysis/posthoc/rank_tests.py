@@ -77,11 +77,9 @@ def range_sf(q: ArrayLike, m: int) -> AnyArray:
     knots = np.arange(0.0, top + 10 * RANGE_STEP, RANGE_STEP)
     if at.size <= knots.size:
         return _range_sf(at.ravel(), m).reshape(at.shape)
-    from scipy.interpolate import (
-        make_interp_spline,
-    )  # takes a third of a second, and few methods do without
+    from scipy import interpolate  # takes a third of a second, and few methods do without
 
-    curve = make_interp_spline(knots, np.log(_range_sf(knots, m)), k=7)
+    curve = interpolate.make_interp_spline(knots, np.log(_range_sf(knots, m)), k=7)
     tail = np.minimum(np.exp(curve(np.minimum(at, RANGE_MAX))), 1.0)
     return np.where(at > RANGE_MAX, 0.0, tail)
 
@@ -187,9 +185,7 @@ class Nemenyi(Posthoc):
 
 
 def bonferroni_dunn(
-    ranks: ArrayLike | pd.DataFrame,
-    control: Hashable,
-    alpha: float = 0.05,
+    ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: float = 0.05
 ) -> NemenyiResult:
     r"""Compare every method with a control by mean ranks (Dunn 1961; Demšar 2006); `ranks` as for
     `nemenyi`.
@@ -375,10 +371,7 @@ def wilcoxon_pairs(
 
 
 def _signed_rank_tests(
-    difference: AnyArray,
-    noise: AnyArray,
-    alpha: float,
-    exact: bool,
+    difference: AnyArray, noise: AnyArray, alpha: float, exact: bool
 ) -> pd.DataFrame:
     """Columns of the result for pairs with values on the same datasets: pairs x datasets."""
     n = difference.shape[1]
@@ -554,38 +547,22 @@ class Wilcoxon(Posthoc):
         )
 
     def doubts(self, result: PairwiseResult) -> tuple[str, ...]:
-        return tuple(
-            text for text in result.warnings if text != result.feasibility.message
-        )  # the verdict says that
+        # the verdict says what it cannot show
+        return tuple(text for text in result.warnings if text != result.feasibility.message)
 
     def unable(self, result: PairwiseResult) -> str:
-        feasible = result.feasibility
-        if feasible.can_reject:
+        design = result.feasibility
+        if design.can_reject:
             return ""
-        correction = f" with {CORRECTIONS[result.correction]}" if feasible.n_comparisons > 1 else ""
-        tests = (
-            "Pairwise signed-rank tests"
-            if result.control is None
-            else "Signed-rank tests against the control"
-        )
-        design = (
-            f"with {count(feasible.n_methods, 'method')} on " if feasible.n_methods > 2 else "on "
-        )
-        fewer = (
-            f" or at most {count(feasible.max_methods, 'method')}" if feasible.max_methods else ""
-        )
+        fewer = f" or at most {count(design.max_methods, 'method')}" if design.max_methods else ""
         return (
-            f"{tests}{correction} cannot reject anything "
-            f"{design}{count(feasible.n_datasets, 'dataset')}; "
-            f"{count(feasible.datasets_needed, 'dataset')}{fewer} would be needed."
+            f"Pairwise signed-rank tests with {CORRECTIONS[result.correction]} cannot reject "
+            f"anything with {design.n_methods} methods on {count(design.n_datasets, 'dataset')}; "
+            f"{design.datasets_needed} datasets{fewer} would be needed."
         )
 
     def wording(self, result: PairwiseResult) -> str:
-        return (
-            self.title
-            if result.n_comparisons == 1
-            else f"{self.title}, {CORRECTIONS[result.correction]}"
-        )
+        return f"{self.title}, {CORRECTIONS[result.correction]}"
 
     def sentence(self, result: PairwiseResult) -> str:
         pairs = "every pair" if result.control is None else f"every pair with {result.control}"
@@ -612,18 +589,13 @@ class BenjaminiHochberg(Wilcoxon):
     sources = ("Wilcoxon 1945", "Benjamini & Hochberg 1995")
 
     def run(self, tested: Tested) -> PairwiseResult:
-        from scipy.stats import (
-            false_discovery_control,
-        )  # takes a third of a second, and is seldom asked for
+        from scipy import stats  # takes a third of a second, and is seldom asked for
 
         tests = super().run(replace(tested, correction="none"))
-        corrected = false_discovery_control(tests.table["pvalue"])
-        return replace(
-            tests,
-            table=tests.table.assign(
-                pvalue_corrected=corrected, significant=corrected <= tested.alpha
-            ),
-        )
+        corrected = stats.false_discovery_control(tests.table["pvalue"])
+        significant = corrected <= tested.alpha
+        table = tests.table.assign(pvalue_corrected=corrected, significant=significant)
+        return replace(tests, table=table)
 
     def wording(self, result: PairwiseResult) -> str:
         return "Wilcoxon's signed ranks, Benjamini–Hochberg's false discovery rate"
@@ -823,27 +795,18 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     there = ~np.isnan(values)
     centred = np.where(there, pd.DataFrame(values).rank(axis=1).to_numpy() - (k + 1) / 2, 0.0)
     sums = (np.sqrt(12 / (k + 1)) * centred).sum(axis=0)
-    # within a dataset the ranks of two methods have covariance -variance / (k - 1); without ties
-    # the factor becomes 1
-    weight = (
-        12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
-        if ties == "correct"
-        else np.ones_like(k)
-    )
+    weight = np.ones_like(k)
+    if ties == "correct":  # within a dataset the ranks of two have covariance -variance / (k - 1)
+        weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
     met = there.T.astype(float) @ (there * weight)
-    if informative := bool(weight.any()):
-        meets = met
-    else:
-        meets = there.T.astype(float) @ there
+    informative = bool(weight.any())
+    meets = there.T.astype(float) @ there
     np.fill_diagonal(met, 0.0)
     covariance = np.diag(met.sum(axis=1)) - met
     part = components(meets > 0)
     n_parts = int(part.max()) + 1
-    statistic = (
-        max(float(sums @ np.linalg.pinv(covariance, hermitian=True, rcond=1e-10) @ sums), 0.0)
-        if informative
-        else 0.0
-    )
+    inverse = np.linalg.pinv(covariance, hermitian=True, rcond=1e-10)
+    statistic = max(float(sums @ inverse @ sums), 0.0) if informative else 0.0
     df = table.shape[1] - n_parts
     warnings = []
     if dropped:
@@ -879,10 +842,5 @@ def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
     rankings = in_pandas(rankings)
     table = rankings if isinstance(rankings, pd.DataFrame) else pd.DataFrame(np.asarray(rankings))
     values = table.to_numpy(dtype=float)
-    if np.isnan(values).any():
-        raise ValueError(
-            f"`rankings` must have no empty cell, got {int(np.isnan(values).sum())}. Leave those "
-            "methods out."
-        )
     varies = np.ptp(values, axis=1) > 0
     return table.T.astype(float).corr(method="kendall").where(np.outer(varies, varies))
