@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -125,14 +125,15 @@ def gate(
     """
     one_of(over, "over", OVER)
     one_of(ledger_error, "ledger_error", ("fdr", "family"))
-    keywords, of_answers, of_folds = _parted_keywords(selection)
-    chosen = Selection(**keywords)
+    refuse_keywords(gate, selection, (*FLAGS, *_OF_ANSWERS, *_OF_FOLDS))
+    of_answers = {key: selection.pop(key) for key in _OF_ANSWERS if key in selection}
+    of_folds = {key: selection.pop(key) for key in _OF_FOLDS if key in selection}
     names = shown(candidate), shown(champion)
     candidate, champion = pinned(candidate, champion)
     asked = GateRequest(
         candidate,
         champion,
-        chosen,
+        Selection(**selection),
         [*expand(measures)] if measures is not None else None,
         [*slices],
         cluster,
@@ -439,11 +440,3 @@ def _criterion(text: str, shared: Shared, alpha: float) -> dict[str, Any]:
 
 #: What says how answers are read, and how folds were made.
 _OF_ANSWERS, _OF_FOLDS = ("table", "instance_by", "grades"), ("protocol", "ratio")
-
-
-def _parted_keywords(keywords: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Arguments of a selection, those of answers, and those of folds."""
-    refuse_keywords(gate, keywords, (*FLAGS, *_OF_ANSWERS, *_OF_FOLDS))
-    others = [name for name in keywords if name not in (*_OF_ANSWERS, *_OF_FOLDS)]
-    for names in (others, _OF_ANSWERS, _OF_FOLDS):
-        yield {name: keywords[name] for name in names if name in keywords}

@@ -437,8 +437,7 @@ DECLARED = (
 )
 #: What an answer takes, of which less is better, by a part of the name.
 _COST = re.compile(
-    r"(^|[_./ -])(latency|duration|cost|price|usd|tokens|seconds|elapsed)([_./ -]|$)",
-    re.IGNORECASE,
+    r"(^|[_./ -])(latency|duration|cost|price|usd|tokens|seconds|elapsed)([_./ -]|$)", re.IGNORECASE
 )
 
 

@@ -439,18 +439,30 @@ class Comparison(Detailed):
     # ---- measures --------------------------------------------------------------------------------
 
     @cached_property
-    def _by_measure(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        return _by_measure(self.study, self.fusion, self.options["ties"])
-
-    @property
     def measure_tests(self) -> pd.DataFrame:
         """By measure: leader, its mean rank, Friedman and Iman-Davenport p."""
-        return self._by_measure[0]
+        rows = {}
+        for measure in self.study.measures:
+            ranks = self.study.ranks(measure)
+            first = v_shape(_tested(self.fusion, measure)[0]).mean().idxmax()
+            enough = len(ranks) >= MIN_DATASETS
+            test = friedman(ranks, ties=self.options["ties"]) if enough else None
+            rows[measure] = {
+                "direction": self.study.directions[measure],
+                "leader": first,
+                "mean_rank": ranks[first].mean(),
+                "friedman_pvalue": test.pvalue if test else float("nan"),
+                "iman_davenport_pvalue": test.iman_davenport_pvalue if test else float("nan"),
+            }
+        return pd.DataFrame.from_dict(rows, orient="index")
 
     @property
     def concordance(self) -> pd.DataFrame:
         """Kendall's tau-b between the rankings by the single measures and the fused one."""
-        return self._by_measure[1]
+        rankings = {FUSED: self.fusion.phi.mean()}
+        for measure in self.study.measures:
+            rankings[measure] = v_shape(_tested(self.fusion, measure)[0]).mean()
+        return kendall(pd.DataFrame(rankings).T)
 
     @property
     def weights_long(self) -> pd.DataFrame:
@@ -714,7 +726,9 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     redundant = None
     if ground.overlap is not None:
         redundant = redundancy(fusion, options["threshold"], ground.overlap)
-    again = _retest(on, made, tested, there)
+    again = None
+    if made is not None and pairs and on == FUSED and made.test.over == "datasets":
+        again = Retest(made.test, pairs, tested, there) if len(methods) <= METHODS else None
     sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
     of = "rank" if order == "mean-rank" else "net flow"
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
@@ -754,15 +768,6 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         ground=ground,
         **tests,
     )
-
-
-def _retest(on: str, made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
-    """The deciding test, to be made again under other choices; None where that says nothing."""
-    if on != FUSED or made is None or not made.result.significant_pairs:
-        return None
-    if made.test.over != "datasets" or len(there.columns) > METHODS:
-        return None
-    return Retest(made.test, made.result.significant_pairs, tested, there)
 
 
 def _stability(
@@ -910,23 +915,3 @@ def tests_of_repeats(study: Study, measures: list[str], alpha: float) -> dict[st
     tests = compare_all_repeats(study, {}, measures, alpha=alpha)
     tested = [one.table.loc[one.table["pvalue"].notna(), "n"] for one in tests.values()]
     return tests if tested and pd.concat(tested).min() >= FEWEST else {}
-
-
-def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Who leads by each measure, its Friedman test, and Kendall's tau between all the rankings."""
-    rows = {}
-    rankings = {FUSED: fusion.phi.mean()}
-    for measure in study.measures:
-        ranks = study.ranks(measure)
-        values = _tested(fusion, measure)[0]
-        score = rankings[measure] = v_shape(values).mean()
-        first = score.idxmax()
-        test = friedman(ranks, ties=ties) if len(ranks) >= MIN_DATASETS else None
-        rows[measure] = {
-            "direction": study.directions[measure],
-            "leader": first,
-            "mean_rank": ranks[first].mean(),
-            "friedman_pvalue": test.pvalue if test else float("nan"),
-            "iman_davenport_pvalue": test.iman_davenport_pvalue if test else float("nan"),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index"), kendall(pd.DataFrame(rankings).T)

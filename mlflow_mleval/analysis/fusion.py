@@ -28,9 +28,9 @@ from mlflow_mleval.analysis.promethee import (
     Threshold,
     WeighedFlows,
     Weights,
-    can_be_fused,
     checked,
     flows_by_measure,
+    lost,
     place_shares,
     tied_places,
     tied_ranks,
@@ -162,7 +162,7 @@ def study_flows(
     matrices = study_cells(study)
     methods, measures = pd.Index(study.methods), study.values.columns
     for i, matrix in enumerate(matrices):
-        if i == 0 or not can_be_fused(matrix):
+        if i == 0 or lost(matrix).any() or not np.isfinite(matrix).all():
             checked(pd.DataFrame(matrix, methods, measures))
     return flows_by_measure(matrices, methods, measures, study.minimize, preference, p, q, s)
 
@@ -629,10 +629,7 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     winners = pd.Series(flows.methods[leaders], names)
     lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
     return LeaveOneOut(
-        pd.DataFrame(ranks, names, names),
-        pd.DataFrame(turned),
-        winners,
-        winners[lost].to_dict(),
+        pd.DataFrame(ranks, names, names), pd.DataFrame(turned), winners, winners[lost].to_dict()
     )
 
 

@@ -29,12 +29,7 @@ from scipy import special
 from scipy.stats import binom
 
 from mlflow_mleval.analysis.fold_protocol import Declared, runs_of, shared_folds, widest
-from mlflow_mleval.analysis.pairs import (
-    NOISE,
-    behind,
-    better_first,
-    places,
-)
+from mlflow_mleval.analysis.pairs import NOISE, behind, better_first, places
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, some

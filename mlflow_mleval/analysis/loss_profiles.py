@@ -568,10 +568,7 @@ def compare_profiles(
             f"Of {len(methods)} methods only the {len(chosen)} with the least mean area are "
             "compared in pairs; the p-values are corrected for all pairs."
         )
-    asked = Request(
-        *(profiles, family, parameters, alpha, declared),
-        *(chosen, absent, warnings),
-    )
+    asked = Request(*(profiles, family, parameters, alpha, declared), *(chosen, absent, warnings))
     parts = [on_dataset(asked, dataset) for dataset in profiles.datasets]
     _correct(parts, alpha)
     options = {

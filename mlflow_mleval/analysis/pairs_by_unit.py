@@ -817,13 +817,7 @@ def _welch(a: Array, b: Array, sign: Array) -> dict[str, Any]:
         pvalue = 2 * special.stdtr(df, -np.abs(t))
     n = np.minimum(n_a, n_b)
     fine = (n > 1) & (error > 0)
-    tested = {
-        "error": error,
-        "pvalue": pvalue,
-        "effect_size": effect,
-        "statistic": t,
-        "df": df,
-    }
+    tested = {"error": error, "pvalue": pvalue, "effect_size": effect, "statistic": t, "df": df}
     doubts = {
         "it has a value in fewer than two repeats of a method": n < 2,
         "its values do not vary over repeats": ~fine,

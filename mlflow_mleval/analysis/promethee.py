@@ -633,25 +633,19 @@ def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
             f"`table` must hold finite numbers, got {len(wrong)} that are not: {cells}. Fill them "
             "by a policy for missing values, or leave the method or the measure out."
         )
-    lost = _lost(table.to_numpy())
-    if lost.any():
+    if (bad := lost(table.to_numpy())).any():
         raise ValueError(
             "`table` must have ranges that floats can hold, not that of "
-            f"{_in_ticks(table.columns[lost])}. Rescale it."
+            f"{_in_ticks(table.columns[bad])}. Rescale it."
         )
     return table
 
 
-def _lost(matrix: Array) -> Bools:
+def lost(matrix: Array) -> Bools:
     """By column: whether its range is too wide or too narrow for floats."""
     with np.errstate(over="ignore"):
         ranges = np.ptp(matrix, axis=0)
     return (ranges == np.inf) | ((ranges > 0) & (ranges < np.finfo(float).tiny))
-
-
-def can_be_fused(matrix: Array) -> bool:
-    """Whether the numbers are finite and have ranges that floats can hold."""
-    return bool(np.isfinite(matrix).all()) and not _lost(matrix).any()
 
 
 def _known(names: Iterable[Any], measures: pd.Index, argument: str) -> None:

@@ -13,13 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.pairs import (
-    PAIR,
-    PairTests,
-    named_pairs,
-    pair_matrix,
-    rows_of_tests,
-)
+from mlflow_mleval.analysis.pairs import PAIR, PairTests, named_pairs, pair_matrix, rows_of_tests
 from mlflow_mleval.sentences import count
 
 
