@@ -357,8 +357,11 @@ def counts_of(values: Sequence[float]) -> AnyArray:
 
 
 def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
-    """The sum of the values of each class; whole numbers are exact up to 2**53."""
-    return np.bincount(classes, values, n_classes).astype(values.dtype, copy=False)
+    """The sum of the values of each class, whole numbers exactly; the classes ascend."""
+    if values.dtype.kind != "i":  # what classes before sum to leaves no trace
+        return np.bincount(classes, values, n_classes).astype(float, copy=False)
+    ends = np.searchsorted(classes, np.arange(n_classes + 1))
+    return np.diff(np.append(0, np.cumsum(values))[ends])
 
 
 def _of_classes(pieces: Iterable[tuple[int, _Rows]]) -> _Rows:
@@ -460,15 +463,18 @@ def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
         with np.errstate(divide="ignore", invalid="ignore"):
             return tp[rows] / total[of], fp[rows] / others[of]
 
-    buckets = []
+    begins = [np.zeros(0, np.int64)]
+    bucket_before = -1.0
     for start in range(0, len(classes), _BLOCK):
         rows = slice(start, start + _BLOCK)
         recall, fpr = rates(rows)
         place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
-        buckets.append(np.floor(place * (POINTS - 1)) + classes[rows] * POINTS)
-    # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
-    # bucket, by ascending score, reaches farthest.
-    shown = np.flatnonzero(np.diff(np.concatenate([[-1.0], *buckets])))
+        # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
+        # bucket, by ascending score, reaches farthest.
+        bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
+        begins.append(start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
+        bucket_before = bucket[-1]
+    shown = np.concatenate(begins)
     shown = shown[total[classes[shown]] > 0]
     shown = shown[np.lexsort((-shown, classes[shown]))]
     recall, fpr = rates(shown)
