@@ -875,21 +875,24 @@ def _open_lists(
     names = tuple(sorted(found))
 
     read = _parquet_batches(path, file, used, _LINES, progress)
-
-    def batches() -> Batches:
-        for done, rows in read:
-            sides: Batch = {} if FOLD not in used else {"folds": rows[FOLD].to_pylist()}
-            for name, column in sources.items():
-                scores = rows["score"] if name == "y_score" else None
-                try:
-                    sides[name] = sets_in(rows[column], names, scores)
-                except BadRow as error:
-                    where = f"{path.name}, row {done + error.row + 1}, column {column}"
-                    raise ImportFileError(f"{where}: {error}.") from error
-            yield sides
-
+    batches = (_of_lists(path, done, batch, sources, names) for done, batch in read)
     ignored = tuple(name for name in header if name not in used)
-    return PredictionFile(names, tuple(sources)[1:], ignored, batches())
+    return PredictionFile(names, tuple(sources)[1:], ignored, batches)
+
+
+def _of_lists(
+    path: Path, before: int, rows: pa.RecordBatch, sources: Mapping[str, str], names: Sequence[Any]
+) -> Batch:
+    """The arguments of `evaluate` in some rows of lists, behind so many others."""
+    sides: Batch = {} if FOLD not in rows.schema.names else {"folds": rows[FOLD].to_pylist()}
+    for name, column in sources.items():
+        scores = rows["score"] if name == "y_score" else None
+        try:
+            sides[name] = sets_in(rows[column], names, scores)
+        except BadRow as error:
+            where = f"{path.name}, row {before + error.row + 1}, column {column}"
+            raise ImportFileError(f"{where}: {error}.") from error
+    return sides
 
 
 def _elements(file: parquet.ParquetFile, columns: Iterable[str]) -> int:

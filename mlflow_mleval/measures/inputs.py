@@ -47,17 +47,7 @@ def label_matrices(
     """Truth, scores and predictions as CSR from rows of labels, and the sorted labels."""
     given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
     sides = {name: list(rows) for name, rows in given.items() if rows is not None}
-    for name, rows in sides.items():
-        if len(rows) != len(sides["y_true"]):
-            n = len(sides["y_true"])
-            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
-        kind, want = Collection, "collections of labels"
-        if name == "y_score":
-            kind, want = Mapping, "mappings of label to score"
-        for i, row in enumerate(rows):
-            if not isinstance(row, kind) or isinstance(row, (str, bytes)):
-                got = f"{type(row).__name__} in row {i}"
-                raise TypeError(f"`{name}` must hold {want}, got {got}. Convert it.")
+    _refuse_other_rows(sides)
     occurring = {label for rows in sides.values() for row in rows for label in row}
     if label_names is None:
         try:
@@ -78,6 +68,22 @@ def label_matrices(
         cells = rows if name == "y_score" else [dict.fromkeys(row, True) for row in rows]
         matrices[name] = _of_cells(cells, place, float if name == "y_score" else bool)
     return matrices["y_true"], matrices["y_score"], matrices["y_pred"], names
+
+
+def _refuse_other_rows(sides: Mapping[str, list[Any]]) -> None:
+    """Raise ValueError or TypeError for rows that are none, or others than the truth has."""
+    n = len(sides["y_true"])
+    for name, rows in sides.items():
+        if len(rows) != n:
+            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
+        scored = name == "y_score"
+        want = "mappings of label to score" if scored else "collections of labels"
+        for i, row in enumerate(rows):
+            if not isinstance(row, Mapping if scored else Collection) or isinstance(
+                row, (str, bytes)
+            ):
+                got = f"{type(row).__name__} in row {i}"
+                raise TypeError(f"`{name}` must hold {want}, got {got}. Convert it.")
 
 
 def _of_cells(

@@ -530,8 +530,9 @@ class _Instance:
         if not covers:  # the node that most sets hold, again and again
             chosen = sure
             while left := [tops for tops in wanted if not tops & chosen]:
-                held = {bit: sum(tops & bit > 0 for tops in left) for bit in self.bit.values()}
-                chosen |= max(held, key=held.__getitem__)
+                chosen |= max(
+                    self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left)
+                )
             covers[chosen] = None
         return list(covers)
 

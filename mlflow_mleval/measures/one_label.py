@@ -45,6 +45,11 @@ class ClassVectors:
     epsilon: float
     threshold: float | None
 
+    @property
+    def by_class(self) -> Array | None:
+        """The scores where each class has its own."""
+        return None if self.score is None or self.score.ndim == 1 else self.score
+
 
 def is_vector(value: Any) -> bool:
     """Whether a truth is one class an instance, and no matrix and no sets of labels."""
@@ -127,9 +132,7 @@ def class_vectors(
             )
     probable = score is not None and _is_probability(score, epsilon, probabilities)
     for name, _, value in sides:
-        if isinstance(value, (pd.Series, pd.DataFrame)) and isinstance(y_true, pd.Series):
-            index, own = (pd.DataFrame(index=part.index) for part in (y_true, value))
-            same_axes(own, name, index, "y_true")
+        _same_index(value, name, y_true)
     names = _names(true, pred, y_score, n_classes, label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
@@ -249,6 +252,13 @@ def _numbers(values: AnyArray, name: str, at: dict[Hashable, int]) -> Ints:
             f"{values[unknown][0].item()!r} {_where(unknown)}."
         )
     return numbers
+
+
+def _same_index(value: Any, name: str, y_true: Any) -> None:
+    """Raise ValueError where pandas says that the rows are others."""
+    if isinstance(value, (pd.Series, pd.DataFrame)) and isinstance(y_true, pd.Series):
+        index, own = (pd.DataFrame(index=part.index) for part in (y_true, value))
+        same_axes(own, name, index, "y_true")
 
 
 def _where(wrong: Bools) -> str:

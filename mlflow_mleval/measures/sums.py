@@ -399,20 +399,29 @@ def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
         conventions=inputs.conventions,
     )
     if scored:
-        sums = replace(sums, score_range=errors.span)
-        on_counts = any(MEASURES[m].family == "curve" for m in inputs.asked)
-        if on_counts or numbers(ECE_NAME, inputs.asked):
-            by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
-            sums = replace(sums, scores=by_score)
+        sums = _with_scores(sums, inputs, rows, errors, weights)
     if scored and errors.are_soft:
+        mean, largest = np.hstack(errors.ends)
+        values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
+    return sums, values | {"true_labels": relevant, "predicted_labels": given}
+
+
+def _with_scores(
+    sums: Sums, inputs: Inputs, rows: Rows, errors: _Errors, weights: Array | None
+) -> Sums:
+    """The sums with those of the scores, as far as they were asked for."""
+    sums = replace(sums, score_range=errors.span)
+    on_counts = any(MEASURES[m].family == "curve" for m in inputs.asked)
+    if on_counts or numbers(ECE_NAME, inputs.asked):
+        by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
+        sums = replace(sums, scores=by_score)
+    if errors.are_soft:
         squares = errors.squares if "brier_score" in inputs.asked else None
         sums = replace(sums, errors=errors.by_place, squares=squares)
         if inputs.classes is not None:
             over_thresholds = inputs.classes.sums(inputs.true[rows], inputs.score[rows])
             sums = replace(sums, thresholds=over_thresholds)
-        mean, largest = np.hstack(errors.ends)
-        values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
-    return sums, values | {"true_labels": relevant, "predicted_labels": given}
+    return sums
 
 
 class _Errors:
@@ -616,15 +625,12 @@ def why_absent(
     of_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
     improbable = sums.errors is None or sums.classes is not None
     undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
-    of_others = "it needs label matrices: use `evaluate` with `hierarchy`"
-    if kind == ONE_LABEL or measure.kinds == (ONE_LABEL,):
-        of_others = _OF_OTHERS[kind]
     never_true = family in ("at-k", "one-label") or on_thresholds
     reasons = (
         (sums.weight == 0 and family != "cost", "all instances have the weight 0"),
         (kind in measure.asked and name not in asked, "it was not asked for"),
         (family == "cost", "it was not measured, or not of all parts"),
-        (kind not in measure.kinds, of_others),
+        (kind not in measure.kinds, _why_of_others(name, kind)),
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
         (of_scores and sums.score_range is None, "no `y_score` was given"),
         ((family == "probability" or on_thresholds) and improbable, _no_probabilities(sums)),
@@ -640,6 +646,13 @@ def why_absent(
         (True, _no_probabilities(sums)),
     )
     return next(text for holds, text in reasons if holds)
+
+
+def _why_of_others(name: str, kind: str) -> str:
+    """Why predictions of this kind lack a measure of another."""
+    if kind == ONE_LABEL or MEASURES[name].kinds == (ONE_LABEL,):
+        return _OF_OTHERS[kind]
+    return "it needs label matrices: use `evaluate` with `hierarchy`"
 
 
 def _no_probabilities(sums: Sums) -> str:

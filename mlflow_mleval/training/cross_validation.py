@@ -130,13 +130,7 @@ def cross_validate(
     refuse_keywords(cross_validate, hierarchy_options, further)
     one_of(conventions, "conventions", CONVENTIONS)
     refuse_regressor(estimator)
-    n_labels: int | list[Any]
-    if not is_vector(Y):
-        n_labels = binary_matrix(Y, "Y").shape[1]
-    elif label_names is None:
-        n_labels = np.unique(classes_of(Y, "Y")).tolist()
-    else:
-        n_labels = list(label_names)
+    n_labels = _labels_of(Y, label_names)
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if sample_weight is not None:
         sample_weight = instance_weights(sample_weight, "sample_weight", Y.shape[0])
@@ -147,12 +141,7 @@ def cross_validate(
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET)
         dataset = dataset or dataset_name(X, Y, sample_weight)
-        held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
-        if runs.holds_result(tags) and held != (method, dataset):
-            raise StoreError(
-                f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
-                f"dataset. Start another run for {method} on {dataset}."
-            )
+        _refuse_other(tags, method, dataset)
     predictions, splits, fit_times = fold_predictions(
         estimator, X, Y, n_labels, cv=cv, groups=groups, params=params, n_jobs=n_jobs
     )
@@ -183,6 +172,23 @@ def cross_validate(
         if delivery.warning:
             warnings.warn(f"{delivery.warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
     return ev
+
+
+def _labels_of(Y: Any, label_names: Sequence[Hashable] | None) -> int | list[Any]:
+    """The number of labels; of one label its classes."""
+    if not is_vector(Y):
+        return binary_matrix(Y, "Y").shape[1]
+    return list(np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names)
+
+
+def _refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
+    """Raise StoreError where the run holds the result of another method or dataset."""
+    held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
+    if runs.holds_result(tags) and held != (method, dataset):
+        raise StoreError(
+            f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
+            f"dataset. Start another run for {method} on {dataset}."
+        )
 
 
 def fold_predictions(

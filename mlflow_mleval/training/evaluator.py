@@ -94,19 +94,12 @@ class MlevalEvaluator(ModelEvaluator):
             `log_evaluation`.
         """
         from mlflow_mleval.measures.registry import MEASURES, known_measures
-        from mlflow_mleval.sentences import did_you_mean
         from mlflow_mleval.store import schema
         from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
 
         config = dict(evaluator_config or {})
-        options = [*_OPTIONS, *HIERARCHICAL]
-        if unknown := [name for name in config if name not in options]:
-            got, guess = ", ".join(map(repr, unknown)), did_you_mean(unknown, options)
-            raise ValueError(
-                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
-                f"{got}.{guess}"
-            )
+        _refuse_other_settings(config, [*_OPTIONS, *HIERARCHICAL])
         for name in ("extra_metrics", "custom_artifacts"):
             if further.get(name):
                 warnings.warn(f"mleval does not compute `{name}`.", stacklevel=2)
@@ -160,6 +153,15 @@ class StoredFile(EvaluationArtifact):
             fetch = partial(download_artifacts, self.uri, dst_path=folder)
             file = budget.within("download_artifacts", fetch)
             Path(output_artifact_path).write_bytes(Path(file).read_bytes())
+
+
+def _refuse_other_settings(config: Mapping[str, Any], options: list[str]) -> None:
+    from mlflow_mleval.sentences import did_you_mean
+
+    if unknown := [name for name in config if name not in options]:
+        got, guess = ", ".join(map(repr, unknown)), did_you_mean(unknown, options)
+        want = f"`evaluator_config` must hold options of mleval ({', '.join(options)})"
+        raise ValueError(f"{want}, got {got}.{guess}")
 
 
 def _method(estimator: Any, run_id: str) -> str:

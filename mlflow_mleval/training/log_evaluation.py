@@ -207,14 +207,7 @@ def payload_of(
     if tested := _fold_values(options.test_indices, "test_indices", ev):
         tags[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
     if options.truth is not None:
-        # of the whole truth, of which the folds of the evaluation test parts
-        truth: Any = options.truth
-        is_classes = ev.kind == ONE_LABEL
-        names = ev.label_names
-        matrix = class_matrix(truth, "Y", names) if is_classes else binary_matrix(truth, "Y")
-        rows = inputs.row_digests(matrix)
-        digest = inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
-        tags[schema.TAG_DATASET_DIGEST] = digest
+        tags[schema.TAG_DATASET_DIGEST] = _truth_digest(options.truth, ev)
     asked = options.measures
     wanted = {*MEASURES, *ev.measures} if asked is None else set(known_measures(asked))
     report = content.report(tags)
@@ -230,6 +223,15 @@ def payload_of(
         files=content.files(report, options.log_instances),
         note=description(report),
     )
+
+
+def _truth_digest(truth: Any, ev: Evaluation) -> str:
+    """The digest of the whole truth, of which the folds of the evaluation test parts."""
+    names = ev.label_names
+    one = ev.kind == ONE_LABEL
+    matrix = class_matrix(truth, "Y", names) if one else binary_matrix(truth, "Y")
+    rows = inputs.row_digests(matrix)
+    return inputs.truth_digest(names, len(rows), inputs.added(rows))
 
 
 def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:

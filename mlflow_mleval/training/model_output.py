@@ -37,12 +37,7 @@ def evaluate_output(
     """Evaluate what a model returns, or a dataset holds; with the scikit-learn estimator."""
     one_label = model_type == "one_label"
     truth, names = _truth(dataset, config, one_label)
-    options = _options(dataset, config)
-    # the scikit-learn estimator that was logged with ``predict``
-    flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
-    predicts = flavor.get("predict_fn", "predict") == "predict"
-    is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
-    estimator: Any = model.get_raw_model() if is_known else None
+    estimator, options = _estimator(model), _options(dataset, config)
     if model_type == "hierarchical" and options["hierarchy"] is None:
         raise ValueError("`evaluator_config['hierarchy']` must be given for hierarchical.")
     if model_type == "hierarchical" and names is None and truth.ndim == 1:
@@ -61,6 +56,14 @@ def evaluate_output(
     if "threshold" in config and not one_label and predictions.y_score is not None:
         predictions = replace(predictions, y_pred=None)
     return predictions.evaluated(truth, label_names=names, **options), estimator
+
+
+def _estimator(model: Any) -> Any:
+    """The scikit-learn estimator that was logged with ``predict``, else None."""
+    flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
+    predicts = flavor.get("predict_fn", "predict") == "predict"
+    is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
+    return model.get_raw_model() if is_known else None
 
 
 def _options(dataset: Any, config: Mapping[str, Any]) -> dict[str, Any]:
