@@ -199,8 +199,7 @@ class Evaluation(Reported):
     def _figures(self) -> tuple[dict[str, float], dict[str, float]]:
         """The values, and what they can be wrong by, where they can."""
         sums = self.total
-        # A mean over fewer instances would be another measure, except where the convention of MULAN
-        # leaves some out.
+        # A mean over fewer instances would be another measure, but where MULAN leaves some out.
         incomplete = {
             n for n, count in zip(sums.columns, sums.entering, strict=True) if count < sums.n
         } - {"average_precision"}

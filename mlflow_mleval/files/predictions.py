@@ -304,16 +304,10 @@ def open_class_sets(
                         f"{paths[short].name} ends behind line {line + len(parts[short])}, and "
                         f"{paths[1 - short].name} goes on. Both need a line for each instance."
                     )
-                sides = []
-                for p, lines in zip(paths, parts, strict=True):
-                    rows = [text.split() for text in lines]
-                    for at, row in enumerate(rows, line + 1):
-                        if unknown := [name for name in row if name not in h]:
-                            raise ImportFileError(
-                                f"{p.name}, line {at}: {quoted(unknown[0])} is no class of the "
-                                f"hierarchy ({len(h)} classes, such as {quoted(h.nodes[0])})."
-                            )
-                    sides.append(h.indicator(rows, p.name))
+                sides = [
+                    _matrix_of_lines(lines, line, h, p.name)
+                    for lines, p in zip(parts, paths, strict=True)
+                ]
                 line += len(parts[0])
                 read += sum(len(text) for lines in parts for text in lines)
                 progress(min(read, total), total)
@@ -323,6 +317,17 @@ def open_class_sets(
         progress(total, total)
 
     return PredictionFile(tuple(h.nodes), ("pred_sets",), (), batches())
+
+
+def _matrix_of_lines(lines: Sequence[str], before: int, h: Hierarchy, file: str) -> Any:
+    """Lines of classes as a matrix; so many lines stand before them."""
+    rows = [text.split() for text in lines]
+    for at, row in enumerate(rows, before + 1):
+        if unknown := [name for name in row if name not in h]:
+            want = f"hierarchy ({len(h)} classes, such as {quoted(h.nodes[0])})"
+            text = f"{file}, line {at}: {quoted(unknown[0])} is no class of the {want}."
+            raise ImportFileError(text)
+    return h.indicator(rows, file)
 
 
 def read_hierarchy(path: str | Path) -> Hierarchy:

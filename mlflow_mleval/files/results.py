@@ -74,8 +74,7 @@ INSTANCE = "instance"
 #: What a column that tells repeats apart may be called.
 SEEDS = ("seed", "repeat")
 LONG_COLUMNS = ("measure", *IDENTITY, "value")
-#: No row of results is longer; a longer one is a broken file, and the csv module has a limit of
-#: this order.
+#: No row of results is longer; the csv module has a limit of this order.
 MAX_LINE = 100_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EMPTY_HINT = "Leave the cell empty for a method that did not finish."
@@ -527,8 +526,7 @@ _ABOUT_RUNS = {
     "started": ("start_time", "start time", "created", "sys/creation_time"),
     "experiment": ("experiment_id",),
 }
-#: Columns beside those of `mlflow.search_runs` for what it leaves out: names of experiments, and
-#: the data that a run was evaluated on.
+#: Columns for what `mlflow.search_runs` leaves out: names of experiments, and the data.
 _OF_MLFLOW = {
     "experiment_name": ("experiment_name",),
     "data": ("dataset",),
@@ -654,6 +652,13 @@ def _exporter(header: Sequence[str]) -> str | None:
     return None
 
 
+def _sorted_of_neptune(name: str) -> tuple[str, str] | None:
+    space, slash, rest = name.partition("/")
+    if space + slash in _SET:
+        return "params", rest
+    return None if space + slash in _OF_NEPTUNE else ("either", name.removeprefix("metrics/"))
+
+
 def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str] | None:
     """Whether a column holds metrics, params, tags or either, and its name; None if nothing."""
     if kind == "mlflow":
@@ -668,10 +673,7 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     if name in results:
         return "metrics", name
     if kind == "neptune":
-        space, slash, rest = name.partition("/")
-        if space + slash in _SET:
-            return "params", rest
-        return None if space + slash in _OF_NEPTUNE else ("either", name.removeprefix("metrics/"))
+        return _sorted_of_neptune(name)
     # what is known, or called like a result, is one where it is a number
     return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
 

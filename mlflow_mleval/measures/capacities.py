@@ -59,8 +59,7 @@ class Capacity:
     """  # noqa: E501
 
     n_labels: int
-    #: mu of the labels order[n, i:] of every row n and i = 0..K, shape (N, K + 1), given the
-    #: relevant labels.
+    #: mu of the labels order[n, i:] of every row n and i = 0..K, given the relevant labels.
     _chains: Callable[[Places, Bools], Array] = field(repr=False)
 
     @classmethod
@@ -632,9 +631,7 @@ def _losses_by_errors(weights: Array) -> Array:
 def _minimise(
     label_sets: Bools, weights: Array, losses: Array, max_candidates: int
 ) -> tuple[Ints, Array]:
-    """Label sets of least expected loss, shape (P, K), and these losses, shape (P,): a candidate is
-    how many labels it flips of each group whose labels differ from the first set in the same sets.
-    """
+    """Label sets of least expected loss, (P, K), and the losses, by numbers of flips."""
     n_labels = label_sets.shape[1]
     first = label_sets[0]
     differs = label_sets != first
@@ -653,8 +650,7 @@ def _minimise(
         )
     flips = np.indices(tuple(sizes + 1)).reshape(len(sizes), -1).T.astype(np.float32)
     pattern = np.array([differs[:, group[0]] for group in groups.values()], dtype=np.float32)
-    # A group of g labels, t of them flipped, has t wrong labels in the sets like the first, g - t
-    # in the others.
+    # Of g labels, t of them flipped, t are wrong in sets like the first, g - t in the others.
     n_errors = int(sizes.sum()) + 1
     expected = np.empty((n_candidates, losses.shape[1]))
     step = max(1, _BLOCK // max(len(label_sets), n_errors))
@@ -666,8 +662,7 @@ def _minimise(
         expected[start : start + step] = shares.reshape(-1, n_errors) @ losses[:n_errors]
     least = expected.min(axis=0)
 
-    # Which labels of a group are flipped is free: those that are 1 in the first set from the front,
-    # then the others from the back, gives the first label set in lexicographic order.
+    # First in lexicographic order: ones of the first set flip from the front, zeros from the back.
     group_of = np.zeros(n_labels, dtype=np.int64)
     place = np.full(n_labels, n_labels)
     for number, group in enumerate(groups.values()):

@@ -25,13 +25,11 @@ from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 # Equal scores are joined, so the counts are exact whatever the order of batches. Of what is merged
 # or stored, more than `EXACT` different scores are put on one grid, with what that can be wrong by.
 
-#: Different scores, of all classes together, that are merged or stored exactly; and the steps of
-#: the grid beyond.
+#: Different scores that are merged or stored exactly; and the steps of the grid beyond.
 EXACT = 1 << 20
 STEPS = 1 << 16
 _ROWS = 1 << 15  # rows of several classes that are looked at together: they stay in the cache
-#: Number of the class, score (or step of the grid), and what is counted, in the order of class and
-#: score.
+#: Class, score (or step of the grid), and what is counted, in the order of class and score.
 _Rows = tuple[AnyArray, ...]
 
 
@@ -40,8 +38,7 @@ class ScoreRows:
     """What is counted by class and score; that of disjoint instances adds up with ``+``."""
 
     n_classes: int
-    # Each of them joined, and at most half as long as the one before: joining many batches costs
-    # n log n.
+    # Each joined, and at most half as long as the one before: many batches cost n log n.
     parts: tuple[_Rows, ...]
     on_grid: bool = False
 
@@ -259,9 +256,7 @@ class ScoreCounts(ScoreRows):
 
     @cached_property
     def ap(self) -> tuple[Array, Array]:
-        """Average precision of each class, the sum over thresholds of precision times gain in
-        recall as in scikit-learn, and what it can be wrong by; NaN for a class without positives.
-        """
+        """Average precision of each class, NaN without positives, and its error."""
         _, pos, _, tp, fp = self.rises
         return self._under_curve(pos * (tp / (tp + fp)), first=1)
 
@@ -277,9 +272,7 @@ class ScoreCounts(ScoreRows):
         return self._under_curve(area, first=0)
 
     def _under_curve(self, area: Array, first: int) -> tuple[Array, Array]:
-        """Areas from what each class and score adds, and what they can be wrong by where scores of
-        a step of the grid may stand in any order, of which at least the `first` positive counts 1.
-        """
+        """Areas from what each score adds, and their error within steps of the grid."""
         classes, pos, neg, tp, fp = self.rises
         total, _ = self.totals
         defined = total > 0
@@ -333,9 +326,7 @@ class ScoreCounts(ScoreRows):
         return size, positives, np.bincount(at, n * score, number).astype(float, copy=False)
 
     def calibration_error(self, bins: int) -> tuple[float, float]:
-        """Mean distance of the share of positives from the mean score over bins (Naeini et al.
-        2015, of equal mass as by Nguyen & O'Connor 2015), and what it can be wrong by.
-        """
+        """Mean distance of share and score over bins (Naeini et al. 2015), and its error."""
         _, positives, total = self.bins(bins)
         _, score, pos, neg = self.whole.parts[0]
         n = pos + neg
@@ -624,9 +615,7 @@ class ThresholdSums(ScoreRows):
         return best, max(_largest_f(highest, recall) - best, 0.0)
 
     def s_min(self) -> tuple[float, float]:
-        """The least distance of missing and wrong information from none, and what it can be wrong
-        by; NaN where not known.
-        """
+        """The least missing and wrong information, NaN if unknown, and its error."""
         if self.information is None:
             return float("nan"), 0.0
         (wrong, wronged), (_, found) = self._changes[4:]

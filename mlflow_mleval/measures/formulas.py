@@ -208,8 +208,7 @@ def _agreement_sums(c: Counts) -> tuple[float, float, float]:
 
 
 def _several(c: Counts) -> list[bool]:
-    # Of weights, differences that should be 0 are remainders of rounding: whether they are is
-    # counted.
+    # Of weights, differences that should be 0 are remainders of rounding.
     return [bool(np.count_nonzero(side) > 1) for side in (c.predicted, c.true)]
 
 

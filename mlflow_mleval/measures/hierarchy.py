@@ -391,9 +391,7 @@ class Hierarchy:
         return self._names(np.flatnonzero(self._up.below(number))) - {name}
 
     def distance(self, a: Hashable, b: Hashable) -> float:
-        """Length of the shortest path between two classes through a common ancestor; the virtual
-        root is one.
-        """
+        """Length of the shortest path through a common ancestor; the virtual root is one."""
         numbers = self._number[self._positions([a, b], "name")]
         up, number = self._up.part(self._up.above(numbers))
         a_up, b_up = closure(up)[number[numbers]].toarray().astype(float)

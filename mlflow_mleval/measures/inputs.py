@@ -431,8 +431,7 @@ def _threshold(scores: AnyArray, wanted: float) -> float:
     scores = scores.ravel() if scores.dtype.kind == "f" else scores.ravel().astype(float)
     place = min(max(int(np.ceil(wanted)), 1), len(scores))
     at = np.partition(scores, len(scores) - place)[len(scores) - place]
-    # Thresholds up to `at` are reached by at least `place` scores, those above it by fewer: the
-    # best count is one of these two.
+    # Thresholds up to `at` are reached by at least `place` scores, those above it by fewer.
     above = scores[scores > at]
     below = scores[scores < at]
     fewer = len(above)

@@ -185,8 +185,7 @@ def _of_places(
     end = np.cumsum(count)
     share = (np.arange(1, len(row) + 1) - (end - count)[row]) / (place + 1)
     if not stable:
-        # Equal relevant scores stand together behind equal irrelevant ones, so the last has the
-        # rank of them all.
+        # Equal relevant scores stand behind irrelevant ones, so the last has the rank of all.
         same = (np.diff(key) == 0) & (np.diff(row) == 0)
         if same.any():
             last = np.flatnonzero(np.append(~same, True))
@@ -244,8 +243,7 @@ def _keys(true: Bools, scores: Array) -> Ints:
 # Of equal scores the lower label comes first. A score of 0 is none, stored or not: where fewer than
 # k labels are scored, the rest are misses.
 
-#: Those that need propensities; they are ratios of sums over instances: of what was gained, and of
-#: what could be.
+#: Those that need propensities: ratios of sums of what was gained, and of what could be.
 SCORED = ("psp", "psndcg")
 _BLOCK = 1 << 18  # cells that are ranked at a time
 _ROUNDS = 16  # up to this k, picking the largest k times beats sorting

@@ -44,8 +44,7 @@ class Meetings:
     pred: Legs
     # instance and leg (itself) of the classes without one to meet, by side
     alone: tuple[tuple[AnyArray, AnyArray], ...]
-    # Instance and leg from every class to every node above it where classes of its instance meet,
-    # by side; None if not asked for.
+    # Instance and leg from every class to every meeting node above it, by side; None if unasked.
     joins: tuple[tuple[AnyArray, AnyArray], ...] | None
 
 
@@ -302,9 +301,7 @@ class _Side:
 
 
 class _Instance:
-    """The choices that an instance leaves, by side: a class keeps one of its `own` legs, those
-    `used` make up the extended graphs, and `joins` lead from every class to every meeting node.
-    """
+    """The choices of an instance by side: legs `own`, legs `used`, and `joins` to all nodes."""
 
     def __init__(
         self,

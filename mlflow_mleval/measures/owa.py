@@ -29,9 +29,8 @@ from mlflow_mleval.validation import (
 _NAMES = {"binomial": "k", "polynomial": "alpha"}
 FAMILIES = tuple(_NAMES)
 
-#: Default exponents of the polynomial profile: ten a decade from 1 to 1000. A coarse grid: the loss
-#: moves by a few per cent from one exponent to the next; pass your own exponents where a curve must
-#: be finer.
+#: Default exponents of the polynomial profile, ten a decade: the loss moves by a few per cent
+#: from one to the next.
 ALPHAS: Array = np.geomspace(1, 1000, 31)
 ALPHAS.flags.writeable = False
 
@@ -323,8 +322,7 @@ def _profile(means: Array, family: Any, parameters: ArrayLike | None, kind: Any)
     blocks_of = (parameters[i : i + step] for i in range(0, len(parameters), step))
     weights = (_weights(family, n_labels, block, n_largest) for block in blocks_of)
     losses = np.concatenate([own @ means[:n_largest] for own in weights])
-    # The exact profile is non-decreasing and ends at the largest error; rounding must not say
-    # otherwise.
+    # The exact profile is non-decreasing and ends at the largest error, whatever rounding says.
     losses = np.minimum(np.maximum.accumulate(losses), means[0])
     subset = float(means[0])
     hamming = min(float(means.mean()), subset)
@@ -476,8 +474,7 @@ def awareness(
     hamming = np.minimum(means.sum(axis=-1) / n_labels, subset)
     # it lies between the ends, whatever rounding says
     area = np.clip(means @ weights[: means.shape[-1]], hamming, subset)
-    # With as many wrong labels in every instance the i-th largest error is 1 for all, then for a
-    # share, then for none.
+    # With equally many wrong labels the i-th largest error is 1 for all, a share, then none.
     wrong = hamming * n_labels
     whole = np.minimum(wrong.astype(np.int64), n_labels - 1)
     below = np.concatenate([[0.0], np.cumsum(weights)])

@@ -30,12 +30,10 @@ TOP_NAME = re.compile(r"top_k_accuracy_([1-9][0-9]{0,5})")
 ECE_NAME = re.compile(r"ece_([1-9][0-9]{0,4})")
 DISTANCE_NAME = re.compile(r"distance_at_([1-9][0-9]{0,5})")
 Direction = Literal["min", "max"]
-#: A function of sums over instances: its value, NaN where it is not defined, maybe with what this
-#: can be wrong by.
+#: A function of sums over instances: its value, else NaN, maybe with what it can be wrong by.
 Formula = Callable[[Any], float | tuple[float, float]]
 
-#: What is predicted of an instance: a set of labels, one label of several classes, or a set of
-#: classes of a hierarchy.
+#: What is predicted of an instance: labels, one of several classes, or classes of a hierarchy.
 LABEL_SETS = "label sets"
 ONE_LABEL = "one label"
 CLASS_SETS = "class sets"
@@ -608,8 +606,7 @@ SETS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-#: The named set by which predictions of a kind are ranked where nobody chose. A measure that is new
-#: here never joins one.
+#: The set by which a kind is ranked where nobody chose; a measure that is new never joins one.
 BY_DEFAULT: Mapping[str, str] = {
     LABEL_SETS: "sixteen",
     ONE_LABEL: "one-label",

@@ -122,8 +122,7 @@ class Sums:
     wrong: AnyArray  # (K + 1,): instances with 0, 1, …, K wrong labels; none of one label
     empty: Ints  # instances with an empty prediction and with an empty truth
     conventions: Conventions = "sklearn"
-    # (K,): sums of the largest, the second largest, … error abs(score - truth) of an instance; None
-    # without scores or where a score lies outside [0, 1].
+    # (K,): sums of the largest, the second largest, … error; None without scores in [0, 1]
     errors: Array | None = None
     score_range: tuple[float, float] | None = None
     # fit_time, predict_time, where known of all parts
@@ -400,9 +399,9 @@ def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
     )
     if scored:
         sums = _with_scores(sums, inputs, rows, errors, weights)
-    if scored and errors.are_soft:
-        mean, largest = np.hstack(errors.ends)
-        values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
+        if errors.are_soft:
+            mean, largest = np.hstack(errors.ends)
+            values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
     return sums, values | {"true_labels": relevant, "predicted_labels": given}
 
 

@@ -173,8 +173,7 @@ _THREAD = "mleval-autolog"
 @cache
 def _writer() -> ThreadPoolExecutor:
     """One thread, so that runs are written in the order of their results."""
-    # Before the interpreter refuses new threads, which writing a run needs; plain atexit comes too
-    # late.
+    # Before the interpreter refuses new threads, for which plain atexit comes too late.
     getattr(threading, "_register_atexit", atexit.register)(_flush)
     return ThreadPoolExecutor(1, _THREAD)
 
@@ -297,8 +296,7 @@ def _start_anew() -> None:
     _between_writes._at_fork_reinit()  # type: ignore[attr-defined]  # as CPython does
 
 
-# A fork in the middle of a write would copy locks that nobody opens, and settings that hold for the
-# write only.
+# A fork in the middle of a write would copy locks that nobody opens.
 _between_writes = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

@@ -24,8 +24,7 @@ from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.validation import AnyArray, Array
 
-#: Ways to a score in order of preference, each with the score from which on a label counts as
-#: predicted.
+#: Ways to a score in order of preference, and the score from which on a label is predicted.
 SCORE_METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
 
 

@@ -111,13 +111,10 @@ class MlevalEvaluator(ModelEvaluator):
         allowed = MEASURES if asked is None else set(known_measures(asked))
         wanted = [name for name in ev.measures if name in allowed]
         instances = config.get("log_instances", False)
-        name = dataset.name
-        if name in ("dataset", dataset.hash):  # MLflow's own are not those of one dataset alone
-            name = f"{ev.total.n}x{len(ev.label_names)} labels-{str(ev.truth_digest)[:8]}"
         log_evaluation(
             ev,
             method=config.get("method") or _method(estimator, run_id),
-            dataset=config.get("dataset") or name,
+            dataset=config.get("dataset") or _dataset(dataset, ev),
             run_id=run_id,
             # Of a model that it knows, MLflow logs what is returned, and links it to the model.
             measures=wanted if model_id is None else (),
@@ -162,6 +159,13 @@ def _refuse_other_settings(config: Mapping[str, Any], options: list[str]) -> Non
         got, guess = ", ".join(map(repr, unknown)), did_you_mean(unknown, options)
         want = f"`evaluator_config` must hold options of mleval ({', '.join(options)})"
         raise ValueError(f"{want}, got {got}.{guess}")
+
+
+def _dataset(dataset: Any, ev: Any) -> str:
+    """The name that the user gave; MLflow's own is not that of one dataset alone."""
+    if dataset.name not in ("dataset", dataset.hash):
+        return dataset.name
+    return f"{ev.total.n}x{len(ev.label_names)} labels-{ev.truth_digest[:8]}"
 
 
 def _method(estimator: Any, run_id: str) -> str:

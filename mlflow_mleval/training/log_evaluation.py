@@ -197,9 +197,7 @@ def payload_of(
 
         ev = with_clusters(ev, options.clusters)
     trained = _fold_values(options.n_train, "n_train", ev)
-    for n in trained.values():
-        if not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"`n_train` must hold numbers of fitted instances, got {n!r}.")
+    _refuse_sizes(trained.values())
     content = RunContent(ev, method, dataset, trained)
     tags = dict(options.tags or {}) | content.tags()
     if options.selected_among is not None:
@@ -223,6 +221,12 @@ def payload_of(
         files=content.files(report, options.log_instances),
         note=description(report),
     )
+
+
+def _refuse_sizes(sizes: Iterable[Any]) -> None:
+    for n in sizes:
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"`n_train` must hold numbers of fitted instances, got {n!r}.")
 
 
 def _truth_digest(truth: Any, ev: Evaluation) -> str:

@@ -22,8 +22,7 @@ from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.training.estimators import Predictions, as_matrix, column, predict, stacked
 from mlflow_mleval.validation import AnyArray
 
-#: Options of the hierarchical measures that a configuration may hold; its `measures` are those to
-#: log.
+#: Options of the hierarchical measures; the `measures` of a configuration are those to log.
 HIERARCHICAL = tuple(name for name in OPTIONS if name != "measures")
 _INSTEAD = (
     "With arrays, scipy.sparse or a fitted estimator call "
@@ -43,8 +42,7 @@ def evaluate_output(
     if model_type == "hierarchical" and names is None and truth.ndim == 1:
         return _of_sets(dataset, model, config, truth, options), estimator
     if not one_label:
-        if truth.ndim != 2 or truth.dtype == object:
-            truth = stacked(truth, "the targets")
+        truth = _rows(truth)
         names = list(range(truth.shape[1])) if names is None else list(names)
     predictions = _of_estimator(dataset, model, estimator, config, names, one_label)
     if predictions is None:
@@ -93,6 +91,12 @@ def _of_sets(
     sets, h = raw["predictions"], options.pop("hierarchy")
     sets = list(sets if isinstance(sets, list) else column(sets))
     return evaluate_hierarchical(list(truth), sets, h, **options)
+
+
+def _rows(truth: AnyArray) -> AnyArray:
+    """The labels of each instance as a matrix."""
+    is_matrix = truth.ndim == 2 and truth.dtype != object
+    return truth if is_matrix else stacked(truth, "the targets")
 
 
 def _truth(

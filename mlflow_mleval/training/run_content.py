@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 _STEPS = 100
 #: Of more labels than these, tables hold those that occur.
 _LABELS = 2_000
-#: With more labels times folds than these, the whole Evaluation is too large to travel as JSON;
-#: tables hold its counts.
+#: With more labels times folds the Evaluation is too large for JSON; tables hold its counts.
 _CELLS = 1_000_000
 #: Exponents that are logged as steps: whole numbers, evenly spread on a logarithmic axis.
 ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
@@ -110,8 +109,7 @@ class RunContent:
         counts = self.ev.statistics
         curves = {schema.DATA_PREFIX + name: {0: float(n)} for name, n in counts.items()}
         n_labels = len(self.ev.label_names)
-        # Exponents up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's
-        # linear axis would hide the curve.
+        # Beyond 5K the loss is that of the whole set but for e^-5, and would hide the curve.
         alphas = [a for a in ALPHAS if a <= max(5 * n_labels, 10)]
         grids = {"binomial": steps(n_labels), "polynomial": alphas}
         for kind in self.kinds:
@@ -319,9 +317,7 @@ def _zipped(files: Mapping[str, str | bytes]) -> bytes:
 
 # ---- epochs --------------------------------------------------------------------------------------
 
-#: What is logged for each epoch where nobody chose: the usual measures of label sets, the ends of
-#: the loss profile and its area, the usual measures of one label, and the hierarchical ones, as far
-#: as the evaluation has them.
+#: What is logged for each epoch where nobody chose, as far as the evaluation has it.
 EPOCH_MEASURES = (
     "hamming_loss",
     "subset_accuracy",

@@ -51,16 +51,15 @@ class Patches:
         return Patches, ()
 
     def wrap(self, owner: Any, name: str, hook: Callable[..., Any], *, through: str = "") -> None:
-        """Let calls that the user's script makes go to ``hook(original, *args, **kwargs)``, unless
-        the owner only inherits the function; frames of the module `through` pass a call on.
+        """Let calls of the user's script go to ``hook(original, *args, **kwargs)``; frames of the
+        module `through` pass a call on.
         """
         self.active = True
         for slot in (name, _SLOT + name):
             current = vars(owner).get(slot)
             if current is None or id(current) in self._wrappers:
                 continue
-            # One wrapper a function wherever it is bound, so that pickle finds it where its name
-            # says.
+            # One wrapper a function, so that pickle finds it where its name says.
             wrapper = self._by_original.get(id(current)) or self._wrapper(current, hook, through)
             setattr(owner, slot, wrapper)
             self._places.append((owner, name))
