@@ -230,7 +230,8 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
             f"{path.name} holds no sparse matrix of scipy.sparse.save_npz: {reason(error)}."
         ) from error
     if matrix.shape[1] > _MOST_LABELS:
-        raise ImportFileError(f"{path.name} declares {matrix.shape[1]:,} labels.")
+        most = f"more than {_MOST_LABELS:,}"
+        raise ImportFileError(f"{path.name} declares {matrix.shape[1]:,} labels, {most}.")
     return matrix
 
 
@@ -261,7 +262,8 @@ def _of_text(path: Path, labels: bool) -> sparse.csr_array:
         )
     if len(wide := np.flatnonzero(columns >= n_labels)):
         line = int(np.searchsorted(ends, wide[0], side="right")) + 1
-        raise ImportFileError(f"{path.name}, line {line}: label {columns[wide[0]]} of {n_labels}.")
+        why = f"label {columns[wide[0]]} where the first line promises {n_labels} labels"
+        raise ImportFileError(f"{path.name}, line {line}: {why}.")
     return sparse.csr_array((values, columns, ends), shape=(len(rows), n_labels))
 
 
@@ -753,7 +755,8 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             for at in itertools.count(1):
                 line = file.readline(_LONGEST + 1)
                 if len(line) > _LONGEST:
-                    raise ImportFileError(f"{path.name}, line {at}: no row of a table.")
+                    why = f"no row of a table has more than {_LONGEST:,} characters"
+                    raise ImportFileError(f"{path.name}, line {at}: {why}.")
                 if byte := _NO_TEXT.search(line):
                     shown = f"byte 0x{ord(byte[0]) - 0xDC00:02x}"
                     raise ImportFileError(

@@ -155,7 +155,7 @@ class Capacity:
         given = [v(j / n_labels) for j in range(n_labels + 1)] if callable(v) else v
         values = np.array(given, dtype=float)
         if values.shape != (n_labels + 1,):
-            raise ValueError(f"`v` must have the {n_labels + 1} values v(0) to v(1).")
+            raise ValueError(f"`v` must have {n_labels + 1} values, got shape {values.shape}.")
         _check_ends(values[0], values[-1])
         falls = np.flatnonzero(~(np.diff(values) >= -_TOLERANCE))
         sizes = f"{{}} of {n_labels} labels"
@@ -217,7 +217,7 @@ class Capacity:
         if not fit or not weights.any():
             raise ValueError("`weights` must be finite numbers, none negative and not all 0.")
         if not 0 < relevant_weight < np.inf:
-            raise ValueError(f"`relevant_weight` must be positive, got {relevant_weight!r}.")
+            raise ValueError(f"`relevant_weight` must lie in (0, inf), got {relevant_weight!r}.")
         value = v or (lambda share: share)
         factor = float(relevant_weight)
         capacity = _of_sums(weights, lambda part, whole: value(part / whole), factor)

@@ -85,7 +85,7 @@ def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
         ("0:nan\n", "line 1: '0:nan' is not"),
         ("-1:1\n", "line 1"),
         ("2 4\n0:1\n", "promises 2 rows, and there are 1"),
-        ("1 1\n1:1\n", "line 2: label 1 of 1."),
+        ("1 1\n1:1\n", "line 2: label 1 where the first line promises 1"),
         ("0:1\n", "has 1 rows and .* 2"),
         ("", "is empty"),
     ],

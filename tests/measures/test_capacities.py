@@ -215,7 +215,7 @@ EVEN = partial(Capacity.weighted, [1, 1])
         (FROM_MOBIUS, ({(): 0.5, (1,): 0.5}, 2), "normalised, .* got 0.5 and 1"),
         (FROM_MOBIUS, ({(0,): 2, (0, 1): -1}, 2), r"monotone, got mu\(\{0\}\) = 2 > mu\(\{0, 1\}"),
         (FROM_MOBIUS, ([0, 1], 2), r"`masses` must be a mapping, or an array of 2\*\*n_labels"),
-        (COUNTING, ([0, 0.5, 1], 3), "`v` must have the 4 values"),
+        (COUNTING, ([0, 0.5, 1], 3), "`v` must have 4 values"),
         (COUNTING, ([0.1, 0.5, 1], 2), "normalised, .* got 0.1 and 1"),
         (COUNTING, ([0, 0.5, 0.4, 1], 3), r"got mu\(1 of 3 labels\) = 0.5 > mu\(2 of"),
         (COUNTING, ([0], 0), "`n_labels` must be a positive integer, got 0"),
@@ -226,7 +226,7 @@ EVEN = partial(Capacity.weighted, [1, 1])
         (Capacity.binomial(30, 1).values, (), "must be asked for at most 16 labels, got 30"),
         (choquet_loss, ([[0, 1]], [[0, 1]], Capacity.binomial(3, 1)), "of 2 labels, .* got 3"),
         (choquet_loss, ([[0, 1]], [[0, 2]], Capacity.binomial(2, 1)), r"must lie in \[0, 1\]"),
-        (partial(EVEN, relevant_weight=0), (), "`relevant_weight` must be positive"),
+        (partial(EVEN, relevant_weight=0), (), r"`relevant_weight` must lie in \(0, inf\)"),
     ],
 )
 def test_bad_input_is_named(call, given, message):
