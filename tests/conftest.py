@@ -62,6 +62,8 @@ DEAR = set(
     """
 test_a_file_gives_the_ranking_that_importing_it_gives
 test_a_file_that_declares_hundreds_of_times_its_size_is_not_unpacked
+test_a_call_without_directions_proposes_the_same_with_them[val.zork-ways0-rank-asked0]
+test_a_gate_without_a_margin_proposes_one_and_names_the_measures
 test_a_name_or_param_that_tells_of_more_datasets_stops_tests_over_repeats[{m}-params2-`dataset_by='param:data'`]
 test_a_report_into_a_device_leaves_no_data_beside_it
 test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow
