@@ -262,26 +262,6 @@ def test_a_name_that_no_command_can_hold_is_not_put_into_one(show):
     assert {row["method"] for row in shown} == {*map(terminal, NASTY)}
 
 
-def test_many_datasets_are_drawn_by_rank(show):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        [
-            {"dataset": f"d{d}", "method": m, "f1": rng.integers(9), "recall": rng.integers(9)}
-            for d in range(100)
-            for m in "abcd"
-        ]
-    )
-    study = Study.from_frame(frame)
-    chrome = show(render(compare(study), "html"))
-    chrome.execute_script(SET, [180, 100], True)
-    weights = options_of(chrome.execute_script(SAID))[0]
-    again = compare(fuse(study, weights=weights))
-    for row in chrome.execute_script(READ):
-        cells = np.array_split(np.sort(again.ranks[row["method"]].to_numpy()), 44)
-        expected = [1 - 0.31 * (cell.mean() - 1) for cell in cells]
-        assert row["tones"] == pytest.approx(expected, abs=0.006)
-
-
 def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypatch):
     two = compare(study_of(3, 2))
     page, others = render(two, "html"), [render(two, format) for format in ("md", "latex", "table")]
