@@ -13,6 +13,7 @@ import re
 from base64 import b64encode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from html.entities import codepoint2name
 from pathlib import Path
@@ -143,7 +144,14 @@ def _all_secrets(addresses: Iterable[str], words: bool) -> tuple[str, ...]:
     """The secrets of these addresses and of this machine, the longest first."""
     secrets = {value for name, value in os.environ.items() if _TOKENS.fullmatch(name)}
     secrets.update(*map(_secrets, addresses))
-    logins = [*map(_login, addresses), *_own_logins()]
+    # as MLflow takes them: from addresses, the environment, and its own file
+    logins: list[tuple[str, ...]] = [*map(_login, addresses)]
+    logins.append(tuple(os.environ.get(f"MLFLOW_TRACKING_{what}", "") for what in _LOGIN))
+    with suppress(OSError, RuntimeError):  # there is none, or no home
+        file = Path("~/.mlflow/credentials").expanduser()
+        lines = _CREDENTIALS.findall(file.read_text(encoding="utf-8", errors="replace"))
+        held = {what.upper(): value for what, value in lines}
+        logins.append(tuple(held.get(what, "") for what in _LOGIN))
     passwords = {password for _, password in logins if password}
     secrets.update(*map(_parts, passwords))
     secrets.update([*map(unquote, secrets), *map(unquote_plus, secrets)])
@@ -151,19 +159,6 @@ def _all_secrets(addresses: Iterable[str], words: bool) -> tuple[str, ...]:
     secrets.update(*map(_in_a_header, pairs | {*map(unquote, pairs)}))
     chosen = [one for one in secrets if len(one) > 1 and (words or not _reads_like_words(one))]
     return tuple(sorted(chosen, key=lambda one: (-len(one), one)))
-
-
-def _own_logins() -> list[tuple[str, str]]:
-    """User and password as MLflow takes them: from the environment, and from its own file."""
-    user, password = (os.environ.get(f"MLFLOW_TRACKING_{what}", "") for what in _LOGIN)
-    logins = [(user, password)]
-    try:
-        file = Path("~/.mlflow/credentials").expanduser()
-        lines = _CREDENTIALS.findall(file.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, RuntimeError):  # there is none, or no home
-        return logins
-    held = {what.upper(): value for what, value in lines}
-    return [*logins, tuple(held.get(what, "") for what in _LOGIN)]
 
 
 def _in_a_header(pair: str) -> Iterator[str]:

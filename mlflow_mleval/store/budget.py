@@ -97,10 +97,10 @@ class Budget:
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
-def seconds(otherwise: float) -> float:
+def seconds(otherwise: float, setting: str = SETTING) -> float:
     """What the setting says."""
     try:
-        chosen = float(os.environ[SETTING])
+        chosen = float(os.environ[setting])
     except (KeyError, ValueError):
         return otherwise
     return chosen if chosen > 0 else otherwise

@@ -7,11 +7,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -203,18 +203,6 @@ class _Result(runs.Payload):
     def run_status(self) -> str:
         return "FINISHED" if self.means else "KILLED"
 
-    @property
-    def changing(self) -> dict[str, str]:
-        """The tags that change with the content; the status makes the run valid, so it goes
-        last.
-        """
-        folds = (
-            {schema.TAG_FOLDS: schema.encode_folds(self.folds, self.by_fold)}
-            if len(self.folds)
-            else {}
-        )
-        return {**self.tags, **folds, schema.TAG_STATUS: self.status}
-
 
 def _cell_name(cell: _Cell) -> str:
     dataset, method, seed = cell
@@ -337,7 +325,13 @@ def _write(
     """Write what is missing of a result."""
     created = run is None
     if run is None:
-        run = _create_claiming(client, experiment_id, result, start)
+        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
+        marks[schema.TAG_CLAIM] = uuid4().hex
+        name = schema.run_name(result.method, result.dataset)
+        if seed := result.params.get(_SEED):
+            marks[schema.TAG_SEED] = seed
+            name += f" · {seed}"
+        run = runs.create(client, experiment_id, name, marks, start)
     run_id, tags = run.info.run_id, run.data.tags
     keys = {schema.measure_of(key): value for key, value in run.data.metrics.items()}
     stored = {measure: value for measure, value in keys.items() if measure}
@@ -363,26 +357,16 @@ def _write(
     return _Outcome("updated", _changes_in_words(result, stored, tags, different), run_id)
 
 
-def _create_claiming(
-    client: MlflowClient, experiment_id: str, result: _Result, start: int | None
-) -> Run:
-    """A run for the result, which claims its method and dataset."""
-    seed = result.params.get(_SEED, "")
-    marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
-    marks |= {schema.TAG_CLAIM: uuid4().hex} | ({schema.TAG_SEED: seed} if seed else {})
-    name = schema.run_name(result.method, result.dataset) + (f" · {seed}" if seed else "")
-    return runs.create(client, experiment_id, name, marks, start)
-
-
 def _different_tags(
     result: _Result, stored: Mapping[str, float], tags: Mapping[str, str]
 ) -> dict[str, str]:
-    """The tags that the run lacks; known conventions stay where the source knows none."""
+    """The tags that the run lacks; the status makes it valid, so it goes last."""
     gone = sorted(set(stored) - set(result.means))
-    withdrawn = json.dumps(gone) if gone else ""
-    wanted = {schema.TAG_FOLDS: "", schema.TAG_WITHDRAWN: withdrawn, **result.changing}
+    folds = schema.encode_folds(result.folds, result.by_fold) if len(result.folds) else ""
+    wanted = {schema.TAG_FOLDS: folds, schema.TAG_WITHDRAWN: json.dumps(gone) if gone else ""}
+    wanted |= {**result.tags, schema.TAG_STATUS: result.status}
     unknown = wanted[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS
-    if unknown and schema.TAG_CONVENTIONS in tags:
+    if unknown and schema.TAG_CONVENTIONS in tags:  # what is known stays
         del wanted[schema.TAG_CONVENTIONS]
     return {key: value for key, value in wanted.items() if tags.get(key, "") != value}
 
@@ -406,9 +390,12 @@ def _log_differences(
     again = not _is_whole(run) and all(result.means.get(m) == v for m, v in stored.items())
     timestamp = before if again else max(int(time.time() * 1000), before + 1)
     stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
-    by_fold: Mapping[str, Sequence[float]] = {}
-    if schema.TAG_FOLDS in different:
-        by_fold = _new_folds(result, tags.get(schema.TAG_FOLDS, ""))
+    by_fold = result.by_fold if schema.TAG_FOLDS in different else {}
+    with suppress(ValueError):  # what the run holds already, as far as its tag tells, stays
+        old = schema.decode_folds(tags.get(schema.TAG_FOLDS, ""))
+        if by_fold and old.digits is None and not old.omitted:
+            now, before = pd.DataFrame(by_fold, result.folds), pd.DataFrame(old.values, old.folds)
+            by_fold = now.mask(now == before.reindex_like(now)).to_dict("list")
     metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
     if len(metrics) > runs.BATCH:
         # more than one request: the status, which makes it count, goes with the last
@@ -428,9 +415,13 @@ def _changes_in_words(
     withdrawn = schema.withdrawn(tags)
     old = {m: v for m, v in stored.items() if m not in withdrawn}
     new = {m: v for m, v in result.means.items() if old.get(m) != v}
-    changes = [
-        f"{m} {_from_to(old[m], v)}" if m in old else f"{m} {v:.6g} added" for m, v in new.items()
-    ]
+    changes = []
+    for m, v in new.items():
+        if m not in old:
+            changes.append(f"{m} {v:.6g} added")
+            continue
+        digits = 17 if f"{old[m]:.6g}" == f"{v:.6g}" else 6  # as many as tell them apart
+        changes.append(f"{m} {old[m]:.{digits}g} -> {v:.{digits}g}")
     changes += [f"{m} {v:.6g} withdrawn" for m, v in old.items() if m not in result.means]
     for key, label in ((schema.TAG_CONVENTIONS, "conventions"), (schema.TAG_STATUS, "status")):
         if key in different:
@@ -438,34 +429,6 @@ def _changes_in_words(
     if schema.TAG_FOLDS in different:
         changes.append("values by fold changed")
     return [f"{result.name}: {change}" for change in changes]
-
-
-def _from_to(old: float, new: float) -> str:
-    """Both numbers, with as many digits as it takes to tell them apart."""
-    digits = next(d for d in (6, 17) if f"{old:.{d}g}" != f"{new:.{d}g}" or d == 17)
-    return f"{old:.{digits}g} -> {new:.{digits}g}"
-
-
-def _new_folds(result: _Result, stored: str) -> Mapping[str, Sequence[float]]:
-    """Values by fold, NaN where the run holds them already as far as its tag tells."""
-    try:
-        old = schema.decode_folds(stored)
-    except ValueError:
-        return result.by_fold
-    if old.digits is not None or old.omitted:
-        return result.by_fold
-    written = {
-        (m, f, v)
-        for m, column in old.values.items()
-        for f, v in zip(old.folds, column, strict=True)
-    }
-    return {
-        m: [
-            math.nan if (m, f, v) in written else v
-            for f, v in zip(result.folds, column, strict=True)
-        ]
-        for m, column in result.by_fold.items()
-    }
 
 
 # --------------------------------------------------------------------------------------------------
@@ -484,24 +447,8 @@ def import_answers(
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> ImportReport:
     """Put a file with a result an answer into the store: one run per method and data set, the means
-    as metrics.
-
-    Importing a file again changes nothing. A changed one makes new runs, which are repeats of those
-    that are there.
-
-    Parameters
-    ----------
-    path : str or Path
-        As `read_instance_results` takes it.
-    experiment_name : str
-        The experiment is made if it does not exist.
-
-    Raises
-    ------
-    ImportFileError
-        The file is malformed; nothing was written.
-    StoreError
-        The store cannot be reached, or the experiment is deleted.
+    as metrics. Importing it again changes nothing; a changed one makes new runs, which are repeats
+    of those that are there.
     """
     results = read_instance_results(path)
     client = store.connect(create=True)

@@ -37,12 +37,10 @@ from mlflow_mleval.store.store import alone, patiently
 LEDGER, PROMOTIONS = "mleval ledger: {}", "mleval promotions"
 #: The parameter of a register that says whose it is.
 _OF = "register"
-#: Seconds to wait for the process that makes a register.
-_MAKING = 60.0
 #: Milliseconds for which a promotion that was begun keeps others from the alias.
 _LEASE = 60_000
-#: Characters of a name in an entry.
-_LONGEST = 300
+#: Characters of a name in an entry, and of a digest that stands for a name of any characters.
+_LONGEST, _SHORT = 300, 32
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def _registers(client: MlflowClient, name: str) -> list[Run]:
             view_type=ViewType.ALL, max_results=store.PAGE, page_token=token
         )
 
-    where = f"params.{_OF} = '{_key(name)}'"
+    where = f"params.{_OF} = '{_digest(name)[:_SHORT]}'"
     found: list[Run] = []
     for each in store.paged(page, lambda experiment: experiment.experiment_id, "experiments"):
         ids = [experiment.experiment_id for experiment in each]
@@ -121,34 +119,28 @@ def _registers(client: MlflowClient, name: str) -> list[Run]:
     return found
 
 
-def _key(name: str) -> str:
-    """Stands for a name, which may hold any character."""
-    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
 def _new_register(client: MlflowClient, name: str) -> list[Run]:
-    """A new register; of several processes the one that makes its experiment makes it."""
-    try:
-        experiment_id = patiently(lambda: client.create_experiment(name))
-    except MlflowException:
-        if client.get_experiment_by_name(name) is None:
-            raise
-        until = time.monotonic() + _MAKING
-        while time.monotonic() < until:
-            if runs := _registers(client, name):
-                return runs
-            time.sleep(0.3)
-        raise StoreError(
-            f"the experiment {name!r} holds no register, or the process that made it has died. "
-            "Delete or rename it, or choose another name."
-        ) from None
-    run_id = create(
-        client, experiment_id, name, {schema.TAG_KIND: schema.KIND_REGISTER}
-    ).info.run_id
-    patiently(lambda: client.set_experiment_tag(experiment_id, schema.TAG_REGISTER, run_id))
-    end(client, run_id, "FINISHED")
-    patiently(lambda: client.log_param(run_id, _OF, _key(name)))
-    return [client.get_run(run_id)]
+    """A new register, or the one that another process of this machine has made meanwhile; of
+    several machines the one that makes its experiment makes it.
+    """
+    with alone(f"registers {mlflow.get_tracking_uri()} {name}"):
+        if runs := _registers(client, name):
+            return runs
+        try:
+            experiment_id = patiently(lambda: client.create_experiment(name))
+        except MlflowException:
+            if client.get_experiment_by_name(name) is None:
+                raise
+            raise StoreError(
+                f"the experiment {name!r} holds no register: somebody makes it now, or has died "
+                "while making it. Try again; else delete or rename it, or choose another name."
+            ) from None
+        own = {schema.TAG_KIND: schema.KIND_REGISTER}
+        run_id = create(client, experiment_id, name, own).info.run_id
+        patiently(lambda: client.set_experiment_tag(experiment_id, schema.TAG_REGISTER, run_id))
+        end(client, run_id, "FINISHED")
+        patiently(lambda: client.log_param(run_id, _OF, _digest(name)[:_SHORT]))
+        return [client.get_run(run_id)]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -308,7 +300,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> None:
     with quiet(), store.store_errors("write to"):
         check()
         register = Register.open(PROMOTIONS)
-        key = _key(f"{model}@{alias}")
+        key = _digest(f"{model}@{alias}")[:_SHORT]
         entries, now = register.entries(key), int(time.time() * 1000)
         number = max(entries, default=0)
         begun = re.search(r" (\d+) \d+ (\d{1,15}) \w+$", entries.get(number, ""))  # from, to, when

@@ -170,9 +170,9 @@ def _hashed(text: str) -> str:
 
 
 def traces_of(
-    client: MlflowClient, run: Run, parts: Sequence[str] = (INPUTS,), most: int | None = None
+    client: MlflowClient, run: Run, parts: Sequence[str], most: int | None = None
 ) -> Iterator[tuple[Trace, list[Any]]]:
-    """Each trace with its full inputs, or other parts, a page in memory at a time.
+    """Each trace with its full inputs, the first of the parts, a page in memory at a time.
 
     A page comes with its spans only where the metadata have cut a part of some trace in it, or in
     the page before.
@@ -202,7 +202,7 @@ def traces_of(
             raise ValueError(f"it holds more answers than the {most:,} that are read here.")
         for trace in page:
             values = _trace_parts(trace, parts)
-            if INPUTS in parts and values[parts.index(INPUTS)] is None:
+            if values[0] is None:
                 lost.append(trace.info.trace_id)
             yield trace, values
     if lost:
@@ -215,10 +215,10 @@ def traces_of(
 def _trace_parts(trace: Trace, parts: Sequence[str]) -> list[Any]:
     """The parts as the metadata have them, or where they cut one, as the root of the spans does."""
     values = [_part_in_full(trace, part) for part in parts]
-    if all(value is not None for value in values):
-        return values
     root = next((span for span in trace.data.spans if span.parent_id is None), None)
-    return values if root is None else [getattr(root, part) for part in parts]
+    if root is None or all(value is not None for value in values):
+        return values
+    return [getattr(root, part) for part in parts]
 
 
 def _part_in_full(trace: Trace, part: str) -> Any:
@@ -326,8 +326,6 @@ def read_answer_tables(
     be read.
     """
     path, grades = table or EVALUATED, grades or {}
-    read: dict[str, Answers | str] = {}
-    tables: dict[str, _Table] = {}
 
     def table_of(run: Run) -> _Table:
         frame = _frame_of(client, run, path, [instance_by] if instance_by else [])
@@ -336,12 +334,14 @@ def read_answer_tables(
             raise ValueError(f"its table {path} has no column of numbers. {advice}")
         return frame, columns
 
-    for method, run in runs.items():
+    read: dict[str, Answers | str] = {}
+    tables: dict[str, _Table] = {}
+    for name, run in runs.items():
         found = store.of_one_run(partial(table_of, run))
         if isinstance(found, str):
-            read[method] = found
+            read[name] = found
         else:
-            tables[method] = found
+            tables[name] = found
     if not tables:
         return read
     scores = {  # also those that are not wanted: a question is the same whatever is compared
@@ -356,9 +356,9 @@ def read_answer_tables(
             f"no column of the tables {path} holds the same values in all runs. Say which one "
             "names the instance."
         )
-    for method, (frame, columns) in tables.items():
-        read[method] = store.of_one_run(
-            partial(_answers_of_table, runs[method], frame, columns, keys, grades)
+    for name, (frame, columns) in tables.items():
+        read[name] = store.of_one_run(
+            partial(_answers_of_table, runs[name], frame, columns, keys, grades)
         )
     return read
 
@@ -384,14 +384,7 @@ def read_frame(path: Path) -> pd.DataFrame:
         columns, data = [str(c) for c in found["columns"]], found["data"]
         if len(set(columns)) < len(columns) or any(len(row) != len(columns) for row in data):
             raise ValueError("its rows and columns do not fit")
-    except (
-        RecursionError,
-        KeyError,
-        TypeError,
-        OverflowError,
-        UnicodeDecodeError,
-        json.JSONDecodeError,
-    ) as error:
+    except Exception as error:
         raise ValueError(
             f"it is no table in split orientation ({' '.join(str(error).split())[:100]})"
         ) from error
@@ -410,17 +403,15 @@ def _measure_columns(
     scored = {c.removesuffix(_SCORE): c for c in frame if c.endswith(_SCORE)}
     if wanted is not None:
         return {m: column for m in wanted if (column := scored.get(m, m)) in frame}
-    return scored or {
-        c: c for c in frame if c != instance_by and (c in grades or _is_measure(frame[c]))
-    }
-
-
-def _is_measure(column: pd.Series) -> bool:
-    known = [v for v in column if v is not None]
-    return bool(known) and all(
-        isinstance(v, bool | int | float) or (isinstance(v, str) and v.strip().lower() in PASS)
-        for v in known
-    )
+    if scored:
+        return scored
+    found = {}
+    for name in frame.columns.drop(instance_by or [], errors="ignore"):
+        known = frame[name].dropna()
+        sizes = [number_assessed(value, grades.get(name))[0] for value in known]
+        if name in grades or (sizes and None not in sizes):
+            found[name] = name
+    return found
 
 
 def _key_columns(frames: Sequence[pd.DataFrame], scores: set[str]) -> list[str]:
@@ -493,13 +484,11 @@ def _scored(run: Run, columns: Mapping[str, str]) -> list[str]:
     """Measures whose column in a table holds scores: MLflow calls it one, or the run has their mean
     as a metric. Other numbers describe the answer.
     """
+    metrics = run.data.metrics.keys()
     return [
         measure
         for measure, column in columns.items()
-        if column.endswith(_SCORE)
-        or not run.data.metrics.keys().isdisjoint(
-            {measure, f"{measure}/mean", f"{measure}/v1/mean"}
-        )
+        if column.endswith(_SCORE) or metrics & {measure, f"{measure}/mean", f"{measure}/v1/mean"}
     ]
 
 
@@ -513,18 +502,9 @@ _SCORERS = "mlflow.genaiEvaluate.scorersDigest"
 
 @dataclass(frozen=True)
 class SelectedAnswers:
-    """What a selection of runs answered.
-
-    Attributes
-    ----------
-    found : By data set, the answers of its methods side by side.
-    absent : By data set, why it cannot be compared.
-    runs : DataFrame, one row a run: run_id, experiment, dataset, method.
-    metrics : Names of the metrics of these runs.
-    notes : Runs without answers.
-    source : Where it was read: tracking_uri, filter, method_by, dataset_by, and what identified an instance.
-    changed : Where the answers of a run do not give the means that were logged with them.
-    """  # noqa: E501
+    """What a selection of runs answered: by data set the answers of its methods side by side, or
+    why it cannot be compared. `runs` has a row a run: run_id, experiment, dataset, method.
+    """
 
     found: dict[str, Units]
     absent: dict[str, str]
@@ -547,41 +527,9 @@ def load_answers(
     most: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> SelectedAnswers:
-    """What the runs of a selection answered, question by question.
-
-    Runs of `mlflow.genai.evaluate` are read from their traces, runs of `mlflow.models.evaluate`
-    from ``eval_results_table.json``, and with `table` any run from that table. Several runs of a
-    method on a data set are repeats: more answers to the same questions.
-
-    Parameters
-    ----------
-    selection : Selection
-        Of which experiments, run ids, filter, methods and datasets count. By default the method is
-        the run's name, and the dataset the name of the data or of the experiment; runs named by id
-        are about the same data, unless `dataset_by` says otherwise.
-    table : str, optional
-        Path of a table that every run logged, in JSON.
-    instance_by : str, optional
-        The input, tag or column that says which question it is. Default: all that was asked.
-    measures : sequence of str, optional
-        Default: all that the methods have in common.
-    grades : mapping of str to sequence of str
-        By measure, its categories from worst to best.
-    shared : bool
-        Whether to compare what is left where answers are lost.
-    asked_of : str, optional
-        Keep all questions of this method; of the others values are missing.
-    most : int, optional
-        Answers to be read, of all data sets together; the data sets beyond are absent.
-    progress : callable, optional
-        Called with the number of runs read and of all.
-
-    Raises
-    ------
-    NoRunsError
-        The selection holds no run with answers.
-    StoreError
-        The store cannot be reached or does not accept the filter.
+    """What the runs of a selection answered, question by question; several runs of a method on a
+    data set are repeats, more answers to the same questions. With `asked_of` all questions of that
+    method are kept, and `most` bounds the answers of all data sets together.
     """
     client = store.connect()
     chosen, experiments = select(client, placed(selection)[0])
@@ -644,11 +592,6 @@ def _lineage(told: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
         if len(by_digest) > 1:
             each = (f"{digest} of {some(dict.fromkeys(of), 5)}" for digest, of in by_digest.items())
             yield other.format("; ".join(each))
-        elif tag == _AGENT and len(told) > 1 and len(digests) == len(told):
-            yield (
-                "The same function gave all answers, by MLflow's digest of its code: what differs "
-                "is what it reads or calls, or chance."
-            )
 
 
 def _grouped(
@@ -735,15 +678,11 @@ class _Reader:
         """The answers of every method, those of its repeats one after the other; `left_out` says
         which runs cannot be read.
         """
+        runs = {run.info.run_id: run for same in by_method.values() for run in same}
         self.left_out = []
-        self._refuse(sum(counted(run) or 0 for same in by_method.values() for run in same))
-        runs = {
-            f"{method}\0{k}": run
-            for method, same in by_method.items()
-            for k, run in enumerate(same)
-        }
+        self._refuse(sum(counted(run) or 0 for run in runs.values()))
         parts = self._each(runs)
-        if tabled := {key: run for key, run in runs.items() if key not in parts}:
+        if tabled := {run_id: run for run_id, run in runs.items() if run_id not in parts}:
             parts |= read_answer_tables(
                 self.client,
                 tabled,
@@ -755,25 +694,27 @@ class _Reader:
             self._step(len(tabled))
         read: dict[str, list[Answers]] = {}
         unreadable: dict[str, list[str]] = {}
-        for key, part in parts.items():
-            if isinstance(part, str):
-                unreadable.setdefault(part, []).append(runs[key].info.run_id)
-            else:
-                read.setdefault(key.partition("\0")[0], []).append(part)
-                self.changed += _changed(runs[key], part)
+        for method, same in by_method.items():
+            for run in same:
+                part = parts[run.info.run_id]
+                if isinstance(part, str):
+                    unreadable.setdefault(part, []).append(run.info.run_id)
+                    continue
+                read.setdefault(method, []).append(part)
+                self.changed += _changed(run, part)
                 self.held += len(part.values)
         self.left_out = _unread_runs(unreadable)
         if not read:
             raise MissingResultsError("none of its runs can be read.")
-        return {method: _repeats_joined(same) for method, same in read.items()}
+        return {method: _repeats_joined(several) for method, several in read.items()}
 
     def _each(self, runs: Mapping[str, Run]) -> dict[str, Answers | str]:
         """The answers of runs that are read one by one, or why they cannot be read."""
         parts: dict[str, Answers | str] = {}
         n = 0
-        for key, run in runs.items():
+        for run_id, run in runs.items():
             if self.table is None and (is_evaluated(run) or _holds_imported(run)):
-                parts[key] = part = store.of_one_run(partial(self._one, run))
+                parts[run_id] = part = store.of_one_run(partial(self._one, run))
                 n += len(part.values) if isinstance(part, Answers) else 0
                 self._refuse(n)
                 self._step(1)
@@ -925,18 +866,11 @@ def _from_traces(
     asked, rows = asked_of(run), []
     for trace, (inputs, outputs) in traces_of(client, run, (INPUTS, OUTPUTS)):
         said = (a for a in trace.info.assessments or () if a.valid is not False)
-        expected_here = {
-            a.name: a.expectation.value for a in said if a.expectation and belongs(a, run)
-        }
-        recorded = {OUTPUTS: outputs, EXPECTATIONS: expected_here}
-        key = question_key(trace, asked(inputs), instance_by)
-        rows.append(
-            (
-                (key, trace.info.request_time),
-                _recorded_part(recorded, predicted),
-                _recorded_part(recorded, expected),
-            )
-        )
+        wanted = {a.name: a.expectation.value for a in said if a.expectation and belongs(a, run)}
+        recorded = {OUTPUTS: outputs, EXPECTATIONS: wanted}
+        key = question_key(trace, asked(inputs), instance_by), trace.info.request_time
+        parts = _recorded_part(recorded, predicted), _recorded_part(recorded, expected)
+        rows.append((key, *parts))
     return rows
 
 

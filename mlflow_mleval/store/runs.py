@@ -510,26 +510,23 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
 def _send_all(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
     """Files and frame in threads, while the next files are made; then the records."""
 
+    run_id, digest = run.info.run_id, payload.tags.get(schema.TAG_DATASET_DIGEST, "")
+    # MLflow's own page of inputs has room for the start of our digests.
+    name, start = payload.dataset[:_MAX_INPUT_NAME], digest[:_MAX_INPUT_DIGEST]
+
     def frame() -> None:
         """What was evaluated, and the run's end."""
-        if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-            # for MLflow's own page of inputs; its digests have room for the start of ours
-            name, source = payload.dataset[:_MAX_INPUT_NAME], json.dumps({"sha256": digest})
-            data = Dataset(name, digest[:_MAX_INPUT_DIGEST], "code", source)
+        if digest:
+            data = Dataset(name, start, "code", json.dumps({"sha256": digest}))
             given = [DatasetInput(data, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])]
-            _request(lambda: client.log_inputs(run.info.run_id, given))
+            _request(lambda: client.log_inputs(run_id, given))
         if ends:
-            end(client, run.info.run_id, "FINISHED")
+            end(client, run_id, "FINISHED")
 
     send(run, payload.files, [frame])
     # MLflow writes tags last, and the last of them makes all of it count.
-    run_id = run.info.run_id
     linked = {"model_id": payload.model_id or store.model_of(run)}
-    if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-        linked |= {
-            "dataset_name": payload.dataset[:_MAX_INPUT_NAME],
-            "dataset_digest": digest[:_MAX_INPUT_DIGEST],
-        }
+    linked |= {"dataset_name": name, "dataset_digest": start} if digest else {}
     metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]), **linked)
     tags = {key: value for key, value in payload.tags.items() if key not in payload.identity()}
     if len(payload.folds):
@@ -563,33 +560,7 @@ def log_comparison(
     experiment_name: str | None = None,
 ) -> str:
     """Store the report about a comparison; where the same was asked before, in the run that holds
-    the answer.
-
-    MLflow's charts show the ten runs that started last. The report is said to start just before the
-    first run that it compares, so that it takes the place of none of them.
-
-    Parameters
-    ----------
-    page : str
-        The report as HTML; lies at the root of the artifacts, where MLflow can put reports side by
-        side.
-    summary : str
-        The same in Markdown; also the run's description.
-    data : mapping of str to str or bytes
-        File name to content; lies in the folder ``mleval``.
-    comparison : Comparison
-        What the report is about.
-    asked : mapping, optional
-        The selection and the options as the user gave them: a report of the same experiments by the
-        same options is the same.
-    experiment_name : str, optional
-        Where to store it; made if there is none. Default: the experiment that most of its runs come
-        from.
-
-    Returns
-    -------
-    str
-        The run's id.
+    the answer. It goes to the experiment that is named, else to that of most of its runs.
     """
     files: dict[str, str | bytes] = {
         schema.ARTIFACT_REPORT: page,

@@ -37,7 +37,7 @@ from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import read_store
 from mlflow_mleval.store.schema import decoded, is_number, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out
-from mlflow_mleval.validation import Array, one_of, refuse_keywords
+from mlflow_mleval.validation import one_of, refuse_keywords
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -275,15 +275,12 @@ def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.
     """Reads a measure by its name, the mean over repeats; they have to be of the same instances."""
 
     def read(measure: str) -> pd.Series:
-        total = _series(paths[0], measure)
-        for path in paths[1:]:
-            more = _series(path, measure)
-            if not more.index.equals(total.index):
-                raise IncomparableRunsError(
-                    f"the repeats of {method} on {dataset} were evaluated on other instances of it."
-                )
-            total = total + more
-        return total / len(paths)
+        first, *others = (_series(path, measure) for path in paths)
+        if any(not more.index.equals(first.index) for more in others):
+            raise IncomparableRunsError(
+                f"the repeats of {method} on {dataset} were evaluated on other instances of it."
+            )
+        return sum(others, first) / len(paths)
 
     return read
 
@@ -316,9 +313,8 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     """
     wanted = None if labels is None else [str(label) for label in labels]
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
-    client = store.connect()
-
-    tables = artifacts.at_once(partial(_sums_by_fold, client, wanted=wanted), runs["run_id"])
+    read = partial(_sums_by_fold, store.connect(), wanted=wanted)
+    tables = artifacts.at_once(read, runs["run_id"])
     keys: list[tuple[str, str, int]] = []
     parts, without, broken = [], [], []
     for run, sums in zip(runs.itertuples(), tables, strict=True):
@@ -354,9 +350,7 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
 def _sums_by_fold(
     client: MlflowClient, run_id: str, wanted: Sequence[str] | None
 ) -> pd.DataFrame | str | None:
-    """tp, fp, fn and tn of each fold of a run: from the tag that came with the search; of single
-    labels from the artifact.
-    """
+    """From the tag that came with the search; of single labels from the artifact."""
     text = store.counts_tag_of(run_id)
     if text and wanted is None:
         folds, sums = schema.decode_counts(text)
@@ -440,7 +434,6 @@ def selected_folds(selection: Selection) -> Study:
 # profile is listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes` and `.source`
 # are those of the study.
 
-_OTHER = {"hard": "soft", "soft": "hard"}
 _WHAT = {"hard": "label sets", "soft": "scores"}
 #: How profiles come about.
 HOW = (
@@ -529,29 +522,37 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
         ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
     n_labels = {pair: tag.n_labels for pair, tag in tags.items()}
     errors = {pair: errors_of(tag, kind) for pair, tag in tags.items() if not tag.omitted}
-    elsewhere = {pair: (ids[pair], n_labels[pair]) for pair, tag in tags.items() if tag.omitted}
-    errors |= _from_artifacts(elsewhere, kind, absent)
+    elsewhere = [pair for pair, tag in tags.items() if tag.omitted]
+    if elsewhere:
+        client, path = store.connect(), schema.ARTIFACT_PROFILE
+
+        def read(pair: Pair) -> pd.DataFrame | str | None:
+            errors_in = partial(_errors, kind=kind, n_labels=n_labels[pair])
+            return artifacts.artifact(client, ids[pair], path, errors_in)
+
+        for pair, row in zip(elsewhere, artifacts.at_once(read, elsewhere), strict=True):
+            if isinstance(row, pd.DataFrame):
+                errors[pair] = row.to_numpy()
+            else:
+                why = f"{row}; " if row else ""
+                lacking = f"its run has no {path} that holds it ({why}run {ids[pair]})"
+                absent[_pair_name(pair)] = lacking
     if not errors:
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(
             f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons}). {HOW}"
         )
-    notes = [*study.notes, *_profile_notes(study, errors, tags)]
-    folds = {pair: tuple(tag.folds) for pair, tag in tags.items()}
-    about = {"absent": absent, "runs": study.runs, "notes": notes, "source": study.source}
-    return gather_profiles(errors, n_labels, folds, kind, **about)
-
-
-def _profile_notes(
-    study: Study, errors: Iterable[Pair], tags: Mapping[Pair, schema.ProfileTag]
-) -> Iterator[str]:
+    notes = [*study.notes]
     if several := [_pair_name(pair) for pair in errors if study.n_repeats.get(pair, 1) > 1]:
-        yield f"Loss profiles are of the latest repeat only: {some(several, 3)}."
+        notes.append(f"Loss profiles are of the latest repeat only: {some(several, 3)}.")
     if pooled := [_pair_name(pair) for pair, tag in tags.items() if tag.omitted or tag.pooled]:
-        yield (
+        notes.append(
             f"{len(pooled)} profiles are of all folds together, for instances have weights or a "
             f"tag has no room for more ({some(pooled, 3)})."
         )
+    folds = {pair: tuple(tag.folds) for pair, tag in tags.items()}
+    about = {"absent": absent, "runs": study.runs, "notes": notes, "source": study.source}
+    return gather_profiles(errors, n_labels, folds, kind, **about)
 
 
 def _profile_tags(study: Study, kind: str, absent: dict[str, str]) -> dict[Pair, schema.ProfileTag]:
@@ -560,8 +561,7 @@ def _profile_tags(study: Study, kind: str, absent: dict[str, str]) -> dict[Pair,
     for pair in map(tuple, study.values.index):
         profiles = study.profiles.get(pair, {})
         if kind not in [*profiles]:
-            other = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only"
-            absent[_pair_name(pair)] = other if profiles else "its run carries no profile"
+            absent[_pair_name(pair)] = f"its run carries no profile of {_WHAT[kind]}"
             continue
         tag = store.of_one_run(partial(profiles.__getitem__, kind))
         if isinstance(tag, str):
@@ -576,32 +576,8 @@ def _pair_name(pair: Pair) -> str:
     return f"{pair[1]} on {pair[0]}"
 
 
-def _from_artifacts(
-    runs: Mapping[Pair, tuple[str, int]], kind: str, absent: dict[str, str]
-) -> dict[Pair, Array]:
-    """The mean i-th largest errors of all instances, one row, of runs (id, number of labels) whose
-    tag had no room for them; why others have none goes to `absent`.
-    """
-    if not runs:
-        return {}
-    client, path = store.connect(), schema.ARTIFACT_PROFILE
-
-    def read(run: tuple[str, int]) -> pd.DataFrame | str | None:
-        return artifacts.artifact(client, run[0], path, lambda table: _errors(table, kind, run[1]))
-
-    errors = {}
-    for (pair, (run_id, _)), row in zip(
-        runs.items(), artifacts.at_once(read, runs.values()), strict=True
-    ):
-        if isinstance(row, pd.DataFrame):
-            errors[pair] = row.to_numpy()
-        else:
-            why = f"{row}; " if row else ""
-            absent[_pair_name(pair)] = f"its run has no {path} that holds it ({why}run {run_id})"
-    return errors
-
-
 def _errors(path: Path, kind: str, n_labels: int) -> pd.DataFrame:
+    """The mean i-th largest errors of all instances, one row."""
     table = read_table(path, ["parameter", "loss"], ["family", "kind"])
     own = table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
     at, loss = own["parameter"].to_numpy(float), own["loss"].to_numpy(float)

@@ -60,13 +60,18 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
     active = fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID")
     usual = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
     is_id = experiment_name is None and active
+    files = {}
+    for name, make in payload.files.items():
+        content = make()
+        encoded = base64.b64encode(content.encode() if isinstance(content, str) else content)
+        files[name] = encoded.decode()
     parts = {name: getattr(payload, name) for name in _PLAIN} | {
         "format": _FORMAT,
         "digest": payload.digest,
         "run_id": run_id,
         "experiment": {"id": str(active)} if is_id else {"name": experiment_name or usual},
         "curves": {key: list(v.items()) for key, v in payload.curves.items()},
-        "files": {path: _encoded(make()) for path, make in payload.files.items()},
+        "files": files,
         "history": [[m.key, m.value, m.timestamp, m.step] for m in payload.history],
     }
     folder = home()
@@ -83,10 +88,6 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
         Path(partial).unlink(missing_ok=True)
         raise
     return path
-
-
-def _encoded(content: str | bytes) -> str:
-    return base64.b64encode(content.encode() if isinstance(content, str) else content).decode()
 
 
 def home() -> Path:
@@ -160,7 +161,7 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
         )
         if payload.digest != parts["digest"]:
             raise ValueError("its digest is not that of its content")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except Exception as error:
         raise ImportFileError(
             f"{path} holds no result that can be read: {error}. Move it elsewhere, and import "
             "again."
@@ -309,15 +310,11 @@ class Delivery:
             self.error = error
             kind = StoreError if isinstance(error, StoreError) else type(error)
             self.reason = store.redacted(f"{kind.__name__}: {error}")
-            self.news = self._uri not in _troubles
-            if isinstance(error, runs.RunRefusedError):
-                self.news = True
-            else:
-                try:
-                    again = float(os.environ.get(AGAIN, _AGAIN))
-                except ValueError:
-                    again = _AGAIN
-                _troubles[self._uri] = _Trouble(self.reason, time.monotonic() + again)
+            refused = isinstance(error, runs.RunRefusedError)
+            self.news = refused or self._uri not in _troubles
+            if not refused:
+                again = time.monotonic() + budget.seconds(_AGAIN, AGAIN)
+                _troubles[self._uri] = _Trouble(self.reason, again)
             return None
         finally:
             self._left -= time.monotonic() - start

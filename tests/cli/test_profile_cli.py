@@ -73,7 +73,7 @@ def test_what_cannot_be_done_is_one_line(run):
     none = "no run of the selection has a loss profile of label sets (none on yeast: its run"
     for args, code, text in (
         ("-n bare", 1, none),
-        ("-n x --kind soft", 1, "its run carries a profile of label sets only"),
+        ("-n x --kind soft", 1, "its run carries no profile of scores"),
         ("-n x --protocol repeated:ratio=-1", 2, "--protocol :ratio"),
     ):
         assert text in " ".join(run("profile", args, code=code).output.split())
