@@ -3,9 +3,11 @@
 import multiprocessing
 import os
 
+import numpy as np
 import pandas as pd
 from waiting import PATIENCE, do_not_wait_for_the_disk
 
+import mlflow_mleval as mleval
 from mlflow_mleval.store.importing import import_results
 
 METHODS, DATASETS = [f"m{i}" for i in range(12)], [f"d{i}" for i in range(5)]
@@ -40,6 +42,15 @@ def _import(settings, start):
     do_not_wait_for_the_disk()
     start.wait(PATIENCE)
     import_results(RESULTS, experiment_name="x")
+
+
+def write(process, results, settings):
+    """Evaluations of one process, into the experiment `e`."""
+    os.environ.update(settings)
+    rng = np.random.default_rng(process)
+    for i in range(results):
+        ev = mleval.evaluate(rng.integers(0, 2, (20, 3)), rng.random((20, 3)))
+        mleval.log_evaluation(ev, method=f"m{process}", dataset=f"d{i}", experiment_name="e")
 
 
 def one_run_a_pair(client):

@@ -3,22 +3,13 @@
 import os
 
 import mlflow
-import numpy as np
 import pytest
-from import_cases import PROCESSES
+from import_cases import PROCESSES, write
 
 import mlflow_mleval as mleval
 
 pytestmark = [pytest.mark.server, pytest.mark.thorough, pytest.mark.slow]
 WRITERS, RESULTS = 8, 50
-
-
-def write(process, settings):
-    os.environ.update(settings)
-    rng = np.random.default_rng(process)
-    for i in range(RESULTS):
-        ev = mleval.evaluate(rng.integers(0, 2, (20, 3)), rng.random((20, 3)))
-        mleval.log_evaluation(ev, method=f"m{process}", dataset=f"d{i}", experiment_name="e")
 
 
 def make(settings):
@@ -45,6 +36,6 @@ def test_every_result_arrives_once(database, tmp_path, monkeypatch, unset):
     }
     with PROCESSES.Pool(WRITERS) as pool:
         pool.apply(make, [settings])  # MLflow's tables are made by one
-        pool.starmap(write, [(i, settings) for i in range(WRITERS)], chunksize=1)
+        pool.starmap(write, [(i, RESULTS, settings) for i in range(WRITERS)], chunksize=1)
         cells, status, compared = pool.apply(read, [settings])
     assert len(cells) == len({*cells}) == compared == WRITERS * RESULTS and status == {"complete"}

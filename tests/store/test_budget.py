@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import socket
 import sqlite3
 import subprocess
@@ -12,7 +11,6 @@ import threading
 import time
 import warnings
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -334,33 +332,6 @@ def test_a_locked_file_is_waited_for_once(way, db, tmp_path, monkeypatch):
             assert time.monotonic() - start < MOST
     assert mleval.log_evaluation(ev, method="m", dataset="d")
     assert len(list((tmp_path / "unsent").glob("*.json"))) == 2
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_memory_does_not_grow_behind_a_read_that_nobody_waits_for(serving, monkeypatch):
-    monkeypatch.setattr(budget, "MOST_ANSWER", 2**60)
-    others = {*waiting()}
-    with serving(slowly_endless):
-        with pytest.raises(StoreError, match="has not answered"):
-            store.search(store.connect(), ["1"])
-        eventually(lambda: not {*waiting()} - others)
-        before = resident()
-        time.sleep(5)
-        print(f"{before:,} bytes, and after 5 s {resident() - before:,} more")
-        assert resident() - before < 20 * 2**20
-
-
-def slowly_endless():
-    for part in endless():
-        time.sleep(0.002)
-        yield part
-
-
-def resident():
-    """Bytes that this process holds."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.parametrize(

@@ -65,13 +65,6 @@ def at_once(count):
         return [*threads.map(one, range(count))]
 
 
-def test_the_same_report_four_times_at_once_is_one_run(client, tmp_path_factory):
-    ids = at_once(4)
-    (run,) = client.search_runs(["0"])
-    assert ids == [run.info.run_id] * 4 and run.info.status == "FINISHED"
-    assert contents(client, run.info.run_id, tmp_path_factory.mktemp("now")) == FIRST
-
-
 def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client, monkeypatch):
     """Without the lock that one machine has, and all have looked before any has begun."""
     same, looked = reports._same, threading.Barrier(4)

@@ -8,14 +8,12 @@ import pandas as pd
 import pytest
 import requests
 from sklearn.ensemble import RandomForestClassifier
-from waiting import PATIENCE
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import MissingResultsError, NoRunsError, StoreError
 from mlflow_mleval.store import store
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
-from mlflow_mleval.store.runs import log_report
 from mlflow_mleval.store.study_artifacts import instances_of, load_folds
 
 pytestmark = pytest.mark.server
@@ -105,21 +103,6 @@ def test_changes_and_names_of_strangers_over_http_in_pages(server, monkeypatch):
     report = import_results(table, experiment_name="strange\x1b")
     assert report.updated == len(table) and report.changes[0].endswith("f1 0.375 -> 0.25")
     assert load_study(experiment_names=["strange\x1b"]).folds is None
-
-
-def test_a_report_and_its_files(server, capsys):
-    client = mlflow.MlflowClient()
-    experiment_id = client.create_experiment("reports")
-    files = {"mleval_report.html": "<!doctype html><p>ä", "mleval_summary.md": "# ä"}
-    files["mleval/ranking.csv"] = b"a\n"
-    run_id = log_report(files, experiment_id=experiment_id, run_name="report", summary="# ä")
-    listed = {f.path for f in client.list_artifacts(run_id)}
-    assert listed == {"mleval", "mleval_report.html", "mleval_summary.md"}
-    asked = {"path": "mleval_report.html", "run_uuid": run_id}
-    page = requests.get(f"{server}/get-artifact", params=asked, timeout=PATIENCE)
-    assert page.content.decode() == "<!doctype html><p>ä"
-    assert client.get_run(run_id).data.tags["mlflow.note.content"] == "# ä"
-    assert capsys.readouterr() == ("", "")
 
 
 def test_errors_over_http(server, monkeypatch):

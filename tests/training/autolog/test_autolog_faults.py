@@ -4,20 +4,18 @@ script does not notice.
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 import warnings
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 import sklearn.model_selection
+from answering import answering
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
@@ -100,13 +98,6 @@ def test_no_server(monkeypatch, impatient, capsys):
     assert capsys.readouterr().err.count("not logged. StoreError") == 1
 
 
-def test_a_server_that_never_answers(monkeypatch, impatient):
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{listening.getsockname()[1]}")
-        mleval.autolog()
-        assert_one_warning(warned(), "timed out")
-
-
 def test_in_the_background_a_slow_server_does_not_hold_the_script_up(monkeypatch, impatient):
     """The server answers nothing before the script is done."""
     done, in_time, said = threading.Event(), [], []
@@ -119,24 +110,16 @@ def test_in_the_background_a_slow_server_does_not_hold_the_script_up(monkeypatch
     monkeypatch.setenv("MLEVAL_RETRY", "300")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "300")
 
-    class Slow(BaseHTTPRequestHandler):
-        def do_GET(self):
-            in_time.append(done.wait(PATIENCE))
-            self.send_error(503)
+    def slow(asked):
+        in_time.append(done.wait(PATIENCE))
+        asked.send_error(503)
 
-        do_POST = do_GET
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_port}")
+    with answering(slow) as url:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         mleval.autolog(asynchronous=True)
         seen = script()
         done.set()
         mleval.autolog(disable=True)  # waits until everything is written, or kept
-        server.shutdown()
     assert seen == EXPECTED
     assert in_time and all(in_time), f"the script waited {PATIENCE} seconds for the server"
     assert_one_warning([text for text in said if "not logged" in text], "")
@@ -179,47 +162,19 @@ def test_a_full_disk(db):
     assert "not logged" in out and ("full" in out or "disk I/O" in out or "too large" in out)
 
 
-class Gate(ThreadingHTTPServer):
-    """A proxy before the real server that lets some requests pass and then breaks off, or hangs."""
+def passing_on(url, passing, stuck=None):
+    """Passes so many requests on to the real server, and then breaks off, or hangs."""
+    left = iter(range(passing))
 
-    daemon_threads = True
+    def answer(asked):
+        if next(left, None) is not None:
+            return asked.pass_on(url)
+        if stuck is not None:
+            stuck.set()
+            time.sleep(60)
+        return asked.connection.close()
 
-    def __init__(self, url, passing, hang):
-        self.url, self.left, self.hang, self.stuck = url, passing, hang, threading.Event()
-        super().__init__(("127.0.0.1", 0), Passing)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def handle_error(self, request, client_address):
-        pass
-
-
-class Passing(BaseHTTPRequestHandler):
-    def do_GET(self):
-        gate = self.server
-        gate.left -= 1
-        if gate.left < 0:
-            gate.stuck.set()
-            if gate.hang:
-                time.sleep(60)
-            self.connection.close()
-            return
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        answer = requests.request(
-            self.command,
-            gate.url + self.path,
-            data=body,
-            headers={"Content-Type": "application/json"},
-        )
-        self.send_response(answer.status_code)
-        self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
-        self.send_header("Content-Length", str(len(answer.content)))
-        self.end_headers()
-        self.wfile.write(answer.content)
-
-    do_POST = do_PUT = do_PATCH = do_GET
-
-    def log_message(self, *args):
-        pass
+    return answering(answer)
 
 
 @pytest.mark.server
@@ -232,12 +187,11 @@ def test_a_server_that_goes_away_in_the_middle(server, monkeypatch, impatient, p
     name = f"gone after {passing}"
     mlflow.MlflowClient().create_experiment(name)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
-    with Gate(server, passing, hang=False) as gate:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{gate.server_port}")
+    with passing_on(server, passing) as url:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         mleval.autolog()
         with pytest.warns(UserWarning, match="held-out data was not logged. StoreError"):
             assert held_out() == EXPECTED[0]
-        gate.shutdown()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     with pytest.raises(mleval.MlevalError, match="no run that can be used"):
         mleval.load_study(experiment_names=[name])
@@ -252,17 +206,14 @@ def test_a_script_that_is_killed_while_it_logs(server, db, monkeypatch, passing)
     name = f"killed after {passing}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     mlflow.MlflowClient().create_experiment(name)
-    with Gate(server, passing, hang=True) as gate:
-        env = os.environ | {
-            "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{gate.server_port}",
-            "MLFLOW_EXPERIMENT_NAME": name,
-        }
+    stuck = threading.Event()
+    with passing_on(server, passing, stuck) as url:
+        env = os.environ | {"MLFLOW_TRACKING_URI": url, "MLFLOW_EXPERIMENT_NAME": name}
         process = run_script(db.parent, "mleval.autolog(); held_out()", env=env)
-        stuck = gate.stuck.wait(PATIENCE)
+        stuck.wait(PATIENCE)
         process.send_signal(signal.SIGKILL)
         said = process.communicate(timeout=PATIENCE)
-        gate.shutdown()
-    assert stuck, f"{passing} requests did not come in {PATIENCE} seconds: {said}"
+    assert stuck.is_set(), f"{passing} requests did not come in {PATIENCE} seconds: {said}"
     with pytest.raises(mleval.MlevalError, match="no run that can be used"):
         mleval.load_study(experiment_names=[name])
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
