@@ -126,8 +126,8 @@ class Shared:
                 f"{n:,} of {len(given):,} differences of {measure} are larger than "
                 f"{stated[str(measure)]:g} and count as that."
             )
-        endless = [m for m in given if m not in bounds]
-        if endless and not units.means:
+        endless = [] if units.means else given.columns.difference(list(bounds), sort=False)
+        if len(endless):
             largest = float(np.ceil(given[endless[0]].abs().max() or 1.0))
             notes.append(
                 Message(

@@ -478,14 +478,17 @@ class Study(Reported):
             fewer.append((left * len(self.datasets), text, {"missing": "drop-methods"}))
         fewer.sort(key=lambda way: -way[0])  # what keeps most results comes first
         ways += [(text, more) for _, text, more in fewer]
-        if not failed and len(self.methods) > 2:
-            held = {m: {d for d in self.datasets if (d, m) not in {*gaps}} for m in self.methods}
-            pairs = combinations(self.methods, 2)
-            a, b = max(pairs, key=lambda pair: len(held[pair[0]] & held[pair[1]]))
-            if held[a] & held[b]:
-                text = f"compare {some([a, b])}, on the datasets that both have"
-                ways.append((text, {"methods": [a, b], "missing": "drop-datasets"}))
+        if not failed and len(self.methods) > 2 and (pair := self._fullest_pair(gaps)):
+            text = f"compare {some(pair)}, on the datasets that both have"
+            ways.append((text, {"methods": pair, "missing": "drop-datasets"}))
         return ways
+
+    def _fullest_pair(self, gaps: Sequence[Cell]) -> list[str]:
+        """The two methods with the most datasets in common; empty where none have any."""
+        held = {m: {d for d in self.datasets if (d, m) not in {*gaps}} for m in self.methods}
+        pairs = [(len(held[a] & held[b]), [a, b]) for a, b in combinations(self.methods, 2)]
+        most, pair = max(pairs, key=lambda item: item[0])
+        return pair if most else []
 
     def _worst(self, full: pd.DataFrame) -> pd.DataFrame:
         """The table with the worst value of the dataset and measure where there is none."""

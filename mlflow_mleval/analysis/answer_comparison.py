@@ -149,17 +149,7 @@ def _common(
         common, gone = questions[asked_of], []
         _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
     elif short > MOST_LOST and not shared:
-        lost = {"missing in": gone, "the store has lost answers of": gaps}
-        told = [f"{what} {some(names)}" for what, names in lost.items() if names]
-        raise MissingResultsError(
-            Message(
-                "; ".join([f"{of} are known for all methods", *told]),
-                ". What is left may differ from what is lost. Evaluate again, or compare on the "
-                "shared instances (",
-                Argument("shared", True),
-                ").",
-            )
-        )
+        raise _too_many_lost(of, {"missing in": gone, "the store has lost answers of": gaps})
     notes = []
     if gaps:
         notes.append(
@@ -169,6 +159,20 @@ def _common(
     if gone:
         notes.append(f"{of} are compared, those of all methods; missing in {some(gone)}.")
     return common, share, notes
+
+
+def _too_many_lost(of: str, lost: Mapping[str, list[str]]) -> MissingResultsError:
+    """The error that too many answers are absent somewhere, with what is lost of what."""
+    told = [f"{what} {some(names)}" for what, names in lost.items() if names]
+    return MissingResultsError(
+        Message(
+            "; ".join([f"{of} are known for all methods", *told]),
+            ". What is left may differ from what is lost. Evaluate again, or compare on the shared "
+            "instances (",
+            Argument("shared", True),
+            ").",
+        )
+    )
 
 
 def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:

@@ -726,9 +726,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     redundant = None
     if ground.overlap is not None:
         redundant = redundancy(fusion, options["threshold"], ground.overlap)
-    again = None
-    if made is not None and pairs and on == FUSED and made.test.over == "datasets":
-        again = Retest(made.test, pairs, tested, there) if len(methods) <= METHODS else None
+    again = _retest(made, tested, there) if on == FUSED else None
     sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
     of = "rank" if order == "mean-rank" else "net flow"
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
@@ -768,6 +766,14 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         ground=ground,
         **tests,
     )
+
+
+def _retest(made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
+    """The deciding test, to be made again under other choices; None where that says nothing."""
+    if made is None or made.test.over != "datasets" or len(there.columns) > METHODS:
+        return None
+    pairs = made.result.significant_pairs
+    return Retest(made.test, pairs, tested, there) if pairs else None
 
 
 def _stability(

@@ -428,10 +428,7 @@ def compare_folds(
     one_of(dependent, "dependent", DEPENDENT)
     recorded = _folds_of(study, dataset, methods)
     names = _measures_of(recorded, measures)
-    rates = [name for name in names if name not in recorded]
-    parts = {name: recorded[list(RATES[name])] for name in rates}
-    frame = recorded.assign(**{m: of.iloc[:, 0] / of.sum(axis=1) for m, of in parts.items()})
-    frame = frame[names].astype(float)
+    frame = _with_rates(recorded, names)[names].astype(float)
     shared = shared_folds(
         frame, dataset, study.values.loc[dataset].index if methods is None else ()
     )
@@ -725,6 +722,12 @@ def _measures_of(frame: pd.DataFrame, measures: Iterable[str] | None) -> list[st
     if len(frame.columns) <= min(4, (n_folds - 1) // 2):
         return list(frame.columns)
     return next((list(pair) for pair in DEFAULTS if {*pair} <= {*have}), list(frame.columns[:2]))
+
+
+def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The values with the rates among these names that follow from counts."""
+    parts = {name: frame[list(RATES[name])] for name in names if name not in frame}
+    return frame.assign(**{m: of.iloc[:, 0] / of.sum(axis=1) for m, of in parts.items()})
 
 
 def _for_all(

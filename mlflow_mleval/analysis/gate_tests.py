@@ -196,10 +196,7 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     lacks = np.array([row.lacks for row in counted], dtype=object)
     table["reason"] = np.where(table["verdict"] == "not judged", lacks, "")
     decides = [row.decides for row in counted]
-    passes = any(decides) and table["verdict"][decides].isin(["better", "not worse"]).all()
-    decision: Decision = "ship" if passes and not (table["verdict"] == "lost").any() else "run more"
-    if (table["verdict"] == "worse").any():
-        decision = "block"
+    decision = _decision({*table["verdict"]}, {*table["verdict"][decides]})
     return GateTests(
         decision,
         table[[*_COLUMNS]],
@@ -506,6 +503,14 @@ def _by_bets(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
 
 # --------------------------------------------------------------------------------------------------
 # What follows.
+
+
+def _decision(verdicts: set[str], deciding: set[str]) -> Decision:
+    """Of the verdicts on all rows, and those on the rows that decide."""
+    if "worse" in verdicts:
+        return "block"
+    passes = deciding and deciding <= {"better", "not worse"} and "lost" not in verdicts
+    return "ship" if passes else "run more"
 
 
 def _verdict(counted: _Row, tested: Any, pvalue_if_lost: float, alpha: float) -> str:

@@ -414,16 +414,7 @@ def hotelling(
     one_of(method, "method", METHODS)
     probability(alpha, "alpha")
     ratio = checked_ratio(ratio)
-    first, second = table_of(x1, "x1", 2), table_of(x2, "x2", 2)
-    if paired:
-        same_axes(x1, "x1", x2, "x2")
-    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
-        raise ValueError(
-            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. Columns are the "
-            "same measures in both, and rows the same folds where these are paired."
-        )
-    if min(len(first), len(second)) < 2:
-        raise ValueError(_too_few("x1", len(first), first.shape[1], 0, paired))
+    first, second = _tables_of_two(x1, x2, paired)
     names = names_of(measures, x1, "measures", first.shape[1])
     if method == "permutation" and (ratio or not paired):
         raise ValueError(
@@ -453,10 +444,8 @@ def hotelling(
     quadratic, direction, _ = solve_pairs(scatter, mean[:, None].copy(), size)
     t2 = quadratic.item() * df / spread
     f, pvalue = t2_pvalue(t2, p, df)
-    if method == "permutation" and pvalue < 1:
-        left = samples[0][:, independent]
-        base = np.linalg.svd(left / np.abs(left).max(axis=0), full_matrices=False)[0]
-        pvalue = length_pvalue(base, SWAPS, seed)
+    if method == "permutation":
+        pvalue = _swap_pvalue(samples[0][:, independent], seed)
     if not warnings and df - p < 2:
         warnings.append(
             f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer "
@@ -488,6 +477,29 @@ def hotelling(
         dropped=dropped,
         warnings=tuple(warnings),
     )
+
+
+def _swap_pvalue(difference: Array, seed: int) -> float:
+    """Share of the swaps of methods within folds with a T-squared at least as large."""
+    if not difference.any():
+        return 1.0
+    base = np.linalg.svd(difference / np.abs(difference).max(axis=0), full_matrices=False)[0]
+    return length_pvalue(base, SWAPS, seed)
+
+
+def _tables_of_two(x1: Any, x2: Any, paired: bool) -> tuple[Array, Array]:
+    """The values of two methods, folds x measures, on the same folds where these are paired."""
+    first, second = table_of(x1, "x1", 2), table_of(x2, "x2", 2)
+    if paired:
+        same_axes(x1, "x1", x2, "x2")
+    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
+        raise ValueError(
+            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. Columns are the "
+            "same measures in both, and rows the same folds where these are paired."
+        )
+    if min(len(first), len(second)) < 2:
+        raise ValueError(_too_few("x1", len(first), first.shape[1], 0, paired))
+    return first, second
 
 
 class PairNumbers(NamedTuple):

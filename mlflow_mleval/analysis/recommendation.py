@@ -5,6 +5,7 @@ pair.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -187,12 +188,11 @@ def frontier(c: Comparison) -> Frontier | None:
     quality = c.comparison_intervals
     if quality is None or c.options["order"] != "mean-value":
         quality = pd.DataFrame({"mean": c.scores, "low": np.nan, "high": np.nan})
-    better, place = {*c.told_apart}, []
-    for a in c.order:
-        others = [b for b in c.order if b != a]
-        dominated = any((b, a) in better & cheaper for b in others)
-        ahead = all((a, b) in better | cheaper for b in others)
-        place.append("on" if ahead else "off" if dominated else "open")
+    better = {*c.told_apart}
+    ahead = Counter(a for a, _ in better | cheaper)
+    dominated = {b for _, b in better & cheaper}
+    on = [ahead[m] == len(c.order) - 1 for m in c.order]
+    place = np.select([on, pd.Index(c.order).isin(dominated)], ["on", "off"], "open")
     ends = np.exp(ends) if scaled is not values else ends
     table = quality.rename(columns={"mean": "quality"}).join(ends).assign(place=place)
     return Frontier(name, table, scaled is not values)
