@@ -54,17 +54,9 @@ class Decision:
     worse: list[str]
     next: str | None
     equivalent: float | None
-    measures: list[str]
     means: pd.DataFrame
     n_datasets: int
     turns: Mapping[str, Any] | None
-
-    def better(self, c: Comparison, measure: str) -> float:
-        """By how much the first is better than the next by a measure; negative where it is
-        worse."""
-        means = self.means[measure]
-        difference = float(means[self.ahead[0]] - means[self.next])
-        return difference if c.study.directions[measure] == "max" else -difference
 
 
 def decision(c: Comparison) -> Decision:
@@ -86,7 +78,6 @@ def decision(c: Comparison) -> Decision:
         worse=order.difference(best, sort=False).tolist(),
         next=rest[0] if rest else None,
         equivalent=c.equivalent,
-        measures=measures,
         means=pd.DataFrame({m: study.cells(m).loc[datasets, methods].mean() for m in measures}),
         n_datasets=len(datasets),
         turns=_turns(c),

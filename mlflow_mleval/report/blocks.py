@@ -431,7 +431,6 @@ class Asked(Text):
     margin; elsewhere it is its text, the verdict in the first paragraph.
     """
 
-    question: str = ""
     said: Said | None = None
     pair: Mapping[str, str] = field(default_factory=dict)
 

@@ -113,7 +113,6 @@ def test_a_pair_has_its_differences_and_what_each_test_says():
     assert found["low"].to_numpy() == pytest.approx(-back["high"])
     text = told(c, method="RF-PCT", against="PCT")
     for said in (
-        "The evidence separates them, RF-PCT the better",
         "The separation stays under 16 of 16",
         "Nemenyi, critical difference 5.02",
         "step-down max-T (decides)",
@@ -122,10 +121,9 @@ def test_a_pair_has_its_differences_and_what_each_test_says():
 
 
 def test_folds_and_profiles_are_in_what_they_belong_to():
-    c = compare(three_methods(), next_dataset=True)
+    c = compare(three_methods())
     text = told(c, method="LP", against="BR")
     assert "10 folds of birds" in text and "LP better on recall, worse on precision" in text
-    assert "On the next dataset LP would be better by recall with probability" in text
     assert "over 10 folds" in told(c, method="LP", dataset="birds")
     assert "Folds on birds" in c.detail(dataset="birds").to_html()
     drawn = whole().detail(method="LP", against="BR").figures()

@@ -226,11 +226,3 @@ def test_shorten_fits_and_keeps_both_ends(name, width):
 def test_pad_fills_to_the_width(name, width, align):
     name = escape.terminal(name)
     assert escape.columns(escape.pad(name, width, align)) == max(width, escape.columns(name))
-
-
-@pytest.mark.parametrize(
-    "text", ["PCT", "木村", "é", "e\u0301", "👩‍💻", "🇩🇪", "👍🏽", "ｗide", "✈️", "नमस्ते"]
-)
-def test_columns_agree_with_wcwidth(text):
-    wcwidth = pytest.importorskip("wcwidth")
-    assert escape.columns(text) == wcwidth.wcswidth(text)

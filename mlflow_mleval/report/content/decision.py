@@ -65,7 +65,6 @@ def section(c: Comparison, asked: Question, command: str = "") -> doc.Section:
         texts,
         "answer",
         depth=doc.ALWAYS,
-        question=title(asked),
         said=_said(c, asked, command),
         pair={"a": asked.a, "b": asked.b},
     )
@@ -94,7 +93,7 @@ def sentences(
     own = row is not None and row["measure"] == FUSED and not row["dataset"]
     # that the first is ahead, by how much, and where nothing decides that it is too close to call
     said = own and [asked.a, asked.b] == [*advice.ahead, advice.next]
-    who = [] if len(c.order) < 3 or (said and not advice.evidence) else [_who(c, advice, said)]
+    who = [] if len(c.order) < 3 or (said and not advice.evidence) else [_who(c, advice)]
     doubt = _doubt(c, advice)
     last = [Sentence(doubt, claim("best set"))] if doubt else []
     return [question_sentence(c, asked), *who, *last]
@@ -327,7 +326,7 @@ def units_section(c: Comparison) -> doc.Section:
     return doc.Section("units", "In the measures' own units", doc.Late(blocks))
 
 
-def _who(c: Comparison, advice: Decision, told: bool) -> Sentence:
+def _who(c: Comparison, advice: Decision) -> Sentence:
     """Whom to use or who is ahead, who else may be as good, and who is clearly worse."""
     who = listed(advice.ahead, 3)
     alone = len(advice.ahead) == 1
@@ -336,7 +335,7 @@ def _who(c: Comparison, advice: Decision, told: bool) -> Sentence:
     if alone and len(advice.best_set) == 1:
         few = advice.evidence != "datasets" or len(c.study.datasets) < ENOUGH
         first = f"{who} is ahead of {_everyone([m for m in c.order if m != c.leader])}"
-        text = f"{first if few else f'Use {who}'}{'' if told else _by_how_much(c, advice)}."
+        text = f"{first if few else f'Use {who}'}."
         return Sentence(text, claim("separated" if few else "use one"))
     if advice.equivalent is not None and advice.equivalent >= EQUIVALENT:
         pair = listed(c.order[:2])
@@ -351,10 +350,8 @@ def _who(c: Comparison, advice: Decision, told: bool) -> Sentence:
 def _as_good(c: Comparison, advice: Decision) -> str:
     """Who else may be as good as those ahead."""
     equals = [m for m in advice.best_set if m not in advice.ahead]
-    if not equals:
-        return ""
     if len(equals) <= FEW:
-        return f", but {listed(equals)} may be as good"
+        return f", but {listed(equals)} may be as good" if equals else ""
     some = in_words(len(advice.best_set)) if advice.worse else "any"
     return f", but {some} of the {in_words(len(c.order))} methods may be as good"
 
@@ -388,19 +385,6 @@ def _worse(c: Comparison, advice: Decision) -> str:
 
 def _few(methods: Sequence[str], most: int = FEW) -> str:
     return listed(methods) if len(methods) <= most else in_words(len(methods))
-
-
-def _by_how_much(c: Comparison, advice: Decision) -> str:
-    """The first against the next, by means over the same datasets."""
-    parts = []
-    for measure in advice.measures:
-        better = advice.better(c, measure)
-        size = f"{number(abs(better), 2)} {'better' if better > 0 else 'worse'}"
-        parts.append(f"{size if better else 'level'} in {name(measure)}")
-    where = f", on average over {count(advice.n_datasets, 'dataset')}"
-    if len(c.study.datasets) == 1:
-        where = f" on {listed(c.study.datasets)}"
-    return f": {joined(parts)} than {listed([advice.next or ''])}{where}"
 
 
 def _doubt(c: Comparison, advice: Decision) -> str:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis import recommendation as part
@@ -22,7 +21,7 @@ from mlflow_mleval.report.content.decision import deciding_test
 from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import ratio_panels
-from mlflow_mleval.report.text import aligned, confidence, fixed, number, probability_said, terminal
+from mlflow_mleval.report.text import aligned, confidence, fixed, number, terminal
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import one_of, present
 
@@ -181,10 +180,7 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
         links.append(doc.Link.to(run, address if there else ""))
     columns = [Column("run", links, "<")]
     for key, head in _FACTS.items():
-        cells = shown[key].tolist() if key in shown else []
-        if key == "start_time":
-            cells = [x if x is pd.NaT else x.strftime("%Y-%m-%d %H:%M") for x in cells]
-        cells = ["" if pd.isna(x) else str(x) for x in cells]
+        cells = [_fact_as_text(x) for x in shown[key]] if key in shown else []
         told = key != "dataset" or len({*cells}) > 1  # a cell is of one
         if any(cells) and told:
             strange = key if key in ("dataset", "experiment") else ""
@@ -192,6 +188,13 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
     held = {m: shown[m] for m in measures if m in shown}
     columns += _by_weight(c, {m: aligned(values) for m, values in held.items()})
     return doc.Table(columns, len(runs), title="Runs", things="runs", depth=ALWAYS)
+
+
+def _fact_as_text(value: Any) -> str:
+    """A fact about a run: a time to the minute, nothing where it is not known."""
+    if isinstance(value, pd.Timestamp):
+        return value.strftime("%Y-%m-%d %H:%M")
+    return "" if value is None or value != value else str(value)
 
 
 # ---- A method ------------------------------------------------------------------------------------
@@ -348,43 +351,20 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
 
 
 def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
-    """Who is ahead, the deciding test, what a separation survives, and the next dataset."""
-    mean = c.ranks.mean()
-    ahead, other = sorted((a, b), key=c.order.index)
-    ranks = f"{fixed(mean[ahead], 2)} and {fixed(mean[other], 2)}"
-    place = f"{name(ahead)} is ahead of {name(other)} (mean ranks {ranks})."
-    if abs(mean[a] - mean[b]) < 1e-9:
-        place = f"{name(a)} and {name(b)} have the same mean rank ({fixed(mean[a], 2)})."
-    texts = [place, *_separation(c, a, b)]
-    if (found := c.next_dataset) is None:
-        return texts
-    for m in found.pairs:
-        row = found.pair(m, a, b)
-        if row is not None and np.isfinite(row.p_better):
-            better, same, worse = map(
-                probability_said, (row.p_better, row.p_equivalent, row.p_worse)
-            )
-            texts.append(
-                f"On the next dataset {name(a)} would be better by {name(m)} with probability "
-                f"{better}, within {number(found.ropes[m])} with {same}, and worse with {worse}."
-            )
-    return texts
-
-
-def _separation(c: Comparison, a: str, b: str) -> list[str]:
-    """What the deciding test says of the pair, and what a separation survives."""
+    """Where the two stand, and what a separation survives."""
+    rows = c.ranking.set_index("method").loc[[a, b]]
+    places = [
+        f"{name(m)} has place {row.position} (mean rank {fixed(row.mean_rank, 2)})"
+        for m, row in rows.iterrows()
+    ]
+    texts = [f"{doc.joined(places)}."]
     if c.deciding is None:
-        return [c.decision]
-    if not (part.pairs_of(c, a)["method_b"] == b).any():
-        return [f"Only pairs with the control {name(c.options['control'])} were tested."]
-    apart = next((pair for pair in c.separated if set(pair) == {a, b}), None)
-    if apart is None:
-        return [f"The evidence does not separate them ({deciding_test(c)})."]
-    texts = [f"The evidence separates them, {name(apart[0])} the better ({deciding_test(c)})."]
+        texts.append(c.decision)
     tried = None if c.stability is None else c.stability.separations
-    if tried is not None and apart in tried.stays:
-        stays, of = tried.counts[apart]
-        texts.append(f"The separation stays under {stays} of {of} other choices.")
+    for pair in c.separated:
+        if {*pair} == {a, b} and tried is not None and pair in tried.stays:
+            stays, of = tried.counts[pair]
+            texts.append(f"The separation stays under {stays} of {of} other choices.")
     return texts
 
 

@@ -233,12 +233,7 @@ def _acceptability(c: Comparison) -> doc.Figure:
         f"Shares of {found.n_resamples:,} random weightings (seed {found.seed}). Likely: the "
         "middle 95%."
     )
-    if counts_wins(c):
-        caption += " Of two methods this only tells which has more weight on what it wins."
     held = only_best(len(shares))
-    if len(shares) > MOST:
-        best = f"The best {TOP} of {len(shares):,} methods are shown"
-        held = f" {best}; the JSON data hold the best {MOST}."
     return doc.Figure(
         rank_acceptability(shares), caption + held, title="Ranks under random weights"
     )
@@ -260,10 +255,6 @@ def _scenarios(c: Comparison) -> doc.Figure | doc.Text:
     )
     if drawn.isna().any(axis=None):
         caption += " A line breaks where a policy drops the method."
-    if impossible := present(c.stability).sensitivity.impossible:
-        caption += " Not possible: " + "; ".join(
-            f"{policy} ({why})" for policy, why in impossible.items()
-        )
     return doc.Figure(bump(drawn), caption, title="The ranking under other choices")
 
 

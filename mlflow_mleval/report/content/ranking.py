@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -50,13 +51,7 @@ def rows_among(
 
 def section(c: Comparison) -> doc.Section:
     """The ranking as a picture that is also the table."""
-    blocks: list[Any] = [_ranking(c)]
-    if len(c.order) > METHODS:
-        mean = c.ranks.mean()[c.order[METHODS:]]
-        ends = f"{number(mean.iloc[0])} to {number(mean.iloc[-1])}"
-        words = f"The other {len(mean)} have mean ranks from {ends}: {listed(mean.index, 12)}."
-        blocks.append(doc.note(words))
-    return doc.Section("ranking", "Ranking", blocks, open=True)
+    return doc.Section("ranking", "Ranking", [_ranking(c)], open=True)
 
 
 def datasets_section(c: Comparison) -> doc.Section | None:
@@ -169,10 +164,6 @@ def _ranking(c: Comparison) -> doc.Table:
     )
 
 
-def _range(low: object, high: object) -> str:
-    return span(low, high, "–")
-
-
 def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     """The ranks that the deciding tests leave each method, unless they leave each any; for papers,
     too, who is told apart.
@@ -181,7 +172,9 @@ def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     if c.options["control"] is not None or ((low == 1) & (high == len(c.order))).all():
         return []
     columns = [
-        Column("ranks", [*map(_range, low, high)], note="Ranks: those that the tests leave.")
+        Column(
+            "ranks", [*map(span, low, high, repeat("–"))], note="Ranks: those that the tests leave."
+        )
     ]
     if not c.letters_apply or not c.separated:
         return columns
@@ -208,8 +201,10 @@ def _strips(c: Comparison, methods: pd.Series) -> Column:
 
 def _runs(c: Comparison, methods: pd.Series) -> Column:
     """How many repeats each value of a method is the mean of."""
-    by_method = c.study.n_repeats.groupby(level=1).agg(["min", "max"])
-    cells = [_range(*by_method.loc[m]) if m in by_method.index else NONE for m in methods]
+    by_method = c.study.n_repeats.groupby(level=1)
+    ends = zip(by_method.min(), by_method.max(), strict=True)
+    runs = dict(zip(by_method.groups, [span(*of, "–") for of in ends], strict=True))
+    cells = [runs.get(m, NONE) for m in methods]
     note = "Runs: repeats behind each value."
     return Column("runs", cells, keep=2, note=note, marks={"key": "runs"}, wide=True)
 

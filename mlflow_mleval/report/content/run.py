@@ -310,13 +310,13 @@ class RunReport:
         ]
 
     def _is_missed(self, measure: str, reason: str) -> bool:
-        """Whether the measure is missing against expectation; nobody expects hierarchical ones
-        without a hierarchy.
+        """Whether the measure is missing against expectation; nobody expects times, nor
+        hierarchical ones without a hierarchy.
         """
         known, ev = MEASURES[measure], self.ev
         without = known.family.startswith("hierarchical") and ev.hierarchy is None
-        fits = ev.kind in known.kinds and "asked" not in reason and not without
-        return fits or measure in ev.asked
+        fits = ev.kind in known.kinds and "asked" not in reason and known.family != "cost"
+        return (fits and not without) or measure in ev.asked
 
     def place(self, label: Hashable) -> list[Hashable]:
         """Where a label stands in the hierarchy: a path from a root down to it."""
@@ -519,11 +519,10 @@ def measures(report: RunReport) -> doc.Section:
             "like these and the models as they are."
         )
         columns.append(Column("ci", interval, keep=4 if folds is None else 1, note=note))
-    blocks: list[Any] = [doc.Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))]
     absent = grouped((why, m) for m, why in report.intervals.absent.items() if m in table.index)
     without = (f"No interval for {listed(ms, 8)}: {why}." for why, ms in absent.items())
-    if notes := [*report.intervals.warnings, *without]:
-        blocks.append(doc.Text(notes, "note", depth=PAGE))
+    made = doc.Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
+    blocks = [made, *map(doc.note, [*report.intervals.warnings, *without])]
     hint = f"{len(table)} of them, with directions"
     return doc.Section("measures", "Measures", blocks, hint=hint)
 

@@ -447,10 +447,9 @@ def _about(c: Comparison) -> str:
     """How, in a line."""
     n, policy = len(c.study.measures), c.options["missing"]
     parts = [title_of(c)]
-    if c.on == FUSED and len(c.study.datasets) > 1:
-        how = decision.choices(c.options, n)
-        parts.append(f"{count(n, 'measure')} fused by PROMETHEE II, {how}")
-    elif c.on == FUSED:  # one dataset is told in its own units
-        parts.append(count(n, "measure"))
+    if c.on == FUSED:  # one dataset is told in its own units
+        several = len(c.study.datasets) > 1
+        how = f" fused by PROMETHEE II, {decision.choices(c.options, n)}" if several else ""
+        parts.append(f"{count(n, 'measure')}{how}")
     parts.append("no missing results" if policy == "error" else f"missing results: {policy}")
     return " · ".join([*parts, f"α = {level(c.options['alpha'])}"])

@@ -326,8 +326,9 @@ def told(tests: Mapping[str, PairTests], depth: int = ALWAYS) -> list[Any]:
     paragraphs, beside = [], []
     for key, (dataset, one) in enumerate(shown, start=1):
         said = one.headline(name).replace(f"{one.test} ", "it " if key > 1 else f"{one.test} ", 1)
-        on = f"On {name(dataset)} " if dataset else ""
-        paragraphs.append(doc.capitalised(f"{on}{said}."))
+        if dataset:
+            said = f"On {name(dataset)} {said[:3].replace('The', 'the')}{said[3:]}"
+        paragraphs.append(doc.capitalised(f"{said}."))
         beside += kind.below(one, key, dataset)
     if depth == ALWAYS:
         paragraphs.append(doc.capitalised(f"{first.about}."))
@@ -621,8 +622,8 @@ def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
     columns = [doc.names("method", [m for _, _, m in shown], note=note)]
     if len(folds) > 1:
         columns.insert(0, doc.names("dataset", [d for d, _, _ in shown]))
-    if any(one.n_shared_folds < one.n_folds for one in folds.values()):
-        n = [str(len(one.values.loc[m])) for _, one, m in shown]
+    n = [str(len(one.values.loc[m])) for _, one, m in shown]
+    if len({*n}) > 1:
         note = "Folds: how many the method has; its means are over them."
         columns.append(Column("folds", n, note=note))
     arrows = {m: ARROWS[o.direction] for one in folds.values() for m, o in one.orderings.items()}

@@ -274,14 +274,7 @@ def bump(ranks: pd.DataFrame) -> Svg:
     for method, places in drawn.iloc[::-1].iterrows():
         kind = leaders.index(method) if method in leaders else None
         points = [(x(i), y(r)) if r == r else None for i, r in enumerate(places)]
-        line, fill, r = "plain thin", "fgrey", 2.2
-        if kind is not None:
-            line, fill, r = f"c{kind} thick", f"f{kind}", 4
-        for a, b in pairwise(points):
-            if a and b:
-                svg.line(*a, *b, line)
-        for at in filter(None, points):
-            svg.dot(*at, r, fill, tip=f"{method}: {texts[method]}")
+        _bump_line(svg, points, kind, f"{method}: {texts[method]}")
         style = None if kind is None else "strong"
         first = places.iloc[0]
         last = places.iloc[-1]
@@ -289,6 +282,18 @@ def bump(ranks: pd.DataFrame) -> Svg:
         if last == last:
             svg.name(WIDTH - room, y(last) + SIZE / 3, method, room - 4, style)
     return svg
+
+
+def _bump_line(svg: Svg, points: Sequence[Point | None], kind: int | None, tip: str) -> None:
+    """A line with a dot at each point, broken where there is none; coloured where it has a kind."""
+    line, fill, r = "plain thin", "fgrey", 2.2
+    if kind is not None:
+        line, fill, r = f"c{kind} thick", f"f{kind}", 4
+    for a, b in pairwise(points):
+        if a and b:
+            svg.line(*a, *b, line)
+    for at in filter(None, points):
+        svg.dot(*at, r, fill, tip=tip)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -322,8 +327,7 @@ def correlation_graph(
     order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
     heaviest = set(weights[order].nlargest(TOP).index)
     drawn = [m for m in order if m in heaviest]
-    pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(drawn, 2)}
-    pairs = {pair: r for pair, r in pairs.items() if r > threshold}
+    pairs = _close_pairs(correlation, drawn, threshold)
     words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
     svg = Svg(
@@ -352,10 +356,7 @@ def correlation_graph(
         svg.name(room - 18, y[m] + 4, m, room - 18, anchor="end")
         svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
         svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        kind = group_of.get(m)
-        fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
-        tip = "kept" if m in kept else "redundant"
-        svg.dot(spine, y[m], 5, fill if m in kept else f"fbg {stroke}", tip=tip)
+        _node(svg, (spine, y[m]), group_of.get(m), m in kept)
     beside = spine + SWEEP + 16
     for m in filter(stands_for.get, drawn):
         other = stands_for[m]
@@ -364,6 +365,19 @@ def correlation_graph(
         tip = f"redundant: correlation {words}{other}"
         svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
+
+
+def _close_pairs(
+    correlation: pd.DataFrame, measures: Sequence[str], threshold: float
+) -> dict[tuple[str, str], float]:
+    pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(measures, 2)}
+    return {pair: r for pair, r in pairs.items() if r > threshold}
+
+
+def _node(svg: Svg, at: Point, kind: int | None, kept: bool) -> None:
+    """A measure on the spine, filled where the filter keeps it, in the colour of its group."""
+    fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
+    svg.dot(*at, 5, fill if kept else f"fbg {stroke}", tip="kept" if kept else "redundant")
 
 
 # --------------------------------------------------------------------------------------------------

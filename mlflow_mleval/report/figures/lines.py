@@ -192,14 +192,18 @@ def profile_lines(
     places = spread([y(c["loss"].iloc[-1]) for c in lines.values()], LINE, 10, bottom)
     for (m, c), end in zip(lines.items(), places, strict=True):
         points = list(zip(across[m], map(y, c["loss"]), strict=True))
-        dash = DASHES[kinds[m] % len(DASHES)]
-        style = f"c{kinds[m] % COLOURS} {'thick' if bands else 'thin'}"
-        if len(points) > 1:
-            svg.path(points, style, tip=f"{m}: {tips[m]}", stroke_dasharray=dash)
-        for point in points[:: max(1, len(points) // 8)] if bands else ():
-            add_mark(svg, kinds[m], *point, 3)
+        _profile(svg, kinds[m], points, bands, f"{m}: {tips[m]}")
         _add_name(svg, kinds[m], m, points[-1], (at.stop, end), room)
     return svg
+
+
+def _profile(svg: Svg, kind: int, points: list[Point], marked: bool, tip: str) -> None:
+    """One line, with marks along it where there are few lines."""
+    if len(points) > 1:
+        style = f"c{kind % COLOURS} {'thick' if marked else 'thin'}"
+        svg.path(points, style, tip=tip, stroke_dasharray=DASHES[kind % len(DASHES)])
+    for point in points[:: max(1, len(points) // 8)] if marked else ():
+        add_mark(svg, kind, *point, 3)
 
 
 def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
@@ -252,9 +256,7 @@ def ratio_panels(
     room = room_for(kinds, 84)
     across = min(2, len(pairs))
     wide = PANEL if across == 2 else WIDTH
-    long = any(BOLD * text_width(m) > wide / 2 - 8 - _BETTER for pair in pairs for m in pair)
-    stacked = LINE if long else 0
-    tall = PLOT + stacked + 58
+    tall = PLOT + LINE + 58
     rows = -(-len(pairs) // across)
     last = float(ratios.index.get_level_values("parameter").max())
     by_pair = {
@@ -267,7 +269,7 @@ def ratio_panels(
         f"Ratio of losses from Hamming to subset 0/1, above 1 the first is better. {words}.",
         rows * tall + 10,
     )
-    panels = _Panels(svg, kinds, family, last, wide, room, stacked)
+    panels = _Panels(svg, kinds, family, last, wide, room)
     for i, (a, b) in enumerate(pairs):
         corner = (i % across) * (PANEL + GAP), (i // across) * tall
         here = crossings[crossings["method_a"].isin((a, b)) & crossings["method_b"].isin((a, b))]
@@ -300,7 +302,6 @@ class _Panels:
     last: float
     wide: float
     room: float
-    stacked: int  #: how far the second method's name stands below the first's
 
     def draw(
         self, part: pd.DataFrame, crossings: pd.DataFrame, pair: tuple[str, str], corner: Point
@@ -313,7 +314,7 @@ class _Panels:
             for d, c in lines.items()
         }
         domain = np.concatenate([*logs.values(), [-0.05, 0.05]])
-        head = top + 24 + self.stacked
+        head = top + 24 + LINE
         y = Scale(np.nanmin(domain), np.nanmax(domain), head + PLOT, head)
         x = Scale(0, 1, left + 36, left + self.wide - self.room - 32)
         self._heads(pair, left, top)
@@ -333,19 +334,12 @@ class _Panels:
             _add_name(self.svg, self.kinds[d], d, ends[d], (x.stop, place), self.room)
 
     def _heads(self, pair: tuple[str, str], left: float, top: float) -> None:
-        """Which method is better above 1 and which below: beside each other, or stacked."""
-        room = (self.wide if self.stacked else self.wide / 2 - 8) - _BETTER
+        """Which method is better above 1, and below it which is better below."""
         for i, (arrow, method) in enumerate(zip("↑↓", pair, strict=True)):
-            beside = i and not self.stacked
-            short = fit(method, room, SIZE * BOLD)
-            self.svg.text(
-                left + self.wide if beside else left,
-                top + 13 + self.stacked * i,
-                f"{arrow} {short} better",
-                "strong",
-                "end" if beside else "start",
-                tip=method if short != method else "",
-            )
+            short = fit(method, self.wide - _BETTER, SIZE * BOLD)
+            text = f"{arrow} {short} better"
+            tip = method if short != method else ""
+            self.svg.text(left, top + 13 + LINE * i, text, "strong", tip=tip)
 
     def _axes(self, x: Scale, y: Scale) -> None:
         for value in _ratio_ticks(y):
