@@ -144,7 +144,7 @@ def equivalence(
             "equivalent": corrected <= alpha,
         }
     )
-    methods, warnings = frame.columns.tolist(), tuple(taken_for_certain(error, "row"))
+    methods, warnings = frame.columns.tolist(), tuple(taken_for_certain(error))
     return EquivalenceResult(rows, float(rope), ratio, correction, alpha, methods, warnings)
 
 
@@ -451,7 +451,7 @@ def bayesian_t(
             "decision": np.select(reached, ["a", "b", "equivalent"], "undecided"),
         }
     )
-    warnings = taken_for_certain(scale, "row")
+    warnings = taken_for_certain(scale)
     if not rope:
         warnings = [*warnings, "Without a rope no difference is too small to matter."]
     methods = frame.columns.tolist()

@@ -229,17 +229,18 @@ class Redundancy:
 
     @property
     def ranking(self) -> pd.DataFrame:
-        """By method: mean rank and rank by all and by the kept measures, mean_change."""
-        return self._fewer[0]
-
-    @property
-    def without(self) -> Fusion:
-        """The ranking by the kept measures only."""
-        return self._fewer[1]
+        """By method: mean rank and rank by all and by the kept measures, mean_change (Eftimov &
+        Kocev 2019, Tables 4 to 6).
+        """
+        columns = ["mean_rank", "rank"]
+        fewer = self.without.ranking[columns].add_suffix("_without")
+        change = (self.fusion.ranks - self.without.ranks).abs().mean()
+        return self.fusion.ranking[columns].join(fewer).assign(mean_change=change)
 
     @cached_property
-    def _fewer(self) -> tuple[pd.DataFrame, Fusion]:
-        return ranking_without(self.fusion, self.kept)
+    def without(self) -> Fusion:
+        """The ranking by the kept measures only."""
+        return self.fusion.refit(self.fusion.study.select(self.kept))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -334,17 +335,6 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
     rows = [(names[order[i]], names[order[w]], r, mean) for i, (w, r, mean) in gone.items()]
     columns = ["measure", "because_of", "correlation", "mean_correlation"]
     return needed, pd.DataFrame(rows, columns=columns)
-
-
-def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, Fusion]:
-    """How the ranking moves when only the measures `kept` stay (Eftimov & Kocev 2019, Tables 4 to
-    6), and the Fusion of them.
-    """
-    without = fusion.refit(fusion.study.select(list(kept)))
-    columns = ["mean_rank", "rank"]
-    ranking = fusion.ranking[columns].join(without.ranking[columns].add_suffix("_without"))
-    ranking["mean_change"] = (fusion.ranks - without.ranks).abs().mean()
-    return ranking, without
 
 
 def redundancy(

@@ -135,13 +135,14 @@ def moments(difference: AnyArray, noise: AnyArray) -> tuple[AnyArray, AnyArray]:
     return mean, deviation
 
 
-def taken_for_certain(deviation: AnyArray, row: str) -> list[str]:
+def taken_for_certain(deviation: AnyArray) -> list[str]:
     """What to tell of pairs whose differences do not vary."""
-    same = int((deviation == 0).sum())
+    if not (same := int((deviation == 0).sum())):
+        return []
     return [
-        f"Taken for certain, because they differ by the same in every {row}: {same} of "
+        f"Taken for certain, because they differ by the same in every row: {same} of "
         f"{len(deviation)} pairs."
-    ] * bool(same)
+    ]
 
 
 def checked_ratio(ratio: float | None) -> float | None:

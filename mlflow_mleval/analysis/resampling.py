@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, log2
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -113,17 +113,6 @@ class Signs:
             yield units, part
 
 
-class Rows(Protocol):
-    """Differences of hypotheses, hypotheses x units: an array, or what makes some rows of one."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Hypotheses, units."""
-
-    def __getitem__(self, at: Places, /) -> AnyArray:
-        """These rows."""
-
-
 @dataclass(frozen=True)
 class SignTests:
     """What sign changes say of hypotheses, one value each: Σd, √Σd², the size of their ratio, its
@@ -140,10 +129,10 @@ class SignTests:
     exact: bool
 
 
-def sign_tests(rows: Rows, *, n_resamples: int = RESAMPLES, seed: int = 0) -> SignTests:
-    """Test that mean differences (hypotheses x units) are zero, by common changes of sign, with
-    step-down p-values: they hold the family-wise error where under the true hypotheses the units
-    are jointly symmetric.
+def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> SignTests:
+    """Test that mean differences are zero (hypotheses x units: an array, or what has a shape and
+    makes rows of one), by common changes of sign, with step-down p-values: they hold the
+    family-wise error where under the true hypotheses the units are jointly symmetric.
     """
     n_rows, n = rows.shape
     signs = Signs(n, n_resamples, seed)

@@ -1,6 +1,7 @@
 """Redundant measures: the published filter, groups and tables, and numpy's correlations."""
 
 import json
+from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
@@ -17,7 +18,6 @@ from mlflow_mleval.analysis.fusion import (
     Redundancy,
     fuse,
     overlap_of,
-    ranking_without,
     redundancy,
     redundancy_filter,
 )
@@ -79,8 +79,8 @@ def test_the_ranking_without_the_published_redundant_measures(
     fusion, threshold, same_ranks, worst_rank, same_changes, worst_change
 ):
     kept = PUBLISHED["kept_measures_by_correlation_threshold"][threshold]
-    ranking, without = ranking_without(fusion, kept)
-    ranking = ranking.loc[GOLDEN["methods"]]
+    fewer = replace(redundancy(fusion), kept=kept)
+    ranking = fewer.ranking.loc[GOLDEN["methods"]]
     table4 = np.abs(ranking.mean_rank_without - PUBLISHED["average_rank_v_shape"][threshold])
     table6 = np.abs(ranking.mean_change - PUBLISHED["mean_abs_rank_change_v_shape"][threshold])
     assert ((table4 < 0.0051).sum(), (table6 < 0.0051).sum()) == (same_ranks, same_changes)
@@ -89,7 +89,7 @@ def test_the_ranking_without_the_published_redundant_measures(
         tuple(pair)
         for pair in PUBLISHED["nemenyi_significant_pairs_alpha_0.05"][f"v_shape_{threshold}"]
     }
-    found = set(nemenyi(without.ranks).significant_pairs)
+    found = set(nemenyi(fewer.without.ranks).significant_pairs)
     # at 0.7 ML-C4.5 goes beyond the critical difference by a rounding: 8.27 - 3.18 = 5.09 > 5.02,
     # in the published figures too
     assert found == pairs | ({("RF-PCT", "ML-C4.5")} if threshold == "0.7" else set())
@@ -161,7 +161,7 @@ def test_the_filter_leaves_no_pair_above_the_threshold_and_drops_none_below(corr
 
 
 def test_all_measures_kept_means_no_change(fusion):
-    ranking, without = ranking_without(fusion, fusion.study.measures)
-    assert (ranking.mean_change == 0).all()
-    assert (ranking.mean_rank == ranking.mean_rank_without).all()
-    assert without.ranks.equals(fusion.ranks)
+    whole = replace(redundancy(fusion), kept=fusion.study.measures)
+    assert (whole.ranking.mean_change == 0).all()
+    assert (whole.ranking.mean_rank == whole.ranking.mean_rank_without).all()
+    assert whole.without.ranks.equals(fusion.ranks)
