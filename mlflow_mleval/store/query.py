@@ -399,7 +399,7 @@ class _Loading:
         results, reasons = results_of_runs(table, self.rules, chosen, self.choice.may_count)
         self.progress(len(table), len(table))
         gone = reasons[reasons != ""]
-        titles, ids = table.titles, table.frame["run_id"]
+        titles, ids = table.at(gone.index).titles, table.frame["run_id"]
         newer = (at for at, why in gone.items() if why.startswith(NEWER) and ids[at] in self.named)
         for at in newer:
             raise IncomparableRunsError(f"run {ids[at]} cannot be read: {gone[at]}.")
@@ -540,11 +540,11 @@ def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
     """Among how many trials or steps the runs of a cell were chosen, at most; of the cells of
     which that is known.
     """
+    if not counts:
+        return {}
     rows = cells.members.rows
     held = rows["run_id"].map(counts).dropna().astype(int)
     most = held.groupby([rows["dataset"], rows["method"]]).max()
-    if most.empty:
-        return {}
     return {cell: int(most[cell]) for cell in cells.rows.index if cell in most.index}
 
 

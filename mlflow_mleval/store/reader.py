@@ -598,7 +598,8 @@ def results_of_runs(
         if m in MEASURES:
             plain[m] = plain.get(m, False) | (means[m].notna() & ~usable.ours)
     rows["protocol"] = _protocols(usable, rows, values)
-    values[rows["status"] != schema.COMPLETE] = np.nan
+    finished = rows["status"] == schema.COMPLETE
+    values = values if finished.all() else values.where(finished)
     results = Results(usable, rows, values, plain, keys, usable.by_fold, broken)
     counting = values[[m for m in values if wanted(m)]].notna().any(axis=1)
     strangers = results.finished & ~usable.ours & ~counting
@@ -690,7 +691,7 @@ def _rows_of_results(
     # the size is of the data that the run's own input names
     own = table.tag(schema.TAG_DATASET_DIGEST)
     columns["n_rows"] = columns["n_rows"].where((own == "") | (own == table.frame["digest"]), 0)
-    return pd.DataFrame(columns, index), broken
+    return pd.DataFrame(columns, index, copy=False), broken
 
 
 def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -700,7 +701,7 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
     own: dict[str, np.ndarray] = {}
     others: dict[str, np.ndarray] = {}
     for key in table.names["metrics"]:
-        column = table.numbers(key).to_numpy(copy=True)
+        column = table.numbers(key).to_numpy()
         if np.isnan(column).all():
             continue
         if measure := schema.measure_of(key):
@@ -708,16 +709,16 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         elif not key.startswith("mleval."):
             others[key] = column
     gone = table.tag(schema.TAG_WITHDRAWN)
-    for at in np.flatnonzero(gone != ""):
-        for measure in schema.withdrawn({schema.TAG_WITHDRAWN: gone.iloc[at]}) & own.keys():
-            own[measure][at] = np.nan
+    for text in gone[gone != ""].unique():
+        for measure in schema.withdrawn({schema.TAG_WITHDRAWN: text}) & own.keys():
+            own[measure] = np.where(gone == text, np.nan, own[measure])
     has_own = np.zeros(len(table), bool)
     for column in own.values():
         has_own |= ~np.isnan(column)
     plain = {}
     for measure in MEASURES.keys() & others:
         # beside our own metrics, somebody else's "accuracy" is another accuracy
-        others[measure][has_own] = np.nan
+        others[measure] = np.where(has_own, np.nan, others[measure])
         plain[measure] = ~np.isnan(others[measure])
     keys = _joined_calls(others, ~has_own) | _joined_terms(others, ~has_own)
     for measure, column in others.items():
@@ -751,7 +752,7 @@ def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str
             column[rows] = columns[key][rows]
             found.setdefault(measure, np.full(len(among), "", dtype=object))[rows] = key
         for name in held.keys() - left.keys():
-            columns[name][rows] = np.nan
+            columns[name] = np.where(rows, np.nan, columns[name])
     for measure, column in joined.items():
         old = columns.get(measure, np.nan)
         columns[measure] = np.where(np.isnan(column), old, column)

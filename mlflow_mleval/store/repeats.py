@@ -142,7 +142,7 @@ class _Gathering:
 
     def keep(self, kept: pd.Series, reason: str | Callable[[int], str]) -> None:
         """Go on with these runs only; the others are listed."""
-        gone = self.results.titles[~kept]
+        gone = self.results.where(~kept).titles
         why = reason if isinstance(reason, str) else reason(len(gone))
         order = self.cell[gone.index].sort_values(kind="stable").index
         self.excluded += [Excluded("run", name, why) for name in gone[order]]
@@ -222,9 +222,10 @@ class _Gathering:
         told = self.identity[self.told].groupby(self.cell).nunique() > 1
         protocols = self.results.rows["protocol"]
         folds = protocols[protocols != 0].groupby(self.cell).nunique() > 1
-        places = self.places()
+        cells = sorted({*told.index[told], *folds.index[folds]})
+        places = self.places() if cells else {}
         names = {}
-        for cell in sorted({*told.index[told], *folds.index[folds]}):
+        for cell in cells:
             at = places[cell]
             differ = differing(self.params, self.codes[at[self.told.to_numpy()[at]]])
             differ += [FOLDS] * bool(folds.get(cell, False))
@@ -408,7 +409,8 @@ class _Gathering:
         last = pd.concat([order[~finished], order[finished]]).drop_duplicates(keep="last")
         last = last.sort_values()
         n = order.groupby(order).size()
-        table = rows.loc[last.index].assign(
+        same = rows.index.equals(last.index)  # a copy takes as much memory again
+        table = (rows if same else rows.loc[last.index]).assign(
             label=last.index,
             n=n.loc[last].to_numpy(),
             selected_among=rows["selected_among"].groupby(order).max().loc[last].to_numpy(),
@@ -486,8 +488,8 @@ def check_comparable(results: Results) -> None:
     """
     rows = results.rows
     stated = rows[rows["conventions"] != schema.UNKNOWN_CONVENTIONS]
-    names = results.cells[stated.index].groupby(stated["conventions"]).agg(list)
-    if len(names) > 1:
+    if stated["conventions"].nunique() > 1:
+        names = results.cells[stated.index].groupby(stated["conventions"]).agg(list)
         which = "; ".join(
             f"{kind}: {count(len(held), 'run')} ({some(held, 3)})" for kind, held in names.items()
         )
@@ -886,17 +888,21 @@ def _tagged_folds(
     """By the labels of runs, their values by fold, also those to which a tag only points; and the
     runs of which these are not there, or rounded.
     """
-    rows, titles = members.rows, members.titles
+    rows = members.rows
     tagged: dict[int, schema.FoldValues] = {}
+    broken: dict[int, str] = {}
     for label, run_id, tag in zip(rows.index, rows["run_id"], rows["folds"], strict=True):
         values: schema.FoldValues | str | None = members.by_fold.get(run_id)
         if values is None and tag and members.finished[label]:
             values = store.of_one_run(partial(schema.decode_folds, tag))
         if isinstance(values, str):
-            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {titles[label]}", values))
+            broken[label] = values
         elif values is not None:
             tagged[label] = values
-    rounded = [titles[at] for at, tag in tagged.items() if tag.digits and not tag.omitted]
+    for title, why in zip(members.at([*broken]).titles, broken.values(), strict=True):
+        excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {title}", why))
+    short = [at for at, tag in tagged.items() if tag.digits and not tag.omitted]
+    rounded = [*members.at(short).titles]
     return tagged, _resolved(client, members, tagged, used, excluded), rounded
 
 
@@ -919,10 +925,11 @@ def _resolved(
             tagged[label] = found
             continue
         del tagged[label]
+        (title,) = members.at([label]).titles
         if found is None:
-            absent.append(members.titles[label])
+            absent.append(title)
         else:
-            excluded.append(Excluded("artifact", f"{where} of {members.titles[label]}", found))
+            excluded.append(Excluded("artifact", f"{where} of {title}", found))
     return absent
 
 

@@ -88,37 +88,23 @@ class RunsTable:
     def of(cls, rows: Iterable[RunRow], experiments: Mapping[str, str], **more: Any) -> RunsTable:
         """The table of these rows."""
         about: dict[str, list[Any]] = {name: [] for name in _ABOUT if name not in _KINDS}
-        cells: dict[str, dict[str, tuple[Any, ...]]] = {"metrics": {}, "params": {}, "tags": {}}
-        unusable: dict[str, dict[str, float]] = {}
+        cells = {kind: _Cells(is_text=kind != "metrics") for kind in _KINDS}
         n = 0
         for n, row in enumerate(rows, 1):
             for name, held in about.items():
                 held.append(getattr(row, name))
-            for key, value in row.metrics.items():
-                if not computable(value):
-                    unusable.setdefault(row.run_id, {})[key] = value
-                    continue
-                if key not in cells["metrics"]:
-                    cells["metrics"][key] = (array("i"), array("d"))
-                at, numbers = cells["metrics"][key]
-                at.append(n - 1)
-                numbers.append(value)
-            for kind in ("params", "tags"):
-                columns = cells[kind]
-                for key, text in getattr(row, kind).items():
-                    if key not in columns:
-                        columns[key] = (array("i"), array("i"), {})
-                    at, codes, known = columns[key]
-                    at.append(n - 1)
-                    codes.append(known.setdefault(text, len(known)))
+            for kind, of_kind in cells.items():
+                of_kind.add(n - 1, getattr(row, kind))
         whole = dict.fromkeys(("started", "n_rows", "last_step"), np.int64)
         frame = {
             name: pd.Series(held, dtype=whole.get(name, object)) for name, held in about.items()
         }
         frame["experiment"] = frame["experiment_id"].map(lambda i: experiments.get(i, ""))
-        for kind, columns in cells.items():
-            for key in [*columns]:  # each is let go once it is a column
-                frame[f"{kind}.{key}"] = _column(n, *columns.pop(key))
+        unusable: dict[str, dict[str, float]] = {}
+        for at, key, value in cells["metrics"].unusable():
+            unusable.setdefault(about["run_id"][at], {})[key] = value
+        for kind, of_kind in cells.items():
+            frame |= {f"{kind}.{key}": column for key, column in of_kind.columns(n)}
         return cls(pd.DataFrame(frame, copy=False), experiments, unusable, **more)
 
     def __len__(self) -> int:
@@ -154,7 +140,7 @@ class RunsTable:
         """A metric, NaN where a run has none."""
         column = f"metrics.{metric}"
         values = np.nan if column not in self.frame else self.frame[column].to_numpy(float)
-        return pd.Series(values, self.frame.index, dtype=float)
+        return pd.Series(values, self.frame.index, dtype=float, copy=False)
 
     def where(self, mask: Any) -> RunsTable:
         """Some of the runs."""
@@ -221,18 +207,72 @@ class RunsTable:
         return self if same else replace(self, frame=self.frame.loc[labels])
 
 
-def _column(n: int, at: array[int], held: array[Any], known: dict[str, int] | None = None) -> Any:
-    """A column of floats, NaN where there is none, or of the categories that are known."""
-    rows, values = np.asarray(at, dtype=np.int32), np.asarray(held)
-    if known is None and len(rows) < _RARE * n:
-        return pd.arrays.SparseArray.from_indices(
-            values, rows, length=n, kind="integer", fill_value=np.nan
-        )
-    column = np.full(n, np.nan) if known is None else np.full(n, -1, dtype=np.int32)
-    column[rows] = values
-    if known is None:
-        return column
-    return pd.Categorical.from_codes(column, pd.Index([*known], dtype=object))
+class _Cells:
+    """Metrics, params or tags of rows as they come: those of rows with the same keys lie together,
+    and texts are codes.
+    """
+
+    def __init__(self, is_text: bool) -> None:
+        self.is_text = is_text
+        self.texts: dict[str, dict[str, int]] = {}
+        self.parts: dict[tuple[str, ...], tuple[array[int], array[Any]]] = {}
+
+    def add(self, row: int, held: Mapping[str, Any]) -> None:
+        keys = tuple(held)
+        if keys not in self.parts:
+            self.parts[keys] = array("i"), array("i" if self.is_text else "d")
+        rows, values = self.parts[keys]
+        rows.append(row)
+        if self.is_text:
+            for key, text in held.items():
+                codes = self.texts.setdefault(key, {})
+                values.append(codes.setdefault(text, len(codes)))
+        else:
+            values.extend(held.values())
+
+    def blocks(self) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
+        """Keys, rows, and values by row and key, in the memory where they lie."""
+        for keys, (rows, values) in self.parts.items():
+            yield keys, np.asarray(rows), np.asarray(values).reshape(len(rows), len(keys))
+
+    def unusable(self) -> Iterator[tuple[int, str, float]]:
+        """Row, key and value of what is no result; it is NaN from then on."""
+        for keys, rows, values in self.blocks():
+            bad = ~computable(values)
+            for at, i in np.argwhere(bad):
+                yield int(rows[at]), keys[i], float(values[at, i])
+            values[bad] = np.nan
+
+    def columns(self, n: int) -> Iterator[tuple[str, Any]]:
+        """By key a column of `n` rows: floats, NaN where there is none, or categories."""
+        parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+        for keys, rows, values in self.blocks():
+            for key, column in zip(keys, values.T, strict=True):
+                parts.setdefault(key, []).append((rows, column))
+        for key, of_key in parts.items():
+            rows = np.concatenate([rows for rows, _ in of_key])
+            values = of_key[0][1] if len(of_key) == 1 else np.concatenate([v for _, v in of_key])
+            if self.is_text:
+                codes = np.full(n, -1, dtype=np.int32)
+                codes[rows] = values
+                known = pd.Index([*self.texts[key]], dtype=object)
+                yield key, pd.Categorical.from_codes(codes, known)
+            elif np.isnan(values).all():
+                continue
+            elif len(rows) < _RARE * n:
+                order = np.argsort(rows)
+                yield (
+                    key,
+                    pd.arrays.SparseArray.from_indices(
+                        values[order], rows[order], length=n, kind="integer", fill_value=np.nan
+                    ),
+                )
+            elif len(rows) == n and len(of_key) == 1:
+                yield key, values  # a copy takes as much memory again
+            else:
+                column = np.full(n, np.nan)
+                column[rows] = values
+                yield key, column
 
 
 # --------------------------------------------------------------------------------------------------

@@ -729,13 +729,13 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
     return json.loads(text, parse_constant=_finite, **numbers)
 
 
-def computable(value: float) -> bool:
-    """Whether sums and squares of such values are numbers.
+def computable(value: Any) -> Any:
+    """Whether sums and squares of a value, or of each of an array, are numbers.
 
     >>> computable(-0.5), computable(1e308), computable(float("nan"))
     (True, False, False)
     """
-    return abs(value) <= LARGEST
+    return (value <= LARGEST) & (value >= -LARGEST)
 
 
 def whole_numbers(values: Any, least: int = -(2**63)) -> list[int]:

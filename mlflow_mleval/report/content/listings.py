@@ -236,17 +236,12 @@ def document(study: Study, provenance: doc.Provenance) -> Document:
         f"{kind if len(names) == 1 else plural(kind)} {listed(names, SHOWN)}: {why}"
         for (kind, why), names in left.items()
     ]
-    runs = (  # as readers see them
-        study.runs.astype(object)
-        .fillna("")
-        .map(lambda v: " ".join(map(str, v)) if isinstance(v, tuple) else str(v))
-    )
     sections = [
         doc.Section("study", "Study", [doc.Terms(_facts(study), depth=ALWAYS)]),
         doc.Section("results", "Results by dataset", [_grid(study)] if study.gaps() else []),
         doc.Section("left-out", "Left out", doc.points(left_out, depth=ALWAYS)),
         doc.Section("notes", "Notes", doc.points(study.notes, depth=ALWAYS)),
-        doc.Section("runs", "Runs", [_rows(runs)] if len(runs) else []),
+        doc.Section("runs", "Runs", [_rows(study.runs)] if len(study.runs) else []),
     ]
     made = [doc.made_from(provenance)] if provenance else []
     return Document(
@@ -254,7 +249,7 @@ def document(study: Study, provenance: doc.Provenance) -> Document:
         [*(section for section in sections if section.blocks), *made],
         time=doc.when(provenance),
         data=lambda: data(study),
-        frames=lambda: {"runs": runs},
+        frames=lambda: {"runs": _as_text(study.runs)},
         main="runs",
     )
 
@@ -333,14 +328,20 @@ def _grid(study: Study) -> doc.Table:
     return doc.Table(columns, things="datasets", depth=ALWAYS, most=len(lost))
 
 
+def _as_text(runs: pd.DataFrame) -> pd.DataFrame:
+    """Rows as readers see them."""
+    texts = runs.astype(object).fillna("")
+    return texts.map(lambda v: " ".join(map(str, v)) if isinstance(v, tuple) else str(v))
+
+
 def _rows(runs: pd.DataFrame) -> doc.Table:
     """One row a run, which keeps method and dataset longest where room lacks."""
-    columns = []
+    columns, shown = [], _as_text(runs.head(ROWS))
     for i, c in enumerate(runs):
         how: Any = {"keep": len(runs.columns) - i}
         if c in ("dataset", "method"):
             how = {"name": c}
-        columns.append(Column(c, [*runs[c].head(ROWS)], "<", **how))
+        columns.append(Column(c, [*shown[c]], "<", **how))
     return doc.Table(columns, len(runs), things="runs")
 
 
