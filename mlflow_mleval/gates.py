@@ -353,8 +353,8 @@ class Promotion:
         """Move the alias, and say what is so; see `mlflow_mleval.store.ledger.promote`."""
         from mlflow_mleval.store.ledger import promote
 
-        promote(self.model, self.alias, self.version, self.judged)
-        return f"{self.model}@{self.alias} is version {self.version} now."
+        unseen = promote(self.model, self.alias, self.version, self.judged)
+        return unseen or f"{self.model}@{self.alias} is version {self.version} now."
 
 
 def pinned(*sides: str) -> list[str]:

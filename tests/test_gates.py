@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -295,6 +296,20 @@ def test_what_is_judged_is_what_was_named_when_the_gate_began(versions, logged, 
     assert found.runs["candidate"] == [logged["better"]] and found.candidate.endswith("@candidate")
     assert alias_of(versions) == "2" and f"{versions}@champion is version 2 now." in found.notes
     assert MlflowClient().get_run(logged["better"]).data.tags["mleval.gate"] == "ship"
+
+
+def test_an_alias_that_moved_is_said_to_have_moved(versions, own_store):
+    with contextlib.closing(sqlite3.connect(own_store / "mlflow.db")) as database:
+        database.execute(
+            "CREATE TRIGGER gone AFTER UPDATE OF version ON registered_model_aliases BEGIN UPDATE "
+            "registered_models SET name = name || ' gone' WHERE name = NEW.name; END"
+        )
+        try:
+            moved = promote(versions, 2, code=0)
+        finally:
+            database.execute("DROP TRIGGER gone")
+    assert f"{versions}@champion was moved to version 2. Whether another" in moved.stderr
+    assert alias_of(f"{versions} gone") == "2"
 
 
 def test_an_alias_that_was_moved_meanwhile_stays(versions):

@@ -236,6 +236,36 @@ def _address_errors(address: str) -> Iterator[None]:
         raise ValueError(f"its artifacts are said to lie at {masked(address)}, {why}") from error
 
 
+def contents_of(run: Run, folder: Path) -> dict[str, bytes]:
+    """What the run holds, path to content."""
+    there = repository(run)
+    try:
+        paths = budget.within("list_artifacts", lambda: _all_files(there))
+    except (MlflowException, OSError):
+        if _only_routes:
+            raise
+        return {}  # it has none
+    content = {}
+    for path in paths:
+        target = inside(folder, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        budget.within(
+            "download_artifacts",
+            partial(there._download_file, path, str(target)),
+            budget.MOST_ARTIFACT,
+        )
+        content[path] = target.read_bytes()
+    return content
+
+
+def _all_files(there: Any, folder: str | None = None) -> list[str]:
+    """The paths of all files, read in this thread: `download_artifacts` has a pool of its own."""
+    paths: list[str] = []
+    for entry in there.list_artifacts(folder):
+        paths += _all_files(there, entry.path) if entry.is_dir else [entry.path]
+    return paths
+
+
 def repository(run: Run) -> Any:
     """What takes files for a run: it has `log_artifact(file, folder)`."""
     return _repository(run.info.run_id, run.info.artifact_uri)
@@ -260,15 +290,15 @@ def check_targets(there: Any, paths: Collection[str]) -> None:
 
 
 def remove(run: Run, paths: Collection[str]) -> None:
-    """Delete artifacts of a run, files or folders; they stay where the server's routes are the only
-    way, which delete none, or the store cannot.
+    """Delete artifacts of a run; they stay where the server's routes are the only way, which delete
+    none, or the store cannot.
     """
     if _only_routes:
         return
     there = repository(run)
     check_targets(there, paths)
     for path in sorted(paths):
-        with suppress(MlflowException, NotImplementedError, OSError):
+        with suppress(MlflowException, NotImplementedError):
             there.delete_artifacts(path)
 
 

@@ -279,10 +279,10 @@ def now() -> str:
 # The alias of a champion, and the verdict beside the candidate.
 
 
-def promote(model: str, alias: str, version: str, judged: str) -> None:
-    """Move an alias from the version that was judged to another, unless it points elsewhere by now.
-    MLflow has no compare-and-set of an alias: of several gates one begins at a time, by an entry in
-    a register that all of them heed.
+def promote(model: str, alias: str, version: str, judged: str) -> str | None:
+    """Move an alias from the version that was judged to another, unless it points elsewhere by now;
+    returns what could not be seen of it afterwards. MLflow has no compare-and-set of an alias:
+    of several gates one begins at a time, by an entry in a register that all of them heed.
     """
     client = store.connect()
 
@@ -312,9 +312,23 @@ def promote(model: str, alias: str, version: str, judged: str) -> None:
                 "Gate again in a minute."
             )
         check()
-        patiently(lambda: client.set_registered_model_alias(model, alias, version))
-        if (now_at := current()) != version:
+        try:
+            patiently(lambda: client.set_registered_model_alias(model, alias, version))
+        except Exception:
+            with suppress(Exception):
+                if current() == version:  # only the store's answer was lost
+                    return None
+            raise
+        try:
+            now_at = current()
+        except Exception as error:
+            return (
+                f"{model}@{alias} was moved to version {version}. Whether another has moved it "
+                f"since is not known: {store.reason(error)}."
+            )
+        if now_at != version:
             raise StoreError(f"the alias {alias!r} was moved to version {now_at} at the same time.")
+    return None
 
 
 def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:

@@ -607,8 +607,8 @@ def log_report(
 ) -> str:
     """Store a report as a run of kind report; such runs are never read as results.
 
-    A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced; where that
-    fails, the run is marked as failed. Several who do that at the same time make one run: on one
+    A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of
+    them or, where that fails, none. Several who do that at the same time make one run: on one
     machine one after the other; of the runs of several machines the first is kept.
     """
     try:
@@ -620,18 +620,32 @@ def log_report(
     all_tags = store.context_tags() | dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client, key = store.connect(), all_tags.get(schema.TAG_REPORT)
-    with _alone(experiment_id, key), quiet(), store.store_errors("write to"):
+    with (
+        _alone(experiment_id, key),
+        quiet(),
+        store.store_errors("write to"),
+        tempfile.TemporaryDirectory() as folder,
+    ):
         run = next(iter(_same(client, experiment_id, key)), None)
+        before = {} if run is None else artifacts.contents_of(run, Path(folder))
         if new := run is None:
             run = create(client, experiment_id, run_name, all_tags)
         run_id, status = run.info.run_id, "FAILED"
         try:
             client.update_run(run_id, "RUNNING", run_name[: schema.MAX_RUN_NAME])
-            if not new:
-                artifacts.remove(run, [schema.ARTIFACT_FOLDER])
-            send(run, files)
-            own_tags = all_tags | {schema.TAG_UPDATED: str(int(time.time() * 1000))}
-            own_tags |= {MLFLOW_RUN_NOTE: note} if note else {}
+            try:
+                send(run, files)
+            except BaseException:
+                with suppress(Exception):  # the error that counts is the first
+                    send(run, before)
+                    status = run.info.status if before else status
+                raise
+            artifacts.remove(run, before.keys() - files.keys())
+            own_tags = {
+                **all_tags,
+                schema.TAG_UPDATED: str(int(time.time() * 1000)),
+                **({MLFLOW_RUN_NOTE: note} if note else {}),
+            }
             about = {
                 key: str(value)[:_MAX_PARAM]
                 for key, value in (params or {}).items()

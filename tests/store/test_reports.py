@@ -1,4 +1,4 @@
-"""Reports as runs: the same again updates its run."""
+"""Reports as runs: the same again updates its run, all of it or nothing."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,15 @@ def test_the_same_report_again_replaces_all_that_its_run_holds(client, tmp_path_
     assert log(FIRST, "other") != run_id
 
 
-def test_a_report_that_cannot_be_written_is_a_failed_run_that_the_next_completes(client):
+def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_factory):
+    run_id = log(FIRST, summary="one")
+    broken = {"mleval/a.csv": "A", "mleval/b.csv/c.csv": "a folder named like a file"}
+    with pytest.raises(StoreError, match="cannot write to the store"):
+        log(broken, summary="two")
+    run = client.get_run(run_id)
+    assert contents(client, run_id, tmp_path_factory.mktemp("now")) == FIRST
+    assert run.info.status == "FINISHED" and run.data.tags["mlflow.note.content"] == "one"
+
     def full():
         raise OSError("no space left")
 

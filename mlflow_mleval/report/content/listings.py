@@ -91,6 +91,11 @@ def next_steps(survey: Survey) -> doc.Section:
                 "MLFLOW_TRACKING_URI to a store that has runs. `mleval demo` shows it all on a "
                 "published study."
             )
+        elif not survey.n_runs:
+            advice = (
+                "Only finished runs with metrics can be compared. `mlflow server` shows why runs "
+                "failed. Run them again, or choose another experiment: `mleval runs` lists them."
+            )
         elif "results" in survey.source:
             advice = "A ranking takes results of two methods or more, by a measure they share."
         blocks.append(doc.Text([advice], depth=ALWAYS))
