@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -361,7 +362,7 @@ def instance_tests(
         largest_score=largest,
         notes=(
             *cluster_doubts(clusters, unit),
-            *_instance_doubts(table, unbounded, missing, n_clusters, alpha),
+            *_instance_doubts(table, unbounded, missing, n_clusters, changes, alpha),
         ),
     )
     tests = jointly({"": tests})[""]
@@ -573,6 +574,7 @@ def _instance_doubts(
     unbounded: pd.DataFrame,
     missing: Mapping[str, int],
     n_clusters: int | None,
+    changes: int,
     alpha: float,
 ) -> Iterator[str]:
     """What to tell of few differences that nothing bounds, of instances without a value, and of
@@ -600,6 +602,11 @@ def _instance_doubts(
         yield (
             f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the "
             "number of instances: intervals are endless."
+        )
+    elif 1 / changes > alpha:
+        yield (
+            f"{changes - 1} draws cannot separate any pair at alpha = {alpha:g}: take at least "
+            f"{ceil(1 / alpha) - 1}."
         )
     if (few := table["doubt"] != "").any():
         shown = (

@@ -139,6 +139,7 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     methods = tables(m=3)
     methods["m0"].loc[3, "f1"] = np.nan
     found = instance_tests(methods, ["f1"], n_resamples=18)
+    assert "18 draws cannot separate any pair at alpha = 0.05: take at least 19." in found.warnings
     assert "1 instances without a value of f1" in " ".join(found.warnings)
     assert (found.table["n"] == 59).all()
     said = "The test over instances separates 0 of 3 pairs on 60 instances"

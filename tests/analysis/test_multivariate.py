@@ -283,6 +283,13 @@ class TestManova:
         t = stats.ttest_rel(projected.loc[0], projected.loc[1]).statistic / np.sqrt(1 + 10 / 9)
         assert first["statistic"].iloc[0] == pytest.approx(t)
 
+    def test_says_when_methods_vary_unequally(self):
+        x = folds(4)
+        assert not manova(x).warnings
+        x[2] += np.random.default_rng(0).normal(size=(10, 3)) * 20
+        (warning,) = manova(x, methods=list("abcd")).warnings
+        assert warning.startswith("The results of c vary") and "rejects too often" in warning
+
     @pytest.mark.parametrize(
         ("x", "options", "message"),
         [
