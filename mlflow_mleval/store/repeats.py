@@ -70,8 +70,7 @@ def sign_of(metric: str, selection: Selection) -> int:
     try:
         proposed = selection.directions == "proposed"
         ways = selection.minimize, selection.maximize
-        way = directions([metric], *ways, proposed)[metric]
-        return 1 if way == "max" else -1
+        return 1 if directions([metric], *ways, proposed)[metric] == "max" else -1
     except ValueError as error:
         text = f"no direction is known for {metric!r}, by which to choose.{meant([metric])}"
         choices = UndirectedError.ways_for([metric], suggestions([metric]), every=True)
@@ -114,9 +113,7 @@ class Cells:
         rows = self.rows[np.asarray(mask, bool)]
         keys = pd.MultiIndex.from_frame(self.members.rows[["dataset", "method"]])
         members = self.members.where(keys.isin(rows.index))
-        return Cells(
-            members, rows, self.values.loc[rows.index], self.excluded, self.notes, self.chosen
-        )
+        return replace(self, members=members, rows=rows, values=self.values.loc[rows.index])
 
 
 class _Gathering:
@@ -409,8 +406,7 @@ class _Gathering:
         last = pd.concat([order[~finished], order[finished]]).drop_duplicates(keep="last")
         last = last.sort_values()
         n = order.groupby(order).size()
-        same = rows.index.equals(last.index)  # a copy takes as much memory again
-        table = (rows if same else rows.loc[last.index]).assign(
+        table = members.at(last.index).rows.assign(
             label=last.index,
             n=n.loc[last].to_numpy(),
             selected_among=rows["selected_among"].groupby(order).max().loc[last].to_numpy(),
@@ -843,9 +839,7 @@ def study_folds(
     used: Sequence[str],
     excluded: list[Excluded],
 ) -> tuple[pd.DataFrame | None, list[str]]:
-    """Values by fold of the runs that carry them, and what a reader must know about them; what is
-    broken goes to the list.
-    """
+    """Values by fold of the runs that carry them, and notes on them; what is broken is listed."""
     tagged, absent, rounded = _tagged_folds(client, cells.members, used, excluded)
     rows = cells.members.rows.loc[[*tagged]]
     by_cell: dict[Cell, schema.FoldValues] = {}
@@ -901,9 +895,8 @@ def _tagged_folds(
             tagged[label] = values
     for title, why in zip(members.at([*broken]).titles, broken.values(), strict=True):
         excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {title}", why))
-    short = [at for at, tag in tagged.items() if tag.digits and not tag.omitted]
-    rounded = [*members.at(short).titles]
-    return tagged, _resolved(client, members, tagged, used, excluded), rounded
+    rounded = members.at([at for at, tag in tagged.items() if tag.digits and not tag.omitted])
+    return tagged, _resolved(client, members, tagged, used, excluded), [*rounded.titles]
 
 
 def _resolved(
