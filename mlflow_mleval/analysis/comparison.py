@@ -330,9 +330,11 @@ class Comparison(Detailed):
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
         often = [*always, f"results of the two were filled by the policy {self.study.missing}"]
-        has_filled = pairs[[*PAIR]].isin(filled).any(axis=1)
-        doubts = np.where(has_filled, "; ".join(often), "; ".join(always))
-        return np.where(pairs["separated"], doubts, "")
+        # objects, for texts of numpy take the room of the longest in every row
+        doubts = np.full(len(pairs), "; ".join(always), dtype=object)
+        doubts[pairs[[*PAIR]].isin(filled).any(axis=1)] = "; ".join(often)
+        doubts[~pairs["separated"]] = ""
+        return doubts
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
         """By dataset, the tests of pairs over a unit; those over all datasets have an empty

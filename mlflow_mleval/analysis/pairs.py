@@ -169,11 +169,9 @@ def mean_intervals(
     """The mean of each column over datasets or folds with its interval by Student's t; `ratio`,
     n_test / n_train of a fold, widens it for training data that folds share.
     """
-    n = table.count()
+    n, mean = table.count(), table.mean()
     half = special.stdtrit(n - 1, 1 - alpha / 2) * table.std() * np.sqrt(variance_factor(n, ratio))
-    return pd.DataFrame(
-        {"mean": table.mean(), "low": table.mean() - half, "high": table.mean() + half}
-    )
+    return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
 
 def adjust(pvalues: ArrayLike, method: str = "holm") -> AnyArray:

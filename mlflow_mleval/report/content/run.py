@@ -285,6 +285,11 @@ class RunReport:
             found["folds"] = run_folds(self.ev.folds[bounded], self.means)
         return found
 
+    @cached_property
+    def beginning(self) -> list[doc.Section]:
+        """The answer and the doubts, which stand on the run's page, too."""
+        return [_summary(self), *doc.doubts(self.doubts())]
+
     def doubts(self) -> list[str]:
         """What a reader must know before believing the numbers."""
         ev, warnings = self.ev, [*self.ev.warnings]
@@ -344,7 +349,7 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
     found = [section for make in topics if (section := make(run)) is not None]
     return Document(
         run.title,
-        [_summary(run), *doc.doubts(run.doubts()), *found],
+        [*run.beginning, *found],
         about=" · ".join(filter(None, [*run.size, run.decision, run.time])),
         time=run.time,
         data=lambda: data(run),
@@ -356,8 +361,7 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
 def description(report: RunReport) -> str:
     """The summary and the doubts as Markdown: what MLflow shows on the run's page."""
     about = " · ".join([*report.size, report.decision])
-    sections = [_summary(report), *doc.doubts(report.doubts())]
-    return Document(report.title, sections, about=about).to_markdown()
+    return Document(report.title, report.beginning, about=about).to_markdown()
 
 
 def data(report: RunReport) -> Data:

@@ -8,6 +8,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -35,9 +36,10 @@ _EM = {char: width for width, chars in _WIDE.items() for char in chars}
 
 def text_width(text: str, size: float = SIZE) -> float:
     """An upper estimate of the width of a text in pixels."""
-    return size * sum(_em(char) for char in text)
+    return size * sum(map(_em, text))
 
 
+@lru_cache(4096)
 def _em(char: str) -> float:
     if unicodedata.combining(char):
         return 0.0
@@ -292,11 +294,17 @@ def _attributes(attributes: dict[str, Any]) -> Markup:
     texts = {
         name.rstrip("_").replace("_", "-"): _number(value)
         if isinstance(value, int | float)
-        else escape(terminal(value))
+        else _quoted(value)
         for name, value in attributes.items()
         if value is not None
     }
     return Markup("".join(f' {name}="{text}"' for name, text in texts.items()))
+
+
+@lru_cache(256)
+def _quoted(text: str) -> Markup:
+    """An attribute's text; most elements have one of a few styles."""
+    return escape(terminal(text))
 
 
 def _number(value: float) -> str:
