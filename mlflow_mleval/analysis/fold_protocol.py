@@ -321,9 +321,9 @@ def fold_statistics(folds: pd.DataFrame, *, test_to_train: float | None = None) 
     whole = folds.loc[:, folds.notna().all()].astype(float)
     table = mean_intervals(whole)
     table.insert(1, "std", whole.std())
-    corrected = mean_intervals(whole, ratio=test_to_train)[["low", "high"]]
+    corrected = mean_intervals(whole, ratio=test_to_train)
     return FoldStatistics(
-        table.join(corrected.add_prefix("corrected_")),
+        table.assign(corrected_low=corrected["low"], corrected_high=corrected["high"]),
         n,
         float(test_to_train),
         [str(m) for m in folds.columns if m not in whole],

@@ -545,7 +545,10 @@ def flows_by_measure(
     ranges = np.ptp(values, axis=2)
     limits = _limits(functions, ranges)
     up, down = np.zeros((2, *values.shape))
-    _fill(up, down, values, turned, functions, limits, ranges > 0)
+    step = max(1, CELLS // values[0].size) if len(values) else 1
+    for part in (slice(start, start + step) for start in range(0, len(values), step)):
+        given = values[part], turned, functions, limits[:, part], ranges[part] > 0
+        _fill(up[part], down[part], *given)
     return FlowsByMeasure(methods, measures, values, turned, functions, limits, up, down)
 
 

@@ -278,7 +278,7 @@ class RunReport:
         if self.profiles:
             parts = self.profiles.items()
             losses = {KINDS[kind]: pd.Series(p.losses, p.parameters) for kind, p in parts}
-            curves = pd.concat(losses).to_frame("loss").assign(low=np.nan, high=np.nan)
+            curves = pd.DataFrame({"loss": pd.concat(losses), "low": np.nan, "high": np.nan})
             found["profile"] = profile_lines(curves, "binomial", "Loss profile")
         bounded = [m for m in self.ev.folds if MEASURES[m].range == (0, 1)]
         if self.statistics is not None and bounded:

@@ -158,23 +158,30 @@ def profile_lines(
     band). The first thirty methods are drawn, with bands if they are eight or fewer. `kinds` keeps
     colour and mark of each from figure to figure.
     """
-    lines = {m: part.droplevel(0) for m, part in curves.groupby(level=0, sort=False)}
-    lines = dict(list(lines.items())[:svg_TOP])
+    shown = list(curves.groupby(level=0, sort=False))[:svg_TOP]
+    #: of each method the parameters, the losses, and the ends of their bands
+    lines = {
+        m: (
+            part.index.get_level_values(1).to_numpy(float),
+            *part[["loss", "low", "high"]].to_numpy(float).T,
+        )
+        for m, part in shown
+    }
     kinds = kinds or {m: i for i, m in enumerate(lines)}
-    drawn = pd.concat(lines)
     bands = len(lines) <= DETAILED
-    values = drawn[["loss", "low", "high"] if bands else ["loss"]].to_numpy(float)
-    low = np.nanmin(values)
-    high = np.nanmax(values)
+    values = np.concatenate(
+        [part for _, *each in lines.values() for part in each[: 3 if bands else 1]]
+    )
+    low, high = np.nanmin(values), np.nanmax(values)
     bottom = max(290, LINE * len(lines) + 12)
     room = room_for(lines, 150)
     y = Scale(low, max(high, low + 1e-9), bottom, 10)
     ticks, wide = left_ticks(y)
-    last = drawn.index.get_level_values(1).to_numpy(float).max()
+    last = max(parameters.max() for parameters, *_ in lines.values())
     low, high = _along(np.array([1.0, max(last, 1 + 1e-9)]), family)
     at = Scale(low, high, 8 + wide, WIDTH - room - 32)
     tips = {
-        m: f"{number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}" for m, c in lines.items()
+        m: f"{number(losses[0])} to {number(losses[-1])}" for m, (_, losses, *_) in lines.items()
     }
     span = f"{'k' if family == 'binomial' else 'α'} = 1 to {number(last)}"
     words = "; ".join(f"{m} from {tip}" for m, tip in tips.items())
@@ -185,13 +192,13 @@ def profile_lines(
         svg.text(place, bottom + 17, text, "muted", "middle")
     svg.level(bottom, at.start, at.stop, "axis")
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
-    across = {m: [at(v) for v in _along(c.index.to_numpy(float), family)] for m, c in lines.items()}
-    for m, c in lines.items() if bands else ():
-        if c["low"].notna().all():
-            svg.band(across[m], map(y, c["low"]), map(y, c["high"]), f"f{kinds[m] % COLOURS}")
-    places = spread([y(c["loss"].iloc[-1]) for c in lines.values()], LINE, 10, bottom)
-    for (m, c), end in zip(lines.items(), places, strict=True):
-        points = list(zip(across[m], map(y, c["loss"]), strict=True))
+    across = {m: [*map(at, _along(parameters, family))] for m, (parameters, *_) in lines.items()}
+    for m, (_, _, low, high) in lines.items() if bands else ():
+        if not np.isnan(low).any():
+            svg.band(across[m], map(y, low), map(y, high), f"f{kinds[m] % COLOURS}")
+    places = spread([y(losses[-1]) for _, losses, *_ in lines.values()], LINE, 10, bottom)
+    for (m, (_, losses, *_)), end in zip(lines.items(), places, strict=True):
+        points = list(zip(across[m], map(y, losses), strict=True))
         _profile(svg, kinds[m], points, bands, f"{m}: {tips[m]}")
         _add_name(svg, kinds[m], m, points[-1], (at.stop, end), room)
     return svg
