@@ -55,7 +55,7 @@ _NAMING = (
     "score_CLASS or both."
 )
 _LISTS = ("true", "pred", "scored", "score")
-_BLOCK = 1 << 23  # bytes of CSV that are parsed together, of which a line is part
+_BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _IN_MEMORY = 1 << 24  # bytes of an array that is read at once
@@ -725,13 +725,22 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
             column_types=dict.fromkeys(used, pa.string()), include_columns=used, null_values=[]
         )
         lines = arrow_csv.ParseOptions(newlines_in_values=True)
+        held: list[pa.RecordBatch] = []
+
+        def joined() -> list[pa.RecordBatch]:
+            return pa.Table.from_batches(held).combine_chunks().to_batches() if held else []
+
         with path.open("rb") as file:
             try:
                 for batch in arrow_csv.open_csv(file, reading, lines, texts):
                     columns = [pc.utf8_trim_whitespace(column) for column in batch.columns]
-                    yield pa.RecordBatch.from_arrays(columns, used)
-                    progress(min(file.tell(), total), total)
+                    held.append(pa.RecordBatch.from_arrays(columns, used))
+                    if sum(map(len, held)) * len(places) >= _CELLS:
+                        yield from joined()
+                        progress(min(file.tell(), total), total)
+                        held.clear()
             except pa.ArrowException as error:
+                yield from joined()
                 why = f" is no table of CSV that can be read: {reason(error)}"
                 for line, cells in _csv_lines(path):  # the first that is no row
                     if len(cells) != len(header):
@@ -739,6 +748,7 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                         why += f"{len(header)}"
                         break
                 raise ImportFileError(f"{path.name}{why}.") from error
+        yield from joined()
         progress(total, total)
 
     def row_name(row: int) -> str:

@@ -143,7 +143,9 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     y = h.indicator(true, "true")
     p = h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
-        raise ValueError(f"`pred` must hold {y.shape[0]} instances as `true`, got {p.shape[0]}.")
+        raise ValueError(
+            f"`pred` must hold the {y.shape[0]} instances of `true`, got {p.shape[0]}."
+        )
 
     costs = None if checked.class_costs is None else _costs(checked.class_costs, h)
     first, place = distinct_rows(y, p)
