@@ -139,7 +139,7 @@ def _is_conflict(error: BaseException) -> bool:
 
 
 #: Runs that are asked for at a time: more are fewer requests, but they take memory.
-PAGE = 500
+PAGE = 400
 #: How MLflow fails on a page with a run whose start time another program has taken away.
 _TIMELESS = "start_time cannot be None"
 #: Of what is listed in pages, more than any store is known to hold.
