@@ -593,7 +593,7 @@ def test_a_setting_holds_until_the_last_thread_that_needs_it_ends(monkeypatch):
 def test_many_pages_read_as_one_and_runs_of_one_time_may_fill_them(ours, client, monkeypatch):
     for i in range(7):
         ours(f"m{i}", measures={"f1": i / 10}, run={"experiment": "seven"})
-    monkeypatch.setattr(store, "PAGE", 3)
+    monkeypatch.setattr(store, "_DATABASE_PAGE", 3)
     told = []
     study = load(experiment_names=["seven"], progress=lambda *step: told.append(step))
     assert study.methods == [f"m{i}" for i in range(7)]
