@@ -215,5 +215,8 @@ def test_skillings_mack_says_what_was_left_out_and_what_never_met():
     assert "not connected" in result.warnings[1]
     with pytest.raises(ValueError, match="a dataset with two results"):
         skillings_mack([[1, NAN], [NAN, 2]])
+    # b and c meet only where they tie, which compares nothing
+    met = skillings_mack([[1, 2, NAN, NAN], [NAN, NAN, 1, 2], [NAN, 3, 3, NAN]])
+    assert (met.df, len(met.parts)) == (2, 2)
     tied = skillings_mack([[1, 1], [2, 2]])
     assert (tied.statistic, tied.pvalue, tied.df) == (0, 1, 1)

@@ -799,8 +799,8 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     if ties == "correct":  # within a dataset the ranks of two have covariance -variance / (k - 1)
         weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
     met = there.T.astype(float) @ (there * weight)
-    informative = bool(weight.any())
-    meets = there.T.astype(float) @ there
+    # methods that meet only where all tie are not compared, unless all tie everywhere
+    meets = met if (informative := bool(weight.any())) else there.T.astype(float) @ there
     np.fill_diagonal(met, 0.0)
     covariance = np.diag(met.sum(axis=1)) - met
     part = components(meets > 0)
