@@ -909,6 +909,7 @@ def _resolved(
     """Put values in the place of tags that only point to them; the runs of which there are none."""
     ids = members.rows["run_id"]
     pointers = {label: tag.omitted for label, tag in tagged.items() if tag.omitted}
+    titles = members.at([*pointers]).titles
     places = {ids[label]: where for label, where in pointers.items()}
     there = elsewhere(client, places, used) if places and client is not None else {}
     absent = []
@@ -918,11 +919,10 @@ def _resolved(
             tagged[label] = found
             continue
         del tagged[label]
-        (title,) = members.at([label]).titles
         if found is None:
-            absent.append(title)
+            absent.append(titles[label])
         else:
-            excluded.append(Excluded("artifact", f"{where} of {title}", found))
+            excluded.append(Excluded("artifact", f"{where} of {titles[label]}", found))
     return absent
 
 

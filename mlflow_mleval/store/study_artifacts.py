@@ -275,12 +275,15 @@ def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.
     """Reads a measure by its name, the mean over repeats; they have to be of the same instances."""
 
     def read(measure: str) -> pd.Series:
-        first, *others = (_series(path, measure) for path in paths)
-        if any(not more.index.equals(first.index) for more in others):
-            raise IncomparableRunsError(
-                f"the repeats of {method} on {dataset} were evaluated on other instances of it."
-            )
-        return sum(others, first) / len(paths)
+        total = _series(paths[0], measure)
+        for path in paths[1:]:  # one at a time: all of them may be too much memory
+            more = _series(path, measure)
+            if not more.index.equals(total.index):
+                raise IncomparableRunsError(
+                    f"the repeats of {method} on {dataset} were evaluated on other instances of it."
+                )
+            total = total + more
+        return total / len(paths)
 
     return read
 
