@@ -329,7 +329,8 @@ def compare_answers(
         if not measures:
             raise MissingResultsError(f"{about}, and there is no other measure.")
         notes = (*answered.notes, f"{about}, and is no measure here.")
-        answered = replace(answered, measures=measures, notes=notes)
+        passing = [m for m in answered.passing if m != cluster]
+        answered = replace(answered, measures=measures, passing=passing, notes=notes)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
     sides = grouped((better[m], m) for m in answered.measures)
     tests = instance_tests(
@@ -622,7 +623,9 @@ def questions_needed(
     wanted = {} if difference is None else difference
     if isinstance(wanted, int | float):
         wanted = dict.fromkeys(answered.measures, wanted)
-    if wrong := {m: d for m, d in wanted.items() if m not in answered.measures or not d > 0}:
+    if wrong := {
+        m: d for m, d in wanted.items() if m not in answered.measures or not 0 < d < np.inf
+    }:
         raise ValueError(
             f"`difference` must be of the measures {some(answered.measures)} and greater than 0, "
             f"got {wrong}."

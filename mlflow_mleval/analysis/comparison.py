@@ -441,12 +441,18 @@ class Comparison(Detailed):
     # ---- measures --------------------------------------------------------------------------------
 
     @cached_property
+    def _scores_by_measure(self) -> dict[str, pd.Series]:
+        """By measure, what ranks the methods by it alone."""
+        tables = {m: _tested(self.fusion, m)[0] for m in self.study.measures}
+        return {m: v_shape(table).mean() for m, table in tables.items()}
+
+    @cached_property
     def measure_tests(self) -> pd.DataFrame:
         """By measure: leader, its mean rank, Friedman and Iman-Davenport p."""
         rows = {}
         for measure in self.study.measures:
             ranks = self.study.ranks(measure)
-            first = v_shape(_tested(self.fusion, measure)[0]).mean().idxmax()
+            first = self._scores_by_measure[measure].idxmax()
             enough = len(ranks) >= MIN_DATASETS
             test = friedman(ranks, ties=self.options["ties"]) if enough else None
             rows[measure] = {
@@ -461,10 +467,7 @@ class Comparison(Detailed):
     @property
     def concordance(self) -> pd.DataFrame:
         """Kendall's tau-b between the rankings by the single measures and the fused one."""
-        rankings = {FUSED: self.fusion.phi.mean()}
-        for measure in self.study.measures:
-            rankings[measure] = v_shape(_tested(self.fusion, measure)[0]).mean()
-        return kendall(pd.DataFrame(rankings).T)
+        return kendall(pd.DataFrame({FUSED: self.fusion.phi.mean(), **self._scores_by_measure}).T)
 
     @property
     def weights_long(self) -> pd.DataFrame:

@@ -61,7 +61,7 @@ class Fusion:
     flows: WeighedFlows = field(repr=False)
     given: Study = field(repr=False)
 
-    @property
+    @cached_property
     def results(self) -> dict[str, PrometheeResult]:
         """What PROMETHEE says by dataset."""
         return {name: self.flows.result(i) for i, name in enumerate(self.ranks.index)}

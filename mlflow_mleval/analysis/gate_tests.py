@@ -100,7 +100,7 @@ class Differences:
         """Differences with what lost units count where that is known."""
         return self.differences.fillna(self.worst.where(np.isfinite(self.worst)))
 
-    @property
+    @cached_property
     def numbers(self) -> Places | None:
         """By unit the number of its cluster, if there are any."""
         if self.clusters is None:

@@ -273,7 +273,10 @@ def best_first(
     """
     rank = pd.Series(tied_ranks(-scores.to_numpy()), scores.index)
     left = rank.sort_values(kind="stable").index.tolist()
-    turned = [(better, worse) for better, worse in pairs if rank[better] > rank[worse]]
+    at = rank.to_dict()  # a Series is slow to ask, and there may be half a million pairs
+    turned = [(better, worse) for better, worse in pairs if at[better] > at[worse]]
+    if all(at[better] < at[worse] for better, worse in pairs):
+        return left, []
     above: dict[Hashable, set[Hashable]] = {name: set() for name in left}
     for better, worse in pairs:
         above[worse].add(better)

@@ -137,8 +137,11 @@ def _scenario(c: Comparison) -> dict[str, Any] | None:
                 turned["weights"] = one.weights
             found.append(turned)
     order = ("policy", "weights", "function")
-    key = lambda turned: (order.index(turned["kind"]), "weights" in turned)  # noqa: E731
-    return min(found, key=key, default=None)
+    return min(
+        found,
+        key=lambda turned: (order.index(turned["kind"]), "weights" in turned),
+        default=None,
+    )
 
 
 def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any] | None:
