@@ -427,12 +427,13 @@ class Hierarchy:
             raise ValueError(
                 f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."
             )
-        wrong = [
-            i
-            for i, row in enumerate(rows)
-            if isinstance(row, (str, bytes)) or not hasattr(row, "__len__")
-        ]
-        if wrong:
+        bad = {
+            kind
+            for kind in set(map(type, rows))
+            if issubclass(kind, (str, bytes)) or not hasattr(kind, "__len__")
+        }
+        if bad:
+            wrong = [i for i, row in enumerate(rows) if type(row) in bad]
             raise TypeError(
                 f"`{name}` must hold a collection of classes for each instance, got "
                 f"{rows[wrong[0]]!r} for instance {wrong[0]} "

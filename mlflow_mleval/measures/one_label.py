@@ -101,10 +101,15 @@ def _of_objects(array: AnyArray, name: str) -> AnyArray:
     """Python objects, or what NumPy keeps as such, as an array of one type."""
     kinds: dict[str, int] = {}
     for i, value in enumerate(array):
-        kind = "numbers" if isinstance(value, Real) else type(value).__name__
-        kinds.setdefault("bool" if isinstance(value, (bool, np.bool_)) else kind, i)
+        if isinstance(value, str):
+            kind = "text"
+        elif isinstance(value, (bool, np.bool_)):
+            kind = "booleans"
+        else:
+            kind = "numbers" if isinstance(value, Real) else type(value).__name__
+        kinds.setdefault(kind, i)
     found = " and ".join(f"{kind} ({array[i]!r} in row {i})" for kind, i in kinds.items())
-    if len(kinds) > 1 or not kinds.keys() <= {"numbers", "bool", "str", "str_"}:
+    if len(kinds) > 1 or not kinds.keys() <= {"text", "booleans", "numbers"}:
         raise TypeError(
             f"`{name}` must hold classes of one type, whole numbers, text or booleans, got "
             f"{found}. Convert them all, for example to text."

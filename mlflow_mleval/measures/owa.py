@@ -304,7 +304,12 @@ def profile_from_histogram(
     one with j loses the j largest weights (the paper's sum has its index reversed).
     """
     histogram = np.asarray(histogram)
-    if histogram.ndim != 1 or len(histogram) < 2 or histogram.min() < 0 or not histogram.any():
+    if (
+        histogram.ndim != 1
+        or len(histogram) < 2
+        or not (histogram >= 0).all()
+        or not histogram.any()
+    ):
         raise ValueError(
             "`histogram` must hold numbers of instances with 0, 1, …, K wrong labels, none "
             "negative and not all 0, as of `error_histogram`."

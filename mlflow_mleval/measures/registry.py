@@ -400,7 +400,7 @@ _ROWS = [
         "probability",
         "Good 1952",
         _FLAT,
-        loss("log_loss", "mean of −log of the probability of the truth", high=INF),
+        loss("log_loss", "mean of −log of the probability of what is true", high=INF),
         convention="of label sets the mean over label cells; probabilities are clipped to the "
         "epsilon of their type, as in scikit-learn",
         asked=_SETS,
@@ -419,7 +419,7 @@ _ROWS = [
         "curve",
         "Fawcett 2006",
         _FLAT,
-        gain("macro_auroc", f"{_ROC} of each class against the rest", f.area("auroc", "macro")),
+        gain("macro_auroc", f"mean {_ROC} of a class against the rest", f.area("auroc", "macro")),
         gain("weighted_auroc", _AS_WEIGHTED, f.area("auroc", "weighted")),
         convention="of two classes the second; classes or labels without instances, or with all, "
         "are left out; ties count half",
@@ -437,7 +437,11 @@ _ROWS = [
         "curve",
         "Davis & Goadrich 2006",
         _SETS,
-        gain("macro_ap", "mean sum of precision × gain in recall", f.area("ap", "macro")),
+        gain(
+            "macro_ap",
+            "mean over labels of average precision: the sum of precision × gain in recall",
+            f.area("ap", "macro"),
+        ),
         gain("weighted_ap", _AS_WEIGHTED, f.area("ap", "weighted")),
         gain("micro_ap", "average precision of all label cells together", f.area("ap", "micro")),
         convention="labels without instances are left out; not interpolated, as in scikit-learn",
@@ -480,7 +484,11 @@ _ROWS = [
         gain("h_recall", "recall of the class sets extended by their ancestors"),
         gain("h_f1", "harmonic mean of h_precision and h_recall of an instance, averaged"),
         loss("symmetric_difference_loss", "classes in only one of the two extended sets", high=INF),
-        loss("h_loss", "the same without errors below a wrong class, or their costs", high=INF),
+        loss(
+            "h_loss",
+            "symmetric difference, or class_costs of it, without errors below a wrong class",
+            high=INF,
+        ),
         gain("descendant_precision", "precision of the class sets extended by their descendants"),
         gain("descendant_recall", "recall of the class sets extended by their descendants"),
         gain("descendant_f1", "harmonic mean of the two, averaged"),
@@ -492,12 +500,18 @@ _ROWS = [
         "hierarchical-pair",
         KOSMOPOULOS,
         _ALL,
-        loss("tree_induced_error", "path from the one true to the one predicted class", high=INF),
+        loss(
+            "tree_induced_error",
+            "path length from the one true to the one predicted class",
+            high=INF,
+        ),
         loss("gie", "graph-induced error: least-cost one-to-one pairing of classes", high=INF),
         gain("mgia", "multi-label graph-induced accuracy: least-cost edge cover, normalised"),
         gain("micro_mgia", "mgia of errors and bounds summed over instances", _MICRO_MGIA),
         loss(
-            "all_pairs_error", "sum of the paths between all true and predicted classes", high=INF
+            "all_pairs_error",
+            "sum of path lengths from all true to all predicted classes",
+            high=INF,
         ),
     ),
     *_family(
@@ -525,7 +539,12 @@ _ROWS = [
         "Clark & Radivojac 2013",
         _SETS,
         gain("f_max", "largest F1 of mean precision and mean recall", f.over_thresholds("f_max")),
-        loss("s_min", "least missing and wrong bits", f.over_thresholds("s_min"), high=INF),
+        loss(
+            "s_min",
+            "least distance from neither missing nor wrong information, in bits",
+            f.over_thresholds("s_min"),
+            high=INF,
+        ),
         convention="at any threshold; a class has the highest score of its own and of the classes "
         "below it, and roots count; precision is the mean over instances with a predicted class, "
         "recall over those with a true one; a score of 0 predicts nothing; a class is worth −log2 "

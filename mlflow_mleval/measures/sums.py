@@ -649,6 +649,8 @@ def why_absent(
 
 def _why_of_others(name: str, kind: str) -> str:
     """Why predictions of this kind lack a measure of another."""
+    if kind == ONE_LABEL and name.startswith("micro_"):
+        return "of one label it is top1_accuracy"
     if kind == ONE_LABEL or MEASURES[name].kinds == (ONE_LABEL,):
         return _OF_OTHERS[kind]
     return "it needs label matrices: use `evaluate` with `hierarchy`"

@@ -130,7 +130,7 @@ P3, Y3 = np.full((3, 3), 1 / 3), [0, 1, 2]
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ((["a", 1, "b"],), r"of one type, .* got str \('a' in row 0\) and numbers \(1 in row 1\)"),
+        ((["a", 1, "b"],), r"of one type, .* got text \('a' in row 0\) and numbers \(1 in row 1\)"),
         (([0, None, 1],), r"a class for each instance, got none in row 1 \(1 such row\)"),
         (([0.5, 1.2, 3.0],), "0.5 in row 0 .2 such rows.: these are measurements, and mleval eval"),
         (([b"a", b"b", b"c"],), "whole numbers, text or booleans, got bytes .* in row 0"),
