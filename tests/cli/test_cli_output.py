@@ -56,6 +56,11 @@ def test_output_that_cannot_be_written_is_one_line(where, said):
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_reader_that_stops_early_is_no_error():
+    done = shell("{mleval} measures --output html | head -c 10")
+    assert done.stdout == "<!doctype " and done.stderr == ""
+
+
 @pytest.mark.parametrize(
     ("said", "shown"),
     [

@@ -162,6 +162,21 @@ def test_weighted_labels_and_relevant_labels_against_the_definition():
 # ---- input ---------------------------------------------------------------------------------------
 
 
+def test_weighted_hamming_loss():
+    truth, score = random_pair(30, 4)
+    weights = np.array([4, 3, 2, 1])
+    expected = (abs(score - truth) @ weights / 10).mean()
+    assert choquet_loss(truth, score, Capacity.weighted(weights)) == pytest.approx(expected)
+
+
+def test_errors_on_relevant_labels_cost_more_where_relevance_is_emphasised():
+    missed, invented = [[1, 0, 0, 0]], [[0, 0, 0, 0]]
+    even, recall = (Capacity.weighted([1] * 4, relevant_weight=w) for w in (1, 5))
+    assert choquet_loss(missed, invented, even) == choquet_loss(invented, missed, even) == 0.25
+    assert choquet_loss(missed, invented, recall) == pytest.approx(5 / 8)
+    assert choquet_loss(invented, missed, recall) == 0.25
+
+
 def test_sparse_input_and_more_rows_than_a_block_holds():
     truth, score = random_pair(9000, 10, grid=2)
     mu = Capacity.weighted(np.arange(1, 11), lambda x: x**2)

@@ -181,6 +181,17 @@ def test_label_sets_give_one_profile_whether_counted_or_sorted(pair, family):
     assert hard.subset == pytest.approx(soft.subset, abs=1e-15)
 
 
+def test_a_profile_is_the_mean_of_the_losses_of_the_instances():
+    truth, score = random_pair(300, 12)
+    for k, loss in enumerate(loss_profile(truth, score).losses, start=1):
+        expected = binomial_loss(truth, score, k, per_instance=True).mean()
+        assert loss == pytest.approx(expected, abs=1e-14)
+    profile = loss_profile(truth, score, "polynomial", [1, 2.5, 40])
+    for alpha, loss in zip(profile.parameters, profile.losses, strict=True):
+        expected = polynomial_loss(truth, score, alpha, per_instance=True).mean()
+        assert loss == pytest.approx(expected, abs=1e-14)
+
+
 def test_more_rows_than_a_block_holds():
     truth, score = random_pair(9001, 15)
     errors = np.sort(abs(truth - score), axis=1)[:, ::-1]
@@ -206,6 +217,17 @@ def test_many_labels_stay_finite_and_monotone(n_labels):
 
 
 # ---- summaries -----------------------------------------------------------------------------------
+
+
+def test_area_of_the_binomial_profile_has_a_closed_form():
+    # The sum over k of C(K-j,k)/C(K,k) is (K+1)/(j+1) (hockey stick), which gives the plain mean,
+    # and so the trapezoids.
+    for n_labels in (2, 5, 40):
+        for wrong in range(n_labels + 1):
+            profile = profile_from_histogram(np.arange(n_labels + 1) == wrong)
+            mean = 1 - (n_labels - wrong) / (n_labels * (wrong + 1))
+            area = (n_labels * mean - (profile.hamming + profile.subset) / 2) / (n_labels - 1)
+            assert profile.area == pytest.approx(area, abs=1e-13)
 
 
 def test_relative_gain_runs_from_evenly_spread_errors_to_errors_that_fall_together():
