@@ -451,7 +451,8 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
     paths |= {schema.ARTIFACT_REPORT: FILES["html"], schema.ARTIFACT_SUMMARY: FILES["md"]}
     made = ((path, "".join(files[name]())) for path, name in paths.items())
     texts = {path: text for path, text in made if len(text.encode()) <= artifacts.MOST_BYTES}
-    if schema.ARTIFACT_REPORT not in texts:
+    large = [path for path in paths if path not in texts]
+    if schema.ARTIFACT_REPORT in large:
         raise StoreError("the report is larger than MLflow takes in one piece. Download it.")
     about = about_report(held.comparison, asked=held.chosen.choices)
     about["tags"] |= {
@@ -460,7 +461,7 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
         MLFLOW_SOURCE_TYPE: "LOCAL",
     }
     run_id = log_report(texts, summary=texts[schema.ARTIFACT_SUMMARY], **about)
-    return {"run_id": run_id, "experiment_id": about["experiment_id"]}
+    return {"run_id": run_id, "experiment_id": about["experiment_id"], "left_out": large}
 
 
 # --------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import time
 import traceback
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from multiprocessing import forkserver
@@ -168,6 +169,11 @@ class Desk:
                     return made["held"]
         return b""
 
+    def forget(self, key: str) -> None:
+        """Let an answer go, so that it is made anew."""
+        with self.changed:
+            self.answers.pop(key, None)
+
     def _see_to(self, task: Task) -> None:
         """Have a job done when its turn comes, and keep what came out."""
         try:
@@ -270,12 +276,19 @@ _OF_A_SERVER = ("_MLFLOW_SERVER_BOOT_ID", "_MLFLOW_SERVER_FILE_STORE", "_MLFLOW_
 
 
 def server_folder() -> Path:
-    """The folder of this server, which only its user may enter."""
+    """The folder of this server, which only its user may enter; those of servers that ended go."""
     root = Path(tempfile.gettempdir(), f"mleval-{os.geteuid()}")
     private(root)
     # MLflow before 3.14 does not say which start of the server this is.
     names = [os.environ.get(name, "") for name in _OF_A_SERVER]
     own = root / sha256("\0".join([names[0] or str(os.getppid()), *names[1:]]).encode()).hexdigest()
+    for other in root.iterdir():
+        with suppress(OSError):
+            settled = time.time() - other.stat().st_mtime > 3600
+            lock = None if other == own or not settled else locked(other / "desk", wait=False)
+            if lock is not None:
+                shutil.rmtree(other, ignore_errors=True)
+                os.close(lock)
     private(own)
     return own
 

@@ -41,7 +41,6 @@ from mlflow_mleval.server.page_selection import (
     rendered,
 )
 from mlflow_mleval.store import schema
-from mlflow_mleval.validation import present
 
 GROUP, NAME = "mlflow.app", "mleval"
 
@@ -391,14 +390,22 @@ class Page:
         job = {"what": "store", "user": caller.user, "given": dict(selection.given)}
         job["held"] = about["held"]
         done = self._made(key, job, "part")
+        path = {"run_id": done["run_id"]}
+        info = self.inside.told(caller, "runs/get", **path).get("run", {}).get("info", {})
+        if info.get("lifecycle_stage") != "active":  # deleted since then
+            self.desk.forget(key)
+            done = self._made(key, job, "part")
         link = "../#" + schema.PLACE_OF_REPORT.format(done["experiment_id"], done["run_id"])
-        return _json({"run_id": done["run_id"], "address": link})
+        return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
 
     # what they share
 
     @property
     def desk(self) -> Desk:
-        return present(self.desks.here())  # where it is not, the request was sent on
+        desk = self.desks.here()
+        if desk is None:
+            raise Failure(503, "The page is not ready. Try again in a moment.")
+        return desk
 
     def _compared(self, selection: PageSelection, newer: int = 0) -> dict[str, Any]:
         """The answer to a selection; while there is none that is new enough, 202."""

@@ -31,7 +31,7 @@ from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
 from mlflow_mleval.sentences import PROPOSED, Message
 from mlflow_mleval.server import answers, desk
 from mlflow_mleval.server.answers import chips, failure, files_of, form_of, remedies, repeats_of
-from mlflow_mleval.server.desk import PROCESSES, Desk, Desks, server_folder, work
+from mlflow_mleval.server.desk import PROCESSES, Desk, Desks, locked, server_folder, work
 from mlflow_mleval.server.members import (
     MOST_BYTES,
     Caller,
@@ -214,6 +214,21 @@ def test_a_folder_that_others_may_enter_or_a_link_to_one_is_not_used(tmp_path, m
             with pytest.raises(PermissionError, match=said):
                 server_folder()
             place.chmod(0o700)
+
+
+def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "first")
+    first = server_folder()
+    lock = locked(first / "desk", wait=False)
+    assert lock is not None and locked(first / "desk", wait=False) is None
+    os.utime(first, (0, 0))
+    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "second")
+    second = server_folder()
+    assert first != second and first.is_dir()
+    os.close(lock)
+    os.utime(first, (0, 0))
+    assert server_folder() == second and not first.exists()
 
 
 def test_one_process_of_a_server_has_the_desk(tmp_path, monkeypatch):

@@ -234,7 +234,7 @@ def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(te
     refused = team.ask(f"store?{mine}", ANN, "POST", headers=own)
     assert refused.status_code == 403 and "right to edit" in refused.json()["error"]
     stored = team.ask(f"store?{ours}", ANN, "POST", headers=own)
-    assert stored.ok
+    assert stored.ok and stored.json()["left_out"] == []
     run_id = stored.json()["run_id"]
     run = api(team, "runs/get", auth=ADMIN, run_id=run_id)["run"]
     tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}

@@ -258,7 +258,7 @@ def _against(c: Comparison, method: str) -> doc.Table:
 
 
 def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
-    fused = c.fusion.flows.result(c.study.datasets.index(dataset))
+    fused = c.fusion.results[dataset]
     flows = fused.flows.sort_values("rank", kind="stable").head(ROWS)
     filled = {m for d, m in c.study.filled if d == dataset}
     values = {}

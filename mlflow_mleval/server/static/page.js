@@ -561,9 +561,10 @@ async function store() {
   place.textContent = "Storing …";
   try {
     const response = await ask(`store?${shown.query}`, {slot: "store", method: "POST", headers: {"X-Mleval-Token": token}});
-    const {run_id, address} = await response.json();
+    const {run_id, address, left_out} = await response.json();
+    const without = left_out.length ? `, without ${left_out.join(", ")}: too large for MLflow.` : ".";
     place.closest(".actions").querySelector(".menu").open = false;
-    place.replaceChildren("Stored as ", element("a", {href: address}, `run ${run_id.slice(0, 8)}`), ".");
+    place.replaceChildren("Stored as ", element("a", {href: address}, `run ${run_id.slice(0, 8)}`), without);
     tell("The report is stored as a run.");
   } catch (error) {
     if (stopped(error)) return;
