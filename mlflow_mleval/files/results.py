@@ -456,7 +456,8 @@ def _seeds(table: SourceTable, column: str, at: int) -> list[str]:
         if text:
             first.setdefault(is_number, (row, text))
         if is_number and len(text) < 20 and float(text).is_integer():
-            text = str(int(float(text)))
+            # a float would round a seed of 17 digits
+            text = str(int(text) if text.lstrip("+-").isdecimal() else int(float(text)))
         seeds.append(text)
     if len(first) == 2:
         (row, text), (other, number) = first[False], first[True]
@@ -759,6 +760,10 @@ def _tables(held: Any) -> list[Any]:
     return held if isinstance(held, list) else [held]
 
 
+def _is_table(held: Any) -> bool:
+    return isinstance(held, dict) and {"title", "header", "rows"} <= held.keys()
+
+
 def _helm(held: Any) -> Iterator[Row]:
     """HELM: tables whose rows are models; a column is a scenario, or says scenario and metric."""
     for table in _tables(held):
@@ -812,17 +817,7 @@ TOOLS = (
         lambda held: isinstance(held, list) and any(map(_with_keys("spec"), held[:1])),
         _evals,
     ),
-    Tool(
-        "HELM",
-        lambda held: (
-            bool(held)
-            and all(
-                isinstance(table, dict) and {"title", "header", "rows"} <= table.keys()
-                for table in _tables(held)
-            )
-        ),
-        _helm,
-    ),
+    Tool("HELM", lambda held: bool(held) and all(map(_is_table, _tables(held))), _helm),
 )
 
 

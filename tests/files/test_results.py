@@ -221,6 +221,10 @@ def test_seeds_in_both_forms_and_with_folds(tmp_path):
         assert found["seed"].tolist() == ["1", "1", "2", "2"]
         assert found["fold"].tolist() == [0, 1, 0, 1]
     assert read_results(wide.assign(repeat=[*"xxyy"]))["seed"].tolist() == [*"xxyy"]
+    large = ["1234567890123456788", "1234567890123456789"]  # which a float does not tell apart
+    rows = "".join(f"f1,d,a,{seed},.5\n" for seed in large)
+    found = read_results(write(tmp_path, "measure,dataset,method,seed,value\n" + rows))
+    assert found["seed"].tolist() == large
 
 
 def test_percent_signs_beside_numbers_out_of_100_change_no_scale(tmp_path):

@@ -349,3 +349,5 @@ def test_a_column_of_a_file_holds_weights(tmp_path, suffix, monkeypatch):
     wrong[2] = "much"
     with pytest.raises(ImportFileError, match="column 'importance': 'much' in row 3 is no weight"):
         read(columns | {"importance": wrong})
+    with pytest.raises(ImportFileError, match="column 'importance': all weights are 0"):
+        read(columns | {"importance": 0 * w})
