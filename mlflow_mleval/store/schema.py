@@ -546,9 +546,11 @@ def _expected_form(what: str) -> Iterator[None]:
 
 def _plain_numbers(values: Sequence[object], gaps: bool = False) -> list[float]:
     """Numbers of JSON as floats, and `null` as NaN if there may be gaps."""
-    allowed = {int, float, type(None)} if gaps else {int, float}
-    if kinds := {*map(type, values)} - allowed:
-        raise ValueError(f"{quoted(next(v for v in values if type(v) in kinds))} is no number")
+    kinds = {*map(type, values)}
+    if wrong := kinds - ({int, float, type(None)} if gaps else {int, float}):
+        raise ValueError(f"{quoted(next(v for v in values if type(v) in wrong))} is no number")
+    if kinds == {float}:  # most are: nothing is made anew
+        return [*values]  # type: ignore[list-item]
     return [math.nan if value is None else float(value) for value in values]  # type: ignore[arg-type]
 
 
@@ -704,7 +706,7 @@ LARGEST = 1e150
 _TEXT, _NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL), re.compile(r"[^][{}]+")
 _STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
 #: Only such text can hold numbers that are too large; all other is spared the slower way.
-_LARGE = re.compile(rf"\d[eE]|\d{{{MAX_DIGITS + 1}}}")
+_LARGE = re.compile(rf"[eE]|(?<!\d)\d{{{MAX_DIGITS + 1}}}")
 
 
 def bounded_json(text: str, longest: int = MAX_TAG) -> Any:

@@ -317,18 +317,18 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     wanted = None if labels is None else [str(label) for label in labels]
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
     read = partial(_sums_by_fold, store.connect(), wanted=wanted)
-    tables = artifacts.at_once(read, runs["run_id"])
+    found = artifacts.at_once(read, runs["run_id"])
     keys: list[tuple[str, str, int]] = []
-    parts, without, broken = [], [], []
-    for run, sums in zip(runs.itertuples(), tables, strict=True):
+    parts, without, broken = list[Sequence[float]](), list[str](), list[Excluded]()
+    for run, sums in zip(runs.itertuples(), found, strict=True):
         if isinstance(sums, str):
             name = f"{schema.ARTIFACT_COUNTS} of {run.method} on {run.dataset} (run {run.run_id})"
             broken.append(Excluded("artifact", name, sums))
-        if not isinstance(sums, pd.DataFrame) or sums.empty:
+        if isinstance(sums, str) or not sums:
             without.append(f"{run.method} on {run.dataset}")
             continue
-        keys += [(run.dataset, run.method, fold) for fold in sums.index]
-        parts.append(sums[[*CELLS]].to_numpy())
+        keys += [(run.dataset, run.method, fold) for fold in sums]
+        parts.extend(sums.values())
     if study.folds is None or not parts:
         which = "" if wanted is None else f" of {some(map(repr, wanted))}"
         why = f" {' '.join(left_out(broken))}" if broken else ""
@@ -342,8 +342,7 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
         else []
     )
     index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
-    of_runs = pd.DataFrame(np.concatenate(parts), index, CELLS)
-    over_repeats = of_runs.groupby(level=[0, 1, 2]).mean()
+    over_repeats = pd.DataFrame(parts, index, CELLS).groupby(level=[0, 1, 2]).mean()
     folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(over_repeats)
     return replace(
         study, folds=folds, notes=(*study.notes, *notes), excluded=(*study.excluded, *broken)
@@ -352,18 +351,21 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
 
 def _sums_by_fold(
     client: MlflowClient, run_id: str, wanted: Sequence[str] | None
-) -> pd.DataFrame | str | None:
-    """From the tag that came with the search; of single labels from the artifact."""
+) -> dict[int, Sequence[float]] | str:
+    """tp, fp, fn and tn by fold, from the tag that came with the search; of single labels from the
+    artifact.
+    """
     text = store.counts_tag_of(run_id)
     if text and wanted is None:
         folds, sums = schema.decode_counts(text)
-        return pd.DataFrame(sums, folds)
+        return dict(zip(folds, zip(*sums.values(), strict=True), strict=True))
     counts = artifacts.artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
     if not isinstance(counts, pd.DataFrame):
-        return counts
+        return counts or {}
     if wanted is not None:
         counts = counts[counts.index.get_level_values("label").isin(wanted)]
-    return counts.groupby(level="fold").sum().astype(float)
+    sums = counts.groupby(level="fold").sum().astype(float)
+    return dict(zip(sums.index.tolist(), sums.to_numpy().tolist(), strict=True))
 
 
 def label_counts(study: Study, dataset: str, method: str) -> pd.DataFrame | None:
@@ -419,11 +421,19 @@ def selected_folds(selection: Selection) -> Study:
         minimize=[*selection.minimize, *ways["min"]],
         maximize=[*selection.maximize, *ways["max"]],
     )
-    with store.remembered():
+    if selection.results is not None:
         try:
             return selected_study(counts)
-        except MeasureError:
-            return with_counts(selected_study(replace(selection, measures=others or None)))
+        except MeasureError as error:
+            need = f"for {some(counted)} a table needs {some(CELLS)} by fold"
+            raise MeasureError(f"{need}: {error}") from error
+    selection, table = placed(selection)
+    if table is None:
+        table = read_store(store.connect(), selection)
+    if any("tp" in key for key in table.names["metrics"]):  # also fold3_tp, as a rule may find it
+        with suppress(MeasureError):
+            return selected_study(counts, table=table)
+    return with_counts(selected_study(replace(selection, measures=others or None), table=table))
 
 
 # --------------------------------------------------------------------------------------------------

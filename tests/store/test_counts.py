@@ -1,6 +1,7 @@
 """Counts by fold are read back from runs, and the tests over folds work from tracked runs alone."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_multilabel_classification
 from sklearn.model_selection import KFold, RepeatedKFold
@@ -77,3 +78,12 @@ def test_other_splits_and_repeated_ones_are_seen_in_the_runs(client):
     found = mleval.compare_folds(study, "d", ["micro_precision", "micro_recall"])
     assert found.protocol.kind == "repeated" and found.protocol.ratio == pytest.approx(1 / 4)
     assert "naive" in found.refusals
+
+
+def test_rates_of_a_table_without_counts_say_what_they_take():
+    rows = [("d", method, "f1", fold, 0.5) for method in ("a", "b") for fold in (1, 2)]
+    table = pd.DataFrame(rows, columns=["dataset", "method", "measure", "fold", "value"])
+    with pytest.raises(
+        mleval.MlevalError, match="for tpr a table needs tp, fp, fn, tn by fold: no"
+    ):
+        mleval.load_folds(["f1", "tpr"], results=table)
