@@ -38,7 +38,7 @@ from mlflow_mleval.validation import AnyArray, in_pandas, one_of, probability
 RANGE_STEP = 0.02
 RANGE_MAX = 50.0
 #: Differences of pairs whose signed ranks are made at a time.
-_CELLS = 2**21
+_CELLS = 2**17
 
 
 @dataclass(frozen=True)
