@@ -733,7 +733,8 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
         def joined() -> list[pa.RecordBatch]:
             return pa.Table.from_batches(held).combine_chunks().to_batches() if held else []
 
-        with path.open("rb") as file:
+        # no file of Python: its threads would ask the interpreter for bytes when that has ended
+        with pa.OSFile(str(path)) as file:
             try:
                 for batch in arrow_csv.open_csv(file, reading, lines, texts):
                     columns = [pc.utf8_trim_whitespace(column) for column in batch.columns]

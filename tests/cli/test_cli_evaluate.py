@@ -276,3 +276,18 @@ def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):
     ):
         path.write_text(text)
         assert error in run(path, "--method NB --dataset d -n y", code=1).output
+
+
+def test_a_damaged_file_ends_the_process_with_its_error(db, tmp_path):
+    """What reads ahead does not outlive the interpreter."""
+    path = tmp_path / "ragged.csv"
+    path.write_text("true_a,score_a\n1,.5\n0\n" + "1,.2\n" * 500_000)
+    command = [sys.executable, "-m", "mlflow_mleval", "evaluate", str(path), "--method", "m"]
+    running = [
+        subprocess.Popen([*command, "--dataset", "d"], stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for process in running:
+        _, told = process.communicate(timeout=120)
+        assert process.returncode == 1
+        assert told == "Error: ragged.csv, line 3: the row has 1 cells, the header has 2.\n"
