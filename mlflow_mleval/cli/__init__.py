@@ -5,6 +5,8 @@ Everything heavy is imported inside the commands.
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 from dataclasses import replace
@@ -49,7 +51,35 @@ Completion in bash (or zsh_source, fish_source):
 """
 
 
+#: What stands for characters that a terminal lacks: a minus must not get lost.
+_PLAIN = {
+    **{"−": "-", "–": "-", "…": "...", "≤": "<=", "≥": ">=", "→": "->", "“": '"', "”": '"'},
+    **{"φ": "phi", "α": "alpha", "↑": "^", "↓": "v"},
+}
+
+
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(character, "?") for character in text), error.end
+
+
+class _Program(click.Group):
+    def main(self, *args: Any, **options: Any) -> Any:
+        """What goes into a file or a pipe is UTF-8, as files are that are named; a terminal that
+        lacks a character shows another, and the answer does not end there.
+        """
+        codecs.register_error("plainer", _plainer)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # closed ones are None
+                if not (stream.isatty() or "PYTHONIOENCODING" in os.environ):
+                    stream.reconfigure(encoding="utf-8")
+                stream.reconfigure(errors="plainer")
+        return super().main(*args, **options)
+
+
 @click.group(
+    cls=_Program,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )

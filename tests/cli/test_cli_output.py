@@ -56,6 +56,20 @@ def test_output_that_cannot_be_written_is_one_line(where, said):
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("encoding", "shown"), [("latin-1", "phi|y 1.000|x -1.000"), ("utf-8", "φ|y 1.000|x −1.000")]
+)
+def test_a_terminal_that_lacks_a_character_shows_another(encoding, shown, tmp_path, monkeypatch):
+    table = tmp_path / "results.csv"
+    rows = (f"{method},{d},{value},{value}" for d in "ab" for method, value in (("x", 1), ("y", 2)))
+    table.write_text("\n".join(["method,dataset,f1,precision", *rows]))
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    command = [sys.executable, "-m", "mlflow_mleval", "rank", str(table)]
+    done = subprocess.run(command, capture_output=True, check=True)
+    told = " ".join(done.stdout.decode(encoding).split())
+    assert re.search(r"# method {}\b.* 1 {}\b.* 2 {}\b".format(*shown.split("|")), told)
+
+
 def test_a_reader_that_stops_early_is_no_error():
     done = shell("{mleval} measures --output html | head -c 10")
     assert done.stdout == "<!doctype " and done.stderr == ""
