@@ -67,6 +67,19 @@ def is_vector(value: Any) -> bool:
     return isinstance(first, (str, bytes)) or (np.ndim(first) == 0 and not is_set)
 
 
+def are_classes(values: Any, y_true: Any) -> bool:
+    """Whether what stands in the place of scores is the predicted classes: text, booleans, or
+    integers that all occur in the truth.
+    """
+    if values is None or not is_vector(values):
+        return False
+    array = np.asarray(values)
+    kind = pd.api.types.infer_dtype(array)
+    return kind in ("string", "boolean") or (
+        kind == "integer" and {*np.unique(array)} <= {*pd.unique(pd.Series(np.asarray(y_true)))}
+    )
+
+
 def classes_of(values: Any, name: str) -> AnyArray:
     """Classes as a vector of integers, booleans or text, else a ValueError or TypeError."""
     if isinstance(values, np.ma.MaskedArray):

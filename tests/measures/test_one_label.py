@@ -173,3 +173,25 @@ def test_parts_of_other_classes_or_thresholds_do_not_merge():
         ev.profile()
     with pytest.raises(ValueError, match="label sets"):
         mleval.evaluate([[0, 1]], y_pred=[[0, 1]]).confusion  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("y_true", "given"),
+    [
+        (["c", "b", "c"], ["b", "b", "c"]),
+        (pd.Series([False, True, False]), pd.Series([True, True, False])),
+        ([2, 1, 0], np.array([1, 1, 2])),
+        (np.array([2, 1, 1]), [np.int64(2), 1, 2]),
+    ],
+    ids=["text", "booleans", "integers", "list"],
+)
+def test_classes_in_the_place_of_scores_are_predictions(y_true, given):
+    evaluation, named = mleval.evaluate(y_true, given), mleval.evaluate(y_true, y_pred=given)
+    assert evaluation.inputs == ("y_pred",)
+    assert evaluation.measures == named.measures
+
+
+def test_integers_that_are_no_classes_are_scores():
+    evaluation = mleval.evaluate([0, 1, 1, 0], [-3, 2, 5, 1])
+    assert evaluation.inputs == ("y_score",)
+    assert evaluation.measures["macro_auroc"] == 1
