@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -258,6 +259,9 @@ class GateRequest:
         if not any(map(_RUN_ID.fullmatch, ids)):
             if place := _experiment_of(client, ids):
                 return replace(self, selection=replace(chosen, experiment_ids=place))._resolved()
+            if files := [each for each in ids if Path(each).is_file()]:
+                text = f"a gate compares runs, got files ({some(files)}). Log what they hold with "
+                raise NoRunsError(f"{text}mleval evaluate or mleval import, and name the runs.")
             text = f"no run is called {' or '.join(ids)}. Methods take their experiments, too: "
             raise NoRunsError(Message(text, store.EXPERIMENTS, "."))
         if ids[0] == ids[1]:

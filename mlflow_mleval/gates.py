@@ -27,7 +27,7 @@ from mlflow_mleval.gate_units import GateRequest, Shared, shown
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.selection import FLAGS, Selection
 from mlflow_mleval.sentences import some
-from mlflow_mleval.validation import one_of, refuse_keywords
+from mlflow_mleval.validation import of_kind, one_of, refuse_keywords
 
 if TYPE_CHECKING:
     from mlflow_mleval.store.ledger import Ledger
@@ -128,6 +128,8 @@ def gate(
     refuse_keywords(gate, selection, (*FLAGS, *_OF_ANSWERS, *_OF_FOLDS))
     of_answers = {key: selection.pop(key) for key in _OF_ANSWERS if key in selection}
     of_folds = {key: selection.pop(key) for key in _OF_FOLDS if key in selection}
+    for name, one in (("candidate", candidate), ("champion", champion)):
+        of_kind(one, name, str, "the id of a run, a model or the name of a method")
     names = shown(candidate), shown(champion)
     candidate, champion = pinned(candidate, champion)
     asked = GateRequest(

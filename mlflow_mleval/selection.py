@@ -76,6 +76,8 @@ class Selection:
             if value is not None or name not in _UNSAID:
                 several = () if value is None else tuple(value)
                 names = (value,) if isinstance(value, str) else several
+                if other := [each for each in names if not isinstance(each, str)]:
+                    raise TypeError(f"`{name}` must hold text, got {other[0]!r}.")
                 object.__setattr__(self, name, names)
         check_missing(self.missing)
         if self.directions not in DIRECTIONS:
@@ -95,8 +97,8 @@ class Selection:
             for name in _OF_STORES:
                 if getattr(self, name):
                     raise ValueError(
-                        f"`{name}` must not be given with `results`, which are read in place of "
-                        "a store. Leave it out."
+                        f"`{name}` must not be given with a table of results, which is read in "
+                        "place of a store. Leave it out."
                     )
 
     def _check_rules(self) -> None:

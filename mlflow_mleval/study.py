@@ -28,7 +28,7 @@ from mlflow_mleval.sentences import (
     some,
     worded,
 )
-from mlflow_mleval.validation import in_pandas
+from mlflow_mleval.validation import in_pandas, one_of
 
 #: A dataset and a method.
 Cell = tuple[str, str]
@@ -308,6 +308,7 @@ class Study(Reported):
                 "repeats": f"no method has several runs{on}; repeat them with other seeds.",
                 "folds": f"no run has values by fold{on}. Log them with folds.",
             }
+            one_of(kind, "kind", by_kind)
             raise IncomparableRunsError(none.get(kind, f"the study holds no {kind}{on}."))
         level = 0 if dataset is not None else 1
         by_method = table.groupby(level=level, sort=False)

@@ -37,6 +37,13 @@ def present(value: Value | None) -> Value:
     return value
 
 
+def of_kind(value: Any, name: str, kinds: type | tuple[type, ...], what: str) -> Any:
+    """The value, if it is of these kinds; else a TypeError that says what it must be."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"`{name}` must be {what}, got {type(value).__name__}.")
+    return value
+
+
 def one_of(value: str, name: str, allowed: Iterable[str]) -> str:
     """The value, if it is one of the allowed; else a ValueError that lists them."""
     allowed = list(allowed)
@@ -305,7 +312,10 @@ def instance_weights(value: Any, name: str, n_rows: int) -> Array:
 
 def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | Array:
     """One number, or an array of one for each label; else a ValueError."""
-    cut = np.asarray(value, dtype=float)
+    try:
+        cut = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        cut = np.array(np.nan)
     if cut.shape not in ((), (n_labels,)) or np.isnan(cut).any():
         raise ValueError(
             f"`{name}` must be one number or one for each of the {n_labels} labels, got {value!r}."

@@ -538,6 +538,8 @@ def test_runs_are_found_by_their_names_where_one_experiment_has_both(client, log
     client.create_run(client.create_experiment("twin"), run_name="new")
     with pytest.raises(NoRunsError, match="no run is called new or nobody"):
         mleval.gate("new", "nobody")
+    with pytest.raises(NoRunsError, match=r"got files \(\S+test_gates.py\). Log what they hold"):
+        mleval.gate(__file__, "new")
 
 
 def test_values_outside_of_a_range_are_no_evidence(db):

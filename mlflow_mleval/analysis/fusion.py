@@ -40,7 +40,7 @@ from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.sentences import SHOWN, grouped, some
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import Array, Places, at_least_one, present
+from mlflow_mleval.validation import Array, Places, at_least_one, of_kind, present
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -107,6 +107,7 @@ def fuse(
     >>> fuse(Study.from_frame(frame)).ranking.mean_rank.to_dict()
     {'b': 1.0, 'a': 2.0}
     """  # noqa: E501
+    of_kind(study, "study", Study, "a Study, as load_study and Study.from_frame give it")
     if len(study.methods) < 2:
         methods = ", ".join(study.methods)
         only = f"the study holds one method only ({methods}); a comparison needs two."

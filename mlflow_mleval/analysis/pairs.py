@@ -894,7 +894,7 @@ def complete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
 def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
     """The same, but cells may be empty."""
     values = in_pandas(values, index="dataset")
-    table = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values))
+    table = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.atleast_2d(values))
     if table.shape[0] < 2 or table.shape[1] < 2:
         raise ValueError(
             f"`{name}` must be datasets x methods with at least two of each, got "

@@ -625,7 +625,7 @@ def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
             )
     if other := [c for c, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]:
         raise ValueError(
-            f"`table` must hold numbers, but {_in_ticks(other)} does not. Convert or leave it out."
+            f"`table` must hold numbers, got others in {_in_ticks(other)}. Convert or drop them."
         )
     table = table.astype(float)
     finite = np.isfinite(table.to_numpy())

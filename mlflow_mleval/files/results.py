@@ -22,7 +22,7 @@ import pandas as pd
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, measure_name_problem, quoted, some, text_problem
-from mlflow_mleval.validation import in_pandas
+from mlflow_mleval.validation import in_pandas, of_kind
 
 # ---- what readers of files share -----------------------------------------------------------------
 
@@ -63,7 +63,7 @@ def reason(error: Exception) -> str:
 
 def columns_shown(header: Sequence[str]) -> str:
     """The first columns of a table that lacks others."""
-    return ", ".join(map(quoted, header[:8])) + (" …" if len(header) > 8 else "")
+    return ", ".join(map(quoted, header[:8] or ["none"])) + (" …" if len(header) > 8 else "")
 
 
 # ---- tables of results ---------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
     source = in_pandas(source)
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, name or "the table")
-    path = Path(source)
+    path = Path(of_kind(source, "results", (str, Path), "a file or a data frame"))
     name = name or path.name
     try:
         content = path.read_bytes()
@@ -414,11 +414,17 @@ def _check_columns(table: SourceTable) -> None:
     header = table.header
     is_long = "measure" in header or "value" in header
     needed = LONG_COLUMNS if is_long else IDENTITY
+    if INSTANCE in header:
+        raise ImportFileError(
+            f"{table.name}: the column {INSTANCE!r} says that its rows are answers. Import it with "
+            "mleval import, and compare them with mleval compare."
+        )
     if missing := [c for c in needed if c not in header]:
         raise ImportFileError(
             f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has "
             f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)}, the wide form "
-            "dataset, method and one column a measure; a leaderboard methods by datasets."
+            "dataset, method and one column a measure; a leaderboard methods by datasets. "
+            "Predictions are for mleval evaluate."
         )
     others = [c for c in header if c not in (*needed, *SEEDS, "fold")]
     if is_long and others:
@@ -646,7 +652,7 @@ def _exporter(header: Sequence[str]) -> str | None:
         return "wandb api"
     if any(column.startswith("sys/") for column in columns):
         return "neptune"
-    if header[0] in ("run", "experiment") and any("/" in column for column in columns):
+    if header[:1] in (["run"], ["experiment"]) and any("/" in column for column in columns):
         return "neptune"
     if {"name", "state"} <= columns or {"run id", "name", "status"} <= columns:
         return "ui"

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.validation import AnyArray, binary_matrix
+from mlflow_mleval.validation import AnyArray, binary_matrix, of_kind
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -240,6 +240,7 @@ class Hierarchy:
                 )
             nodes = [*nodes, *graph.nodes]
             edges = graph.edges()
+        of_kind(edges, "edges", Iterable, "a directed graph or pairs (parent, child)")
         edges = edges.tolist() if isinstance(edges, np.ndarray) else list(edges)
         for i, edge in enumerate(edges):
             if isinstance(edge, (str, Set)) or not hasattr(edge, "__len__") or len(edge) != 2:
@@ -422,7 +423,7 @@ class Hierarchy:
                 "dense array of numbers. Pass scipy.sparse.csr_array(x) if it marks classes, "
                 "x.tolist() if it holds their names."
             )
-        rows = list(sets)
+        rows = list(of_kind(sets, name, Iterable, "a collection of classes for each instance"))
         if not rows:
             raise ValueError(
                 f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."

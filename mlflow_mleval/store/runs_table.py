@@ -534,6 +534,7 @@ def _steps_of(client: MlflowClient, run_id: str, key: str) -> History:
 def read_results_table(selection: Selection) -> RunsTable:
     """The results of a table, or the runs of an export, as runs that are in no store."""
     results: str | Path | pd.DataFrame = selection.results
+    cells = read_cells(results)
     source = {"results": "a DataFrame"}
     about = "a DataFrame"
     if not isinstance(results, pd.DataFrame):
@@ -542,7 +543,6 @@ def read_results_table(selection: Selection) -> RunsTable:
         except OSError as error:
             raise unreadable(results, error) from error
         source, about = {"results": str(results), "sha256": digest}, Path(results).stem
-    cells = read_cells(results)
     exported = exported_runs(
         cells, {*(selection.measures or ()), *selection.minimize, *selection.maximize}
     )

@@ -202,7 +202,7 @@ OK = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0]}, index=["x", "y",
     ("table", "options", "message"),
     [
         (OK.assign(a=[0, np.nan, np.inf]), {}, r"got 2 that are not: y / a \(nan\), z / a \(inf"),
-        (OK.assign(a=["0", "1", "2"]), {}, "must hold numbers, but 'a' does not"),
+        (OK.assign(a=["0", "1", "2"]), {}, "must hold numbers, got others in 'a'"),
         (OK.assign(a=[-1e308, 0, 1e308]), {}, "ranges that floats can hold, not that of 'a'"),
         (OK.assign(a=[0, 5e-324, 0]), {}, "ranges that floats can hold, not that of 'a'"),
         (OK.iloc[:1], {}, "at least two methods and one measure, got 1 x 2"),

@@ -173,6 +173,19 @@ def test_a_line_of_ten_megabytes(tmp_path):
     refused(r"line 1", write(tmp_path, "x" * 10_000_000))
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("dataset,method,instance,f1\nd,a,1,1\n", "compare them with mleval compare"),
+        ("true:a,pred:a\n1,0\n", "Predictions are for mleval evaluate"),
+    ],
+)
+def test_a_file_of_another_kind_leads_to_its_command(tmp_path, content, said):
+    file = tmp_path / "other.csv"
+    file.write_text(content)
+    refused(said, file)
+
+
 def test_files_that_are_no_tables(tmp_path):
     refused("No such file", tmp_path / "none.csv")
     refused("directory", tmp_path)

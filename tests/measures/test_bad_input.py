@@ -269,3 +269,25 @@ def test_a_measure_that_is_none_suggests_the_nearest_and_lists_all():
     assert "Did you mean 'probabilistic'?" in said("probabilistc")
     assert "Did you mean 'hamming_loss'?" in said("Hamming loss")
     assert "Did you mean" not in said("latency") and "macro_auroc" in said("latency")
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: mleval.evaluate(Y, S, threshold="a"), "`threshold` must be one number or one for"),
+        (lambda: mleval.Hierarchy(None), "`edges` must be a directed graph or pairs"),
+        (
+            lambda: mleval.evaluate_hierarchical(None, [["b"]], [("a", "b")]),
+            "`true_sets` must be a collection of classes for each instance, got NoneType",
+        ),
+        (lambda: mleval.friedman("x"), "`ranks` must be datasets x methods"),
+        (lambda: mleval.compare(pd.DataFrame()), "`study` must be a Study, .* got DataFrame"),
+        (lambda: mleval.load_study({"a": 1}), "`results` must be a file or a data frame, got dict"),
+        (lambda: mleval.load_study(pd.DataFrame()), "no column 'dataset' and no column 'method'"),
+        (lambda: mleval.load_study(run_ids=[1]), "`run_ids` must hold text, got 1"),
+        (lambda: mleval.gate(None, "a"), "`candidate` must be the id of a run"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(call, text):
+    with pytest.raises((TypeError, ValueError, mleval.MlevalError), match=text):
+        call()

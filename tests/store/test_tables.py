@@ -191,7 +191,7 @@ def test_nothing_is_said_of_seeds_that_are_not_there(nowhere, seed):
 
 def test_what_only_a_store_has_is_refused(nowhere):
     for name in ("experiment_names", "run_ids"):
-        with pytest.raises(ValueError, match=f"`{name}` must not be given with `results`"):
+        with pytest.raises(ValueError, match=f"`{name}` must not be given with a table of results"):
             mleval.load_study(BOARD, **{name: ["x"]})
     with pytest.raises(ValueError, match="`folds_by` must be key:PATTERN for a table"):
         mleval.load_study(BOARD, folds_by="steps", maximize=["value"])
