@@ -10,7 +10,7 @@ supervised classification learning classifiers"; Rao (1951) for the F of Wilks' 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -216,7 +216,6 @@ def mardia(
     x: ArrayLike | pd.DataFrame,
     *,
     measures: Sequence[Hashable] | None = None,
-    small_sample: bool = True,
     dependent: str = "error",
 ) -> MardiaResult:
     r"""Test whether results over folds are multivariate normal.
@@ -236,8 +235,6 @@ def mardia(
         other.
     measures : sequence, optional
         Names.
-    small_sample : bool
-        False: k = 1, mean p(p + 2) and variance 8p(p + 2)/n, which hold for large n.
     dependent : {"error", "drop"}
         What to do about measures that follow linearly from those before them.
 
@@ -279,13 +276,10 @@ def mardia(
     square = (white[:, :, None] * white[:, None]).reshape(n, p * p)
     skewness = float((((square.T @ white) / n) ** 2).sum())
     kurtosis = float(((white**2).sum(axis=1) ** 2).mean())
-    factor = 1.0
-    mean = float(p * (p + 2))
+    factor = (p + 1) * (n + 1) * (n + 3) / (n * ((n + 1) * (p + 1) - 6))
+    mean = p * (p + 2) * (n - 1) / (n + 1)
     variance = 8 * p * (p + 2) / n
-    if small_sample:
-        factor = (p + 1) * (n + 1) * (n + 3) / (n * ((n + 1) * (p + 1) - 6))
-        mean *= (n - 1) / (n + 1)
-        variance *= n * (n - 3) * (n - p - 1) * (n - p + 1) / ((n + 1) ** 2 * (n + 3) * (n + 5))
+    variance *= n * (n - 3) * (n - p - 1) * (n - p + 1) / ((n + 1) ** 2 * (n + 3) * (n + 5))
     chi = n * factor * skewness / 6
     skewness_df = p * (p + 1) * (p + 2) // 6
     # Of three rows, or one more than measures, b₂ is a constant and says nothing.
@@ -438,53 +432,42 @@ def hotelling(
     names = [names[k] for k in independent]
     if df < p:
         raise ValueError(_too_few("x1", len(first), p, df, paired))
-    mean = mean[independent]
-    residuals = residuals[:, independent]
-    scatter, size = residuals.T[..., None].copy(), size[independent, None]
-    quadratic, direction, _ = solve_pairs(scatter, mean[:, None].copy(), size)
-    t2 = quadratic.item() * df / spread
-    f, pvalue = t2_pvalue(t2, p, df)
-    if method == "permutation":
-        pvalue = _swap_pvalue(samples[0][:, independent], seed)
+    scatter, *sides = (x[..., independent].T for x in (residuals, mean[None], size[None]))
+    found = _t2(scatter[..., None].copy(), *sides, names, df, spread)
+    pvalue = found.pvalue.item()
+    if method == "permutation" and found.statistic > 0:
+        swapped = samples[0][:, independent]
+        base = np.linalg.svd(swapped / np.abs(swapped).max(axis=0), full_matrices=False)[0]
+        pvalue = length_pvalue(base, SWAPS, seed)
     if not warnings and df - p < 2:
         warnings.append(
             f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer "
             "measures or more folds."
         )
-    deviation = np.sqrt((residuals**2).sum(axis=0) / df)
-    error = deviation * np.sqrt(spread)
-    t = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
+    mean, direction, error = (x[0] for x in (found.difference, found.direction, found.error))
     margin = special.stdtrit(df, 1 - alpha / 2) * error
     posthoc = {
         "mean_difference": mean,
         "low": mean - margin,
         "high": mean + margin,
-        "statistic": t,
-        **decided(2 * special.stdtr(df, -np.abs(t)), alpha),
+        "statistic": np.divide(mean, error, out=np.zeros_like(mean), where=error > 0),
+        **decided(found.single[0], alpha),
     }
     by_measure = pd.Index(names, name="measure", tupleize_cols=False)
-    direction = direction[:, 0] * df
+    scaled = direction * error / np.sqrt(spread)
     return HotellingResult(
-        statistic=t2,
-        f_statistic=f,
+        statistic=found.statistic.item(),
+        f_statistic=found.f_statistic.item(),
         df=(p, df - p + 1),
-        pvalue=float(pvalue),
+        pvalue=pvalue,
         mean_difference=pd.Series(mean, names, name="mean_difference"),
         direction=pd.Series(direction, names, name="direction"),
-        scaled_direction=pd.Series(direction * deviation, names, name="scaled_direction"),
+        scaled_direction=pd.Series(scaled, names, name="scaled_direction"),
         posthoc=pd.DataFrame(posthoc, by_measure),
         measures=names,
         dropped=dropped,
         warnings=tuple(warnings),
     )
-
-
-def _swap_pvalue(difference: Array, seed: int) -> float:
-    """Share of the swaps of methods within folds with a T-squared at least as large."""
-    if not difference.any():
-        return 1.0
-    base = np.linalg.svd(difference / np.abs(difference).max(axis=0), full_matrices=False)[0]
-    return length_pvalue(base, SWAPS, seed)
 
 
 def _tables_of_two(x1: Any, x2: Any, paired: bool) -> tuple[Array, Array]:
@@ -536,21 +519,35 @@ def t2_of_pairs(
     left = values - values.mean(axis=1, keepdims=True)
     folds = np.ascontiguousarray(left.transpose(2, 1, 0))
     largest = np.abs(values).max(axis=1).T
-    size = np.maximum(largest[:, first], largest[:, second])
-    difference = means[:, first] - means[:, second]
-    error, direction = np.empty((2, *difference.shape))
-    quadratic = np.empty(len(first))
-    singular = np.empty(len(first), dtype=np.int64)
-    for start in range(0, len(first), BLOCK):
-        at = slice(start, start + BLOCK)
-        one = folds.take(first[at], axis=2)
-        other = folds.take(second[at], axis=2)
+
+    def test(a: Ints, b: Ints) -> PairNumbers:
+        one, other = folds.take(a, axis=2), folds.take(b, axis=2)
         residuals = one - other if paired else np.concatenate([one, other], axis=1)
-        error[:, at] = np.einsum("krn,krn->kn", residuals, residuals)
-        quadratic[at], direction[:, at], singular[at] = solve_pairs(
-            residuals, difference[:, at].copy(), size[:, at]
-        )
-    error = np.sqrt(error * (spread / df))
+        size = np.maximum(largest[:, a], largest[:, b])
+        return _t2(residuals, means[:, a] - means[:, b], size, names, df, spread)
+
+    return _in_blocks(test, first, second)
+
+
+def _in_blocks(test: Callable[[Ints, Ints], PairNumbers], first: Ints, second: Ints) -> PairNumbers:
+    """A test of pairs, as many at a time as fit the cache."""
+    starts = range(0, max(len(first), 1), BLOCK)
+    parts = [test(first[i : i + BLOCK], second[i : i + BLOCK]) for i in starts]
+    return PairNumbers(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _t2(
+    residuals: Array,
+    difference: Array,
+    size: Array,
+    names: Sequence[Hashable],
+    df: int,
+    spread: Any,
+) -> PairNumbers:
+    """T-squared of pairs by their residuals, measures x rows x pairs (overwritten), mean
+    differences and largest values, measures x pairs; `spread` is the variance of a mean."""
+    error = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals) * (spread / df))
+    quadratic, direction, singular = solve_pairs(residuals, difference.copy(), size)
     t2 = quadratic * (df / spread)
     bad = singular >= 0
     if bad.any():
@@ -562,12 +559,13 @@ def t2_of_pairs(
         for numbers in (t2, direction):
             numbers[..., same] = 0.0
             numbers[..., bad] = np.nan
-    f, pvalue = t2_pvalue(t2, p, df)
+    f, pvalue = t2_pvalue(t2, len(names), df)
     t = np.divide(difference, error, out=np.where(difference == 0, 0.0, np.nan), where=error > 0)
     single = 2 * special.stdtr(df, -np.abs(t))
-    problem = problems(names, singular, bad)
     by_measure = (difference.T, direction.T * df, error.T, single.T)
-    return PairNumbers(t2, f, pvalue, np.full(len(first), float(df)), problem, *by_measure)
+    return PairNumbers(
+        t2, f, pvalue, np.full(len(t2), float(df)), problems(names, singular, bad), *by_measure
+    )
 
 
 def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: Ints) -> PairNumbers:
@@ -579,43 +577,40 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
             f"got {n_methods} methods, {n_folds} folds and {p} measures. Five repetitions of "
             "twofold cross-validation give five degrees of freedom."
         )
-    n = len(first)
     size = np.abs(values).max(axis=1)
-    determinants = np.empty(n)
-    f, mean, direction = np.empty((3, n, p))
-    singular = np.empty(n, dtype=np.int64)
-    for start in range(0, n, BLOCK):
-        at = slice(start, start + BLOCK)
-        d = values[first[at]] - values[second[at]]
-        largest = np.maximum(size[first[at]], size[second[at]])
+
+    def test(a: Ints, b: Ints) -> PairNumbers:
+        d = values[a] - values[b]
+        largest = np.maximum(size[a], size[b])
         d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
         spread = (d[:, ::2] - d[:, 1::2]) / np.sqrt(2)
         spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
         within = (spread**2).sum(axis=1)
         between = (d**2).sum(axis=1)
         unvaried = np.where(between == 0, 0.0, np.nan)
-        f[at] = np.divide(between, 2 * within, out=unvaried, where=within > 0)
-        mean[at] = d.mean(axis=1)
-        solved = solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)
-        direction[at] = solved[1].T
-        singular[at] = solved[2]
+        f = np.divide(between, 2 * within, out=unvaried, where=within > 0)
+        mean = d.mean(axis=1)
+        _, direction, singular = solve_pairs(
+            spread.transpose(2, 1, 0).copy(), mean.T.copy(), largest.T
+        )
         unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
         e = spread / unit
         t = np.concatenate([spread, d], axis=1) / unit
         logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
-        determinants[at] = np.subtract(logs[0], logs[1], out=np.zeros(len(d)), where=solved[2] < 0)
-    wilks = np.exp(determinants)
-    same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
-    bad = (singular >= 0) & ~same
-    wilks[same] = 1.0
-    wilks[bad] = np.nan
-    direction[same] = 0.0
-    direction[bad] = np.nan
-    statistic, _, _, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
-    problem = problems(names, singular, bad)
-    single = special.fdtrc(2 * REPEATS, REPEATS, f)
-    numbers = (wilks, statistic, pvalue, np.full(n, float(REPEATS)))
-    return PairNumbers(*numbers, problem, mean, direction, np.full((n, p), np.nan), single)
+        wilks = np.exp(np.subtract(*logs, out=np.zeros(len(d)), where=singular < 0))
+        same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
+        bad = (singular >= 0) & ~same
+        wilks[same] = 1.0
+        wilks[bad] = np.nan
+        direction[:, same] = 0.0
+        direction[:, bad] = np.nan
+        statistic, _, _, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
+        numbers = (wilks, statistic, pvalue, np.full(len(a), float(REPEATS)))
+        single = special.fdtrc(2 * REPEATS, REPEATS, f)
+        by_measure = (mean, direction.T, np.full_like(mean, np.nan), single)
+        return PairNumbers(*numbers, problems(names, singular, bad), *by_measure)
+
+    return _in_blocks(test, first, second)
 
 
 @dataclass(frozen=True)
@@ -1019,11 +1014,10 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     pillai = float((eigenvalues / (1 + eigenvalues)).sum())
     trace = float(eigenvalues.sum())
     roy = float(eigenvalues.max())
-    rows = {"wilks": [wilks, *rao_f(wilks, p, q, v)]}
+    rows = {"wilks": [wilks, *rao_f(wilks, p, q, v)[:3]]}
     df1 = s * (2 * m + s + 1)
     df2 = s * (2 * n + s + 1)
-    f = df2 / df1 * pillai / (s - pillai)
-    rows["pillai"] = [pillai, f, df1, df2, special.fdtrc(df1, df2, f)]
+    rows["pillai"] = [pillai, df2 / df1 * pillai / (s - pillai), df1, df2]
     if n > 0:  # McKeon (1974)
         b = (p + 2 * n) * (q + 2 * n) / (2 * (2 * n + 1) * (n - 1)) if n != 1 else np.inf
         df1 = p * q
@@ -1032,12 +1026,13 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     else:
         df2 = 2 * (s * n + 1)
         f = df2 / df1 / s * trace
-    rows["hotelling_lawley"] = [trace, f, df1, df2, special.fdtrc(df1, df2, f)]
+    rows["hotelling_lawley"] = [trace, f, df1, df2]
     df1 = max(p, q)
     df2 = v - df1 + q
-    f = df2 / df1 * roy
-    rows["roy"] = [roy, f, df1, df2, special.fdtrc(df1, df2, f)]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", *_F]).astype(float)
+    rows["roy"] = [roy, df2 / df1 * roy, df1, df2]
+    columns = ["statistic", *_F[:3]]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns, dtype=float)
+    return table.assign(pvalue=special.fdtrc(*(table[name] for name in _F[1:3]), table[_F[0]]))
 
 
 def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> list[str]:
