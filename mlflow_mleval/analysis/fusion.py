@@ -76,6 +76,11 @@ class Fusion:
         options = {**self.options, "weights": weights}
         return _fused(self.study, self.given, self.flows.by_measure, options)
 
+    def without(self, method: int) -> WeighedFlows:
+        """Flows without a method, by its position, with the same weights."""
+        flows = self.flows.by_measure.without(method)
+        return flows.weigh(self.options["weights"], self.options["drop_constant"])
+
     def refit(self, study: Study) -> Fusion:
         """The same choices applied to another study; what was given by measure is cut down to its
         own."""
@@ -554,7 +559,7 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
     """Flows by measure, datasets x methods x measures, and weights, datasets x measures."""
     by = fusion.flows.by_measure
     order = by.methods.get_indexer(methods)
-    return np.ascontiguousarray((by.up - by.down)[:, :, order].swapaxes(1, 2)), fusion.flows.weights
+    return np.ascontiguousarray(by.net[:, :, order].swapaxes(1, 2)), fusion.flows.weights
 
 
 def smallest_change(intervals: WeightIntervals) -> pd.Series | None:
@@ -600,15 +605,14 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
             f"`fusion` must hold at least three methods to leave one out, got {len(methods)}."
         )
     before = fusion.ranking["rank"].to_numpy()
-    flows = fusion.flows.by_measure
-    options = fusion.options
-    order = flows.methods.get_indexer(methods)
+    by_position = fusion.flows.by_measure.methods
+    order = by_position.get_indexer(methods)
     ranks = np.full((len(methods),) * 2, np.nan)
     leaders = []
     reversals = []
     for i, gone in enumerate(order):
-        weighed = flows.without(gone).weigh(options["weights"], options["drop_constant"])
-        rank = np.insert(tied_ranks(-weighed.phi.mean(axis=0)), gone, np.nan)
+        phi = fusion.without(gone).phi.mean(axis=0)
+        rank = np.insert(tied_ranks(-phi), gone, np.nan)
         leaders.append(int(np.nanargmin(rank)))
         ranks[i] = rank[order]
         there = np.delete(np.arange(len(methods)), i)
@@ -617,7 +621,7 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     names = pd.Index(methods)
     places = zip(("left_out", "ahead", "behind"), zip(*reversals, strict=True), strict=True)
     turned = {key: names[np.concatenate(at)] for key, at in places}
-    winners = pd.Series(flows.methods[leaders], names)
+    winners = pd.Series(by_position[leaders], names)
     lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
     return LeaveOneOut(
         pd.DataFrame(ranks, names, names), pd.DataFrame(turned), winners, winners[lost].to_dict()
@@ -795,7 +799,17 @@ def needed_by(flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None) ->
     c = critical(result)
     n = len(flows)
     names = flows.index.tolist()
-    needed = _companions(flows, pairs, c, fusion)
+    needed: dict[Any, list[Any]] | None = None
+    if fusion is not None and 2 < len(flows.columns) <= COMPANIONS:
+        needed = {pair: [] for pair in pairs}
+        for i, gone in enumerate(fusion.flows.by_measure.methods):
+            weighed = fusion.without(i)
+            if others := [pair for pair in pairs if gone not in pair]:
+                there = weighed.by_measure.methods
+                phi = np.where(flows[there].notna(), weighed.phi, np.nan)
+                d = _better_less_worse(phi, there, others)
+                for k in np.flatnonzero(d.sum(axis=0) < c * np.sqrt((d**2).sum(axis=0))):
+                    needed[others[k]].append(gone)
     rows = []
     for start in range(0, len(pairs), _PAIRS):
         block = pairs[start : start + _PAIRS]
@@ -816,28 +830,6 @@ def _better_less_worse(values: Array, names: pd.Index, pairs: list[Any]) -> Arra
     """Datasets x pairs; 0 where one of the two is missing."""
     better, worse = (names.get_indexer(side) for side in zip(*pairs, strict=True))
     return np.nan_to_num(values[:, better] - values[:, worse])
-
-
-def _companions(
-    flows: pd.DataFrame, pairs: list[Any], c: float, fusion: Fusion | None
-) -> dict[Any, list[Any]] | None:
-    """By pair: the other methods without which its statistic is below c."""
-    if fusion is None or not 2 < len(flows.columns) <= COMPANIONS:
-        return None
-    needed: dict[Any, list[Any]] = {pair: [] for pair in pairs}
-    by = fusion.flows.by_measure
-    options = fusion.options
-    for i, gone in enumerate(by.methods):
-        weighed = by.without(i).weigh(options["weights"], options["drop_constant"])
-        names = by.methods.delete(i)
-        others = [pair for pair in pairs if gone not in pair]
-        if others:
-            phi = np.where(flows[names].notna(), weighed.phi, np.nan)
-            d = _better_less_worse(phi, names, others)
-            falls = d.sum(axis=0) < c * np.sqrt((d**2).sum(axis=0))
-            for k in np.flatnonzero(falls):
-                needed[others[k]].append(gone)
-    return needed
 
 
 # --------------------------------------------------------------------------------------------------

@@ -432,8 +432,8 @@ def hotelling(
     names = [names[k] for k in independent]
     if df < p:
         raise ValueError(_too_few("x1", len(first), p, df, paired))
-    scatter, *sides = (x[..., independent].T for x in (residuals, mean[None], size[None]))
-    found = _t2(scatter[..., None].copy(), *sides, names, df, spread)
+    scatter = residuals[:, independent].T[..., None].copy()
+    found = _t2(scatter, mean[independent, None], size[independent, None], names, df, spread)
     pvalue = found.pvalue.item()
     if method == "permutation" and found.statistic > 0:
         swapped = samples[0][:, independent]
@@ -597,7 +597,8 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
         e = spread / unit
         t = np.concatenate([spread, d], axis=1) / unit
         logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
-        wilks = np.exp(np.subtract(*logs, out=np.zeros(len(d)), where=singular < 0))
+        none = np.zeros(len(d))
+        wilks = np.exp(np.subtract(logs[0], logs[1], out=none, where=singular < 0))
         same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
         bad = (singular >= 0) & ~same
         wilks[same] = 1.0

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from mlflow_mleval.sentences import did_you_mean, some
 from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keywords, one_of
@@ -118,12 +118,20 @@ def tied_places(values: Array) -> tuple[Places, Places]:
     np.put_along_axis(back, order, np.broadcast_to(place, order.shape), axis=-1)
     if new.all():  # nobody ties
         return back, back
-    first, last = np.zeros((2, *values.shape), dtype=np.intp)
-    first[..., 1:] = np.maximum.accumulate(np.where(new, place[1:], 0), axis=-1)
-    last[..., :-1] = np.where(new, place[:-1], place[-1])
-    last[..., -1] = place[-1]
-    last = np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
+    first, last = ends_of_runs(new)
     return np.take_along_axis(first, back, axis=-1), np.take_along_axis(last, back, axis=-1)
+
+
+def ends_of_runs(new: Bools) -> tuple[Places, Places]:
+    """First and last place of the run that each place along the last axis is in, by whether each
+    place but the first begins a new one."""
+    place = np.arange(new.shape[-1] + 1)
+    first, last = np.empty((2, *new.shape[:-1], len(place)), dtype=np.intp)
+    first[..., 0], last[..., -1] = 0, place[-1]
+    first[..., 1:] = np.maximum.accumulate(np.where(new, place[1:], 0), axis=-1)
+    ends = np.where(new, place[:-1], place[-1])[..., ::-1]
+    last[..., :-1] = np.minimum.accumulate(ends, axis=-1)[..., ::-1]
+    return first, last
 
 
 def place_shares(best: Places, worst: Places) -> Array:
@@ -304,9 +312,9 @@ class PrometheeResult:
     def partial_order(self) -> pd.DataFrame:
         """PROMETHEE I, row to column: "P" preferred, "-" the column is, "I" equal in both flows,
         "R" incomparable."""
-        plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
-        by_plus = _sign_of_flow(plus[:, None] - plus)
-        by_minus = _sign_of_flow(minus - minus[:, None])
+        by_plus, by_minus = _signs(
+            self.flows["phi_plus"].to_numpy(), self.flows["phi_minus"].to_numpy()
+        )
         total = by_plus + by_minus
         words = np.select([by_plus * by_minus < 0, total > 0, total < 0], ["R", "P", "-"], "I")
         return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
@@ -334,7 +342,7 @@ class PrometheeResult:
 
 @known_keywords
 def promethee(
-    table: pd.DataFrame | npt.ArrayLike,
+    table: pd.DataFrame | ArrayLike,
     minimize: Iterable[Any] = (),
     preference: Preference = "v_shape",
     weights: Weights = "entropy",
@@ -431,7 +439,15 @@ class FlowsByMeasure:
 
     def weigh(self, weights: Weights = "entropy", drop_constant: bool = False) -> WeighedFlows:
         """The flows fused; options as in `promethee`."""
-        share = weights_of(weights, self.values, self.turned, self.measures, drop_constant)
+        if isinstance(weights, str) and weights == "entropy":
+            share = _entropy(self.values, self.turned)
+        else:
+            share = np.tile(_given(weights, self.measures), (len(self.values), 1))
+        if drop_constant:
+            varying = np.where(self.constant, 0, share)
+            total = varying.sum(axis=1, keepdims=True)
+            # as they are where every measure is constant
+            share = np.where(total > 0, varying / np.where(total > 0, total, 1), share)
         plus, minus = ((share[:, None] @ flow)[:, 0] for flow in (self.up, self.down))
         return WeighedFlows(self, share, plus, minus)
 
@@ -571,23 +587,6 @@ def _fill(
         up[which], down[which] = stacked_flows(columns, function, *limits[:, which])
 
 
-def weights_of(
-    weights: Weights, values: Array, turned: Bools, measures: pd.Index, drop_constant: bool = False
-) -> Array:
-    """Datasets x measures: the weights, by values datasets x measures x methods."""
-    shape = values.shape[:2]
-    if isinstance(weights, str) and weights == "entropy":
-        share = _entropy(values, turned)
-    else:
-        share = np.tile(_given(weights, measures), (shape[0], 1))
-    if drop_constant:
-        varying = np.where(np.ptp(values, axis=2) == 0, 0, share)
-        total = varying.sum(axis=1, keepdims=True)
-        # as they are where every measure is constant
-        share = np.where(total > 0, varying / np.where(total > 0, total, 1), share)
-    return share
-
-
 def _entropy(values: Array, turned: Bools) -> Array:
     """Weights by the information that values carry (Eftimov & Kocev 2019, eqs. 6-12)."""
     low = values.min(axis=2, keepdims=True)
@@ -602,7 +601,7 @@ def _entropy(values: Array, turned: Bools) -> Array:
     return np.where(total > 0, information / np.where(total > 0, total, 1), 1 / values.shape[1])
 
 
-def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
+def checked(table: pd.DataFrame | ArrayLike) -> pd.DataFrame:
     """The table of numbers that `promethee` takes, or why it cannot take it."""
     table = in_pandas(table, index="method")
     if not isinstance(table, pd.DataFrame):
@@ -762,11 +761,12 @@ def _threshold_of(value: Threshold, key: str, name: Any) -> float | None:
 
 def left_open(plus: Array, minus: Array) -> tuple[Places, Places]:
     """Places (a, b), a < b, of the pairs that PROMETHEE I leaves open ("R" in `partial_order`)."""
-    signs = _sign_of_flow(plus[:, None] - plus) * _sign_of_flow(minus - minus[:, None])
-    first, second = np.nonzero(np.triu(signs < 0, 1))
+    by_plus, by_minus = _signs(plus, minus)
+    first, second = np.nonzero(np.triu(by_plus * by_minus < 0, 1))
     return first, second
 
 
-def _sign_of_flow(difference: Array) -> Array:
-    """Sign of a difference of flows; 0 where it is within the tolerance."""
-    return np.where(np.abs(difference) <= TIE, 0.0, np.sign(difference))
+def _signs(plus: Array, minus: Array) -> list[Array]:
+    """Methods x methods: which is ahead by either flow, 0 where they tie within the tolerance."""
+    differences = plus[:, None] - plus, minus - minus[:, None]
+    return [np.where(np.abs(d) <= TIE, 0.0, np.sign(d)) for d in differences]

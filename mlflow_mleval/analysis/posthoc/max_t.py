@@ -215,11 +215,6 @@ def critical(result: MaxTResult) -> float:
     return float(np.clip(bonferroni, low, max(low, high)))
 
 
-def _least(result: MaxTResult) -> str:
-    """The smallest p-value that any values could have."""
-    return f"{1 / result.n_resamples:.3g}".removeprefix("0")
-
-
 class MaxT(Posthoc):
     """All pairs, or those with a control, by sign changes of whole datasets."""
 
@@ -247,10 +242,10 @@ class MaxT(Posthoc):
     def unable(self, result: MaxTResult) -> str:
         if 1 / result.n_resamples <= result.alpha:
             return ""
+        least = f"{1 / result.n_resamples:.3g}".removeprefix("0")  # whatever the values
         return (
-            f"Over {count(result.n_datasets, 'dataset')} no p-value of a pair lies below "
-            f"{_least(result)}. It takes {datasets_needed(result.alpha)}, or three repeats of "
-            "every method on each."
+            f"Over {count(result.n_datasets, 'dataset')} no p-value of a pair lies below {least}. "
+            f"It takes {datasets_needed(result.alpha)}, or three repeats of every method on each."
         )
 
     def wording(self, result: MaxTResult) -> str:

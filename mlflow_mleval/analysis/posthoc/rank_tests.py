@@ -25,10 +25,12 @@ from mlflow_mleval.analysis.pairs import (
     decided,
     differences,
     incomplete_table,
+    mean_intervals,
     named_pairs,
     pair_values,
 )
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
+from mlflow_mleval.analysis.promethee import ends_of_runs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import AnyArray, in_pandas, one_of, probability
@@ -133,21 +135,40 @@ def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResu
     >>> round(result.critical_difference, 4), result.significant_pairs
     (1.1719, [('a', 'c')])
     """
+    return _by_mean_ranks(ranks, alpha)
+
+
+def _by_mean_ranks(
+    ranks: ArrayLike | pd.DataFrame, alpha: float, *control: Hashable
+) -> NemenyiResult:
+    """Differences of mean ranks of all pairs, or with a control."""
     probability(alpha, "alpha")
     table = complete_table(ranks, "ranks")
+    at = [column_of(name, table) for name in control]
     doubled = doubled_ranks(table)
     n, m = doubled.shape
-    unit = np.sqrt(m * (m + 1) / (12 * n))
-    sums = doubled.sum(axis=0)
-    gaps, where = np.unique(np.abs(sums[:, None] - sums), return_inverse=True)
-    pvalues = range_sf(gaps / (2 * n * unit), m)[where.reshape(m, m)]
+    deviation = np.sqrt(m * (m + 1) / (12 * n))
+    mean = mean_ranks(doubled, table)
+    if control:
+        deviation *= np.sqrt(2)
+        least = -ndtri(alpha / (2 * (m - 1)))
+        pvalues = np.full((m, m), np.nan)
+        gaps = np.abs(mean - mean.iloc[at[0]])
+        against = np.minimum(1.0, (m - 1) * 2 * ndtr(-gaps / deviation))
+        pvalues[at] = pvalues[:, at[0]] = against
+    else:
+        least = _range_isf(alpha, m)
+        sums = doubled.sum(axis=0)
+        gaps, where = np.unique(np.abs(sums[:, None] - sums), return_inverse=True)
+        pvalues = range_sf(gaps / (2 * n * deviation), m)[where.reshape(m, m)]
     return NemenyiResult(
-        critical_difference=float(_range_isf(alpha, m) * unit),
+        critical_difference=float(least * deviation),
         pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean_ranks(doubled, table),
+        mean_ranks=mean,
         alpha=alpha,
         n_datasets=n,
         n_methods=m,
+        control=control[0] if control else None,
     )
 
 
@@ -197,25 +218,7 @@ def bonferroni_dunn(
     >>> round(result.critical_difference, 4), result.significant_pairs
     (1.1207, [('a', 'c')])
     """  # noqa: E501
-    probability(alpha, "alpha")
-    table = complete_table(ranks, "ranks")
-    at = column_of(control, table)
-    doubled = doubled_ranks(table)
-    n, m = doubled.shape
-    unit = np.sqrt(m * (m + 1) / (6 * n))
-    mean = mean_ranks(doubled, table)
-    pvalues = np.full((m, m), np.nan)
-    against = np.minimum(1.0, (m - 1) * 2 * ndtr(-np.abs(mean - mean.iloc[at]) / unit))
-    pvalues[at] = pvalues[:, at] = against
-    return NemenyiResult(
-        critical_difference=float(-ndtri(alpha / (2 * (m - 1))) * unit),
-        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean,
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-        control=control,
-    )
+    return _by_mean_ranks(ranks, alpha, control)
 
 
 class BonferroniDunn(Nemenyi):
@@ -341,11 +344,29 @@ def wilcoxon_pairs(
     for rows in np.split(np.arange(len(a)), range(block, len(a), block)):
         difference = differences(by_method, a[rows], b[rows], noise)
         there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
+        plus, minus, pvalue = np.empty((3, len(rows)))
         for i, has in enumerate(there):  # pairs with values on the same datasets together
             alike = np.flatnonzero(where.ravel() == i)
-            part = _signed_rank_tests(difference[alike][:, has], noise[has], alpha, exact)
-            tested.append(part.set_axis(rows[alike]))
-    columns = pd.concat(tested).sort_index()
+            of_same = difference[alike][:, has]
+            plus[alike], minus[alike], pvalue[alike] = signed_ranks(of_same, noise[has], exact)
+        means = mean_intervals(pd.DataFrame(difference.T), alpha)
+        shared = (~np.isnan(difference)).sum(axis=1)
+        ties = (difference == 0).sum(axis=1)
+        part = {
+            "n": shared,
+            "n_zero": ties,
+            "wins": (difference > 0).sum(axis=1),
+            "ties": ties,
+            "losses": (difference < 0).sum(axis=1),
+            "mean_difference": means["mean"],
+            "mean_low": means["low"],
+            "mean_high": means["high"],
+            "effect_size": (plus - minus) / np.maximum(shared * (shared + 1), 1),
+            "statistic": np.minimum(plus, minus) / 2,
+            "pvalue": pvalue,
+        }
+        tested.append(pd.DataFrame(part))
+    columns = pd.concat(tested, ignore_index=True)
     corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
     pairs = pd.DataFrame(
         {**named_pairs(frame.columns, a, b), **columns, **corrected, "exact": exact}
@@ -370,35 +391,6 @@ def wilcoxon_pairs(
     )
 
 
-def _signed_rank_tests(
-    difference: AnyArray, noise: AnyArray, alpha: float, exact: bool
-) -> pd.DataFrame:
-    """Columns of the result for pairs with values on the same datasets: pairs x datasets."""
-    n = difference.shape[1]
-    plus, minus, pvalue = signed_ranks(difference, noise, exact)
-    mean, margin = np.full((2, len(difference)), np.nan)
-    if n > 0:
-        mean = difference.mean(axis=1)
-    if n > 1:
-        margin = -special.stdtrit(n - 1, alpha / 2) * difference.std(axis=1, ddof=1) / np.sqrt(n)
-    ties = (difference == 0).sum(axis=1)
-    return pd.DataFrame(
-        {
-            "n": n,
-            "n_zero": ties,
-            "wins": (difference > 0).sum(axis=1),
-            "ties": ties,
-            "losses": (difference < 0).sum(axis=1),
-            "mean_difference": mean,
-            "mean_low": mean - margin,
-            "mean_high": mean + margin,
-            "effect_size": (plus - minus) / max(n * (n + 1), 1),
-            "statistic": np.minimum(plus, minus) / 2,
-            "pvalue": pvalue,
-        }
-    )
-
-
 def signed_ranks(
     difference: AnyArray, noise: AnyArray, exact: bool
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
@@ -409,44 +401,30 @@ def signed_ranks(
     order = np.argsort(size, axis=1)
     ordered = np.take_along_axis(size, order, axis=1)
     slack = noise[order]
-    n = size.shape[1]
-    index = np.arange(n)
     new = np.diff(ordered, axis=1) > np.maximum(slack[:, 1:], slack[:, :-1])
-    new |= (ordered[:, 1:] > 0) & (ordered[:, :-1] == 0)
-    first = np.zeros_like(order)
-    last = np.full_like(order, n - 1)
-    first[:, 1:] = np.maximum.accumulate(np.where(new, index[1:], 0), axis=1)
-    last[:, :-1] = np.minimum.accumulate(np.where(new, index[:-1], n - 1)[:, ::-1], axis=1)[:, ::-1]
+    first, last = ends_of_runs(new | ((ordered[:, 1:] > 0) & (ordered[:, :-1] == 0)))
     ranks = np.where(ordered > 0, first + last + 2, 0)  # rising, and doubled
     positive = np.take_along_axis(difference, order, axis=1) > 0
     total = ranks.sum(axis=1)
     plus = np.where(positive, ranks, 0).sum(axis=1)
     least = np.minimum(plus, total - plus)
     if exact:
-        tail = _exact_tail(ranks, least)
+        # chance that a random half of the ranks in a row adds up to at most the smaller sum, which
+        # rows of the same ranks share
+        width = 2 * ranks.shape[1]
+        keys = ranks.astype(np.int16).tobytes()
+        rows_of: dict[bytes, list[int]] = {}
+        for row in range(len(ranks)):
+            rows_of.setdefault(keys[row * width : (row + 1) * width], []).append(row)
+        tail = np.empty(len(ranks))
+        for rows in rows_of.values():
+            own = least[rows]
+            tail[rows] = share_at_most(ranks[rows[0]], int(own.max()))[own]
     else:
         deviation = np.sqrt((ranks.astype(float) ** 2).sum(axis=1)) / 2
         z = (least - total / 2) / np.where(deviation > 0, deviation, 1.0)
         tail = np.where(deviation > 0, ndtr(z), 1.0)
     return plus, total - plus, np.minimum(1.0, 2 * tail)
-
-
-def _exact_tail(pattern: AnyArray, sums: AnyArray) -> AnyArray:
-    """Chance that a random half of the ranks in a row adds up to at most `sums`."""
-    total = pattern.sum(axis=1)
-    upper = 2 * sums > total
-    sums = np.where(upper, total - sums - 1, sums)
-    keys = pattern.astype(np.int16).tobytes()
-    width = 2 * pattern.shape[1]
-    rows_of: dict[bytes, list[int]] = {}
-    for row in range(len(pattern)):
-        rows_of.setdefault(keys[row * width : (row + 1) * width], []).append(row)
-    out = np.zeros(len(pattern))
-    for rows in rows_of.values():
-        below = sums[rows]
-        share = share_at_most(pattern[rows[0]], int(below.max()))
-        out[rows] = np.where(below < 0, 0.0, share[below])
-    return np.where(upper, 1 - out, out)
 
 
 def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
