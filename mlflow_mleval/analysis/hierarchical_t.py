@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations
+from itertools import combinations, compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.stats import binom
 
+from mlflow_mleval.analysis.beyond_pvalues import checked_rope
 from mlflow_mleval.analysis.fold_protocol import Declared, runs_of, shared_folds, widest
 from mlflow_mleval.analysis.pairs import NOISE, behind, better_first, places
 from mlflow_mleval.errors import MlevalError
@@ -176,21 +177,15 @@ def _found(
     level: float,
 ) -> HierarchicalT:
     """The test of every pair, by its differences on each dataset."""
+    probability(level, "credible_level")
     table, shrunken = [], []
     frozen: dict[Any, None] = {}
     for (a, b), gaps in pairs.items():
-        correlations = np.array([rho[d] for d in gaps])
-        row, by_dataset, constant = _test([*gaps.values()], correlations, [*gaps], rope, level)
-        frozen |= {d: None for d, is_so in zip(gaps, constant, strict=True) if is_so}
+        row, by_dataset, constant = _test(gaps, np.array([rho[d] for d in gaps]), rope, level)
+        frozen |= dict.fromkeys(compress(gaps, constant))
         table.append({"method_a": a, "method_b": b, "n": len(gaps), **row})
         shrunken.append(pd.DataFrame({"method_a": a, "method_b": b, **by_dataset}))
     rows = pd.DataFrame(table)
-    warnings = _warnings(list(frozen), rope, int(rows["n"].min()))
-    return HierarchicalT(rows, pd.concat(shrunken, ignore_index=True), rope, level, warnings)
-
-
-def _warnings(frozen: Sequence[Hashable], rope: float, n_datasets: int) -> tuple[str, ...]:
-    """What to tell of datasets on which a difference does not vary, and of few datasets."""
     told = []
     if frozen:
         within = "the rope" if rope else "the spread on the other datasets"
@@ -198,23 +193,20 @@ def _warnings(frozen: Sequence[Hashable], rope: float, n_datasets: int) -> tuple
             f"On {some(frozen)} a difference is the same in every fold or repeat: it counts as "
             f"known to within {within}, the rule of the authors of the model."
         )
-    if n_datasets < FEW:
+    if (n_datasets := int(rows["n"].min())) < FEW:
         told.append(
             f"{count(n_datasets, 'dataset')} say little about how far the next one may differ "
             "from them."
         )
-    return tuple(told)
+    return HierarchicalT(rows, pd.concat(shrunken, ignore_index=True), rope, level, tuple(told))
 
 
 def _test(
-    rows: Sequence[Array], rho: Array, datasets: Sequence[Hashable], rope: float, level: float
+    gaps: Mapping[Any, Array], rho: Array, rope: float, level: float
 ) -> tuple[dict[str, float], pd.DataFrame, Bools]:
     """One pair: the posterior in numbers, that of each dataset, and where differences do
     not vary."""
-    probability(level, "credible_level")
-    if not 0 <= rope < np.inf:
-        raise ValueError(f"`rope` must be zero or positive, in units of the measure, got {rope:g}.")
-    data, constant = _data(rows, rho, datasets, rope)
+    data, constant = _data(gaps, rho, checked_rope(rope, "the measure"))
     found = posterior(data)
     better = special.stdtr(found.freedom, (found.centre - rope) / found.among)
     worse = special.stdtr(found.freedom, (-rope - found.centre) / found.among)
@@ -234,7 +226,7 @@ def _test(
     mu, mass = found.means()
     limits = np.array([_quantiles(at, of, ends) for at, of in zip(mu, mass, strict=True)])
     by_dataset = {
-        "dataset": pd.Index(datasets, tupleize_cols=False),
+        "dataset": pd.Index([*gaps], tupleize_cols=False),
         "n": data.n,
         "mean": data.mean,
         "shrunken": (mu * mass).sum(axis=1),
@@ -244,31 +236,25 @@ def _test(
     return row, pd.DataFrame(by_dataset), constant
 
 
-def _check_rows(rows: Mapping[Hashable, Array]) -> None:
-    """ValueError for differences by dataset that are too few, or not finite."""
-    if len(rows) < 2:
+def _data(gaps: Mapping[Any, Array], rho: Array, rope: float) -> tuple[Data, Bools]:
+    """What the model needs, and where differences do not vary; ValueError where nothing can be
+    learned."""
+    if len(gaps) < 2:
         raise ValueError(
-            f"`differences` must be of at least two datasets, got {len(rows)}. On one, use "
+            f"`differences` must be of at least two datasets, got {len(gaps)}. On one, use "
             "`bayesian_t`."
         )
-    if short := [dataset for dataset, row in rows.items() if len(row) < 2]:
+    if short := [dataset for dataset, row in gaps.items() if len(row) < 2]:
         raise ValueError(
             "`differences` must hold at least two differences a dataset, got one for "
             f"{some(short)}. One tells nothing of the spread: leave the dataset out."
         )
-    if bad := [dataset for dataset, row in rows.items() if not np.isfinite(row).all()]:
+    if bad := [dataset for dataset, row in gaps.items() if not np.isfinite(row).all()]:
         raise ValueError(
             f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
             "these out."
         )
-
-
-def _data(
-    rows: Sequence[Array], rho: Array, datasets: Sequence[Hashable], rope: float
-) -> tuple[Data, Bools]:
-    """What the model needs, and where differences do not vary; ValueError where nothing can be
-    learned."""
-    _check_rows(dict(zip(datasets, rows, strict=True)))
+    rows = list(gaps.values())
     n = np.array([len(row) for row in rows])
     mean = np.array([row.mean() for row in rows])
     squares = np.array([((row - row.mean()) ** 2).sum() for row in rows])
@@ -287,7 +273,6 @@ def _data(
     # evenly from the rope
     squares = np.where(constant, n * (rope or typical) ** 2 / 3, squares)
     among = among if among > NOISE * largest else typical
-    rho = np.broadcast_to(rho, n.shape)
     bound = max(largest, typical)
     return Data(mean, squares, n, rho, bound, WIDE * typical, WIDE * among), constant
 
