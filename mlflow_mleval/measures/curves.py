@@ -348,11 +348,8 @@ def counts_of(values: Sequence[float]) -> AnyArray:
 
 
 def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
-    """The sum of the values of each class, whole numbers exactly; the classes ascend."""
-    if values.dtype.kind != "i":  # what classes before sum to leaves no trace
-        return np.bincount(classes, values, n_classes).astype(float, copy=False)
-    ends = np.searchsorted(classes, np.arange(n_classes + 1))
-    return np.diff(np.append(0, np.cumsum(values))[ends])
+    """The sum of the values of each class."""
+    return np.bincount(classes, values, n_classes).astype(values.dtype, copy=False)
 
 
 def _of_classes(pieces: Iterable[tuple[int, _Rows]]) -> _Rows:
@@ -672,7 +669,7 @@ class ClassesAbove:
         true = sparse.csr_array(true)
         score = sparse.csr_array(score if sparse.issparse(score) else np.asarray(score, float))
         size = np.diff(self.above.indptr).astype(np.int64)
-        cost = np.diff(np.append(0, np.cumsum(size[score.indices]))[score.indptr])
+        cost = (score != 0) @ size
         cuts = stretches(cost + 1, _ABOVE)
         parts = (self._part(true[lo:hi], score[lo:hi], size) for lo, hi in cuts)
         return reduce(operator.add, parts)

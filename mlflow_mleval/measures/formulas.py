@@ -337,6 +337,6 @@ def profile(kind: str, summary: str) -> Callable[[Any], float]:
     """A summary of the binomial loss profile of scores ("soft") or label sets ("hard")."""
 
     def read(sums: Any) -> float:
-        return float(sums.awareness(kind).get(summary, NAN))
+        return float(sums.awareness[kind].get(summary, NAN))
 
     return read

@@ -24,7 +24,6 @@ from mlflow_mleval.measures.hierarchy import (
     part_above,
     pattern,
     renumbered,
-    row_sums,
     spans,
     stretches,
     without,
@@ -158,9 +157,9 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     near = pattern(above, present(checked.max_ancestors) + up.tolerance, checked.count_root)
     (y_lower, y_upper) = nested(y, above)
     (p_lower, p_upper) = nested(p, above)
-    size = np.diff(above.indptr)
+    size = np.diff(above.indptr).astype(np.int64)
     n_pairs = np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
-    cost = row_sums(size, y) + row_sums(size, p) + n_pairs
+    cost = y @ size + p @ size + n_pairs
     parts = []
     for lo, hi in stretches(cost, _BLOCK):
         t = y[lo:hi]
@@ -201,18 +200,15 @@ OPTIONS: Mapping[str, Any] = {part.name: part.default for part in fields(Options
 def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> AnyArray:
     """The cost of each class by its number; that of the virtual root is 1."""
     if not isinstance(given, Mapping):
+        from scipy.sparse.linalg import spsolve_triangular
+
         one_of(given, "class_costs", ("siblings",))
         child = np.repeat(np.arange(len(h) + 1), h._up.count)
-        children = np.bincount(h._up.parent, minlength=len(h) + 1)
-        by_number = np.ones(len(h) + 1)
-        for level in range(1, int(h._up.level[-1]) + 1):
-            edge = np.flatnonzero(h._up.level[child] == level)
-            parent = h._up.parent[edge]
-            here = np.flatnonzero(h._up.level == level)
-            by_number[here] = np.bincount(
-                child[edge] - here[0], by_number[parent] / children[parent], len(here)
-            )
-        return by_number
+        parent = h._up.parent
+        # the cost of a class less its shares of what its parents cost is 0, that of the root 1
+        shares = (1 / np.bincount(parent)[parent], (child, parent))
+        left = sparse.eye_array(len(h) + 1) - sparse.csr_array(shares, shape=2 * (len(h) + 1,))
+        return spsolve_triangular(left.tocsr(), np.eye(1, len(h) + 1)[0], unit_diagonal=True)
     if missing := [name for name in h.nodes if name not in given]:
         raise ValueError(f"`class_costs` must name all classes, got no {some(map(repr, missing))}.")
     by_number = np.ones(len(h) + 1)
@@ -401,8 +397,8 @@ def descendant_measures(
     below = pattern(closure(part, columns)).T.tocsr()
     true, pred = (renumbered(side[first], new[old], len(columns)) for side in (true, pred))
     counts = np.empty((3, len(first)), np.int64)
-    size = np.diff(below.indptr)
-    for lo, hi in stretches(row_sums(size, true) + row_sums(size, pred), _PIECE):
+    size = np.diff(below.indptr).astype(np.int64)
+    for lo, hi in stretches(true @ size + pred @ size, _PIECE):
         t = true[lo:hi] @ below
         q = pred[lo:hi] @ below
         counts[:, lo:hi] = np.diff(t.multiply(q).indptr), np.diff(t.indptr), np.diff(q.indptr)

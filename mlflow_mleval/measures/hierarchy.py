@@ -516,13 +516,8 @@ def instance_pairs(
 
 def distinct(left: AnyArray, right: AnyArray, width: int) -> tuple[AnyArray, AnyArray, AnyArray]:
     """The distinct pairs, sorted, and the place of every given pair among them."""
-    key = left.astype(np.int64) * width + right
-    order = np.argsort(key)
-    key = key[order]
-    new = np.diff(key, prepend=-1) > 0
-    place = np.empty(len(key), np.int64)
-    place[order] = np.cumsum(new) - 1
-    return key[new] // width, key[new] % width, place
+    key, place = np.unique(left.astype(np.int64) * width + right, return_inverse=True)
+    return *np.divmod(key, width), place
 
 
 def meetings(
@@ -586,11 +581,6 @@ def pattern(
         return whole
     near = (above.data <= height + 1) & ((above.indices > 0) | count_root)
     return without(whole, ~near)
-
-
-def row_sums(size: AnyArray, labels: sparse.csr_array) -> AnyArray:
-    """Sum of a whole number of each class over the classes of each instance."""
-    return np.diff(np.append(0, np.cumsum(size[labels.indices], dtype=np.int64))[labels.indptr])
 
 
 def part_above(h: Hierarchy, *sides: Any) -> tuple[Parents, AnyArray, list[sparse.csr_array]]:

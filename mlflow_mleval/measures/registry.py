@@ -568,8 +568,8 @@ def _of_families(*families: str) -> tuple[str, ...]:
     return tuple(row.name for row in _ROWS if row.family in families)
 
 
-def _at_each_k(ks: Iterable[int], *names: str) -> tuple[str, ...]:
-    return tuple(f"{name}_at_{k}" for name in names for k in ks)
+def _at_each_k(*names: str) -> tuple[str, ...]:
+    return tuple(f"{name}_at_{k}" for name in names for k in (1, 3, 5))
 
 
 #: Named sets that are accepted beside single names of measures.
@@ -584,8 +584,8 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "hierarchical": tuple(
         row.name for row in _ROWS if row.family.startswith("hierarchical") and not row.asked
     ),
-    "at_k": _at_each_k((1, 3, 5), "precision", "recall", "ndcg"),
-    "xmc": _at_each_k((1, 3, 5), "precision", "ndcg", "psp", "psndcg"),
+    "at_k": _at_each_k("precision", "recall", "ndcg"),
+    "xmc": _at_each_k("precision", "ndcg", "psp", "psndcg"),
     "probabilistic": (
         "log_loss",
         "brier_score",

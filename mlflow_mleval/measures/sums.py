@@ -203,12 +203,9 @@ class Sums:
         # The i-th largest error is 1 where at least i labels are wrong.
         return np.cumsum(self.wrong[:0:-1])[::-1] / self.size
 
-    def awareness(self, kind: str) -> Mapping[str, Array]:
-        """Summaries of the binomial loss profile, see `owa.awareness`; none without errors."""
-        return self._awareness[kind]
-
     @cached_property
-    def _awareness(self) -> Mapping[str, Mapping[str, Array]]:
+    def awareness(self) -> Mapping[str, Mapping[str, Array]]:
+        """By kind the summaries of the binomial loss profile; none of scores without errors."""
         soft = {} if self.errors is None else awareness(self.mean_errors("soft"))
         return {"soft": soft, "hard": awareness(self.mean_errors("hard"))}
 
@@ -270,8 +267,8 @@ class Sums:
         with np.errstate(invalid="ignore"):
             means = dict(zip(self.columns, (self.totals / entering).tolist(), strict=True))
         if self.errors is not None and self.size:
-            means["soft_hamming_loss"] = float(self.awareness("soft")["hamming"])
-            means["soft_subset_loss"] = float(self.awareness("soft")["subset"])
+            soft = self.awareness["soft"]
+            means |= {f"soft_{end}_loss": float(soft[end]) for end in ("hamming", "subset")}
         return means
 
 
