@@ -148,11 +148,8 @@ def equivalence(
     return EquivalenceResult(rows, float(rope), ratio, correction, alpha, methods, warnings)
 
 
-def paired_power(
-    effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05
-) -> Array:
-    """Power of the two-sided paired t test: noncentral t with noncentrality effect / √(1/n +
-    ratio)."""
+def paired_power(effect: ArrayLike, n: ArrayLike, *, alpha: float = 0.05) -> Array:
+    """Power of the two-sided paired t test: noncentral t with noncentrality effect · √n."""
     probability(alpha, "alpha")
     n = np.asarray(n, dtype=float)
     if (n < 2).any():
@@ -160,8 +157,7 @@ def paired_power(
             f"`n` must be at least 2, got {n.min():g}. One difference has no variation."
         )
     limit = special.stdtrit(n - 1, 1 - alpha / 2)
-    error = np.sqrt(variance_factor(n, checked_ratio(ratio)))
-    shift = np.abs(np.asarray(effect, dtype=float)) / error
+    shift = np.abs(np.asarray(effect, dtype=float)) / np.sqrt(1 / n)
     certain = np.isinf(shift)
     shift = np.where(certain, 0.0, shift)
     # nctdtr has NaN for some chances that are too small for floats
@@ -169,18 +165,16 @@ def paired_power(
     return np.where(certain, 1.0, np.clip(1 - below + far, 0, 1))
 
 
-def required_size(
-    effect: ArrayLike, *, power: float = 0.8, ratio: float | None = None, alpha: float = 0.05
-) -> Array:
+def required_size(effect: ArrayLike, *, power: float = 0.8, alpha: float = 0.05) -> Array:
     """The least n with which the two-sided paired t test has the power; infinite where none has."""
     probability(power, "power")
     effect = np.atleast_1d(np.asarray(effect, dtype=float))
     low = np.full(effect.shape, 1)
     high = np.full(effect.shape, UNBOUNDED)
-    possible = paired_power(effect, high, ratio=ratio, alpha=alpha) >= power
+    possible = paired_power(effect, high, alpha=alpha) >= power
     while (high - low > 1).any():
         middle = np.maximum((low + high) // 2, 2)
-        enough = paired_power(effect, middle, ratio=ratio, alpha=alpha) >= power
+        enough = paired_power(effect, middle, alpha=alpha) >= power
         low = np.where(enough, low, middle)
         high = np.where(enough, middle, high)
     return np.where(possible, high, np.inf)

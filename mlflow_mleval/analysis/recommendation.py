@@ -487,7 +487,16 @@ def _verdict(c: Comparison, a: str, b: str) -> Verdict | None:
     """What the units that decide say; None where they have no difference of the pair."""
     unit, by_dataset = c.decides_over, pd.DataFrame()
     if c.deciding is not None and c.deciding.test.over == unit and not c.deciding.test.by_unit:
-        rows = _decided(c, a, b)
+        rows = _tested(c.tests_over("datasets"), a, b)
+        flows = ["mean_difference", "low", "high"]
+        table = getattr(c.deciding.result, "table", pd.DataFrame())
+        if rows.empty or not {*flows} <= {*table}:
+            rows = rows.assign(low=np.nan, high=np.nan)
+        else:  # in net flows, by one measure, too
+            row = table[table[PAIR].isin([a, b]).all(axis=1)]
+            row = better_first(row, row["method_a"] == b)
+            rows[["difference", "low", "high"]] = row[flows].to_numpy()
+            rows["measure"] = FUSED
         if unit == "repeats":
             by_dataset = _tested(_tests(c, unit), a, b)
     else:
@@ -533,16 +542,3 @@ def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:
     if len(tests) == 1:
         rows["dataset"] = ""
     return rows[["measure", "dataset", "difference", "low", "high", "separated", "n"]]
-
-
-def _decided(c: Comparison, a: str, b: str) -> pd.DataFrame:
-    """The row of the test that decides, in net flows, by one measure, too."""
-    assert c.deciding is not None
-    rows = _tested(c.tests_over("datasets"), a, b)
-    table = getattr(c.deciding.result, "table", pd.DataFrame())
-    if rows.empty or not {"low", "high", "mean_difference"} <= {*table}:
-        return rows.assign(low=np.nan, high=np.nan)
-    row = table[table[PAIR].isin([a, b]).all(axis=1)]
-    row = better_first(row, row["method_a"] == b)
-    rows[["difference", "low", "high"]] = row[["mean_difference", "low", "high"]].to_numpy()
-    return rows.assign(measure=FUSED)
