@@ -36,7 +36,7 @@ from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pai
 from mlflow_mleval.analysis.resampling import Signs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count
-from mlflow_mleval.validation import AnyArray, Array, at_least_one, one_of, probability
+from mlflow_mleval.validation import Array, at_least_one, one_of, probability
 
 #: More datasets or folds than this are as good as infinitely many.
 UNBOUNDED = 2**20
@@ -290,10 +290,7 @@ def power_curve(
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
     effect = np.divide(mean, deviation, out=certain, where=deviation > 0)
 
-    def needed(of: AnyArray) -> AnyArray:
-        return np.maximum(required_size(of, power=power, alpha=level), least)
-
-    sizes = needed(effect)
+    sizes = np.maximum(required_size(effect, power=power, alpha=level), least)
     enough = float(sizes[0])
     low, high = map(float, np.quantile(sizes[1:], [0.025, 0.975], method="inverted_cdf"))
     finite = [x for x in (enough, high) if np.isfinite(x)]

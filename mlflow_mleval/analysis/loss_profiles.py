@@ -47,6 +47,7 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.owa import (
     ALPHAS,
     FAMILIES,
+    PARAMETERS,
     _weights,
     awareness,
     positions,
@@ -71,8 +72,6 @@ Pair = tuple[str, str]
 #: Parameters of the binomial family where none are named, at most: all k up to so many labels, else
 #: evenly spread ones.
 MOST_PARAMETERS = 100
-#: What the parameter of each family is called.
-PARAMETER = {"binomial": "k", "polynomial": "alpha"}
 _SLACK = 1e-9
 
 
@@ -226,7 +225,7 @@ class Profiles:
     ) -> pd.DataFrame:
         """Losses methods x parameters, the mean over folds; 0 is best."""
         arrays = self.by_row(dataset, family, parameters)
-        columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETER[family])
+        columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETERS[family])
         means = np.array([rows.mean(axis=0) for rows in arrays.values()])
         return pd.DataFrame(means, pd.Index(list(arrays), name="method"), columns)
 
@@ -237,7 +236,7 @@ class Profiles:
         arrays = self.by_row(dataset, family, parameters)
         keys = [(method, fold) for method in arrays for fold in self.folds[dataset, method]]
         rows = [arrays[method] for method in arrays if self.folds[dataset, method]]
-        columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETER[family])
+        columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETERS[family])
         index = pd.MultiIndex.from_arrays(
             [[m for m, _ in keys], [fold for _, fold in keys]], names=["method", "fold"]
         )

@@ -679,24 +679,17 @@ class ClassesAbove:
         width = self.above.shape[1]
         truth = true.astype(bool) @ self.above
         truth.sort_indices()
-        row = rows_of(score)
         positive = score.data > 0
-        row = row[positive]
         label = score.indices[positive]
-        value = score.data[positive].astype(float)
         own = spans(self.above.indptr[label].astype(np.int64), size[label])
-        cell = np.repeat(row * width, size[label]) + self.above.indices[own]
-        value = np.repeat(value, size[label])
-        order = np.lexsort((-value, cell))
-        order = order[np.diff(cell[order], prepend=-1) > 0]  # of each class the highest score
-        cell = cell[order]
+        cell = np.repeat(rows_of(score)[positive] * width, size[label]) + self.above.indices[own]
+        value = np.repeat(score.data[positive].astype(float), size[label])
+        order = np.lexsort((-value, cell // width))
+        # of each class the highest score
+        order = order[np.sort(np.unique(cell[order], return_index=True)[1])]
         value = value[order]
+        cell = cell[order]
         row, place = np.divmod(cell, width)
-        order = np.lexsort((-value, row))
-        row = row[order]
-        place = place[order]
-        cell = cell[order]
-        value = value[order]
         wanted = rows_of(truth) * width + truth.indices
         hit = np.isin(cell, wanted, assume_unique=True)
         count = np.diff(truth.indptr)

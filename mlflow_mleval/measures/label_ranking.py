@@ -270,7 +270,11 @@ def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) 
     ideal = np.append(0, np.cumsum(discount))
     if any(name in SCORED for name, _ in wanted):
         weighted = np.where(hit, propensities.weights[hits], 0)
-        best = _largest(true, propensities.weights, most)
+        best = np.zeros(hit.shape)
+        entries = propensities.weights[true.indices], true.indices, true.indptr
+        of_true = RowScores(true, sparse.csr_array(entries, shape=true.shape))
+        for row, rank, label, _ in _highest(of_true, most):
+            best[row, rank] = propensities.weights[label]
     columns = {}
     for name, k in wanted:
         key = f"{name}_at_{k}"
@@ -338,18 +342,3 @@ def without_zeros(matrix: Any) -> sparse.csr_array:
         stored.sum_duplicates()
         stored.eliminate_zeros()
     return stored
-
-
-def _largest(true: sparse.csr_array, weights: Array, k: int) -> Array:
-    """The k largest weights of each row's relevant labels, falling, then zeros; (n, k)."""
-    n, n_labels = true.shape
-    falling = np.argsort(-weights)
-    rank = np.empty(n_labels, np.int64)
-    rank[falling] = np.arange(n_labels)
-    row = rows_of(true)
-    ranks = np.sort(row * n_labels + rank[true.indices]) % n_labels
-    place = np.arange(len(row)) - true.indptr[row]
-    first = place < k
-    largest = np.zeros((n, k))
-    largest[row[first], place[first]] = weights[falling[ranks[first]]]
-    return largest

@@ -213,21 +213,12 @@ def climb_legs(
         # 0 where the end does not lie above, else the distance plus 1; what remains must be just it
         distance = lookup(above, node, end[walk])
         tight = (distance > 0) & (np.abs(distance - 1 - left) <= up.tolerance)
-        walk = walk[tight]
-        lower = lower[tight]
-        node = node[tight]
-        left = left[tight]
+        walk, lower, node, left = (a[tight] for a in (walk, lower, node, left))
         within = whole[walk] - left < reach[walk]
         edges.append(np.stack([leg[walk], lower, np.where(within, node, n)], 1))
-        walk = walk[within]
-        node = node[within]
-        left = left[within]
-        key = walk * n + node
-        order = np.argsort(key)
-        order = order[np.diff(key[order], prepend=-1) > 0]
-        walk = walk[order]
-        node = node[order]
-        left = left[order]
+        walk, node, left = (a[within] for a in (walk, node, left))
+        once = np.unique(walk * n + node, return_index=True)[1]
+        walk, node, left = (a[once] for a in (walk, node, left))
     marks = _marked_cells(np.concatenate(rows), np.concatenate(nodes), (len(low), n + 1))
     steps = np.concatenate(edges) if edges else np.zeros((0, 3), int)
     return Legs(low, high, marks, steps[np.argsort(steps[:, 0], kind="stable")])

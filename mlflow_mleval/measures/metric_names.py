@@ -171,6 +171,8 @@ _ALIKE = {
     "mae": "l1 MAE mean_absolute_error",
     "mape": "MAPE mean_absolute_percentage_error",
 }
+#: What joined names begin with, by data.
+_BEFORE = {HELD_OUT: "", VALIDATION: "val_", TRAINING: "training_"}
 _JOINED = {word: name for name, words in _ALIKE.items() for word in (name, *words.split())}
 
 
@@ -184,8 +186,7 @@ def joined_term(name: str) -> str:
     known = None if name in MEASURES else term(name)
     if known is None or known.variable or known.measure not in _JOINED:
         return ""
-    prefix = {HELD_OUT: "", VALIDATION: "val_", TRAINING: "training_"}[known.data]
-    return prefix + _JOINED[known.measure]
+    return _BEFORE[known.data] + _JOINED[known.measure]
 
 
 @lru_cache(maxsize=10_000)
@@ -259,8 +260,7 @@ def by_measure(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str
     for key in metrics:
         known = term(key)
         if known is not None and known.variable:
-            prefix = {HELD_OUT: "", VALIDATION: "val_", TRAINING: "training_"}[known.data]
-            called.setdefault(prefix + known.measure, []).append((known, key))
+            called.setdefault(_BEFORE[known.data] + known.measure, []).append((known, key))
     if not called:
         return dict(metrics), {}
     keys: dict[str, str] = {}

@@ -26,8 +26,9 @@ from mlflow_mleval.validation import (
     same_shape,
 )
 
-_NAMES = {"binomial": "k", "polynomial": "alpha"}
-FAMILIES = tuple(_NAMES)
+#: What the parameter of each family is called.
+PARAMETERS = {"binomial": "k", "polynomial": "alpha"}
+FAMILIES = tuple(PARAMETERS)
 
 #: Default exponents of the polynomial profile, ten a decade: the loss moves by a few per cent
 #: from one to the next.
@@ -73,7 +74,7 @@ def label_count(n_labels: int) -> int:
 def owa_weights(family: str, n_labels: int, parameter: float) -> Array:
     """The weights of one loss of a family, shape (K,)."""
     if np.ndim(parameter):
-        raise ValueError(f"`{_NAMES[family]}` must be one number, got {parameter!r}.")
+        raise ValueError(f"`{PARAMETERS[family]}` must be one number, got {parameter!r}.")
     return _weights(family, n_labels, _parameters(family, n_labels, parameter), n_labels)[0]
 
 
@@ -89,15 +90,16 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> Any
         values = ALPHAS if parameters is None else np.asarray(parameters, dtype=float)
         good = (values >= 1) & np.isfinite(values)
         want = "a finite number of at least 1"
+    name = PARAMETERS[family]
     if values.ndim > 1 or not values.size:
         raise ValueError(
-            f"`{_NAMES[family]}` must be a number or a sequence of them, got shape {values.shape}."
+            f"`{name}` must be a number or a sequence of them, got shape {values.shape}."
         )
     if not good.all():
         bad = values[~good]
         more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
         raise ValueError(
-            f"`{_NAMES[family]}` must be {want}, got {', '.join(f'{v:g}' for v in bad[:3])}{more}."
+            f"`{name}` must be {want}, got {', '.join(f'{v:g}' for v in bad[:3])}{more}."
         )
     return np.atleast_1d(values).astype(np.int64 if family == "binomial" else np.float64)
 
@@ -453,7 +455,7 @@ _NO_ROOM = 1e-12
 def area_weights(family: str, n_labels: int) -> Array:
     """Weights of the mean largest error, the second largest, … in the area under the losses."""
     n_labels = label_count(n_labels)
-    if one_of(family, "family", ("binomial", "polynomial")) == "polynomial":
+    if one_of(family, "family", FAMILIES) == "polynomial":
         at = np.log(ALPHAS) / np.log(ALPHAS[-1])
         width = (np.diff(at, prepend=at[0]) + np.diff(at, append=at[-1])) / 2
         return width @ family_weights("polynomial", n_labels)

@@ -504,9 +504,7 @@ class _Errors:
 def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[np.float32]]:
     """By measure the change that each instance makes, to first order, of sum 0."""
     parts = list(sums)
-    true = inputs.true
-    pred = inputs.pred
-    n = true.shape[0]
+    n = inputs.true.shape[0]
     kind = LABEL_SETS if parts[0].classes is None else ONE_LABEL
     scale = 1.0 if inputs.weights is None else n / inputs.weights.sum()
     by_label = np.sum([part.by_label for part in parts], axis=0) * scale
@@ -520,19 +518,13 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
         if wanted and hasattr(formula, "slopes"):
             slopes[m.name] = formula.slopes(counts).astype(np.float32)
     changes = np.empty((len(slopes), n), np.float32)
-    if inputs.all_sparse:
-        pred = inputs.predictions(inputs.score, pred)
-        both = true.multiply(pred).tocsr()
-        for change, (of_both, of_pred, of_true) in zip(changes, slopes.values(), strict=True):
-            change[:] = both @ of_both + pred @ of_pred + true @ of_true
-    else:
-        of_both, of_pred, of_true = np.stack(list(slopes.values()), axis=-1)
-        start = 0
-        for t, score, p, _ in inputs.blocks(slice(None)):
-            t = t.astype(np.float32)
-            p = inputs.predictions(score, p).astype(np.float32)
-            at = slice(start, start := start + len(t))
-            changes[:, at] = ((t * p) @ of_both + p @ of_pred + t @ of_true).T
+    of_both, of_pred, of_true = np.stack(list(slopes.values()), axis=-1)
+    start = 0
+    for t, score, p, _ in inputs.blocks(slice(None)):
+        t = t.astype(np.float32)
+        p = inputs.predictions(score, p).astype(np.float32)
+        at = slice(start, start := start + t.shape[0])
+        changes[:, at] = ((t * p) @ of_both + p @ of_pred + t @ of_true).T
     each = None if inputs.weights is None else inputs.weights * scale
     mean = np.average(changes, axis=1, weights=each)
     changes -= mean[:, None].astype(np.float32)
