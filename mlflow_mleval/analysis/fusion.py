@@ -4,7 +4,7 @@ sure it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, compress
@@ -767,22 +767,21 @@ def separations(
 ) -> Separations:
     """Which pairs stay separated under the scenarios, and with fewer measures by the filter."""
     pairs = retest.pairs
-    variants: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
+    rows = {}
+
+    def tried(what: str, which: str, apart: Iterable[tuple[str, str]], rank: pd.Series) -> None:
+        there = set(rank.dropna().index)
+        stayed = set(apart)
+        stay = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
+        rows[what, which] = stay
+
     for one in sensitivity.scenarios[1:]:
         label = f"{one.preference}, {one.weights}" if one.varies == "function" else one.missing
-        again = present(one.separated)()
-        variants[one.varies, label] = again, one.ranking["rank"]
+        tried(one.varies, label, present(one.separated)(), one.ranking["rank"])
     for limit in FILTERS if correlation is not None else ():
         needed, _ = redundancy_filter(correlation, limit)
         fewer = fusion.refit(fusion.study.select(needed))
-        again = retest(fewer.study, fewer.flows)
-        variants["filter", f"{limit:g}"] = again, fewer.ranking["rank"]
-    rows = {}
-    for choice, (apart, rank) in variants.items():
-        # asked once a pair
-        there = set(rank.dropna().index)
-        stayed = set(apart)
-        rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
+        tried("filter", f"{limit:g}", retest(fewer.study, fewer.flows), fewer.ranking["rank"])
     stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
     stays.columns = pd.Index(pairs if rows else [], tupleize_cols=False)
     return Separations(stays)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import AnyArray, binary_matrix, of_kind
 
 if TYPE_CHECKING:
@@ -473,8 +474,7 @@ class Hierarchy:
 def listing(items: Iterable[Any], noun: str) -> str:
     """How many items there are, and the first few of them."""
     items = list(items)
-    plural = noun if len(items) == 1 else noun + ("es" if noun.endswith("s") else "s")
-    return f"{len(items)} {plural}: {', '.join(map(repr, items[:5]))}{', ...' * (len(items) > 5)}"
+    return f"{count(len(items), noun)}: {some(map(repr, items), 5)}"
 
 
 # ---- class sets and their pairs ------------------------------------------------------------------

@@ -154,18 +154,19 @@ def class_vectors(
     names = _names(true, pred, y_score, n_classes, label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
+    cut: Any = None
     if pred is not None:
         pred = _numbers(pred, "y_pred", at)
-        return ClassVectors(names, numbers, pred, score, probable, epsilon, None)
-    if score is None:
+    elif score is None:
         raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass one.")
-    if score.ndim == 2:
-        return ClassVectors(names, numbers, score.argmax(axis=1), score, probable, epsilon, None)
-    # values of a decision function, whose border is 0, were not meant to be cut at the default
-    cut: Any = label_threshold(threshold, "threshold", 1)
-    cut = 0.0 if cut == 0.5 and not probable else cut
-    above = (score > cut).astype(np.int64)
-    return ClassVectors(names, numbers, above, score, probable, epsilon, cut)
+    elif score.ndim == 2:
+        pred = score.argmax(axis=1)
+    else:
+        # values of a decision function, whose border is 0, were not meant to be cut at the default
+        cut = label_threshold(threshold, "threshold", 1)
+        cut = 0.0 if cut == 0.5 and not probable else cut
+        pred = (score > cut).astype(np.int64)
+    return ClassVectors(names, numbers, pred, score, probable, epsilon, cut)
 
 
 def _scores(y_score: Any) -> tuple[Array, float, int]:

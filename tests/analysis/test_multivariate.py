@@ -237,15 +237,6 @@ class TestManova:
         assert found.f_statistic == pytest.approx(4.937, abs=5e-4)
         assert found.df == pytest.approx((20, 130.3), abs=0.05)
 
-    def test_chi_square_of_the_paper(self):
-        x = folds(4)
-        for design, df_within in (("one-way", 36), ("blocked", 27)):
-            found = manova(x, design=design, approximation="chi2")
-            p, n, m = 3, 3, df_within
-            chi = ((p - n + 1) / 2 - m) * np.log(found.statistic)
-            assert (found.f_statistic, found.df) == (pytest.approx(chi), (9, np.inf))
-            assert found.pvalue == pytest.approx(stats.chi2.sf(chi, 9))
-
     def test_blocking_sees_what_one_way_does_not(self):
         x = folds(6, effect=0.1)
         assert manova(x).pvalue < manova(x, design="one-way").pvalue

@@ -106,8 +106,12 @@ def test_profiles_of_the_two_learners_and_the_misprint():
     assert a.slope > b.slope and a.relative_gain < b.relative_gain
 
 
-def assert_published_profiles(path):
+@pytest.mark.parametrize(("place", "n"), [(GOLDEN, 6), (SHARED, 62)], ids=["some", "all"])
+def test_published_profiles(place, n):
+    if not (path := place / "huellermeier2022_profiles.json").exists():
+        pytest.skip("the 62 published profiles are not at hand")
     published = json.loads(path.read_text())
+    assert len(published["records"]) == n
     for record in published["records"]:
         histogram = record["error_count_hist"]
         binomial = profile_from_histogram(histogram)
@@ -115,17 +119,6 @@ def assert_published_profiles(path):
         assert binomial.kind == polynomial.kind == "hard" and binomial.n_labels == record["K"]
         np.testing.assert_allclose(binomial.losses, record["binomial"], rtol=0, atol=1e-12)
         np.testing.assert_allclose(polynomial.losses, record["polynomial"], rtol=0, atol=1e-12)
-    return len(published["records"])
-
-
-def test_published_profiles_one_per_dataset():
-    assert assert_published_profiles(GOLDEN / "huellermeier2022_profiles.json") == 6
-
-
-def test_published_profiles_all():
-    if not (path := SHARED / "huellermeier2022_profiles.json").exists():
-        pytest.skip("the 62 published profiles are not at hand")
-    assert assert_published_profiles(path) == 62
 
 
 # ---- losses --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
-from math import comb, factorial, inf, isinf, isqrt, ldexp, log10, prod
+from math import ceil, comb, factorial, inf, isinf, isqrt, ldexp, log2, log10, prod
 from typing import ClassVar
 
 import numpy as np
@@ -460,14 +460,9 @@ def feasibility(
     pairs = n_methods - 1 if control else comb(n_methods, 2)
     factor = 1 if correction == "none" else pairs
 
-    def smallest(datasets: int) -> float:
-        return min(1.0, 2 * 0.5**datasets)
-
-    p = smallest(n_datasets)
+    p = min(1.0, 2 * 0.5**n_datasets)
     corrected = min(1.0, p * factor)
-    needed = 1
-    while smallest(needed) * factor > alpha:
-        needed += 1
+    needed = max(1, ceil(1 + log2(factor / alpha)))
     allowed = int(ldexp(alpha / 2, min(n_datasets, 1000)))
     if correction == "none" and allowed:
         most = None
