@@ -181,8 +181,7 @@ def required_size(effect: ArrayLike, *, power: float = 0.8, alpha: float = 0.05)
 
 
 # --------------------------------------------------------------------------------------------------
-# How many more datasets, folds or repeats until two methods are told apart: power curves with their
-# uncertainty.
+# How many more datasets until two methods are told apart.
 
 #: Points of a curve, and the datasets it goes to at most.
 POINTS = 24

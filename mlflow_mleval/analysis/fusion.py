@@ -197,8 +197,7 @@ def v_shape(table: pd.DataFrame) -> pd.DataFrame:
 
 
 # --------------------------------------------------------------------------------------------------
-# Measures that say the same: their correlation, a filter, groups, and how the ranking moves without
-# them.
+# Measures that say the same, and how the ranking moves without them.
 
 #: A column whose values differ by less than this share of the largest is constant: float noise.
 NOISE = 1e-12
@@ -365,11 +364,8 @@ def redundancy(
 
 
 # --------------------------------------------------------------------------------------------------
-# How sure a fused ranking is: what weights, methods, preference functions and policies would
-# change it.
-#
-# Everything starts from a Fusion. Net flows are sums of the flows by measure times the weights, so
-# that weights can be moved without computing flows again; thresholds stay as they are.
+# How sure a fused ranking is. Net flows are sums of the flows by measure times the weights, so that
+# weights can be moved without computing flows again; thresholds stay as they are.
 
 #: How many numbers a work array holds at most.
 CHUNK = 1_000_000
@@ -687,8 +683,7 @@ def sensitivity(
 
 
 # --------------------------------------------------------------------------------------------------
-# What the lead in the fused ranking, and the separations of pairs, survive: other choices, and the
-# absence of other methods.
+# What lead and separations survive: other choices, and the absence of other methods.
 
 #: Correlations above which measures are left out, to see what stays.
 FILTERS = (0.9, 0.8, 0.7)
@@ -832,8 +827,7 @@ def _better_less_worse(values: Array, names: pd.Index, pairs: list[Any]) -> Arra
 
 
 # --------------------------------------------------------------------------------------------------
-# What a reader of a comparison must know before believing it, in sentences; what could turn the
-# answer comes first.
+# What a reader must know before believing a comparison; what could turn the answer comes first.
 
 #: Of two measures one always has half of the weight; this much is worth a word.
 OUTVOTES = 0.75

@@ -622,8 +622,7 @@ def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# One dataset: curves with bands, differences of losses tested at every parameter with p-values that
-# allow for all of them, intervals of ratios (Fieller 1954), crossings, certain stretches.
+# One dataset: curves, tests at every parameter with p-values that allow for all, and what follows.
 
 #: Differences of losses below this are float noise.
 NOISE = 1e-12

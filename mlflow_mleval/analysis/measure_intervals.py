@@ -92,10 +92,10 @@ def measure_intervals(
     clusters = _given(ev, clusters)
     index = None if rows is None else rows.index
     units = None if clusters is None else cluster_numbers(clusters, n, index)
-    weights = None
+    weights = np.ones(n)
     if rows is not None and SAMPLE_WEIGHT in rows:
         weights = rows[SAMPLE_WEIGHT].to_numpy(float)
-    sizes = np.bincount(np.arange(n) if units is None else units, weights).astype(float)
+    sizes = weights if units is None else np.bincount(units, weights)
     values = pd.Series(ev.measures, dtype=float)
     absent: dict[str, str] = {}
     columns = dict.fromkeys(("standard_error", "ci_low", "ci_high"), np.nan)
@@ -149,7 +149,7 @@ def _interval(
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
-def _added(ev: Evaluation, measure: str, rows: pd.DataFrame, weights: Array | None) -> Array | str:
+def _added(ev: Evaluation, measure: str, rows: pd.DataFrame, weights: Array) -> Array | str:
     """What each instance adds to a measure, with mean 0; or why that is not known."""
     row = MEASURES[measure]
     formula = row.formula
@@ -175,12 +175,11 @@ def _added(ev: Evaluation, measure: str, rows: pd.DataFrame, weights: Array | No
     return ev.influences[measure].astype(float)
 
 
-def _of_mean(values: Array, weights: Array | None) -> Array:
+def _of_mean(values: Array, weights: Array) -> Array:
     there = ~np.isnan(values)
-    if weights is None:
-        return np.where(there, values - values[there].mean(), 0.0) / there.sum()
-    share = np.where(there, weights, 0.0) / weights[there].sum()
-    return share * np.where(there, values - share[there] @ values[there], 0.0)
+    total = weights[there].sum()
+    mean = (weights * values)[there].sum() / total
+    return np.where(there, weights * (values - mean), 0.0) / total
 
 
 def _given(ev: Evaluation, clusters: Any) -> ArrayLike | None:

@@ -179,9 +179,6 @@ def problems(names: Sequence[Hashable], singular: Ints, bad: Bools) -> AnyArray:
 
 # --------------------------------------------------------------------------------------------------
 # Whether results over folds look multivariate normal: Mardia's skewness and kurtosis.
-#
-# Mardia (1970), "Measures of multivariate skewness and kurtosis with applications"; Mardia (1974)
-# for small samples.
 
 #: Below so many rows the test hardly ever rejects, whatever the distribution.
 FEW = 20

@@ -33,8 +33,7 @@ from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.study import Study
 
 # --------------------------------------------------------------------------------------------------
-# What to use: whom the results speak for, by how much in the measures' own units, how sure, and
-# what could turn it.
+# What to use.
 
 #: How many measures the answer is given in, and for how many methods; so few are all shown.
 MEASURES = 2
@@ -202,8 +201,7 @@ def _first_cost(c: Comparison) -> tuple[Any, pd.DataFrame] | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# A closer look at what a comparison holds: one cell, one method, or one pair of methods, measure by
-# measure.
+# A closer look at one cell, one method, or one pair of methods, measure by measure.
 
 
 def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
@@ -351,8 +349,7 @@ def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
 
 
 # --------------------------------------------------------------------------------------------------
-# Is A better than B? The verdict on one pair by the tests that a comparison holds: of these
-# answers, of this data trained again, of new datasets.
+# Is A better than B? The verdict on one pair by the tests that a comparison holds.
 
 YES, NO, CLOSE = "YES", "NO", "TOO CLOSE"
 #: Of what a verdict is a claim, by the units of its tests.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from heapq import nlargest
@@ -303,12 +303,14 @@ class _Instance:
     ):
         self.exact = True
         self.sides = sides
-        self.bit: dict[int, int] = {}
+        self.bit: dict[int, int] = defaultdict(lambda: 1 << len(self.bit))
         by_side = [_inside(*parts) for parts in zip(sides, used, joins, strict=True)]
         self.edges = [edges for edges, _ in by_side]
         self.masks = masks = [
             {
-                leg: self._mask(chain((side.low[leg], side.high[leg]), *path))
+                leg: reduce(
+                    or_, (self.bit[v] for v in (side.low[leg], side.high[leg], *chain(*path)))
+                )
                 for leg, path in edges.items()
             }
             for side, edges in zip(sides, self.edges, strict=True)
@@ -343,12 +345,6 @@ class _Instance:
         if len(paths) > _WAYS:
             self.exact = False
         return paths[:_WAYS]
-
-    def _mask(self, nodes: Iterable[int]) -> int:
-        mask = 0
-        for node in nodes:
-            mask |= self.bit.setdefault(node, 1 << len(self.bit))
-        return mask
 
     def _ways(self, number: int, leg: int, spare: Collection[int]) -> list[int]:
         """The shortest paths of a leg; of those alike in shared nodes one with the fewest."""

@@ -200,11 +200,6 @@ class Nemenyi(Posthoc):
         return "Nemenyi's test on mean ranks"
 
 
-# --------------------------------------------------------------------------------------------------
-# The Bonferroni-Dunn test: every method against a control by mean ranks over datasets (Dunn 1961;
-# Demšar 2006).
-
-
 def bonferroni_dunn(
     ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: float = 0.05
 ) -> NemenyiResult:
@@ -540,10 +535,6 @@ class Wilcoxon(Posthoc):
     def sentence(self, result: PairwiseResult) -> str:
         pairs = "every pair" if result.control is None else f"every pair with {result.control}"
         return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected ({result.correction})"
-
-
-# --------------------------------------------------------------------------------------------------
-# Wilcoxon's signed ranks with the false discovery rate of Benjamini and Hochberg (1995).
 
 
 class BenjaminiHochberg(Wilcoxon):
