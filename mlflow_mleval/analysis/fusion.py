@@ -372,46 +372,6 @@ CHUNK = 1_000_000
 
 
 @dataclass(frozen=True)
-class Stability:
-    """How sure the fused ranking is: what the functions below find, each when it is asked for."""
-
-    fusion: Fusion
-    study: Study
-    again: Retest | None
-    correlation: pd.DataFrame | None
-    n_resamples: int
-    seed: int
-
-    @cached_property
-    def intervals(self) -> WeightIntervals:
-        return weight_intervals(self.fusion)
-
-    @cached_property
-    def smallest_change(self) -> pd.Series | None:
-        return smallest_change(self.intervals)
-
-    @cached_property
-    def acceptability(self) -> RankAcceptability:
-        return rank_acceptability(self.fusion, self.n_resamples, self.seed)
-
-    @cached_property
-    def sensitivity(self) -> Sensitivity:
-        return sensitivity(self.study, **self.fusion.options, separates=self.again)
-
-    @cached_property
-    def separations(self) -> Separations | None:
-        """None where the deciding test cannot be made again."""
-        if self.again is None:
-            return None
-        return separations(self.again, self.sensitivity, self.fusion, self.correlation)
-
-    @cached_property
-    def leave_one_out(self) -> LeaveOneOut | None:
-        """None with two methods."""
-        return leave_one_out(self.fusion) if len(self.fusion.study.methods) > 2 else None
-
-
-@dataclass(frozen=True)
 class WeightIntervals:
     """How far the weight of each measure alone may move before the leaders (or, with order_ in
     front, the ranking) change, and who leads beyond."""
@@ -488,34 +448,6 @@ class Sensitivity:
         return pd.concat(tables, ignore_index=True)[[*names, "method", *tables[0].columns[1:4]]]
 
 
-def weight_intervals(fusion: Fusion) -> WeightIntervals:
-    """The share of the way to one measure alone, or to the others alone, at which mean net flows,
-    which are lines in it, cross: exact intervals. A tie ends one."""
-    methods = list(fusion.ranking.index)
-    flows, weights = _by_measure(fusion, methods)
-    now = np.einsum("dmj,dj->dm", flows, weights)
-    rows = {}
-    for j, measure in enumerate(fusion.study.measures):
-        weight = weights[:, j].mean()
-        row: dict[str, Any] = {"weight": weight}
-        # a weight of 1 has no others to give it to, and stays
-        others = 1 - weights[:, [j]]
-        rest = now - weights[:, [j]] * flows[:, :, j]
-        without = np.divide(rest, others, out=now.copy(), where=others > TIE)
-        least = np.mean(others[:, 0] <= TIE)
-        ends = {"low": (without.mean(axis=0), least), "high": (flows[:, :, j].mean(axis=0), 1.0)}
-        for side, (there, limit) in ends.items():
-            shares, rival = _first_changes(now.mean(axis=0), there)
-            row[f"rival_{side}"] = None if rival is None else methods[rival]
-            for prefix, share in zip(("", "order_"), shares, strict=True):
-                row[f"{prefix}weight_{side}"] = weight + share * (limit - weight)
-        rows[measure] = row
-    leaders = tuple(first_ranked(fusion.ranking["rank"]))
-    table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
-    numbers = [name for name in _INTERVAL_COLUMNS if "rival" not in name]
-    return WeightIntervals(leaders, table.astype(dict.fromkeys(numbers, float)))
-
-
 _INTERVAL_COLUMNS = [
     *("weight", "weight_low", "weight_high", "rival_low", "rival_high"),
     *("order_weight_low", "order_weight_high"),
@@ -556,72 +488,6 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
     by = fusion.flows.by_measure
     order = by.methods.get_indexer(methods)
     return np.ascontiguousarray(by.net[:, :, order].swapaxes(1, 2)), fusion.flows.weights
-
-
-def smallest_change(intervals: WeightIntervals) -> pd.Series | None:
-    """The smallest change of one weight, the others rescaled, that costs the leader the lead."""
-    moves = [
-        {"measure": measure, "weight": row.weight, "to": to, "change": to - row.weight, "rival": by}
-        for measure, row in intervals.table.iterrows()
-        for to, by in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
-        if by is not None
-    ]
-    best = min(moves, key=lambda move: abs(move["change"]), default=None)
-    return None if best is None else pd.Series(best)
-
-
-def rank_acceptability(
-    fusion: Fusion, n_resamples: int = 10_000, seed: int = 0
-) -> RankAcceptability:
-    """How often each method takes each rank by mean net flow, weights uniform on the simplex."""
-    at_least_one(n_resamples, "n_resamples")
-    methods = list(fusion.ranking.index)
-    measures = fusion.study.measures
-    mean = _by_measure(fusion, methods)[0].mean(axis=0)
-    m = len(methods)
-    rng = np.random.default_rng(seed)
-    counts = np.zeros((m, m))
-    step = max(CHUNK // m, 1)
-    for first in range(0, n_resamples, step):
-        weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
-        best, worst = tied_places(-weights @ mean.T)
-        counts += place_shares(best, worst)
-    return RankAcceptability(
-        pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
-        n_resamples,
-        seed,
-    )
-
-
-def leave_one_out(fusion: Fusion) -> LeaveOneOut:
-    """Whether the order depends on a third method: all is computed again without each."""
-    methods = list(fusion.ranking.index)
-    if len(methods) < 3:
-        raise ValueError(
-            f"`fusion` must hold at least three methods to leave one out, got {len(methods)}."
-        )
-    before = fusion.ranking["rank"].to_numpy()
-    by_position = fusion.flows.by_measure.methods
-    order = by_position.get_indexer(methods)
-    ranks = np.full((len(methods),) * 2, np.nan)
-    leaders = []
-    reversals = []
-    for i, gone in enumerate(order):
-        phi = fusion.without(gone).phi.mean(axis=0)
-        rank = np.insert(tied_ranks(-phi), gone, np.nan)
-        leaders.append(int(np.nanargmin(rank)))
-        ranks[i] = rank[order]
-        there = np.delete(np.arange(len(methods)), i)
-        ahead, behind = _turned(before[there], ranks[i, there])
-        reversals.append((np.full(len(ahead), i), there[ahead], there[behind]))
-    names = pd.Index(methods)
-    places = zip(("left_out", "ahead", "behind"), zip(*reversals, strict=True), strict=True)
-    turned = {key: names[np.concatenate(at)] for key, at in places}
-    winners = pd.Series(by_position[leaders], names)
-    lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
-    return LeaveOneOut(
-        pd.DataFrame(ranks, names, names), pd.DataFrame(turned), winners, winners[lost].to_dict()
-    )
 
 
 def _turned(before: Array, after: Array) -> tuple[Places, Places]:
@@ -680,6 +546,156 @@ def sensitivity(
                 flows = by_measure.weigh(scheme, drop_constant)
                 examine(complete, flows, "function", [function, scheme], False)
     return Sensitivity(tried, impossible)
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How sure the fused ranking is: each part when it is asked for."""
+
+    fusion: Fusion
+    study: Study
+    again: Retest | None
+    correlation: pd.DataFrame | None
+    n_resamples: int
+    seed: int
+
+    @cached_property
+    def intervals(self) -> WeightIntervals:
+        """The share of the way to one measure alone, or to the others alone, at which mean net
+        flows, which are lines in it, cross: exact intervals. A tie ends one."""
+        methods = list(self.fusion.ranking.index)
+        flows, weights = _by_measure(self.fusion, methods)
+        now = np.einsum("dmj,dj->dm", flows, weights)
+        rows = {}
+        for j, measure in enumerate(self.fusion.study.measures):
+            weight = weights[:, j].mean()
+            row: dict[str, Any] = {"weight": weight}
+            # a weight of 1 has no others to give it to, and stays
+            others = 1 - weights[:, [j]]
+            rest = now - weights[:, [j]] * flows[:, :, j]
+            without = np.divide(rest, others, out=now.copy(), where=others > TIE)
+            least = np.mean(others[:, 0] <= TIE)
+            ends = {
+                "low": (without.mean(axis=0), least),
+                "high": (flows[:, :, j].mean(axis=0), 1.0),
+            }
+            for side, (there, limit) in ends.items():
+                shares, rival = _first_changes(now.mean(axis=0), there)
+                row[f"rival_{side}"] = None if rival is None else methods[rival]
+                for prefix, share in zip(("", "order_"), shares, strict=True):
+                    row[f"{prefix}weight_{side}"] = weight + share * (limit - weight)
+            rows[measure] = row
+        leaders = tuple(first_ranked(self.fusion.ranking["rank"]))
+        table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
+        numbers = [name for name in _INTERVAL_COLUMNS if "rival" not in name]
+        return WeightIntervals(leaders, table.astype(dict.fromkeys(numbers, float)))
+
+    @cached_property
+    def smallest_change(self) -> pd.Series | None:
+        """The smallest change of one weight, the others rescaled, that costs the leader the
+        lead."""
+        moves = [
+            {
+                "measure": measure,
+                "weight": row.weight,
+                "to": to,
+                "change": to - row.weight,
+                "rival": by,
+            }
+            for measure, row in self.intervals.table.iterrows()
+            for to, by in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
+            if by is not None
+        ]
+        best = min(moves, key=lambda move: abs(move["change"]), default=None)
+        return None if best is None else pd.Series(best)
+
+    @cached_property
+    def acceptability(self) -> RankAcceptability:
+        """How often each method takes each rank by mean net flow, weights uniform on the
+        simplex."""
+        n_resamples = at_least_one(self.n_resamples, "n_resamples")
+        methods = list(self.fusion.ranking.index)
+        measures = self.fusion.study.measures
+        mean = _by_measure(self.fusion, methods)[0].mean(axis=0)
+        m = len(methods)
+        rng = np.random.default_rng(self.seed)
+        counts = np.zeros((m, m))
+        step = max(CHUNK // m, 1)
+        for first in range(0, n_resamples, step):
+            weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
+            best, worst = tied_places(-weights @ mean.T)
+            counts += place_shares(best, worst)
+        return RankAcceptability(
+            pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
+            n_resamples,
+            self.seed,
+        )
+
+    @cached_property
+    def leave_one_out(self) -> LeaveOneOut | None:
+        """Whether the order depends on a third method: all is computed again without each; None
+        with two methods."""
+        methods = list(self.fusion.ranking.index)
+        if len(methods) < 3:
+            return None
+        before = self.fusion.ranking["rank"].to_numpy()
+        by_position = self.fusion.flows.by_measure.methods
+        order = by_position.get_indexer(methods)
+        ranks = np.full((len(methods),) * 2, np.nan)
+        leaders = []
+        reversals = []
+        for i, gone in enumerate(order):
+            phi = self.fusion.without(gone).phi.mean(axis=0)
+            rank = np.insert(tied_ranks(-phi), gone, np.nan)
+            leaders.append(int(np.nanargmin(rank)))
+            ranks[i] = rank[order]
+            there = np.delete(np.arange(len(methods)), i)
+            ahead, behind = _turned(before[there], ranks[i, there])
+            reversals.append((np.full(len(ahead), i), there[ahead], there[behind]))
+        names = pd.Index(methods)
+        places = zip(("left_out", "ahead", "behind"), zip(*reversals, strict=True), strict=True)
+        turned = {key: names[np.concatenate(at)] for key, at in places}
+        winners = pd.Series(by_position[leaders], names)
+        lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
+        return LeaveOneOut(
+            pd.DataFrame(ranks, names, names),
+            pd.DataFrame(turned),
+            winners,
+            winners[lost].to_dict(),
+        )
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """The ranking under other choices."""
+        return sensitivity(self.study, **self.fusion.options, separates=self.again)
+
+    @cached_property
+    def separations(self) -> Separations | None:
+        """Which pairs stay separated under the scenarios, and with fewer measures by the filter;
+        None where the deciding test cannot be made again."""
+        if self.again is None:
+            return None
+        pairs = self.again.pairs
+        rows = {}
+
+        def tried(what: str, which: str, apart: Iterable[tuple[str, str]], rank: pd.Series) -> None:
+            there = set(rank.dropna().index)
+            stayed = set(apart)
+            stay = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
+            rows[what, which] = stay
+
+        for one in self.sensitivity.scenarios[1:]:
+            label = f"{one.preference}, {one.weights}" if one.varies == "function" else one.missing
+            tried(one.varies, label, present(one.separated)(), one.ranking["rank"])
+        for limit in FILTERS if self.correlation is not None else ():
+            needed, _ = redundancy_filter(self.correlation, limit)
+            fewer = self.fusion.refit(self.fusion.study.select(needed))
+            tried(
+                "filter", f"{limit:g}", self.again(fewer.study, fewer.flows), fewer.ranking["rank"]
+            )
+        stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
+        stays.columns = pd.Index(pairs if rows else [], tupleize_cols=False)
+        return Separations(stays)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -755,31 +771,6 @@ class Retest:
         phi = phi.where(self.finished.reindex(index=index, columns=columns))
         again = replace(t, table=phi, ranks=ranks, flows=phi, most=MOST)
         return list(self.test.run(again).significant_pairs)
-
-
-def separations(
-    retest: Retest, sensitivity: Sensitivity, fusion: Fusion, correlation: pd.DataFrame | None
-) -> Separations:
-    """Which pairs stay separated under the scenarios, and with fewer measures by the filter."""
-    pairs = retest.pairs
-    rows = {}
-
-    def tried(what: str, which: str, apart: Iterable[tuple[str, str]], rank: pd.Series) -> None:
-        there = set(rank.dropna().index)
-        stayed = set(apart)
-        stay = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
-        rows[what, which] = stay
-
-    for one in sensitivity.scenarios[1:]:
-        label = f"{one.preference}, {one.weights}" if one.varies == "function" else one.missing
-        tried(one.varies, label, present(one.separated)(), one.ranking["rank"])
-    for limit in FILTERS if correlation is not None else ():
-        needed, _ = redundancy_filter(correlation, limit)
-        fewer = fusion.refit(fusion.study.select(needed))
-        tried("filter", f"{limit:g}", retest(fewer.study, fewer.flows), fewer.ranking["rank"])
-    stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
-    stays.columns = pd.Index(pairs if rows else [], tupleize_cols=False)
-    return Separations(stays)
 
 
 #: Methods up to which each is left out in turn.

@@ -26,6 +26,10 @@ def random_study(seed, m=5, n=3, datasets=3, decimals=None):
     return Study.from_frame(frame)
 
 
+def sure(fusion):
+    return stability.Stability(fusion, fusion.given, None, None, 60, 5)
+
+
 def mean_flows(fusion, change):
     """Mean net flows when the weights of every dataset are changed by a function."""
     total = 0.0
@@ -70,7 +74,7 @@ CASES = [
 def test_weight_intervals_end_where_the_ranking_changes(seed, decimals, preference):
     fusion = fuse(random_study(seed, decimals=decimals), preference)
     now = fusion.ranking.phi
-    found = stability.weight_intervals(fusion)
+    found = sure(fusion).intervals
     assert set(found.leaders) == leaders(now)
     for measure, row in found.table.iterrows():
         assert row.weight == pytest.approx(fusion.weights[measure].mean())
@@ -96,27 +100,26 @@ def test_weight_intervals_by_hand():
     frame = pd.DataFrame(
         {"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]}
     )
-    table = stability.weight_intervals(fuse(Study.from_frame(frame), weights=[3, 1])).table
+    table = sure(fuse(Study.from_frame(frame), weights=[3, 1])).intervals.table
     assert table.loc["f1", ["weight_low", "weight_high"]].tolist() == pytest.approx([0.5, 1])
     assert table.loc["one_error", ["weight_low", "weight_high"]].tolist() == pytest.approx([0, 0.5])
     assert table.rival_low.tolist() == ["a", None] and table.rival_high.tolist() == [None, "a"]
-    tied = stability.weight_intervals(fuse(Study.from_frame(frame), weights="equal"))
+    tied = sure(fuse(Study.from_frame(frame), weights="equal")).intervals
     assert tied.leaders == ("a", "b") and tied.table.rival_high.tolist() == ["b", "a"]
     ends = ["weight_low", "weight_high", "order_weight_low", "order_weight_high"]
     assert (tied.table[ends] == 0.5).all(axis=None)
 
 
 def test_one_measure_cannot_be_moved():
-    found = stability.weight_intervals(fuse(random_study(1, n=1)))
-    assert found.table.loc["f1", ["weight_low", "weight_high"]].tolist() == [1, 1]
-    assert stability.smallest_change(found) is None
+    found = sure(fuse(random_study(1, n=1)))
+    assert found.intervals.table.loc["f1", ["weight_low", "weight_high"]].tolist() == [1, 1]
+    assert found.smallest_change is None
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_smallest_single_change(seed):
     fusion = fuse(random_study(seed))
-    intervals = stability.weight_intervals(fusion)
-    found, table = stability.smallest_change(intervals), intervals.table
+    found, table = sure(fusion).smallest_change, sure(fusion).intervals.table
     ways = [
         (table[f"weight_{side}"] - table["weight"])[table[f"rival_{side}"].notna()].abs()
         for side in ("low", "high")
@@ -128,7 +131,7 @@ def test_smallest_single_change(seed):
 @pytest.mark.parametrize("decimals", [None, 1])
 def test_acceptability_is_what_fusing_with_the_same_weights_gives(decimals):
     fusion = fuse(random_study(1, m=4, decimals=decimals))
-    found = stability.rank_acceptability(fusion, n_resamples=60, seed=5)
+    found = sure(fusion).acceptability
     draws = np.random.default_rng(5).dirichlet(np.ones(3), size=60)
     expected = pd.DataFrame(0.0, found.acceptability.index, range(1, 5))
     for w in draws:
@@ -145,7 +148,7 @@ def test_acceptability_is_what_fusing_with_the_same_weights_gives(decimals):
 def test_leave_one_out_matches_fusing_the_rest(seed):
     study = random_study(seed, m=6)
     fusion = fuse(study, weights={"f1": 1, "accuracy": 2, "one_error": 3}, p={"f1": 0.4})
-    found = stability.leave_one_out(fusion)
+    found = sure(fusion).leave_one_out
     reversals = set()
     for left_out in study.methods:
         others = [m for m in study.methods if m != left_out]
@@ -163,11 +166,6 @@ def test_leave_one_out_matches_fusing_the_rest(seed):
         passed = left_out != leader and after[leader] > after.min()
         assert passed == (left_out in found.winner_changes)
     assert set(found.reversals.itertuples(index=False, name=None)) == reversals
-
-
-def test_leave_one_out_needs_three_methods():
-    with pytest.raises(ValueError, match="at least three methods to leave one out, got 2"):
-        stability.leave_one_out(fuse(random_study(0, m=2)))
 
 
 def with_gaps(cells):

@@ -92,15 +92,16 @@ def of_sizes() -> Iterator[Row]:
 
 
 def of_stability() -> Iterator[Row]:
+    def sure(fusion):
+        return stability.Stability(fusion, fusion.given, None, None, 10_000, 0)
+
     for methods, seconds in ((12, 1.0), (300, 60.0)):
         some = study(methods)
         fusion = fuse(some)
         calls = {
-            "intervals of weights": lambda f=fusion: stability.weight_intervals(f),
-            "acceptability of ranks, 10,000 draws": lambda f=fusion: stability.rank_acceptability(
-                f
-            ),
-            "leaving one out": lambda f=fusion: stability.leave_one_out(f),
+            "intervals of weights": lambda f=fusion: sure(f).intervals,
+            "acceptability of ranks, 10,000 draws": lambda f=fusion: sure(f).acceptability,
+            "leaving one out": lambda f=fusion: sure(f).leave_one_out,
             "sensitivity": lambda s=some: stability.sensitivity(s),
         }
         for name, call in calls.items():
