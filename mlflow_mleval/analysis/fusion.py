@@ -234,9 +234,7 @@ class Redundancy:
 
     @property
     def ranking(self) -> pd.DataFrame:
-        """By method: mean rank and rank by all and by the kept measures, mean_change (Eftimov &
-        Kocev 2019, Tables 4 to 6).
-        """
+        """By method: mean rank and rank by all and by the kept measures, and how ranks change."""
         columns = ["mean_rank", "rank"]
         fewer = self.without.ranking[columns].add_suffix("_without")
         change = (self.fusion.ranks - self.without.ranks).abs().mean()
@@ -269,9 +267,7 @@ class Redundancy:
 
     @property
     def graph(self) -> nx.Graph:
-        """Measures, joined where they correlate by more than `max_correlation` (edge attribute
-        ``correlation``).
-        """
+        """Measures, joined where they correlate by more than `max_correlation`."""
         import networkx as nx  # takes a tenth of a second, and no ranking needs it
 
         graph = nx.Graph()
@@ -283,10 +279,8 @@ class Redundancy:
 
 
 def overlap_of(study: Study) -> Correlation:
-    """How the measures of a completed study of at least three methods correlate: over methods on
-    each dataset, averaged with their signs. What is constant on a dataset counts as 0 there, as in
-    Figure 3 of Eftimov & Kocev (2019).
-    """
+    """How the measures of a completed study correlate over methods, averaged over datasets; what is
+    constant on one counts as 0 there, as in Figure 3 of Eftimov & Kocev (2019)."""
     values = study_cells(study)
     if values.shape[1] < 3:
         raise ValueError(
@@ -315,10 +309,8 @@ def by_chance(max_correlation: float, n_methods: int) -> float:
 
 
 def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:
-    """Drop one measure of each pair correlated above the limit: ``findCorrelation(exact = TRUE)``
-    of the R package caret (Kuhn 2008), as Eftimov & Kocev (2019) did. The kept, and the dropped as
-    rows.
-    """
+    """The kept, and the dropped as rows, one of each pair correlated above the limit:
+    ``findCorrelation(exact = TRUE)`` of the R package caret (Kuhn 2008)."""
     if not 0 <= max_correlation <= 1:
         raise ValueError(
             f"`max_correlation` must be a correlation between 0 and 1, got {max_correlation!r}."

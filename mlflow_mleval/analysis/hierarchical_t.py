@@ -346,9 +346,8 @@ class Posterior:
 
 
 def posterior(data: Data) -> Posterior:
-    """Of mu_0, sigma_0 and nu: equal cells of mu_0 in arsinh of its error if all datasets had the
-    same mean, of log sigma_0 and of log(nu - 1); a grid finds where the next, narrower one lies.
-    """
+    """Of mu_0 (cells in arsinh of its error), log sigma_0 and log(nu - 1), on a grid; each grid
+    finds where the next, narrower one lies."""
     width = data.width
     scale = 1 / np.sqrt((1 / width**2).sum())
     middle = float(np.median(data.mean))
@@ -469,10 +468,8 @@ MEASURES_AT_MOST = 2
 
 @dataclass(frozen=True)
 class NextDataset:
-    """What the folds or repeats of several datasets say about the next one: by measure every pair
-    of the best methods, the ropes and where these come from; by dataset the correlation that was
-    assumed, or why it is absent.
-    """
+    """What several datasets say about the next one: by measure every pair of the best methods and
+    the ropes; by dataset the correlation that was assumed, or why it is absent."""
 
     over: str
     pairs: Mapping[str, HierarchicalT]
@@ -526,10 +523,8 @@ def next_dataset(
     alpha: float = 0.05,
     **declared: Unpack[Declared],
 ) -> NextDataset | None:
-    """The hierarchical correlated t test of the best methods on the folds, else the repeats, of
-    every dataset; None where fewer than two have any. The rope is a share of each measure's
-    range, or, `in_units`, a difference of the measure.
-    """
+    """The test of the best methods on the folds, else the repeats; None where fewer than two
+    datasets have any. The rope is a share of each measure's range, or `in_units` of it."""
     over, values = ("folds", study.folds) if study.folds is not None else ("repeats", study.repeats)
     if values is None:
         return None
@@ -562,10 +557,8 @@ def next_dataset(
 
 
 def _without_far(found: HierarchicalT) -> tuple[HierarchicalT, list[str]]:
-    """The test without what it says of pairs that are far from its model, and these pairs: fewer
-    datasets lie beyond the rope, as they were found, than the model says of the next one, or more
-    as they are drawn together: at .05, on either side.
-    """
+    """The test without what it says of pairs that are far from its model, and these pairs: at .05
+    fewer datasets lie beyond the rope than it says of the next, or more as it draws them."""
     far = []
     for row in found.table.itertuples():
         same = _of_pair(found.shrunken, row.method_a, row.method_b)
@@ -587,9 +580,7 @@ def _without_far(found: HierarchicalT) -> tuple[HierarchicalT, list[str]]:
 def _comparable_values(
     study: Study, over: str, values: pd.DataFrame, declared: Declared
 ) -> tuple[dict[str, pd.DataFrame], dict[str, float], dict[str, str], list[str]]:
-    """By dataset the values of methods that can be compared, their correlation, or why there are
-    none; and notes.
-    """
+    """By dataset the values that can be compared, their correlation, or why not; and notes."""
     frames: dict[str, pd.DataFrame] = {}
     rho: dict[str, float] = {}
     absent: dict[str, str] = {}
@@ -624,9 +615,7 @@ def _comparable_values(
 def _folds(
     study: Study, frame: pd.DataFrame, dataset: str, declared: Declared
 ) -> tuple[pd.DataFrame, float, list[str]]:
-    """Values of the methods that share folds of the same split (NaN where a method lacks one),
-    their correlation, and notes.
-    """
+    """Values of the methods that share folds of the same split, their correlation, and notes."""
     shared = shared_folds(frame, dataset)
     methods = shared.methods
     runs = runs_of(study.runs, dataset, methods)

@@ -670,9 +670,8 @@ def critical(angles: Array, level: float, df: Ints | int) -> Array:
 
 
 def fieller(moments: Array, width: Array) -> tuple[Array, Array]:
-    """Fieller's interval of the ratio of two mean losses, second over first, of a t test of this
-    width: pairs x parameters, by the moments of `OnDataset`.
-    """
+    """Fieller's (1954) interval of the ratio of two mean losses, second over first, of a t test of
+    this width: pairs x parameters, by the moments of `OnDataset`."""
     first, second, variance_a, variance_b, covariance = moments
     w = width[:, None] ** 2
     c2 = first**2 - w * variance_a
@@ -691,10 +690,8 @@ def fieller(moments: Array, width: Array) -> tuple[Array, Array]:
 
 @dataclass
 class OnDataset:
-    """What is known of one dataset on the way; arrays are pairs x parameters: mean losses of
-    either with their (co)variances over folds, `along` and `pvalue` corrected along the parameter
-    and over pairs, `counts` of folds won, tied, lost. `n_folds` is 0 where a pair is not tested.
-    """
+    """What is known of one dataset on the way; arrays are pairs x parameters: `moments` of losses
+    over folds, p-values corrected `along` the parameter and over pairs, `counts` of folds."""
 
     dataset: str
     family: str

@@ -120,9 +120,8 @@ def _without_gaps(c: Comparison) -> dict[str, Any] | None:
 
 
 def _scenario(c: Comparison) -> dict[str, Any] | None:
-    """The first other policy, else other weights, else another function under which others lead;
-    its weights, too, where no function turns it with the same.
-    """
+    """The first other policy, else weights, else function (with its weights where no function turns
+    it with the same) under which others lead."""
     asked, *others = c.scenarios
     found = []
     for one in others:
@@ -155,8 +154,7 @@ def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str
 @dataclass(frozen=True)
 class Frontier:
     """Who is worth its cost. Place is "on" where tests put every other behind in quality or cost,
-    "off" where they put one before it in both, else "open"; costs are geometric means where all
-    are positive."""
+    "off" where they put one before it in both, else "open"."""
 
     cost: str
     table: pd.DataFrame
@@ -367,15 +365,8 @@ FEW = 500
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one kind of unit says of the pair.
-
-    Attributes
-    ----------
-    unit : "answers", "instances", "folds", "repeats" or "datasets"; empty where nothing was tested.
-    rows : What decides: measure ("fused" of all together, in net flows), dataset (empty of all), difference (positive: A is better), low, high (as the test has them: corrected), separated, n.
-    alpha : Level of the test.
-    by_dataset : The same by dataset where what decides is about all together; empty else.
-    """  # noqa: E501
+    """What one kind of unit says of the pair (positive: A is better; intervals are corrected), and
+    the same by dataset where what decides is about all together."""
 
     unit: str
     rows: pd.DataFrame
@@ -388,12 +379,8 @@ class Verdict:
         return OF.get(self.unit, "")
 
     def word(self, margin: float = 0.0) -> str:
-        """Whether A is better by more than a margin.
-
-        YES where some difference is certainly larger and none certainly as far the other way; NO
-        where the opposite is certain, or all are certainly not larger; else TOO CLOSE. Without a
-        margin the test alone says what is certain: intervals may end at 0, or be of one pair alone.
-        """
+        """Whether A is better by more than a margin; without one the test alone says what is
+        certain, for intervals may end at 0, or be of one pair alone."""
         rows = self.rows
         beyond = {"low": 1.0, "high": -1.0}
         better, worse = (
@@ -409,9 +396,7 @@ class Verdict:
 
     @property
     def crossing(self) -> dict[str, list[str]]:
-        """The datasets on which A is certainly better, and those on which B is; empty unless there
-        are both.
-        """
+        """The datasets on which A is certainly better, and B; empty unless there are both."""
         rows = self.rows if self.by_dataset.empty else self.by_dataset
         apart = rows[rows["separated"] & (rows["dataset"] != "")]
         a, b = (apart.loc[apart["difference"] * sign > 0, "dataset"].unique() for sign in (1, -1))
@@ -425,9 +410,8 @@ class Verdict:
 
     @property
     def needed(self) -> int | None:
-        """How many units more would tell the two apart four times in five, if the difference stays
-        what it is; None where it is certain, or where no number is known.
-        """
+        """How many units more would tell the two apart four times in five; None where they are, or
+        where no number is known."""
         if not self.unit:
             return datasets_needed(self.alpha) - 1
         one = self.main
@@ -445,13 +429,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Question:
-    """Is `a` better than `b`?
-
-    Attributes
-    ----------
-    verdict : By the units that decide the comparison; no other family of tests says a word.
-    measures : By measure: how far `a` is better on average, and n; not tested.
-    """
+    """Is `a` better than `b`? By the units that decide; how far on average by measure, not
+    tested."""
 
     a: str
     b: str
@@ -461,12 +440,7 @@ class Question:
 
 def question(c: Comparison, a: str = "", b: str = "") -> Question:
     """The question about two methods; by default about the leader and the next, or the control.
-
-    Raises
-    ------
-    ValueError
-        A method is not compared, or both are one.
-    """
+    ValueError where a method is not compared, or both are one."""
     unknown = [method for method in (a, b) if method and method not in c.order]
     if unknown:
         methods = ", ".join(c.order)

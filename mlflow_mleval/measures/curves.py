@@ -158,9 +158,7 @@ class ScoreCounts(ScoreRows):
     def of(
         cls, scores: ArrayLike, positive: ArrayLike, weights: Array | None = None
     ) -> ScoreCounts:
-        """The counts of a matrix of scores, one column a class, and of which of them are
-        positive.
-        """
+        """The counts of a matrix of scores, one column a class, and of which are positive."""
         scores = np.asarray(scores, dtype=float)
         positive = np.asarray(positive, dtype=bool)
         n, n_classes = scores.shape

@@ -129,9 +129,8 @@ def support(c: Counts) -> AnyArray:
 
 @dataclass(frozen=True)
 class OverLabels:
-    """The average of a rate over labels, NaN where no label counts, or its value for all labels
-    `pooled`. What an instance moves is the jackknife of each label (Efron 1982).
-    """
+    """The average of a rate over labels, NaN where none counts, or its value for all labels
+    `pooled`; what an instance moves is the jackknife of each label (Efron 1982)."""
 
     rate: Callable[[Counts], Array]
     weight: Callable[[Counts], AnyArray] = seen

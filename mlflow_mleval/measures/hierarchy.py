@@ -123,9 +123,7 @@ class Parents:
 
 def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
     """1 + the shortest distance from class c up to a in entry (c, a), for a = c and every ancestor
-    a: each row is the union of its parents' rows and the class itself. `columns` masks the classes
-    looked for.
-    """
+    a, of those that `columns` masks; each row is the union of its parents' rows and the class."""
     n = len(up.level)
     count = up.count
     own = np.ones(n, bool) if columns is None else columns
@@ -524,9 +522,7 @@ def meetings(
     above: sparse.csr_array, left: AnyArray, right: AnyArray
 ) -> Iterator[tuple[slice, sparse.csr_array, AnyArray]]:
     """Some pairs at a time (`left` ascends): a slice, the rows of the closure of their right
-    classes, and by entry the length of the path from left over this ancestor, beyond every distance
-    if it is none of left's.
-    """
+    classes, and by entry the length of the path over this ancestor, beyond all if it is none."""
     width = above.shape[1]
     size = np.diff(above.indptr)
     far = 2 * above.data.max(initial=1)

@@ -175,9 +175,8 @@ _SEEDS = np.array([i * _GOLDEN % 2**64 for i in range(1, 5)], np.uint64)
 
 
 def row_digests(truth: Any) -> NDArray[np.uint32]:
-    """256 bits that tell which columns of each row of a checked matrix are set, shape (N, 8): each
-    column has bits of its own; those of a set are added up and mixed.
-    """
+    """256 bits that tell which columns of each row of a checked matrix are set, shape (N, 8): those
+    of the columns are added up and mixed."""
     n, width = truth.shape
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // width)
     parts = []

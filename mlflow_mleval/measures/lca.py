@@ -58,10 +58,8 @@ def meet(
     limit: float,
     join: bool,
 ) -> Meetings:
-    """Find where the classes of each instance meet. The entries of `true` and `pred` that are not
-    `kept` do not count; with `join`, legs lead from every class to every meeting node of its
-    instance above it.
-    """
+    """Find where the `kept` classes of each instance meet; with `join`, legs lead from every class
+    to every meeting node of its instance above it."""
     n = len(up.level)
     both = kept[0][pairs.left] & kept[1][pairs.right]
     instance = np.repeat(np.arange(true.shape[0]), np.diff(pairs.start))[both]
@@ -239,10 +237,8 @@ _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
 
 def minimal_graphs(meetings: Meetings, rows: int) -> AnyArray:
-    """Sizes of the intersection, of the true and of the predicted graph of every instance, and
-    whether the search was exhaustive, shape (4, rows): the fewest meeting nodes, among these the
-    largest F1.
-    """
+    """Sizes of the intersection and of both graphs, and whether the search was exhaustive, shape
+    (4, rows): the fewest meeting nodes, among these the largest F1."""
     sizes = np.zeros((4, rows), int)
     sizes[3] = 1
     for side, (instance, _) in zip((1, 2), meetings.alone, strict=True):

@@ -159,9 +159,8 @@ class UnitPairs(PairsTested):
 
 
 class OverFolds(Posthoc):
-    """All pairs by the folds of a few datasets: separated where some dataset separates them, one
-    worse on no measure, and none says the opposite.
-    """
+    """All pairs by the folds of a few datasets: separated where some dataset separates them, and
+    none says the opposite."""
 
     name = asked = over = "folds"
     key = "over_folds"

@@ -389,9 +389,8 @@ def wilcoxon_pairs(
 def signed_ranks(
     difference: AnyArray, noise: AnyArray, exact: bool
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """By row twice the sums of the midranks of positive and of negative differences, zeros
-    included, and the two-sided p-value: exact, or normal with the variance of the tied ranks.
-    """
+    """By row twice the sums of the midranks of positive and of negative differences, and the
+    two-sided p-value: exact, or normal with the variance of the tied ranks."""
     size = np.abs(difference)
     order = np.argsort(size, axis=1)
     ordered = np.take_along_axis(size, order, axis=1)
