@@ -808,26 +808,23 @@ class LearnedMeasures:
         """Tests of every pair on every learned measure. `pvalue` refers t² to T² with all measures,
         for the directions come from the same folds; `pvalue_naive` is the paper's."""
         methods = self.projections.index.unique(level=0)
-        values = self.projections.to_numpy().reshape(len(methods), -1, self.weights.shape[1])
+        p, n_learned = self.weights.shape
+        values = self.projections.to_numpy().reshape(len(methods), -1, n_learned)
+        pairs = np.triu_indices(len(methods), 1)
         parts = []
-        how: dict[str, Any] = {"ratio": self.ratio, "paired": self.paired, "alpha": alpha}
         for k, name in enumerate(self.weights):
-            pairs = hotelling_pairs(values[..., [k]], methods=methods, measures=[name], **how)
-            t2 = pairs.table["statistic"].to_numpy()
-            difference = pairs.differences[name]
-            # an F on 1 and df degrees of freedom
-            df = pairs.df[1]
-            pvalue = np.full(len(t2), np.nan)
-            if df >= len(self.weights):
-                pvalue = t2_pvalue(t2, len(self.weights), df)[1]
-            part = pairs.table[["method_a", "method_b"]].assign(
-                mean_difference=difference,
-                statistic=np.sign(difference) * np.sqrt(t2),
-                pvalue_naive=pairs.table["pvalue"],
-                **decided(pvalue, alpha),
-            )
-            part.insert(0, "learned", name)
-            parts.append(part)
+            found = t2_of_pairs(values[..., [k]], [name], *pairs, self.ratio, self.paired)
+            difference = found.difference[:, 0]
+            part = {
+                "learned": name,
+                **named_pairs(methods, *pairs),
+                "mean_difference": difference,
+                "statistic": np.sign(difference) * np.sqrt(found.statistic),
+                "pvalue_naive": found.pvalue,
+                # NaN where all measures together could not be tested
+                **decided(t2_pvalue(found.statistic, p, found.df)[1], alpha),
+            }
+            parts.append(pd.DataFrame(part))
         return pd.concat(parts, ignore_index=True)
 
 

@@ -268,12 +268,6 @@ def test_empty_sets():
     assert empty[empty].index.tolist() == ["tree_induced_error", "all_pairs_error"]
 
 
-def test_h_loss_stops_below_the_first_error():
-    h = Hierarchy([("r", "a"), ("r", "b"), ("a", "a1"), ("a1", "a2"), ("b", "b1")])
-    row = instance_measures([["a2"]], [["b1"]], h).loc[0]
-    assert row["h_loss"] == 2 and row["symmetric_difference_loss"] == 5
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [

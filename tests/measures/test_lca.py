@@ -113,12 +113,6 @@ def test_a_meeting_node_is_joined_to_one_class_of_each_side_whichever():
     assert sizes(measure([1, 4], [2, 8], Hierarchy(edges))) == (2, 4, 6)
 
 
-def test_minimal_uses_fewer_nodes_than_extended():
-    h = Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("a", "d"), ("b", "d")])
-    assert sizes(measure(["c"], ["d"], h)) == (2, 3, 3)
-    assert sizes(measure(["c"], ["d"], h, lca="minimal")) == (1, 2, 2)
-
-
 def test_all_far_pairs_meet_in_one_node():
     tree = {"r": "a b", "a": "a1", "a1": "a2", "b": "b1", "b1": "b2 b3"}
     h = Hierarchy([(up, down) for up, below in tree.items() for down in below.split()])

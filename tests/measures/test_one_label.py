@@ -13,7 +13,6 @@ from sklearn.naive_bayes import GaussianNB
 
 import mlflow_mleval as mleval
 from mlflow_mleval.measures import curves
-from mlflow_mleval.measures.curves import ScoreCounts
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, SETS
 
 
@@ -103,13 +102,6 @@ def test_the_grid_keeps_the_order_of_scores():
     scores = np.sort(np.r_[np.random.default_rng(0).normal(0, 5, 500), 0, 1, 1e300, -1e300, 5e-324])
     steps = curves._gridded((np.zeros(505, int), scores, np.ones(505, int), np.zeros(505, int)))[1]
     assert (np.diff(steps) > 0).all() and steps[0] >= 0 and steps[-1] < curves.STEPS
-
-
-def test_the_calibration_error_by_hand():
-    right = np.array([True, False, True, True])
-    counts = ScoreCounts.of(np.array([[0.6], [0.7], [0.8], [0.9]]), right[:, None])
-    assert counts.calibration_error(2) == (pytest.approx((abs(1 - 1.3) + abs(2 - 1.7)) / 4), 0)
-    assert (counts + counts).calibration_error(2) == pytest.approx(counts.calibration_error(2))
 
 
 def test_batches_frames_and_folds():
