@@ -126,21 +126,18 @@ def hierarchical_t(
     """  # noqa: E501
     differences = in_pandas(differences, index="dataset")
     if isinstance(differences, pd.DataFrame):
-        labels, parts = list(differences.index), list(differences.to_numpy(dtype=float))
-    elif isinstance(differences, Mapping):
-        labels, parts = list(differences), list(differences.values())
-    else:
-        parts = list(differences)
-        labels = list(range(len(parts)))
-    rows = [np.asarray(part, dtype=float).ravel() for part in parts]
+        rows = differences.to_numpy(dtype=float)
+        differences = dict(zip(differences.index, rows, strict=True))
+    elif not isinstance(differences, Mapping):
+        differences = dict(enumerate(differences))
+    gaps = {name: np.asarray(part, dtype=float).ravel() for name, part in differences.items()}
     given = np.asarray(rho, dtype=float)
-    if given.shape not in ((), (len(rows),)) or not ((given >= 0) & (given < 1)).all():
+    if given.shape not in ((), (len(gaps),)) or not ((given >= 0) & (given < 1)).all():
         raise ValueError(
-            f"`rho` must be one number in [0, 1), or one for each of the {len(rows)} datasets, "
+            f"`rho` must be one number in [0, 1), or one for each of the {len(gaps)} datasets, "
             f"got {rho!r}."
         )
-    gaps = dict(zip(labels, rows, strict=True))
-    by_dataset = dict(zip(labels, np.broadcast_to(given, len(rows)), strict=True))
+    by_dataset = dict(zip(gaps, np.broadcast_to(given, len(gaps)), strict=True))
     return _found({("first", "second"): gaps}, by_dataset, float(rope), credible_level)
 
 

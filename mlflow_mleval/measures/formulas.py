@@ -301,8 +301,7 @@ def calibration(bins: int) -> Callable[[Any], tuple[float, float]]:
     """The calibration error of so many bins, and what it can be wrong by."""
 
     def read(sums: Any) -> tuple[float, float]:
-        confidence = sums.confidence
-        return (NAN, 0.0) if confidence is None else confidence.calibration_error(bins)
+        return sums.confidence.calibration_error(bins) if sums.confidence else (NAN, 0.0)
 
     return read
 
@@ -334,8 +333,4 @@ def seconds(name: str) -> Callable[[Any], float]:
 
 def profile(kind: str, summary: str) -> Callable[[Any], float]:
     """A summary of the binomial loss profile of scores ("soft") or label sets ("hard")."""
-
-    def read(sums: Any) -> float:
-        return float(sums.awareness[kind].get(summary, NAN))
-
-    return read
+    return lambda sums: float(sums.awareness[kind].get(summary, NAN))

@@ -377,22 +377,20 @@ class Hierarchy:
 
     def parents(self, name: Hashable) -> set[Hashable]:
         """The classes right above a class."""
-        c = self._number[self._positions([name], "name")[0]]
+        (c,) = self._numbers(name)
         return self._names(self._up.parent[self._up.start[c] : self._up.start[c + 1]])
 
     def ancestors(self, name: Hashable) -> set[Hashable]:
         """The classes above a class, itself left out."""
-        number = self._number[self._positions([name], "name")]
-        return self._names(np.flatnonzero(self._up.above(number))) - {name}
+        return self._names(np.flatnonzero(self._up.above(self._numbers(name)))) - {name}
 
     def descendants(self, name: Hashable) -> set[Hashable]:
         """The classes below a class, itself left out."""
-        number = self._number[self._positions([name], "name")]
-        return self._names(np.flatnonzero(self._up.below(number))) - {name}
+        return self._names(np.flatnonzero(self._up.below(self._numbers(name)))) - {name}
 
     def distance(self, a: Hashable, b: Hashable) -> float:
         """Length of the shortest path through a common ancestor; the virtual root is one."""
-        numbers = self._number[self._positions([a, b], "name")]
+        numbers = self._numbers(a, b)
         up, number = self._up.part(self._up.above(numbers))
         a_up, b_up = closure(up)[number[numbers]].toarray().astype(float)
         return float((a_up + b_up)[(a_up > 0) & (b_up > 0)].min() - 2)
@@ -464,6 +462,9 @@ class Hierarchy:
             f"`{argument}` must hold classes of the hierarchy, got "
             f"{listing(unknown, 'unknown class')}."
         )
+
+    def _numbers(self, *names: Hashable) -> AnyArray:
+        return self._number[self._positions(names, "name")]
 
     def _names(self, numbers: AnyArray) -> set[Hashable]:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}

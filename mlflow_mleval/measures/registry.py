@@ -93,25 +93,11 @@ def loss(
 
 
 def _family(
-    family: str,
-    source: str,
-    kinds: Collection[str],
-    *rows: Measure,
-    convention: str = "",
-    asked: Collection[str] = (),
+    family: str, source: str, kinds: tuple[str, ...], *rows: Measure, **more: Any
 ) -> list[Measure]:
     """Rows of one family and source."""
-    return [
-        replace(
-            row,
-            family=family,
-            source=source,
-            kinds=tuple(kinds),
-            convention=convention,
-            asked=tuple(asked),
-        )
-        for row in rows
-    ]
+    about = {"family": family, "source": source, "kinds": kinds, **more}
+    return [replace(row, **about) for row in rows]
 
 
 _ALL = (LABEL_SETS, ONE_LABEL, CLASS_SETS)

@@ -293,14 +293,11 @@ def summed_columns(columns: Mapping[str, Array], weights: Array | None) -> dict[
     totals = []
     of_weights = []
     for column in columns.values():
+        each = np.ones(len(column)) if weights is None else weights
         defined = ~np.isnan(column)
-        if weights is None:
-            entering.append(defined.sum())
-            totals.append(column[defined].sum())
-        else:
-            entering.append((defined | (weights == 0)).sum())  # what has no weight lacks nothing
-            totals.append((column[defined] * weights[defined]).sum())
-            of_weights.append(weights[defined].sum())
+        entering.append((defined | (each == 0)).sum())  # what has no weight lacks nothing
+        totals.append((column * each)[defined].sum())
+        of_weights.append(each[defined].sum())
     return {
         "columns": tuple(columns),
         "entering": np.array(entering, np.int64),
