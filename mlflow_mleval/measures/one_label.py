@@ -15,7 +15,7 @@ from scipy import sparse
 from mlflow_mleval.measures.curves import ScoreCounts
 from mlflow_mleval.measures.inputs import dense
 from mlflow_mleval.measures.sums import ClassCounts, Inputs, Rows, Sums, summed_columns
-from mlflow_mleval.sentences import Argument, Message, some
+from mlflow_mleval.sentences import Argument, Message, count, some
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -150,7 +150,7 @@ def class_vectors(
             )
     probable = score is not None and _is_probability(score, epsilon, probabilities)
     for name, _, value in sides:
-        _same_index(value, name, y_true)
+        same_axes(value, name, y_true, "y_true")
     names = _names(true, pred, y_score, n_classes, label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
@@ -232,7 +232,7 @@ def _names(
     columns = "`y_score` is one score of two classes" if n_classes == _BINARY else columns
     raise ValueError(
         f"`label_names` must name the {n_classes} classes in the order of the scores, got none: "
-        f"{columns}, and `y_true` has {len(seen)} class{'es' * (len(seen) != 1)} "
+        f"{columns}, and `y_true` has {count(len(seen), 'class')} "
         f"({some(map(repr, seen), 8)}).{hint}"
     )
 
@@ -273,17 +273,9 @@ def _numbers(values: AnyArray, name: str, at: dict[Hashable, int]) -> Ints:
     return numbers
 
 
-def _same_index(value: Any, name: str, y_true: Any) -> None:
-    """Raise ValueError where pandas says that the rows are others."""
-    if isinstance(value, (pd.Series, pd.DataFrame)) and isinstance(y_true, pd.Series):
-        index, own = (pd.DataFrame(index=part.index) for part in (y_true, value))
-        same_axes(own, name, index, "y_true")
-
-
 def _where(wrong: Bools) -> str:
     """The first such row, and how many there are."""
-    count = int(wrong.sum())
-    return f"in row {int(wrong.argmax())} ({count} such row{'s' * (count != 1)})"
+    return f"in row {int(wrong.argmax())} ({count(int(wrong.sum()), 'such row')})"
 
 
 # ---- the sums of a fold --------------------------------------------------------------------------
