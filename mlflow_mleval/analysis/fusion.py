@@ -706,6 +706,11 @@ def first_ranked(rank: pd.Series) -> list[str]:
     return rank.index[rank == rank.min()].tolist()
 
 
+def leaders_by(values: pd.Series) -> list[str]:
+    """The methods with the largest values, which tie within the tolerance of flows."""
+    return first_ranked(pd.Series(tied_ranks(-values.to_numpy()), values.index))
+
+
 @dataclass(frozen=True)
 class Survivals:
     """Under which other choices, and without which other methods, the lead is lost or shared."""
@@ -878,8 +883,7 @@ def other_leaders(leader: str, yardsticks: Mapping[str, pd.Series]) -> list[str]
     """A doubt where the leaders by these yardsticks, larger is better, differ."""
     leaders = {}
     for yardstick, values in yardsticks.items():
-        rank = pd.Series(tied_ranks(-values.to_numpy()), values.index)
-        tied = rank.index[rank == rank.min()]
+        tied = leaders_by(values)
         leaders[yardstick] = leader if leader in tied else tied[0]
     if len({*leaders.values()}) == 1:
         return []

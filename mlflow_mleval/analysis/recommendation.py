@@ -18,7 +18,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.beyond_pvalues import required_size
 from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare, tests_of_repeats
-from mlflow_mleval.analysis.fusion import first_ranked, mean_ranking
+from mlflow_mleval.analysis.fusion import first_ranked, leaders_by, mean_ranking
 from mlflow_mleval.analysis.pairs import (
     NOISE,
     PAIR,
@@ -28,7 +28,6 @@ from mlflow_mleval.analysis.pairs import (
     rows_of_tests,
 )
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t
-from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.study import Study
 
@@ -115,8 +114,7 @@ def _without_gaps(c: Comparison) -> dict[str, Any] | None:
     if not lacking or whole.empty:
         return None
     mean = whole.mean() if c.options["order"] == "mean-value" else -c.ranks.loc[whole.index].mean()
-    rank = pd.Series(tied_ranks(-mean.to_numpy()), mean.index)
-    return _led_by(c, "policy", "drop-datasets", first_ranked(rank))
+    return _led_by(c, "policy", "drop-datasets", leaders_by(mean))
 
 
 def _scenario(c: Comparison) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise
@@ -339,6 +339,11 @@ class ScoreCounts(ScoreRows):
         return error, float(1 / STEPS + 2 * (pos * (1 - low) + neg * high)[torn].sum() / n.sum())
 
 
+def if_both(mine: Any, theirs: Any, add: Callable[[Any, Any], Any] = operator.add) -> Any:
+    """What two parts sum to; None of one is None of both."""
+    return None if mine is None or theirs is None else add(mine, theirs)
+
+
 def counts_of(values: Sequence[float]) -> AnyArray:
     """Counts from JSON: whole numbers, or sums of weights."""
     weighted = any(isinstance(value, float) for value in values)
@@ -580,13 +585,11 @@ class ThresholdSums(ScoreRows):
         return EXACT // 2
 
     def __add__(self, other: ThresholdSums) -> ThresholdSums:  # type: ignore[override]
-        mine = self.information
-        theirs = other.information
         return replace(
             super().__add__(other).bounded,
             instances=self.instances + other.instances,
             with_truth=self.with_truth + other.with_truth,
-            information=None if mine is None or theirs is None else mine + theirs,
+            information=if_both(self.information, other.information),
         )
 
     @property

@@ -19,6 +19,7 @@ from mlflow_mleval.measures.hierarchy import (
     Parents,
     closure,
     instance_pairs,
+    kept_classes,
     lookup,
     offsets,
     part_above,
@@ -149,10 +150,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     costs = None if checked.class_costs is None else _costs(checked.class_costs, h)
     first, place = distinct_rows(y, p)
     up, number, (y, p) = part_above(h, y[first], p[first])
-    if costs is not None:
-        old = costs
-        costs = np.empty(len(up.level))
-        costs[number[number >= 0]] = old[number >= 0]
+    costs = None if costs is None else costs[kept_classes(number)]
     above = closure(up)
     near = pattern(above, present(checked.max_ancestors) + up.tolerance, checked.count_root)
     (y_lower, y_upper) = nested(y, above)
@@ -387,8 +385,7 @@ def descendant_measures(
     """Set measures of classes extended by their descendants in the whole hierarchy."""
     # few sets remain of instances that list all their ancestors
     first, place = distinct_rows(true, pred)
-    old = np.empty(number.max() + 1, np.int64)
-    old[number[number >= 0]] = np.flatnonzero(number >= 0)
+    old = kept_classes(number)
     used = np.zeros(len(number), bool)
     used[old[np.concatenate([true.indices, pred.indices])]] = True
     part, new = up.part(up.below(np.flatnonzero(used)))

@@ -580,6 +580,12 @@ def pattern(
     return without(whole, ~near)
 
 
+def kept_classes(number: AnyArray) -> AnyArray:
+    """The classes of a part, in its order, by the numbers that all classes have in it, else -1."""
+    there = np.flatnonzero(number >= 0)
+    return there[np.argsort(number[there])]
+
+
 def part_above(h: Hierarchy, *sides: Any) -> tuple[Parents, AnyArray, list[sparse.csr_array]]:
     """The part above some class sets, the numbers of all classes in it, and the sets by these."""
     by_number = [renumbered(sparse.csr_array(side), h._number, len(h) + 1) for side in sides]

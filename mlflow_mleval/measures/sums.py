@@ -18,6 +18,7 @@ from mlflow_mleval.measures.curves import (
     ScoreCounts,
     ThresholdSums,
     counts_of,
+    if_both,
     score_counts,
 )
 from mlflow_mleval.measures.formulas import Conventions, Counts
@@ -69,12 +70,9 @@ class ClassCounts:
     confidence: ScoreCounts | None = None
 
     def __add__(self, other: ClassCounts) -> ClassCounts:
-        further = {}
-        for name in ("ranks", "scores", "confidence"):
-            mine = getattr(self, name)
-            theirs = getattr(other, name)
-            further[name] = None if mine is None or theirs is None else mine + theirs
-        return ClassCounts(sparse.csr_array(self.confusion + other.confusion), **further)
+        names = ("ranks", "scores", "confidence")
+        further = (if_both(getattr(self, name), getattr(other, name)) for name in names)
+        return ClassCounts(sparse.csr_array(self.confusion + other.confusion), *further)
 
     @property
     def bounded(self) -> ClassCounts:
@@ -145,11 +143,8 @@ class Sums:
         times = self.seconds.keys() & other.seconds.keys()
         parts["seconds"] = {name: self.seconds[name] + other.seconds[name] for name in times}
         for name in (f.name for f in fields(self) if f.name not in parts):
-            mine = getattr(self, name)
-            theirs = getattr(other, name)
-            parts[name] = None
-            if mine is not None and theirs is not None:
-                parts[name] = _ADDED.get(name, operator.add)(mine, theirs)
+            add = _ADDED.get(name, operator.add)
+            parts[name] = if_both(getattr(self, name), getattr(other, name), add)
         return Sums(**parts)
 
     @property
