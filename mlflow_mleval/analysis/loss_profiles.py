@@ -496,7 +496,6 @@ def compare_profiles(
     family: str = "binomial",
     parameters: ArrayLike | None = None,
     alpha: float = 0.05,
-    top: int = TOP,
     **declared: Unpack[Declared],
 ) -> ProfileComparison:
     r"""Compare the loss profiles of methods: where they cross, where one is better for certain, who
@@ -515,9 +514,6 @@ def compare_profiles(
     protocol, ratio : optional
         How the folds came about, and n_test / n_train, where the runs do not say; see
         `compare_folds`.
-    top : int
-        With more methods than this, only pairs of those with the least mean area are compared. The
-        correction is for all pairs.
 
     Raises
     ------
@@ -526,6 +522,9 @@ def compare_profiles(
 
     Notes
     -----
+    Of more than 50 methods only pairs of those with the least mean area are compared; the
+    correction is for all pairs.
+
     With fold differences :math:`d_j` of two methods at a parameter, :math:`t = \bar d / (s_d
     \sqrt{1/R + n_{test}/n_{train}})` on :math:`\nu = R - 1` degrees of freedom. The chance that
     :math:`|t|` of normal differences reaches a level :math:`u` anywhere is at most that at one
@@ -560,9 +559,9 @@ def compare_profiles(
     absent = dict(profiles.absent)
     warnings = list(profiles.notes)
     chosen, methods = profiles.methods, profiles.methods
-    if len(methods) > top:
+    if len(methods) > TOP:
         area = summaries["area"].groupby(level="method").mean()
-        chosen = sorted(area.nsmallest(max(top, 2)).index, key=methods.index)
+        chosen = sorted(area.nsmallest(TOP).index, key=methods.index)
         warnings.append(
             f"Of {len(methods)} methods only the {len(chosen)} with the least mean area are "
             "compared in pairs; the p-values are corrected for all pairs."
@@ -577,7 +576,7 @@ def compare_profiles(
         "correction": _CORRECTION,
         "protocol": declared.get("protocol"),
         "ratio": declared.get("ratio"),
-        "top": top,
+        "top": TOP,
     }
     claims = chain.from_iterable(part.claims() for part in parts)
     crossings = chain.from_iterable(part.crossings() for part in parts)

@@ -12,6 +12,7 @@ from places import SHARED
 from scipy import stats
 
 import mlflow_mleval as mleval
+from mlflow_mleval.analysis import loss_profiles
 from mlflow_mleval.analysis.loss_profiles import Profiles, along_parameter, compare_profiles
 from mlflow_mleval.analysis.pairs import stepped
 from mlflow_mleval.errors import NoRunsError
@@ -479,10 +480,12 @@ def test_profiles_are_compared_on_the_folds_that_both_have():
     assert found.ratios.loc[("d", "a", "e"), "pvalue"].isna().all()
 
 
-def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all():
+def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all(monkeypatch):
     names = [f"{m}{i}" for i in range(4) for m in ("BR", "LP", "CC")]
     profiles = methods_of(methods=names, n_folds=5)
-    found, some = compare_profiles(profiles), compare_profiles(profiles, top=3)
+    found = compare_profiles(profiles)
+    monkeypatch.setattr(loss_profiles, "TOP", 3)
+    some = compare_profiles(profiles)
     at = some.ratios.index.get_level_values
     best = found.awareness["area"].nsmallest(3).index.get_level_values("method")
     assert {*at("method_a"), *at("method_b")} == {*best}
