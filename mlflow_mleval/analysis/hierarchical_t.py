@@ -31,6 +31,7 @@ from scipy.stats import binom
 from mlflow_mleval.analysis.beyond_pvalues import checked_rope
 from mlflow_mleval.analysis.fold_protocol import Declared, runs_of, shared_folds, widest
 from mlflow_mleval.analysis.pairs import NOISE, behind, better_first, places
+from mlflow_mleval.analysis.posthoc.description import rows_of_pair
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, some
@@ -486,10 +487,8 @@ class NextDataset:
 
     def pair(self, measure: str, a: str, b: str) -> pd.Series | None:
         """The row of `pairs` with a as the first method, None where the two were not compared."""
-        same = _of_pair(self.pairs[measure].table, a, b)
-        if same.empty or a == b:
-            return None
-        return better_first(same, np.array([same["method_a"].iloc[0] != a])).iloc[0]
+        same = rows_of_pair(self.pairs[measure].table, a, b)
+        return None if same.empty else same.iloc[0]
 
     def table(self, measure: str, order: Sequence[str]) -> pd.DataFrame:
         """The rows of `pairs`, the better method by `order` first, in that order."""
@@ -500,14 +499,8 @@ class NextDataset:
 
     def by_dataset(self, measure: str, a: str, b: str) -> pd.DataFrame:
         """Raw and shrunken differences a minus b by dataset: n, mean, shrunken, low, high."""
-        same = _of_pair(self.pairs[measure].shrunken, a, b)
-        rows = better_first(same, same["method_a"] != a).set_index("dataset")
+        rows = rows_of_pair(self.pairs[measure].shrunken, a, b).set_index("dataset")
         return rows[["n", "mean", "shrunken", "low", "high"]]
-
-
-def _of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
-    """The rows of two methods, whichever is the first."""
-    return table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
 
 
 def next_dataset(
@@ -558,7 +551,7 @@ def _without_far(found: HierarchicalT) -> tuple[HierarchicalT, list[str]]:
     fewer datasets lie beyond the rope than it says of the next, or more as it draws them."""
     far = []
     for row in found.table.itertuples():
-        same = _of_pair(found.shrunken, row.method_a, row.method_b)
+        same = rows_of_pair(found.shrunken, row.method_a, row.method_b)
         least = 1.0
         for sign, share in ((1, row.p_better), (-1, row.p_worse)):
             raw, shrunken = (

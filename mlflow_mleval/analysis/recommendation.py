@@ -21,12 +21,12 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare, tests_
 from mlflow_mleval.analysis.fusion import first_ranked, leaders_by, mean_ranking
 from mlflow_mleval.analysis.pairs import (
     NOISE,
-    PAIR,
     PairTests,
     better_first,
     mean_intervals,
     rows_of_tests,
 )
+from mlflow_mleval.analysis.posthoc.description import rows_of_pair
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.study import Study
@@ -462,9 +462,7 @@ def _verdict(c: Comparison, a: str, b: str) -> Verdict | None:
         if rows.empty or not {*flows} <= {*table}:
             rows = rows.assign(low=np.nan, high=np.nan)
         else:  # in net flows, by one measure, too
-            row = table[table[PAIR].isin([a, b]).all(axis=1)]
-            row = better_first(row, row["method_a"] == b)
-            rows[["difference", "low", "high"]] = row[flows].to_numpy()
+            rows[["difference", "low", "high"]] = rows_of_pair(table, a, b)[flows].to_numpy()
             rows["measure"] = FUSED
         if unit == "repeats":
             by_dataset = _tested(_tests(c, unit), a, b)
@@ -506,8 +504,7 @@ def _tests(c: Comparison, unit: str) -> Mapping[str, PairTests]:
 def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:
     """The rows of the pair, A first."""
     rows = rows_of_tests(tests).dropna(subset="difference")
-    rows = rows[rows[PAIR].isin([a, b]).all(axis=1)]
-    rows = better_first(rows, rows["method_a"] == b).reset_index(drop=True)
+    rows = rows_of_pair(rows, a, b).reset_index(drop=True)
     if len(tests) == 1:
         rows["dataset"] = ""
     return rows[["measure", "dataset", "difference", "low", "high", "separated", "n"]]

@@ -200,11 +200,8 @@ def term(name: str) -> Term | None:
         return called
     stem = name
     data = HELD_OUT
-    if at := _PREFIX.match(name):
-        stem = name[at.end() :]
-        data = _DATA[at["data"].lower()]
-    elif at := _SUFFIX.search(name):
-        stem = name[: at.start()]
+    if at := _PREFIX.match(name) or _SUFFIX.search(name):
+        stem = name[: at.start()] + name[at.end() :]
         data = _DATA[at["data"].lower()]
     elif name == "loss":  # of training data, of Keras and Transformers; or of whatever else
         return None

@@ -13,7 +13,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.pairs import PAIR, PairTests, named_pairs, pair_matrix, rows_of_tests
+from mlflow_mleval.analysis.pairs import (
+    PAIR,
+    PairTests,
+    better_first,
+    named_pairs,
+    pair_matrix,
+    rows_of_tests,
+)
 from mlflow_mleval.sentences import count
 
 
@@ -57,12 +64,20 @@ class PairsTested:
         rows = self.table[self.table["significant"]].sort_values(
             "statistic", ascending=False, kind="stable"
         )
-        ahead = rows["mean_difference"] > 0
-        better, worse = (
-            rows[x].where(ahead, rows[y]).to_numpy(object)
-            for x, y in (("method_a", "method_b"), ("method_b", "method_a"))
-        )
-        return list(zip(better, worse, strict=True))
+        return better_and_worse(rows, "mean_difference")
+
+
+def better_and_worse(pairs: pd.DataFrame, by: str) -> list[tuple[Hashable, Hashable]]:
+    """The methods of each row, the better first by the sign of a column."""
+    ahead = pairs[by] > 0
+    sides = (pairs[a].where(ahead, pairs[b]).to_numpy(object) for a, b in (PAIR, PAIR[::-1]))
+    return list(zip(*sides, strict=True))
+
+
+def rows_of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    """The rows of two methods, turned so that `a` is the first."""
+    same = table[table[PAIR].isin([a, b]).all(axis=1)]
+    return better_first(same, same["method_a"] != a)
 
 
 class Posthoc(ABC):

@@ -29,7 +29,12 @@ from mlflow_mleval.analysis.pairs import (
     named_pairs,
     pair_values,
 )
-from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
+from mlflow_mleval.analysis.posthoc.description import (
+    PairsTested,
+    Posthoc,
+    Tested,
+    better_and_worse,
+)
 from mlflow_mleval.analysis.promethee import ends_of_runs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count, some
@@ -251,11 +256,7 @@ class PairwiseResult(PairsTested):
     @property
     def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
         """The separated pairs as (better, worse)."""
-        rows = self.table[self.table["significant"]]
-        a_better = rows["effect_size"] > 0
-        better = rows["method_a"].where(a_better, rows["method_b"])
-        worse = rows["method_b"].where(a_better, rows["method_a"])
-        return list(zip(better, worse, strict=True))
+        return better_and_worse(self.table[self.table["significant"]], "effect_size")
 
     @property
     def feasibility(self) -> Feasibility:
