@@ -242,18 +242,19 @@ def _data(gaps: Mapping[Any, Array], rho: Array, rope: float) -> tuple[Data, Boo
             f"`differences` must be of at least two datasets, got {len(gaps)}. On one, use "
             "`bayesian_t`."
         )
-    if short := [dataset for dataset, row in gaps.items() if len(row) < 2]:
+    rows = list(gaps.values())
+    n = np.array([len(row) for row in rows])
+    if short := [*compress(gaps, n < 2)]:
         raise ValueError(
             "`differences` must hold at least two differences a dataset, got one for "
             f"{some(short)}. One tells nothing of the spread: leave the dataset out."
         )
-    if bad := [dataset for dataset, row in gaps.items() if not np.isfinite(row).all()]:
+    broken = [not np.isfinite(row).all() for row in rows]
+    if bad := [*compress(gaps, broken)]:
         raise ValueError(
             f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
             "these out."
         )
-    rows = list(gaps.values())
-    n = np.array([len(row) for row in rows])
     mean = np.array([row.mean() for row in rows])
     squares = np.array([((row - row.mean()) ** 2).sum() for row in rows])
     largest = max(np.abs(row).max() for row in rows)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import linalg, special
 
 from mlflow_mleval.analysis.pairs import (
     adjust,
@@ -432,16 +432,17 @@ def hotelling(
     scatter = residuals[:, independent].T[..., None].copy()
     found = _t2(scatter, mean[independent, None], size[independent, None], names, df, spread)
     pvalue = found.pvalue.item()
-    if method == "permutation" and found.statistic > 0:
+    if method == "permutation":
         swapped = samples[0][:, independent]
-        base = np.linalg.svd(swapped / np.abs(swapped).max(axis=0), full_matrices=False)[0]
+        largest = np.abs(swapped).max(axis=0)
+        base = linalg.orth(swapped / np.where(largest > 0, largest, 1.0))
         pvalue = length_pvalue(base, SWAPS, seed)
     if not warnings and df - p < 2:
         warnings.append(
             f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer "
             "measures or more folds."
         )
-    mean, direction, error = (x[0] for x in (found.difference, found.direction, found.error))
+    mean, direction, error = found.difference[0], found.direction[0], found.error[0]
     margin = special.stdtrit(df, 1 - alpha / 2) * error
     posthoc = {
         "mean_difference": mean,

@@ -440,7 +440,18 @@ class FlowsByMeasure:
     def weigh(self, weights: Weights = "entropy", drop_constant: bool = False) -> WeighedFlows:
         """The flows fused; options as in `promethee`."""
         if isinstance(weights, str) and weights == "entropy":
-            share = _entropy(self.values, self.turned)
+            # by the information that values carry (Eftimov & Kocev 2019, eqs. 6-12)
+            low = self.values.min(axis=2, keepdims=True)
+            high = self.values.max(axis=2, keepdims=True)
+            x = np.where(self.turned[:, None], high - self.values, self.values - low)
+            x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
+            x /= x.sum(axis=2, keepdims=True)
+            e = np.exp(x)
+            most = np.expm1(0.5) * x.shape[2]
+            entropy = (x * np.e / e + (1 - x) * e - 1).sum(axis=2) / most
+            information = np.maximum(1 - entropy, 0)
+            total = information.sum(axis=1, keepdims=True)
+            share = np.where(total > 0, information / np.where(total > 0, total, 1), 1 / x.shape[1])
         else:
             share = np.tile(_given(weights, self.measures), (len(self.values), 1))
         if drop_constant:
@@ -585,20 +596,6 @@ def _fill(
         signs = np.broadcast_to(np.where(turned, -1.0, 1.0), which.shape)
         columns = signs[which][:, None] * values[which]
         up[which], down[which] = stacked_flows(columns, function, *limits[:, which])
-
-
-def _entropy(values: Array, turned: Bools) -> Array:
-    """Weights by the information that values carry (Eftimov & Kocev 2019, eqs. 6-12)."""
-    low = values.min(axis=2, keepdims=True)
-    high = values.max(axis=2, keepdims=True)
-    x = np.where(turned[:, None], high - values, values - low)
-    x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
-    x /= x.sum(axis=2, keepdims=True)
-    e = np.exp(x)
-    entropy = (x * np.e / e + (1 - x) * e - 1).sum(axis=2) / (np.expm1(0.5) * values.shape[2])
-    information = np.maximum(1 - entropy, 0)
-    total = information.sum(axis=1, keepdims=True)
-    return np.where(total > 0, information / np.where(total > 0, total, 1), 1 / values.shape[1])
 
 
 def checked(table: pd.DataFrame | ArrayLike) -> pd.DataFrame:
