@@ -208,7 +208,6 @@ class Correlation:
     """Pearson correlation of measures over methods: absolute value of the mean over datasets."""
 
     matrix: pd.DataFrame
-    n_datasets: pd.Series
     constant: tuple[tuple[str, str], ...]
 
 
@@ -226,11 +225,6 @@ class Redundancy:
     def correlation(self) -> pd.DataFrame:
         """Measures x measures: mean absolute correlation."""
         return self.overlap.matrix
-
-    @property
-    def n_datasets(self) -> pd.Series:
-        """Datasets behind each measure's correlations."""
-        return self.overlap.n_datasets
 
     @property
     def ranking(self) -> pd.DataFrame:
@@ -295,7 +289,6 @@ def overlap_of(study: Study) -> Correlation:
     at = zip(*np.nonzero(~varies), strict=True)
     return Correlation(
         pd.DataFrame(mean, measures, measures),
-        pd.Series(varies.sum(axis=0), measures, name="n_datasets"),
         tuple((study.datasets[i], measures[j]) for i, j in at),
     )
 

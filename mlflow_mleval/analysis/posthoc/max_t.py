@@ -37,11 +37,6 @@ class MaxTResult(PairsTested):
     seed: int | None
     warnings: tuple[str, ...] = ()
 
-    @property
-    def datasets_needed(self) -> int:
-        """The least number of datasets with which any number of pairs could be separated."""
-        return datasets_needed(self.alpha)
-
 
 def datasets_needed(alpha: float) -> int:
     """The least number D of datasets with 2 / 2^D ≤ alpha."""
