@@ -36,7 +36,6 @@ class Meetings:
     instance: AnyArray
     left: AnyArray  # the leg of the true class
     right: AnyArray  # the leg of the predicted one
-    top: AnyArray  # the node
     # place of the true class in true.indices if the predicted one is nearest to it, else -1
     of_left: AnyArray
     of_right: AnyArray  # the other way round
@@ -117,7 +116,6 @@ def meet(
         instance=instance,
         left=used[0],
         right=used[1],
-        top=top[row],
         of_left=of_left,
         of_right=of_right,
         true=legs[0],
