@@ -176,7 +176,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
             minimal = checked.lca == "minimal"
             limit = present(checked.lca_max_distance)
             met = meet(up, above, t, q, pairs, lowest, limit, join=minimal)
-            sizes = (minimal_graphs if minimal else extended_graphs)(met, hi - lo)
+            sizes = (minimal_graphs if minimal else extended_graphs)(*met, hi - lo)
             columns |= rates("lca", *sizes[:3])
             if minimal:
                 columns["lca_exact"] = sizes[3]

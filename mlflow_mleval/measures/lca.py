@@ -30,21 +30,15 @@ class Legs:
 
 
 @dataclass(frozen=True)
-class Meetings:
-    """How the classes of each instance meet: a row for a class and a node where it does."""
+class Side:
+    """The classes of one side where they meet the other: a row for a class and a node."""
 
-    instance: AnyArray
-    left: AnyArray  # the leg of the true class
-    right: AnyArray  # the leg of the predicted one
-    # place of the true class in true.indices if the predicted one is nearest to it, else -1
-    of_left: AnyArray
-    of_right: AnyArray  # the other way round
-    true: Legs
-    pred: Legs
-    # instance and leg (itself) of the classes without one to meet, by side
-    alone: tuple[tuple[AnyArray, AnyArray], ...]
-    # Instance and leg from every class to every meeting node above it, by side; None if unasked.
-    joins: tuple[tuple[AnyArray, AnyArray], ...] | None
+    own: AnyArray  # place of the class in the indices if the other one is nearest to it, else -1
+    used: AnyArray  # the leg of the class
+    legs: Legs
+    alone: tuple[AnyArray, AnyArray]  # instance and leg (itself) of classes without one to meet
+    # instance and leg from every class to every meeting node above it; None if unasked
+    joins: tuple[AnyArray, AnyArray] | None
 
 
 def meet(
@@ -56,9 +50,9 @@ def meet(
     kept: tuple[AnyArray, AnyArray],
     limit: float,
     join: bool,
-) -> Meetings:
-    """Find where the `kept` classes of each instance meet; with `join`, legs lead from every class
-    to every meeting node of its instance above it."""
+) -> tuple[AnyArray, list[Side]]:
+    """Where the `kept` classes of each instance meet: the instances, and both sides; with `join`,
+    legs lead from every class to every meeting node of its instance above it."""
     n = len(up.level)
     both = kept[0][pairs.left] & kept[1][pairs.right]
     instance = np.repeat(np.arange(true.shape[0]), np.diff(pairs.start))[both]
@@ -79,14 +73,11 @@ def meet(
     start = np.searchsorted(pair, np.arange(len(pairs.a) + 1))
     size = np.diff(start)[kind]
     row = spans(start[kind], size)
-    instance, of_left, of_right = (np.repeat(a[active], size) for a in (instance, *own))
+    instance, *own = (np.repeat(a[active], size) for a in (instance, *own))
     where, node, _ = distinct(instance, top[row], n + 1)  # the meeting nodes of each instance
-    legs: list[Legs] = []
-    used: list[AnyArray] = []
-    alone = []
-    joins = []
-    for classes, climb, labels, rest in zip(
-        (pairs.a, pairs.b), climbs, (true, pred), kept, strict=True
+    sides = []
+    for classes, climb, labels, rest, nearest in zip(
+        (pairs.a, pairs.b), climbs, (true, pred), kept, own, strict=True
     ):
         owner = rows_of(labels)
         lonely = rest & (np.diff(pairs.start)[owner] == 0)
@@ -107,31 +98,20 @@ def meet(
         low, high, leg = distinct(starts, ends, n + 1)
         length = np.empty(len(low))
         length[leg] = lengths
-        legs.append(climb_legs(up, above, low, high, length, limit))
-        used.append(leg[row])
-        alone.append((owner[lonely], leg[len(pair) : len(pair) + lonely.sum()]))
-        if join:
-            joins.append((at[way], leg[len(pair) + lonely.sum() :]))
-    return Meetings(
-        instance=instance,
-        left=used[0],
-        right=used[1],
-        of_left=of_left,
-        of_right=of_right,
-        true=legs[0],
-        pred=legs[1],
-        alone=tuple(alone),
-        joins=tuple(joins) if join else None,
-    )
+        legs = climb_legs(up, above, low, high, length, limit)
+        n_alone = int(lonely.sum())
+        alone = owner[lonely], leg[len(pair) : len(pair) + n_alone]
+        joins = (at[way], leg[len(pair) + n_alone :]) if join else None
+        sides.append(Side(nearest, leg[row], legs, alone, joins))
+    return instance, sides
 
 
-def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
+def extended_graphs(instance: AnyArray, sides: list[Side], rows: int) -> AnyArray:
     """Sizes of the intersection, the true and the predicted extended graph, (3, rows)."""
     graphs = []
-    for use, legs, (instance, leg) in zip(
-        (meetings.left, meetings.right), (meetings.true, meetings.pred), meetings.alone, strict=True
-    ):
-        cells = np.append(meetings.instance, instance), np.append(use, leg)
+    for side in sides:
+        legs, (alone, leg) = side.legs, side.alone
+        cells = np.append(instance, alone), np.append(side.used, leg)
         graphs.append(_marked_cells(*cells, (rows, legs.nodes.shape[0])) @ legs.nodes)
     return np.array([np.diff(graph.indptr) for graph in (graphs[0].multiply(graphs[1]), *graphs)])
 
@@ -234,28 +214,22 @@ _WAYS = 64  # shortest paths of one leg that differ in a shared node
 _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
 
-def minimal_graphs(meetings: Meetings, rows: int) -> AnyArray:
+def minimal_graphs(instance: AnyArray, sides: list[Side], rows: int) -> AnyArray:
     """Sizes of the intersection and of both graphs, and whether the search was exhaustive, shape
     (4, rows): the fewest meeting nodes, among these the largest F1."""
     sizes = np.zeros((4, rows), int)
     sizes[3] = 1
-    for side, (instance, _) in zip((1, 2), meetings.alone, strict=True):
-        sizes[side] = np.bincount(instance, minlength=rows)
-    sides = [_Side(legs) for legs in (meetings.true, meetings.pred)]
     tables = []
-    by_side = zip(
-        (meetings.of_left, meetings.of_right),
-        (meetings.left, meetings.right),
-        present(meetings.joins),
-        strict=True,
-    )
-    for own, leg, join in by_side:
-        mine = own >= 0
-        tables.append(_by_instance(rows, meetings.instance[mine], own[mine], leg[mine]))
-        tables += [_by_instance(rows, meetings.instance, leg), _by_instance(rows, *join)]
-    for i in np.unique(meetings.instance):
+    for size, side in zip(sizes[1:3], sides, strict=True):
+        size[:] = np.bincount(side.alone[0], minlength=rows)
+        mine = side.own >= 0
+        tables.append(_by_instance(rows, instance[mine], side.own[mine], side.used[mine]))
+        tables.append(_by_instance(rows, instance, side.used))
+        tables.append(_by_instance(rows, *present(side.joins)))
+    legs = [_Legs(side.legs) for side in sides]
+    for i in np.unique(instance):
         parts = [table[start[i] : start[i + 1]].tolist() for start, table in tables]
-        sizes[:, i] = _Instance(sides, parts[::3], parts[1::3], parts[2::3]).solve()
+        sizes[:, i] = _Instance(legs, parts[::3], parts[1::3], parts[2::3]).solve()
     return sizes
 
 
@@ -267,7 +241,7 @@ def _by_instance(rows: int, instance: AnyArray, *columns: AnyArray) -> tuple[Any
     return np.searchsorted(instance[order], np.arange(rows + 1)), table
 
 
-class _Side:
+class _Legs:
     """Ends and edges of the legs of one side as lists."""
 
     def __init__(self, legs: Legs):
@@ -290,7 +264,7 @@ class _Instance:
 
     def __init__(
         self,
-        sides: list[_Side],
+        sides: list[_Legs],
         own: list[list[list[int]]],
         used: list[list[int]],
         joins: list[list[int]],
@@ -516,7 +490,7 @@ class _Instance:
 
 
 def _inside(
-    side: _Side, legs: list[int], others: list[int]
+    side: _Legs, legs: list[int], others: list[int]
 ) -> tuple[dict[int, list[tuple[int, int]]], set[int]]:
     """The edges of legs and others within the graph of the legs; and the legs wholly there."""
     edges = {leg: side.edges(leg) for leg in chain(legs, others)}
