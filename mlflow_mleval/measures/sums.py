@@ -516,7 +516,8 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
         t = t.astype(np.float32)
         p = inputs.predictions(score, p).astype(np.float32)
         at = slice(start, start := start + t.shape[0])
-        changes[:, at] = ((t * p) @ of_both + p @ of_pred + t @ of_true).T
+        both = t.multiply(p) if inputs.all_sparse else t * p
+        changes[:, at] = (both @ of_both + p @ of_pred + t @ of_true).T
     each = None if inputs.weights is None else inputs.weights * scale
     mean = np.average(changes, axis=1, weights=each)
     changes -= mean[:, None].astype(np.float32)
