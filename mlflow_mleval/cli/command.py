@@ -93,6 +93,12 @@ class Option(click.Option):
         """Its rows in the help: flags, and what they do."""
         yield self.get_help_record(ctx) or ("", "")
 
+    def pieces(self, opts: Mapping[str, Any]) -> Iterator[tuple[Option, Any]]:
+        """Of what was typed, each value of it, or of the parts that it joins."""
+        if self.name in opts:
+            held = opts[self.name]
+            yield from ((self, value) for value in (held if self.multiple else [held]))
+
     @property
     def shown(self) -> str:
         """A part as the help shows it: its key, and what it takes."""
@@ -126,9 +132,8 @@ class Joined(Option):
         keys = "|".join(re.escape(key) for key in self.parts if key)
         self._ends = re.compile(rf":(?=(?:{keys})(?:[=:]|$))")
 
-    def pieces(self, typed: Iterable[str]) -> Iterator[tuple[Option, str]]:
-        """The parts that were typed, each with its value."""
-        for text in typed:
+    def pieces(self, opts: Mapping[str, Any]) -> Iterator[tuple[Option, Any]]:
+        for text in opts.get(self.name or "", ()):
             for at, piece in enumerate(self._ends.split(text) if self.leads else [text]):
                 key, equals, value = piece.partition("=")
                 if self.leads and at == 0:
@@ -145,7 +150,7 @@ class Joined(Option):
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
         held: dict[str, Any] = {}
-        for part, value in self.pieces(opts.get(self.name or "", ())):
+        for part, value in self.pieces(opts):
             name = str(part.name)
             held[name] = [*held.get(name, ()), value] if part.multiple else part.is_flag or value
         for part in self.parts.values():
