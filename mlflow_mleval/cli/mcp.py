@@ -291,11 +291,7 @@ def _calls(commands: Commands, text: str) -> Iterator[Call]:
             others = {*given} ^ {*filter(None, [tool.argument])}
             if rest or others or any(param.name in _OWN for param in order):
                 continue
-            for option in command.params:
-                for part, text in option.pieces(opts) if isinstance(option, Option) else ():
-                    named, value = part.field.replace("-", "_"), True if part.is_flag else text
-                    given[named] = [*given.get(named, ()), value] if part.multiple else value
-            yield name, given
+            yield name, given | _arguments(command, opts)
 
 
 def _working(commands: Commands, text: str, until: float, deep: int = 2) -> Iterator[Call]:
@@ -310,6 +306,16 @@ def _working(commands: Commands, text: str, until: float, deep: int = 2) -> Iter
         except click.ClickException as error:
             if deep:
                 yield from _working(commands, error.format_message(), until, deep - 1)
+
+
+def _arguments(command: click.Command, opts: Given) -> dict[str, Any]:
+    """What was typed, as arguments of a tool."""
+    found: dict[str, Any] = {}
+    options = (option for option in command.params if isinstance(option, Option))
+    for part, text in (piece for option in options for piece in option.pieces(opts)):
+        name, value = part.field.replace("-", "_"), True if part.is_flag else text
+        found[name] = [*found.get(name, ()), value] if part.multiple else value
+    return found
 
 
 def _check_size(name: str, values: list[Any]) -> None:
@@ -377,6 +383,16 @@ _Told = tuple[dict[str, Any], Sequence[str], list[dict[str, Any]]]
 
 
 def _of_survey(commands: Commands, given: Given, whole: Given) -> _Told:
+    held = _survey(whole)
+    lines = "\n".join(one["command"] for one in whole.get("commands", ()))
+    asked = [_question(tool, taken) for tool, taken in _calls(commands, lines)]
+    if held["experiments"] and not (asked or held.get("methods") or given.get("experiment_name")):
+        first = held["experiments"][0]["name"]
+        asked = [_question("survey", {"experiment_name": [first]})]
+    return held, [*held.get("methods", ()), *held["datasets"]], asked
+
+
+def _survey(whole: Given) -> dict[str, Any]:
     """Of what `mleval runs` tells what an agent needs to go on."""
     keys = ("problem", "methods", "datasets", "undirected")
     held = {"datasets": [], **{key: whole[key] for key in keys if whole.get(key)}}
@@ -391,12 +407,7 @@ def _of_survey(commands: Commands, given: Given, whole: Given) -> _Told:
     held["experiments"] = [{"name": one["experiment"], "runs": one["runs"]} for one in listed] or [
         {"name": one["name"]} for one in whole.get("source", {}).get("experiments", ())
     ]
-    lines = "\n".join(one["command"] for one in whole.get("commands", ()))
-    asked = [_question(tool, taken) for tool, taken in _calls(commands, lines)]
-    if held["experiments"] and not (asked or held.get("methods") or given.get("experiment_name")):
-        first = held["experiments"][0]["name"]
-        asked = [_question("survey", {"experiment_name": [first]})]
-    return held, [*held.get("methods", ()), *held["datasets"]], asked
+    return held
 
 
 def _of_gate(given: Given, whole: Given) -> _Told:
@@ -474,13 +485,9 @@ def _explained(commands: Commands, given: Given) -> dict[str, Any]:
     _check_size("name", [name])
     told: dict[str, Any] = {}
     if experiment := given.get("experiment_name"):
-        whole = _document(commands, "survey", {"experiment_name": experiment})[1]
-        for one in (*whole.get("metrics", ()), *whole.get("measures", ())):
-            if name in (one.get("metric", "").removesuffix("/mean"), one.get("name")):
-                told |= one
-        about = [text for text in whole.get("notes", ()) if name in text]
-        about += [one["reason"] for one in whole.get("excluded", ()) if one["name"] == name]
-        told |= {"doubts": about} if about else {}
+        told = _in_the_store(
+            _document(commands, "survey", {"experiment_name": experiment})[1], name
+        )
     if name in options and not told:
         return {"argument": name, "meaning": options[name].help}
     try:
@@ -489,6 +496,17 @@ def _explained(commands: Commands, given: Given) -> dict[str, Any]:
         if not told:
             raise
         return {"metric": name, "in_the_store": told}
+
+
+def _in_the_store(whole: Given, name: str) -> dict[str, Any]:
+    """What the survey of an experiment says of a metric."""
+    told: dict[str, Any] = {}
+    for one in (*whole.get("metrics", ()), *whole.get("measures", ())):
+        if name in (one.get("metric", "").removesuffix("/mean"), one.get("name")):
+            told |= one
+    about = [text for text in whole.get("notes", ()) if name in text]
+    about += [one["reason"] for one in whole.get("excluded", ()) if one["name"] == name]
+    return told | ({"doubts": about} if about else {})
 
 
 def explained(name: str) -> dict[str, Any]:
