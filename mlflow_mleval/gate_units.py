@@ -246,6 +246,7 @@ class GateRequest:
     def _resolved(self) -> GateRequest:
         """The same with the two sides as methods of the selection."""
         from mlflow_mleval.store import store
+        from mlflow_mleval.store.repeats import everywhere
 
         chosen = self.selection
         if chosen.experiment_names or chosen.experiment_ids or chosen.filter_string:
@@ -257,8 +258,15 @@ class GateRequest:
         client = store.connect()
         ids = [store.run_of(client, each).run_id for each in self.sides]
         if not any(map(_RUN_ID.fullmatch, ids)):
-            if place := _experiment_of(client, ids):
-                return replace(self, selection=replace(chosen, experiment_ids=place))._resolved()
+            # the only experiment with runs of these names, if there is one
+            places: list[set[str]] = []
+            every = () if "'" in "".join(ids) else everywhere(client, Selection()).experiment_ids
+            for name in ids if every else ():
+                runs = store.search(client, every, f"run_name = '{name}'")
+                places.append({run.info.experiment_id for run in runs})
+            if places and len(place := set.intersection(*places)) == 1:
+                chosen = replace(chosen, experiment_ids=tuple(place))
+                return replace(self, selection=chosen)._resolved()
             if files := [each for each in ids if Path(each).is_file()]:
                 text = f"a gate compares runs, got files ({some(files)}). Log what they hold with "
                 raise NoRunsError(f"{text}mleval evaluate or mleval import, and name the runs.")
@@ -296,22 +304,6 @@ class GateRequest:
             )
         parts = [_of_answers(self, dataset, one) for dataset, one in both.items()]
         return replace(_pooled(self, "answers", parts, found, found.notes), changed=found.changed)
-
-
-def _experiment_of(client: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """The only experiment with runs of these names; empty where there is none, or several."""
-    from mlflow_mleval.store import store
-    from mlflow_mleval.store.repeats import everywhere
-
-    if any("'" in name for name in names):
-        return ()
-    every = everywhere(client, Selection()).experiment_ids
-    found = [
-        {run.info.experiment_id for run in store.search(client, every, f"run_name = '{name}'")}
-        for name in names
-    ]
-    both = set.intersection(*found)
-    return tuple(both) if len(both) == 1 else ()
 
 
 @dataclass(frozen=True)
@@ -438,13 +430,26 @@ def _of_answers(asked: GateRequest, dataset: str, answers: Units) -> _Part:
     ranges = ranges_known(answers, grades)
     own = [m for m in ranges if m not in {*answers.passing, *grades}]
     directions, undirected, notes = _answer_directions(asked.selection, answers, own)
+    # the first two columns by whose values questions may belong together: five values at least,
+    # nearly all of them of several questions
+    about = answers.answers[asked.champion].about
+    about = about[~about.index.duplicated()].drop(columns=[*asked.slices], errors="ignore")
+    found = [] if asked.cluster else about.columns.difference(_OF_READERS, sort=False)
+    sizes = {column: about.groupby(column).size() for column in found}
+    several = (c for c, n in sizes.items() if len(n) >= _LEAST_GROUPS and (n > 1).mean() >= _MOSTLY)
+    for column in islice(several, 2):
+        text = (
+            f"Several questions share each {column}. If their answers tend to be right or wrong "
+            "together, the verdict is too sure of itself; say so: "
+        )
+        notes.append(Message(text, Argument("cluster", (column,)), "."))
     return _Part(
         dataset,
         [answers.tables[side] for side in asked.sides],
         directions,
         {key: answers.column(column) for key, column in asked.columns.items()},
         ranges,
-        (*notes, *_questions_together(asked, answers)),
+        tuple(notes),
         undirected=undirected,
     )
 
@@ -472,23 +477,6 @@ def _answer_directions(
     if taken := [m for m in binary if m in directions]:
         notes.append(f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
     return directions, undirected, notes
-
-
-def _questions_together(asked: GateRequest, answers: Units) -> Iterator[Message]:
-    """What to tell of the first two columns by whose values questions may belong together: five
-    values at least, nearly all of them of several questions.
-    """
-    about = answers.answers[asked.champion].about
-    about = about[~about.index.duplicated()].drop(columns=[*asked.slices], errors="ignore")
-    found = [] if asked.cluster else about.columns.difference(_OF_READERS, sort=False)
-    sizes = {column: about.groupby(column).size() for column in found}
-    several = (c for c, n in sizes.items() if len(n) >= _LEAST_GROUPS and (n > 1).mean() >= _MOSTLY)
-    for column in islice(several, 2):
-        text = (
-            f"Several questions share each {column}. If their answers tend to be right or wrong "
-            "together, the verdict is too sure of itself; say so: "
-        )
-        yield Message(text, Argument("cluster", (column,)), ".")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -655,7 +643,17 @@ def _label_slices(
         )
     names = [*of_label.values()]
     signs = [-1.0 if study.directions[m] == "min" else 1.0 for m in names]
-    rates = [_rates(table).rename(columns=of_label)[names] for table in (candidate, champion)]
+    rates = []
+    for counts in (candidate, champion):
+        tp, fp, fn = (counts[cell] for cell in ("tp", "fp", "fn"))
+        true = (tp + fn).where(tp + fn > 0)  # NaN where no instance of a fold has the label
+        of_side = {
+            "precision": (tp / (tp + fp)).fillna(0.0).where(true.notna()),
+            "recall": tp / true,
+            "f1": 2 * tp / (true + tp + fp),
+            "hamming_loss": (fp + fn) / counts.sum(axis=1),
+        }
+        rates.append(pd.DataFrame(of_side).rename(columns=of_label)[names])
     differences = (rates[0] - rates[1]) * signs
     true = champion[["tp", "fn"]].sum(axis=1).groupby(level=0).sum()
     known = true.index.isin(candidate.index.get_level_values(0))
@@ -666,19 +664,6 @@ def _label_slices(
             f"Labels with fewer than {LEAST_UNITS} true instances are not judged: {some(gone)}."
         )
     return {label: differences.loc[label].reindex(folds) for label in judged}, notes
-
-
-def _rates(counts: pd.DataFrame) -> pd.DataFrame:
-    """Measures of single labels by fold; NaN where no instance of a fold has the label."""
-    tp, fp, fn = (counts[cell] for cell in ("tp", "fp", "fn"))
-    true = (tp + fn).where(tp + fn > 0)
-    rates = {
-        "precision": (tp / (tp + fp)).fillna(0.0).where(true.notna()),
-        "recall": tp / true,
-        "f1": 2 * tp / (true + tp + fp),
-        "hamming_loss": (fp + fn) / counts.sum(axis=1),
-    }
-    return pd.DataFrame(rates)
 
 
 def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
