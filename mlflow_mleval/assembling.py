@@ -93,13 +93,14 @@ def read(
 ) -> Material:
     """What `compared` compares: all of it that is in the store."""
     from mlflow_mleval.store import store
+    from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.study_artifacts import profiles_of
 
     _options_of_compare(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
     tracked = selection.results is None  # a table holds neither answers nor instances
     answers: dict[str, Any] = {}
-    means: dict[str, list[str]] = {}
+    means: dict[str, Any] = {}
     with store.remembered() if tracked else nullcontext():
         study, selection = _study_asked_for(selection, stage, say)
         if whole and tracked:
@@ -107,7 +108,19 @@ def read(
         if isinstance(study, MlevalError):
             if not any(means.values()):
                 raise study
-            study = _study_of_answers(selection, means, stage)
+            # metrics that are means of answers, which are by their direction
+            with stage("reading", "runs") as step:
+                study = selected_study(replace(selection, **means), step)
+            words = zip(("smaller", "larger"), means.values(), strict=True)
+            sides = (f"{word} values of {some(names)}" for word, names in words if names)
+            assumed = Message(
+                f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (",
+                Argument("minimize"),
+                ", ",
+                Argument("maximize"),
+                ") if that is wrong.",
+            )
+            study = replace(study, notes=(*study.notes, assumed))
     study = study.worded(word)
     instances: dict[str, Any] = {}
     profiles = None
@@ -237,24 +250,6 @@ def _as_asked(
         except MlevalError as error:
             return error
     return None
-
-
-def _study_of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) -> Study:
-    """A study of metrics that are means of answers, which are by their direction."""
-    from mlflow_mleval.store.query import selected_study
-
-    with stage("reading", "runs") as step:
-        study = selected_study(replace(selection, **means), step)
-    words = zip(("smaller", "larger"), means.values(), strict=True)
-    sides = (f"{word} values of {some(names)}" for word, names in words if names)
-    assumed = Message(
-        f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (",
-        Argument("minimize"),
-        ", ",
-        Argument("maximize"),
-        ") if that is wrong.",
-    )
-    return replace(study, notes=(*study.notes, assumed))
 
 
 def _answers_by_dataset(

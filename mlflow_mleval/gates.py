@@ -400,44 +400,39 @@ def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
     with store.store_errors("read"):
         run = client.get_run([*shared.runs["candidate"]][-1])
     texts = re.split(r"\s+AND\s+", run.data.tags.get(_CRITERIA, ""), flags=re.IGNORECASE)
-    return pd.DataFrame(
-        [
-            {"criterion": text} | _criterion(text, shared, alpha)
-            for text in filter(None, map(str.strip, texts))
-        ]
-    )
-
-
-def _criterion(text: str, shared: Shared, alpha: float) -> dict[str, Any]:
-    """Value, low, high and answer of one criterion, by the limits of the same tests; what the
-    candidate lacks counts as its worst.
-    """
-    nothing = {"value": np.nan, "low": np.nan, "high": np.nan}
-    if (parts := _CRITERION.fullmatch(text)) is None:
-        return nothing | {"answer": "not understood"}
-    measure = parts[1].removesuffix("/mean")
-    if measure not in shared.directions or shared.values[measure].isna().all():
-        return nothing | {"answer": "no values here"}
-    ends = shared.ranges[measure]
-    known = bool(np.isfinite(ends).all())
-    lost = ends[parts[2].startswith("<")] if known else np.nan
-    values = shared.values[[measure]].where(shared.units.worst[[measure]].isna(), lost)
-    middle = sum(ends) / 2 if known else 0.0
-    units = replace(
-        shared.units,
-        differences=values - middle,
-        worst=pd.DataFrame(),
-        slices={},
-        bounds={measure: (ends[1] - ends[0]) / 2} if known else {},
-    )
-    row = gate_tests(units, Terms({measure: 0.0}, alpha=alpha)).table.iloc[0]
-    value, low, high = row[["difference", "low", "high"]] + middle
-    threshold, falls = float(parts[3]), parts[2].startswith("<")
-    above, below = low >= threshold, high < threshold
-    if falls:
-        above, below = high <= threshold, low > threshold
-    answer = "met" if above else "missed" if below else "not yet known"
-    return {"value": value, "low": low, "high": high, "answer": answer}
+    rows = []
+    for text in filter(None, map(str.strip, texts)):
+        row: dict[str, Any] = {"criterion": text, "value": np.nan, "low": np.nan, "high": np.nan}
+        rows.append(row)
+        if (parts := _CRITERION.fullmatch(text)) is None:
+            row["answer"] = "not understood"
+            continue
+        measure = parts[1].removesuffix("/mean")
+        if measure not in shared.directions or shared.values[measure].isna().all():
+            row["answer"] = "no values here"
+            continue
+        threshold, falls = float(parts[3]), parts[2].startswith("<")
+        ends = shared.ranges[measure]
+        known = bool(np.isfinite(ends).all())
+        # what the candidate lacks counts as its worst
+        lost = ends[falls] if known else np.nan
+        values = shared.values[[measure]].where(shared.units.worst[[measure]].isna(), lost)
+        middle = sum(ends) / 2 if known else 0.0
+        units = replace(
+            shared.units,
+            differences=values - middle,
+            worst=pd.DataFrame(),
+            slices={},
+            bounds={measure: (ends[1] - ends[0]) / 2} if known else {},
+        )
+        found = gate_tests(units, Terms({measure: 0.0}, alpha=alpha)).table.iloc[0]
+        value, low, high = found[["difference", "low", "high"]] + middle
+        above, below = low >= threshold, high < threshold
+        if falls:
+            above, below = high <= threshold, low > threshold
+        answer = "met" if above else "missed" if below else "not yet known"
+        row |= {"value": value, "low": low, "high": high, "answer": answer}
+    return pd.DataFrame(rows)
 
 
 #: What says how answers are read, and how folds were made.

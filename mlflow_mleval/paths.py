@@ -66,24 +66,19 @@ def path_problem(path: str) -> str | None:
     decoded = path
     while (once := unquote(decoded)) != decoded:
         decoded = once
-    return next(
-        (problem for text in (path, decoded) if (problem := _plain_path_problem(text))), None
-    )
-
-
-def _plain_path_problem(text: str) -> str | None:
-    if problem := text_problem(text):
-        return problem
-    parts = text.split("/")
-    problems = {
-        "holds a control character": any(
-            unicodedata.category(character) == "Cc" for character in text
-        ),
-        "is absolute": text.startswith("/"),
-        "holds a backslash": "\\" in text,
-        "names a drive": _DRIVE.search(text) is not None,
-        "holds an empty part, . or ..": not {"", ".", ".."}.isdisjoint(parts),
-        f"has a part of more than {_LONGEST_PART} bytes": max(len(part.encode()) for part in parts)
-        > _LONGEST_PART,
-    }
-    return next((problem for problem, holds in problems.items() if holds), None)
+    for text in (path, decoded):
+        if problem := text_problem(text):
+            return problem
+        parts = text.split("/")
+        longest = max(len(part.encode()) for part in parts)
+        problems = {
+            "holds a control character": any(unicodedata.category(sign) == "Cc" for sign in text),
+            "is absolute": text.startswith("/"),
+            "holds a backslash": "\\" in text,
+            "names a drive": _DRIVE.search(text) is not None,
+            "holds an empty part, . or ..": not {"", ".", ".."}.isdisjoint(parts),
+            f"has a part of more than {_LONGEST_PART} bytes": longest > _LONGEST_PART,
+        }
+        if found := [problem for problem, holds in problems.items() if holds]:
+            return found[0]
+    return None

@@ -175,17 +175,17 @@ def _reads_like_words(secret: str) -> bool:
 
 @lru_cache(maxsize=32)
 def _any_of(addresses: tuple[str, ...], secrets: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join([*map(re.escape, addresses), *map(_pattern, secrets)]))
-
-
-def _pattern(secret: str) -> str:
-    """The secret, in any spelling; what reads like a word not as a part of others."""
-    spelled = "".join(map(_spelled, secret))
-    if not _reads_like_words(secret):
-        return f"(?i:{spelled})"
-    begin = _BEGIN if re.match(r"\w", secret[0]) else ""
-    end = _END if re.match(r"\w", secret[-1]) else ""
-    return begin + spelled + end
+    """The secrets, in any spelling; what reads like a word not as a part of others."""
+    patterns = [*map(re.escape, addresses)]
+    for secret in secrets:
+        spelled = "".join(map(_spelled, secret))
+        if _reads_like_words(secret):
+            begin = _BEGIN if re.match(r"\w", secret[0]) else ""
+            end = _END if re.match(r"\w", secret[-1]) else ""
+            patterns.append(begin + spelled + end)
+        else:
+            patterns.append(f"(?i:{spelled})")
+    return re.compile("|".join(patterns))
 
 
 @lru_cache(maxsize=1024)

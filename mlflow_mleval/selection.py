@@ -304,13 +304,10 @@ def command_line(typed: Iterable[str], options: Iterable[tuple[str, str | None]]
             words.append(flag)
         else:  # what begins with a dash would be read as a flag
             words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
-    return shlex.join(map(_fit, words))
-
-
-def _fit(word: str) -> str:
-    """A word as it may be shown, also where it holds a URI whose password has spaces or quotes."""
 
     def without_login(hit: re.Match[str]) -> str:
         return masked(f"{hit[0]}host").removesuffix("host")
 
-    return re.sub(r"[\w+.-]*://[^/].*:.*@", without_login, without_passwords(word), flags=re.DOTALL)
+    # also of a URI whose password has spaces or quotes
+    login = re.compile(r"[\w+.-]*://[^/].*:.*@", re.DOTALL)
+    return shlex.join(login.sub(without_login, without_passwords(word)) for word in words)

@@ -588,23 +588,20 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
     """  # noqa: E501
     asked = (gone for gone in excluded if gone.kind != "unasked")
     groups = grouped(((gone.kind, gone.reason), gone.name) for gone in asked)
-    return [
-        Message(f"Left out: {_which(kind, names)}: ", why, ".")
-        for (kind, why), names in sorted(groups.items(), key=lambda item: -len(item[1]))
-    ]
+    told: list[str] = []
+    for (kind, why), names in sorted(groups.items(), key=lambda item: -len(item[1])):
+        bare = dict.fromkeys(name.rpartition(" (")[0] or name for name in names)  # without ids
+        which = f"{kind}{'s' if len(names) > 1 else ''} {some(names)}"
+        if len(bare) < len(names) and len(bare) <= MANY:
+            which = f"{count(len(names), kind)} of {some(bare, MANY)}"
+        elif len(names) > MANY:
+            which = f"{count(len(names), kind)}, such as {names[0]}"
+        told.append(Message(f"Left out: {which}: ", why, "."))
+    return told
 
 
 def _worded_factors(factors: Iterable[Factor], word: Wording) -> tuple[Factor, ...]:
     return tuple(replace(f, by=worded(f.by, word), doubt=worded(f.doubt, word)) for f in factors)
-
-
-def _which(kind: str, names: Sequence[str]) -> str:
-    bare = dict.fromkeys(name.rpartition(" (")[0] or name for name in names)  # without ids of runs
-    if len(bare) < len(names) and len(bare) <= MANY:
-        return f"{count(len(names), kind)} of {some(bare, MANY)}"
-    if len(names) > MANY:
-        return f"{count(len(names), kind)}, such as {names[0]}"
-    return f"{kind}{'s' if len(names) > 1 else ''} {some(names)}"
 
 
 # --------------------------------------------------------------------------------------------------

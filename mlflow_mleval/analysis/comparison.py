@@ -277,7 +277,17 @@ class Comparison(Detailed):
             return pd.DataFrame(
                 columns=[*columns, "pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"]
             )
-        signed_ranks = self._on_one if self.pairwise is None else self.pairwise.table
+        if self.pairwise is not None:
+            signed_ranks = self.pairwise.table
+        else:  # a single dataset, of which no signed ranks are
+            values = self.table[self.order].to_numpy(float)[0]
+            first, second = np.triu_indices(len(values), 1)
+            size = values[first] - values[second]
+            counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
+            known = {"n": 1, "mean_difference": size, **named_pairs(self.order, first, second)}
+            signed_ranks = pd.DataFrame({**known, **counts}).astype(dict.fromkeys(counts, int))
+            unknown = ("effect_size", "statistic", "pvalue", "pvalue_corrected")
+            signed_ranks = signed_ranks.assign(**dict.fromkeys(unknown, np.nan))
         flows = {"mean_difference": "flow_difference", "low": "flow_low", "high": "flow_high"}
         if isinstance(self.deciding.result, MaxTResult):
             limits = self.deciding.result.table[[*PAIR, *flows]].rename(columns=flows)
@@ -305,18 +315,6 @@ class Comparison(Detailed):
         columns += [*(test.column for test, _ in others), "separated", "doubts"]
         return pairs.loc[rows, columns].reset_index(drop=True)
 
-    @property
-    def _on_one(self) -> pd.DataFrame:
-        """The pairs of a single dataset, of which no signed ranks are."""
-        values = self.table[self.order].to_numpy(float)[0]
-        a, b = np.triu_indices(len(values), 1)
-        size = values[a] - values[b]
-        counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
-        counts = {name: count.astype(int) for name, count in counts.items()}
-        columns = {**named_pairs(self.order, a, b), "n": 1, "mean_difference": size, **counts}
-        unknown = ("effect_size", "statistic", "pvalue", "pvalue_corrected")
-        return pd.DataFrame({**columns, **dict.fromkeys(unknown, np.nan)})
-
     def _doubts_of(self, pairs: pd.DataFrame) -> AnyArray:
         """By row: why a separation is not to be trusted; empty where it is, or where there
         is none."""
@@ -339,22 +337,12 @@ class Comparison(Detailed):
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
         """By dataset, the tests of pairs over a unit; those over all datasets have an empty
         name."""
-        if unit == "datasets":
-            return {} if self.deciding is None else {"": self._over_datasets(self.deciding)}
         if unit == "folds":
             return self.folds
-        return {d: tests for d, tests in self.instances.items() if tests.unit == unit}
-
-    def untested_over(self, unit: str) -> dict[str, str]:
-        """By dataset, why there are no tests over folds, or over instances or answers."""
-        start = f"{'instances' if unit == 'answers' else unit}."
-        return {
-            key.removeprefix(start): why
-            for key, why in self.absent.items()
-            if key.startswith(start)
-        }
-
-    def _over_datasets(self, made: Made) -> DatasetTests:
+        if unit != "datasets":
+            return {d: tests for d, tests in self.instances.items() if tests.unit == unit}
+        if (made := self.deciding) is None:
+            return {}
         rows = self.pairs.rename(columns={"mean_difference": "difference", "doubts": "doubt"})
         for end in ("low", "high"):
             rows[end] = rows[f"flow_{end}"] if self.on == FUSED else np.nan
@@ -366,7 +354,7 @@ class Comparison(Detailed):
             at = places(rows, self.order)
             raw = matrix.to_numpy(float)[at["a"], at["b"]]
         rows = rows.assign(measure=self.on, pvalue=raw, pvalue_corrected=rows[made.test.column])
-        return DatasetTests(
+        over_all = DatasetTests(
             table=rows[COLUMNS],
             methods=self.order,
             measures=[self.on],
@@ -377,6 +365,16 @@ class Comparison(Detailed):
             n=len(self.ranks),
             claim=made.test.about(made.result),
         )
+        return {"": over_all}
+
+    def untested_over(self, unit: str) -> dict[str, str]:
+        """By dataset, why there are no tests over folds, or over instances or answers."""
+        start = f"{'instances' if unit == 'answers' else unit}."
+        return {
+            key.removeprefix(start): why
+            for key, why in self.absent.items()
+            if key.startswith(start)
+        }
 
     @property
     def possible(self) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from string import ascii_letters
@@ -357,7 +357,28 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
     """
     together = ~separated.to_numpy(dtype=bool)
     np.fill_diagonal(together, False)
-    groups = _all_cliques(together) or _some_cliques(together)
+    groups = _all_cliques(together)
+    if not groups:  # there are too many: each is grown from an open pair by what closes most
+        warnings.warn(
+            "the graph of unseparated methods has more than "
+            f"{max(MAX_CLIQUES, len(together))} maximal cliques; some are shown that hold every "
+            "pair.",
+            stacklevel=2,
+        )
+        groups = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
+        open_pairs = together.astype(np.int32)
+        while open_pairs.any():
+            a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
+            clique = [int(a), int(b)]
+            common = together[a] & together[b]
+            fresh = open_pairs[a] + open_pairs[b]  # pairs with the clique, by what joins it
+            while common.any():
+                v = int(np.argmax(np.where(common, fresh, -1)))
+                clique.append(v)
+                common &= together[v]
+                fresh += open_pairs[v]
+            open_pairs[np.ix_(clique, clique)] = 0
+            groups.append(clique)
     return [
         separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)
     ]
@@ -369,55 +390,24 @@ def cliques_with_letters(separated: pd.DataFrame) -> tuple[list[list[Any]], dict
     return groups, letters(groups, separated.index.tolist())
 
 
-def _maximal(sets: Collection[int]) -> list[int]:
-    """The sets (bits of integers) that lie in no other."""
-    largest: list[int] = []
-    for one in sorted(sets, key=int.bit_count, reverse=True):
-        if all(one & ~larger for larger in largest):
-            largest.append(one)
-    return largest
-
-
 def _all_cliques(together: AnyArray) -> list[list[int]]:
     """The maximal cliques; none at all where there are too many. Vertices come one by one; sets of
     them are bits of integers. networkx takes 10 s for 1,000 methods on a line, this .2 s.
     """
     groups: list[int] = []
-    for v, row in enumerate(together[:, ::-1]):  # the first vertex is the last digit
-        near = int("".join("1" if joined else "0" for joined in row), 2)
+    for v, row in enumerate(together):
+        near = int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
         # what v joins as a whole is no longer maximal; a vertex without neighbours stands alone
-        joined = _maximal({group & near for group in groups}) or [0]
+        joined: list[int] = []
+        for one in sorted({group & near for group in groups}, key=int.bit_count, reverse=True):
+            if all(one & ~larger for larger in joined):
+                joined.append(one)
         groups = [group for group in groups if group & ~near]
-        groups += [group | 1 << v for group in joined]
+        groups += [group | 1 << v for group in joined or [0]]
         # cliques never become fewer when a vertex comes
         if len(groups) > max(MAX_CLIQUES, len(together)):
             return []
     return [[v for v in range(len(together)) if group >> v & 1] for group in groups]
-
-
-def _some_cliques(together: AnyArray) -> list[list[int]]:
-    """Maximal cliques that hold every pair, each grown from an open pair by what closes most."""
-    limit = max(MAX_CLIQUES, len(together))
-    warnings.warn(
-        f"the graph of unseparated methods has more than {limit} maximal cliques; "
-        "some are shown that hold every pair.",
-        stacklevel=3,
-    )
-    open_pairs = together.astype(np.int32)
-    chosen = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
-    while open_pairs.any():
-        a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
-        clique = [int(a), int(b)]
-        common = together[a] & together[b]
-        fresh = open_pairs[a] + open_pairs[b]  # pairs with the clique, by the vertex that joins it
-        while common.any():
-            v = int(np.argmax(np.where(common, fresh, -1)))
-            clique.append(v)
-            common &= together[v]
-            fresh += open_pairs[v]
-        open_pairs[np.ix_(clique, clique)] = 0
-        chosen.append(clique)
-    return chosen
 
 
 def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> dict[Hashable, str]:

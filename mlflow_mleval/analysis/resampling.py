@@ -428,32 +428,27 @@ def score(x: Array, worst: float, times: Array) -> Array:
         return np.where(total > 0, inf, 0.0)  # no unit can be as bad as that
     up = total > 0
     statistic, times, n = np.zeros(len(n)), times[up], n[up]
-    tilt = _tilt(x, times, (1 - 1e-12) / max(-worst, -x.min()))
-    weights = times / (n[:, None] * (1 + tilt[:, None] * x))
-    unseen = np.maximum(0.0, 1 - weights.sum(axis=1))
-    statistic[up] = total[up] / np.sqrt(n * (weights @ x**2 + unseen * worst**2))
-    return statistic
-
-
-def _tilt(x: Array, times: Array, steepest: float) -> Array:
-    """By sample the λ at which Σ x / (1 + λx), which falls from above zero, is zero; the steepest
-    if it lies beyond. By Newton's method, within brackets.
-    """
+    # By sample the λ at which Σ x / (1 + λx), which falls from above zero, is zero; the steepest if
+    # it lies beyond. By Newton's method, within brackets.
+    steepest = (1 - 1e-12) / max(-worst, -x.min())
     low, high = np.zeros(len(times)), np.full(len(times), steepest)
     tilt = np.where(times @ (x / (1 + steepest * x)) >= 0, steepest, 0.0)
     left = np.flatnonzero(tilt == 0)
     for _ in range(60):
         if not len(left):
             break
-        now, of = tilt[left], times[left]
+        now = tilt[left]
         shrunk = x / (1 + now[:, None] * x)
-        weighed = of * shrunk
-        total, slope = weighed.sum(axis=1), (weighed * shrunk).sum(axis=1)
-        rises = total > 0
+        weighed = times[left] * shrunk
+        excess, slope = weighed.sum(axis=1), (weighed * shrunk).sum(axis=1)
+        rises = excess > 0
         low[left[rises]], high[left[~rises]] = now[rises], now[~rises]
-        following = now + total / slope
+        following = now + excess / slope
         outside = (following <= low[left]) | (following >= high[left])
         following[outside] = (low[left] + high[left])[outside] / 2
         tilt[left] = following
         left = left[np.abs(following - now) >= 1e-9 * steepest]
-    return tilt
+    weights = times / (n[:, None] * (1 + tilt[:, None] * x))
+    unseen = np.maximum(0.0, 1 - weights.sum(axis=1))
+    statistic[up] = total[up] / np.sqrt(n * (weights @ x**2 + unseen * worst**2))
+    return statistic
