@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from mlflow_mleval import reported
+from mlflow_mleval import losses, reported, stats
 from mlflow_mleval.package import __version__
 
 #: Public name -> module (itself, where that has the name). Loaded on first use, so that importing
@@ -59,36 +59,27 @@ _ALSO = {
 __all__ = ["__version__", *sorted(_PUBLIC)]
 
 
-def _report(result: Any, provenance: Any) -> Any:
-    from mlflow_mleval.report.content import document_of
-
-    return document_of(result, provenance)
-
-
-def _detail(result: Any, *args: Any, **options: Any) -> Any:
-    from mlflow_mleval.report.content.details import document
-
-    return document(result, *args, **options)
+#: All that can be asked for.
+_WHERE = {**stats.WHERE, **losses.WHERE, **_ALSO, **_PUBLIC}
+#: What makes something of a result: the method that asks for it -> module and function.
+_MAKERS = {
+    "report": ("report.content", "document_of"),
+    "detail": ("report.content.details", "document"),
+    "plot": ("report.displays", "plot"),
+}
 
 
-def _plot(result: Any, *args: Any, **options: Any) -> Any:
-    from mlflow_mleval.report.displays import plot
-
-    return plot(result, *args, **options)
+def _made(asked: str, /, *args: Any, **options: Any) -> Any:
+    module, name = _MAKERS[asked]
+    return getattr(import_module(f"{__name__}.{module}"), name)(*args, **options)
 
 
 # Results stand below the reports of them; only here, above all layers, do the two meet.
-reported.register(report=_report, detail=_detail, plot=_plot)
-
-
-def _also() -> dict[str, str]:
-    from mlflow_mleval import losses, stats
-
-    return {**stats.WHERE, **losses.WHERE, **_ALSO}
+reported.make_by(_made)
 
 
 def __getattr__(name: str) -> Any:
-    where = _PUBLIC.get(name) or _also().get(name)
+    where = _WHERE.get(name)
     if where is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{where}")

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-#: What makes a document of a result, by the method that asks for it.
-_MAKERS: dict[str, Callable[..., Any]] = {}
+#: Makes what a method of a result asks for: takes its name and arguments.
+_make: Callable[..., Any]
 
 
-def register(**makers: Callable[..., Any]) -> None:
+def make_by(make: Callable[..., Any]) -> None:
     """Say what makes the documents of `report` and `detail`, and the drawings of `plot`."""
-    _MAKERS.update(makers)
+    global _make
+    _make = make
 
 
 class Reported:
@@ -35,7 +36,7 @@ class Reported:
         provenance : mapping, optional
             What reproduces it: command, versions, run ids …; told at the end.
         """
-        return _MAKERS["report"](self, provenance)
+        return _make("report", self, provenance)
 
     def _repr_html_(self) -> str:
         """What a notebook shows of the result."""
@@ -78,7 +79,7 @@ class Plotted(Reported):
         ValueError
             There is no such kind or dataset.
         """
-        drawn: Display = _MAKERS["plot"](self, kind, ax, **options)
+        drawn: Display = _make("plot", self, kind, ax, **options)
         return drawn
 
 
@@ -121,6 +122,5 @@ class Detailed(Plotted):
                 "`detail` must be of a method, a dataset, both, or a method against another, got "
                 f"method={method!r}, dataset={dataset!r}, against={against!r}."
             )
-        return _MAKERS["detail"](
-            self, provenance or {}, method=method, dataset=dataset, against=against
-        )
+        names = {"method": method, "dataset": dataset, "against": against}
+        return _make("detail", self, provenance or {}, **names)

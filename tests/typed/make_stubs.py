@@ -20,7 +20,7 @@ HEAD = (
 
 def stubs() -> dict[str, str]:
     """By file name the text of each stub."""
-    where = mlflow_mleval._PUBLIC | mlflow_mleval._also()
+    where = mlflow_mleval._WHERE
     namespaces = {
         "stats": rows(stats.WHERE),
         "losses": rows(losses.WHERE),
