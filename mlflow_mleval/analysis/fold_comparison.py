@@ -158,8 +158,8 @@ class FoldComparison(PairTests):
     @property
     def extent(self) -> str:
         """What the tests stand on."""
-        together = f" and {len(self.measures)} measures together" if len(self.measures) > 1 else ""
-        return f"on {self.folds_of_a_pair}{together}"
+        together = " together" if self.on_measures else ""
+        return f"on {self.folds_of_a_pair}{self.on_measures}{together}"
 
     @property
     def about(self) -> str:
@@ -427,8 +427,8 @@ def compare_folds(
     refuse_keywords(compare_folds, declared, Declared.__annotations__)
     one_of(dependent, "dependent", DEPENDENT)
     recorded = _folds_of(study, dataset, methods)
-    names = _measures_of(recorded, measures)
-    frame = _with_rates(recorded, names)[names].astype(float)
+    frame = _chosen(recorded, measures)
+    names = list(frame)
     shared = shared_folds(
         frame, dataset, study.values.loc[dataset].index if methods is None else ()
     )
@@ -613,8 +613,17 @@ def _table(
     def carried_by(row: AnyArray) -> str:
         return ", ".join(_flagged(row, ways)) or COMBINED
 
-    columns = {
-        **(_differences(values, next(iter(ways.values())), tests) if p == 1 else {}),
+    columns: dict[str, Any] = {}
+    if p == 1:
+        sign = -1.0 if [*ways.values()] == ["min"] else 1.0
+        better = sign * values[..., 0]
+        first, second = np.triu_indices(len(values), 1)
+        by_fold = better[first] - better[second]
+        by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(better))] = 0.0
+        columns["difference"] = sign * tests.difference[:, 0]
+        for name, sides in (("wins", by_fold > 0), ("ties", by_fold == 0), ("losses", by_fold < 0)):
+            columns[name] = sides.sum(axis=1)
+    columns |= {
         "pvalue": tests.pvalue,
         "n": in_common,
         "doubt": doubt,
@@ -627,21 +636,6 @@ def _table(
     }
     table = pairs_by_measure(methods, [", ".join(ways)], **columns)
     return table, [f"{text[0].upper()}{text[1:]}." for text in [*told, *alike]]
-
-
-def _differences(values: Array, way: str, tests: PairNumbers) -> dict[str, Any]:
-    """By pair, of a single measure: the difference, folds won, tied, lost."""
-    sign = -1.0 if way == "min" else 1.0
-    better = sign * values[..., 0]
-    first, second = np.triu_indices(len(values), 1)
-    by_fold = better[first] - better[second]
-    by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(better))] = 0.0
-    return {
-        "difference": sign * tests.difference[:, 0],
-        "wins": (by_fold > 0).sum(axis=1),
-        "ties": (by_fold == 0).sum(axis=1),
-        "losses": (by_fold < 0).sum(axis=1),
-    }
 
 
 def _told_of_rows(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:
@@ -706,10 +700,11 @@ def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.D
     return frame.loc[:, frame.notna().any()]
 
 
-def _measures_of(frame: pd.DataFrame, measures: Iterable[str] | None) -> list[str]:
-    """The names that were asked for, or the defaults."""
+def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame:
+    """The columns that were asked for, or the defaults; rates follow from counts."""
     counted = [rate for rate, parts in RATES.items() if {*parts} <= {*frame.columns}]
     have = list(dict.fromkeys([*frame.columns, *counted]))
+    n_folds = frame.groupby(level=0).size().max()
     if measures is not None:
         names = expand([measures] if isinstance(measures, str) else measures)
         if unknown := [name for name in names if name not in have]:
@@ -717,17 +712,14 @@ def _measures_of(frame: pd.DataFrame, measures: Iterable[str] | None) -> list[st
                 f"the folds have no measure {some(unknown)}; they have "
                 f"{some(have)}.{did_you_mean(unknown, have)}"
             )
-        return names
-    n_folds = frame.groupby(level=0).size().max()
-    if len(frame.columns) <= min(4, (n_folds - 1) // 2):
-        return list(frame.columns)
-    return next((list(pair) for pair in DEFAULTS if {*pair} <= {*have}), list(frame.columns[:2]))
-
-
-def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The values with the rates among these names that follow from counts."""
+    elif len(frame.columns) <= min(4, (n_folds - 1) // 2):
+        names = list(frame.columns)
+    else:
+        pairs = (list(pair) for pair in DEFAULTS if {*pair} <= {*have})
+        names = next(pairs, list(frame.columns[:2]))
     parts = {name: frame[list(RATES[name])] for name in names if name not in frame}
-    return frame.assign(**{m: of.iloc[:, 0] / of.sum(axis=1) for m, of in parts.items()})
+    frame = frame.assign(**{m: of.iloc[:, 0] / of.sum(axis=1) for m, of in parts.items()})
+    return frame[names].astype(float)
 
 
 def _for_all(

@@ -502,6 +502,11 @@ class PairTests(Reported):
         """What the verdict is about and what it is not, as a clause."""
 
     @property
+    def on_measures(self) -> str:
+        """How many measures are tested, as the end of a clause; empty of one."""
+        return f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know before believing the verdict."""
         return self.notes
@@ -906,13 +911,10 @@ def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFram
 
 def components(joined: AnyArray) -> AnyArray:
     """By row, the number of its connected component of a symmetric graph of booleans."""
-    labels = np.arange(len(joined))
-    n = len(joined)
-    while (
-        lower := np.minimum(labels, np.where(joined, labels, n).min(axis=1, initial=n))
-    ).tolist() != labels.tolist():
-        labels = lower
-    return np.unique(labels, return_inverse=True)[1]
+    from scipy.sparse import csgraph  # slow to load, and most rankings do without it
+
+    labels: AnyArray = csgraph.connected_components(joined, directed=False)[1]
+    return labels
 
 
 def column_of(control: Hashable, table: pd.DataFrame) -> int:

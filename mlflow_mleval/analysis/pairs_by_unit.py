@@ -51,7 +51,7 @@ from mlflow_mleval.analysis.resampling import (
 )
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.metric_names import directions, range_of
-from mlflow_mleval.sentences import Argument, Message, agree, some
+from mlflow_mleval.sentences import Argument, Message, agree, some, span
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import Array, Places, one_of, present, probability, unique_names
 
@@ -193,8 +193,7 @@ class InstanceTests(PairTests):
     def extent(self) -> str:
         """What the tests stand on."""
         clusters = f" in {self.n_clusters:,} clusters" if self.n_clusters else ""
-        measures = f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
-        return f"on {self.n_instances:,} instances{clusters}{measures}"
+        return f"on {self.n_instances:,} instances{clusters}{self.on_measures}"
 
     @property
     def about(self) -> str:
@@ -655,9 +654,7 @@ class RepeatTests(PairTests):
     def extent(self) -> str:
         """What the tests stand on."""
         runs = sorted({n for n in self.n_repeats.values() if n > 1})
-        span = " to ".join(map(str, dict.fromkeys([runs[0], runs[-1]])))
-        measures = f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
-        return f"over {span} repeats a method{measures}"
+        return f"over {span(runs[0], runs[-1])} repeats a method{self.on_measures}"
 
     @property
     def about(self) -> str:
