@@ -868,8 +868,7 @@ def _tests(
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
     few = n_datasets < datasets_needed(tested.alpha)
     if few and test == "max-t" and not study.unsure("repeat"):
-        posthoc = _over_repeats(fusion, tested, options["on"])
-        posthoc = posthoc or _over_units(ground, fusion, tested, options["on"], out["posthoc"])
+        posthoc = _over_units(ground, fusion, tested, options["on"], out["posthoc"])
         for made in posthoc:
             if made.test.over != "datasets":
                 said = made.test.sentence(made.result)
@@ -877,41 +876,35 @@ def _tests(
     return out
 
 
-def _over_repeats(fusion: Fusion, tested: Tested, on: str) -> tuple[Made, ...]:
-    """Max-T by blocks of repeats with signed ranks beside it; none where these cannot decide."""
-    if fusion.study.repeats is None:
-        return ()
-    from mlflow_mleval.analysis.pairs_by_unit import flows_of_repeats
-
-    flows = flows_of_repeats(fusion, None if on == FUSED else on)
-    if flows is None or len(flows) < datasets_needed(tested.alpha):
-        return ()
-    blocks = replace(tested, table=flows, ranks=flows.rank(axis=1, ascending=False), flows=flows)
-    sizes = flows.groupby(level=0).size().tolist()
-    test, beside = OverRepeats(sizes, fusion.study.same_split()), Wilcoxon()
-    return Made(test, test.run(blocks)), Made(beside, beside.run(blocks))
-
-
 def _over_units(
     ground: Ground, fusion: Fusion, tested: Tested, on: str, beside: tuple[Made, ...]
 ) -> tuple[Made, ...]:
-    """The tests of each dataset beside the others: over the folds of several, or over repeats where
-    nothing else could decide, of what is compared.
+    """Where datasets are too few: max-T by blocks of repeats with signed ranks beside it, or, where
+    these cannot decide, the tests of each dataset beside the others: over the folds of several, or
+    over repeats where nothing else could decide, of what is compared.
     """
     by_fold, study = ground.folds, fusion.study
-    by_seed = not (by_fold or ground.instances or study.repeats is None or tested.control)
-    if not (by_fold or by_seed):
-        return ()
+    measures = study.measures if on == FUSED else [on]
+    if study.repeats is not None:
+        from mlflow_mleval.analysis.pairs_by_unit import flows_of_repeats
+
+        flows = flows_of_repeats(fusion, None if on == FUSED else on)
+        if flows is not None and len(flows) >= datasets_needed(tested.alpha):
+            ranks = flows.rank(axis=1, ascending=False)
+            blocks = replace(tested, table=flows, ranks=ranks, flows=flows)
+            sizes = flows.groupby(level=0).size().tolist()
+            max_t, signed = OverRepeats(sizes, study.same_split()), Wilcoxon()
+            return Made(max_t, max_t.run(blocks)), Made(signed, signed.run(blocks))
     from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
 
-    about_this = on == FUSED or all(list(folds.measures) == [on] for folds in by_fold.values())
     test: OverFolds | None = None
-    if len(by_fold) >= MIN_DATASETS and about_this and tested.control is None:
-        test = OverFolds(by_fold)
-    elif by_seed:
-        measures = study.measures if on == FUSED else [on]
-        tests = tests_of_repeats(study, measures, tested.alpha)
-        test = OverSeeds(tests) if tests else None
+    if tested.control is not None:
+        return ()
+    if by_fold:
+        about_this = on == FUSED or all([*one.measures] == [on] for one in by_fold.values())
+        test = OverFolds(by_fold) if len(by_fold) >= MIN_DATASETS and about_this else None
+    elif not ground.instances and (tests := tests_of_repeats(study, measures, tested.alpha)):
+        test = OverSeeds(tests)
     return () if test is None else (*beside, Made(test, test.run(tested)))
 
 

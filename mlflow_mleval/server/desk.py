@@ -65,17 +65,17 @@ def work(told: Connection, scratch: str, job: Mapping[str, Any]) -> None:
     os.nice(5)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_server, daemon=True).start()
+    server = multiprocessing.parent_process()
+
+    def end_with_server() -> None:
+        if server is not None:
+            server.join()
+            os._exit(0)
+
+    threading.Thread(target=end_with_server, daemon=True).start()
     from mlflow_mleval.server import answers
 
     told.send({"made": answers.make(job, lambda **far: told.send({"told": far}))})
-
-
-def _end_with_server() -> None:
-    server = multiprocessing.parent_process()
-    if server is not None:
-        server.join()
-        os._exit(0)
 
 
 # --------------------------------------------------------------------------------------------------

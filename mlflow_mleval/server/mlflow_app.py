@@ -54,33 +54,28 @@ def create_app() -> Any:
     page = Page(app, os.environ.get(prefix, "").rstrip("/"))
     page.install()
     if base := os.environ.get("MLEVAL_BASE_APP", ""):
-        app = _beneath(page, base)
+        base_app = _entry(base).load()
+        # The login makes its tables and its administrator: one process at a time.
+        lock = None
+        with suppress(OSError):  # no folder, of which the page will tell
+            lock = locked(server_folder() / "base", wait=True)
+        app = base_app() if isinstance(base_app, FunctionType) else base_app
+        if lock is not None:
+            os.close(lock)
+        if "mlflow.server.auth" in sys.modules:
+            # What the page shows is asked of MLflow in the member's name: whoever has logged in may
+            # ask for it, also of a login that is closed by default
+            # (MLFLOW_BASIC_AUTH_FAIL_CLOSED).
+            store = _of_mlflow("mlflow.server.auth", "store")
+            store.authenticate_user = members.verified_once(store.authenticate_user)
+            validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
+            for path, method in page.routes():
+                for verb in (method, "HEAD") if method == "GET" else (method,):
+                    validators[page.prefix + path, verb] = lambda: True
     runner = _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get()
     if not isinstance(app, Flask) or runner != "uvicorn":
         return app
     return _of_mlflow("mlflow.server.fastapi_app", "create_fastapi_app")(app)
-
-
-def _beneath(page: Page, base: str) -> Any:
-    """The application with another one beneath the page."""
-    base_app = _entry(base).load()
-    # The login makes its tables and its administrator: one process at a time.
-    lock = None
-    with suppress(OSError):  # no folder, of which the page will tell
-        lock = locked(server_folder() / "base", wait=True)
-    made = base_app() if isinstance(base_app, FunctionType) else base_app
-    if lock is not None:
-        os.close(lock)
-    if "mlflow.server.auth" in sys.modules:
-        # What the page shows is asked of MLflow in the member's name: whoever has logged in may ask
-        # for it, also of a login that is closed by default (MLFLOW_BASIC_AUTH_FAIL_CLOSED).
-        store = _of_mlflow("mlflow.server.auth", "store")
-        store.authenticate_user = members.verified_once(store.authenticate_user)
-        validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
-        for path, method in page.routes():
-            for verb in (method, "HEAD") if method == "GET" else (method,):
-                validators[page.prefix + path, verb] = lambda: True
-    return made
 
 
 def _entry(base: str) -> EntryPoint:
@@ -192,9 +187,7 @@ class Page:
         for kind in (Failure, SelectionError, StoreError, OSError):
             pages.register_error_handler(kind, _failed)
         self.app.register_blueprint(pages)
-        self.app.after_request(self._guarded)
-        if os.environ.get("MLEVAL_LINK", "1") != "0":
-            self.app.after_request(self._linked)
+        self.app.after_request(self._finished)
         self.app.wsgi_app = self._entered(self.app.wsgi_app)  # type: ignore[method-assign]
 
     def _entered(self, answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,16 +217,15 @@ class Page:
         own = self.prefix + ROOT
         return path == own or path.startswith(own + "/")
 
-    def _guarded(self, response: Response) -> Response:
-        """Every answer under our address, also one of MLflow's login, with our headers."""
+    def _finished(self, response: Response) -> Response:
+        """Every answer under our address, also one of MLflow's login, with our headers; MLflow's
+        own page with the script that puts a link to ours into it.
+        """
+        linked = os.environ.get("MLEVAL_LINK", "1") != "0" and response.mimetype == "text/html"
         if self._own(request.path):
             response.headers.update(HEADERS)
             response.headers.setdefault("Cache-Control", "private, no-store")
-        return response
-
-    def _linked(self, response: Response) -> Response:
-        """MLflow's own page, with the script that puts a link to ours into it."""
-        if request.path == f"{self.prefix}/" and response.mimetype == "text/html":
+        elif linked and request.path == f"{self.prefix}/":
             response.direct_passthrough = False
             script = f'<script src="{self.prefix}{ROOT}/static?file=link.js" defer></script></head>'
             response.set_data(response.get_data().replace(b"</head>", script.encode(), 1))
