@@ -102,19 +102,15 @@ class Selection:
                     )
 
     def _check_rules(self) -> None:
-        for name in ("children", "step"):
+        for name, folds, what in (
+            ("children", "children", "children are trials of a search, or folds"),
+            ("step", "steps", "steps are epochs, or folds"),
+        ):
             policy = getattr(self, name)
             if policy is not None and not best_metric(policy):
                 raise ValueError(f"`{name}` must be best:METRIC, got {policy!r}.")
-        if self.children and self.folds_by == "children":
-            raise ValueError(
-                "`children` must not be given with folds_by='children': children are trials of a "
-                "search, or folds."
-            )
-        if self.step and self.folds_by == "steps":
-            raise ValueError(
-                "`step` must not be given with folds_by='steps': steps are epochs, or folds."
-            )
+            if policy and self.folds_by == folds:
+                raise ValueError(f"`{name}` must not be given with folds_by={folds!r}: {what}.")
         for rule in self.method_by:
             _check_name("method_by", rule, METHOD_RULES)
         if self.dataset_by is not None:

@@ -869,7 +869,12 @@ class Verdict(Plotted):
             notes = [*self.notes, *tests.warnings]
             settings["changed"] = [one._asdict() for one in self.changed]
             return plain(data | settings | {"rows": rows, "notes": notes, "runs": self.runs})
-        data, rows = {key: _cut_to_length(value) for key, value in plain(data).items()}, plain(rows)
+        data, rows = plain(data), plain(rows)
+        for key, value in data.items():  # texts and lists of bounded length
+            if isinstance(value, str) and len(value) > 300:
+                data[key] = f"{value[:299]}…"
+            elif isinstance(value, list):
+                data[key] = value[:3]
         for shown in range(len(rows), -1, -1):  # as many rows as there is room for
             left = {"further_rows": len(rows) - shown} if shown < len(rows) else {}
             short = data | {"rows": rows[:shown]} | left
@@ -906,10 +911,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}") if np.isfinite(value) else None
     return vars(value) if isinstance(value, Entry) else value
-
-
-def _cut_to_length(value: Any) -> Any:
-    """Text and lists of bounded length."""
-    if isinstance(value, str) and len(value) > 300:
-        return f"{value[:299]}…"
-    return value[:3] if isinstance(value, list) else value

@@ -37,7 +37,6 @@ from mlflow_mleval.analysis.pairs import (
     pairs_by_measure,
 )
 from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_RANKS, signed_ranks
-from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.analysis.resampling import (
     RESAMPLES,
     BoundedUnits,
@@ -53,7 +52,7 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.metric_names import directions, range_of
 from mlflow_mleval.sentences import Argument, Message, agree, some, span
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import Array, Places, one_of, present, probability, unique_names
+from mlflow_mleval.validation import Array, Places, one_of, probability, unique_names
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -758,9 +757,7 @@ def repeat_tests(
     better = directions(names, minimize, maximize)
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
     cube, gaps = _cube(methods, names)
-    values = sign * cube
-    first, second = np.triu_indices(len(methods), 1)
-    found = _welch(values[first], values[second], sign)
+    found = _welch(sign * cube, sign)
     columns = {name: np.ravel(numbers) for name, numbers in found.items()}
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
@@ -802,13 +799,19 @@ def _cube(methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]) -> tuple
     return values, gaps
 
 
-def _welch(a: Array, b: Array, sign: Array) -> dict[str, Any]:
-    """Columns of the table, pairs x measures, of values pairs x repeats x measures, larger is
+def _welch(values: Array, sign: Array) -> dict[str, Any]:
+    """Columns of the table, pairs x measures, of values methods x repeats x measures, larger is
     better; positive differences are for a. `sign` turns means back to those of the measures.
     """
-    (n_a, mean_a, var_a), (n_b, mean_b, var_b) = _repeat_moments(a), _repeat_moments(b)
-    largest = np.fmax(*(np.fmax.reduce(np.abs(x), axis=1, initial=0.0) for x in (a, b)))
+    there = (~np.isnan(values)).sum(axis=1)
+    size = np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
+    first, second = np.triu_indices(len(values), 1)
     with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.nansum(values, axis=1) / there
+        spread = np.nansum((values - mean[:, None]) ** 2, axis=1) / (there - 1)
+        largest = np.fmax(size[first], size[second])
+        n_a, n_b, mean_a, mean_b = there[first], there[second], mean[first], mean[second]
+        var_a, var_b = spread[first], spread[second]
         for variance, n in ((var_a, n_a), (var_b, n_b)):
             variance[np.sqrt(variance * (n - 1) / n) <= NOISE * largest] = 0.0
         difference = mean_a - mean_b
@@ -837,14 +840,6 @@ def _welch(a: Array, b: Array, sign: Array) -> dict[str, Any]:
         **{name: np.where(fine, numbers, np.nan) for name, numbers in tested.items()},
         "doubt": np.select([*doubts.values()], [*doubts], "").astype(object),
     }
-
-
-def _repeat_moments(values: Array) -> tuple[Array, Array, Array]:
-    """Number, mean and variance over repeats of values pairs x repeats x measures, but for NaN."""
-    n = (~np.isnan(values)).sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.nansum(values, axis=1) / n
-        return n, mean, np.nansum((values - mean[:, None]) ** 2, axis=1) / (n - 1)
 
 
 def compare_all_repeats(
@@ -886,28 +881,24 @@ def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | No
     if on is not None:
         by_measure = study_flows(study.select([on]))
         weights = np.ones((len(study.datasets), 1))
-    parts = [_paired(study, dataset, by_measure) for dataset in study.datasets]
-    if min(map(len, parts)) < FEWEST:
+    cells = {cell: rows.droplevel([0, 1]) for cell, rows in study.repeats.groupby(level=[0, 1])}
+    none = study.repeats.iloc[:0].droplevel([0, 1])
+    measures, parts = list(by_measure.measures), []
+    for dataset in study.datasets:
+        # repeats of the same seed where methods share all of theirs, but for further ones of some;
+        # else in order, as many as the method with fewest has
+        of = (cells.get((dataset, method), none) for method in by_measure.methods)
+        whole = [rows[measures].dropna() for rows in of]
+        fewest = min(map(len, whole))
+        seeds = reduce(pd.Index.intersection, [rows.index for rows in whole])
+        if len(seeds) == fewest and all(rows.index.is_unique for rows in whole):
+            whole = [rows.loc[seeds] for rows in whole]
+        parts.append(np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1))
+    sizes = [*map(len, parts)]
+    if min(sizes) < FEWEST:
         return None
-    of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    blocks = np.concatenate(parts)
-    numbers = np.concatenate([np.arange(len(part)) for part in parts])
-    index = pd.MultiIndex.from_arrays([np.array(study.datasets)[of], numbers])
-    phi = (weights[of][:, None] @ by_measure.again(blocks, of).net)[:, 0]
+    at = np.repeat(np.arange(len(parts)), sizes)
+    blocks, numbers = np.concatenate(parts), np.concatenate([*map(np.arange, sizes)])
+    index = pd.MultiIndex.from_arrays([np.array(study.datasets)[at], numbers])
+    phi = (weights[at][:, None] @ by_measure.again(blocks, at).net)[:, 0]
     return pd.DataFrame(phi, index.set_names(["dataset", "repeat"]), by_measure.methods)
-
-
-def _paired(study: Study, dataset: str, flows: FlowsByMeasure) -> Array:
-    """Repeats x methods x measures: those of the same seed where methods share all of theirs, but
-    for further ones of some; else in order, as many as the method with fewest has.
-    """
-    repeats = present(study.repeats)
-    none = repeats.iloc[:0].droplevel([0, 1])
-    known = dataset in repeats.index.get_level_values(0)
-    on = study.over("repeats", dataset).tables if known else {}
-    whole = [on.get(m, none)[list(flows.measures)].dropna() for m in flows.methods]
-    fewest = min(map(len, whole))
-    seeds = reduce(pd.Index.intersection, [rows.index for rows in whole])
-    if len(seeds) == fewest and all(rows.index.is_unique for rows in whole):
-        whole = [rows.loc[seeds] for rows in whole]
-    return np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1)
