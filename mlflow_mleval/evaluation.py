@@ -358,14 +358,6 @@ class Evaluation(Reported):
         sizes = {key: sums.n for key, sums in self.sums.items() if key is not None}
         return pd.Series(sizes, name="n_instances", dtype=np.int64).rename_axis("fold")
 
-    def fold_means(self) -> dict[str, float]:
-        """Mean of each measure over folds, which weighs a small fold as much as a large one;
-        `measures` weighs instances.
-
-        The measures of an Evaluation without folds are those of its one fold.
-        """
-        return self.folds.mean().to_dict() if None not in self.sums else dict(self.measures)
-
     def profile(
         self,
         family: str = "binomial",

@@ -155,7 +155,6 @@ def test_a_fold_is_evaluated_like_its_instances_alone():
     assert ev.instances.fold.tolist() == FOLDS.tolist()
     expected = mleval.evaluate(Y, S, P, conventions="mulan").measures
     assert ev.measures == pytest.approx(expected, abs=1e-12)
-    assert ev.fold_means()["f1"] == pytest.approx(ev.folds.f1.mean())
     with pytest.raises(KeyError, match="no fold 9; there are 0, 1, 2, 3"):
         ev.fold(9)
 
@@ -163,7 +162,6 @@ def test_a_fold_is_evaluated_like_its_instances_alone():
 def test_without_folds_there_is_no_row():
     ev = mleval.evaluate(Y, S)
     assert ev.folds.empty and ev.fold_sizes.empty and list(ev.folds) == list(ev.measures)
-    assert ev.fold_means() == ev.measures
 
 
 def test_times_are_of_folds_and_add_up():

@@ -50,7 +50,10 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     ev = mleval.evaluate(y, s, folds=folds, **how)
     how = "--method BR --dataset d -n x --threshold 0.4 --conventions mulan --output json"
     found = json.loads(run(csv, how).stdout)
-    assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_instances"] == 200
+    assert (
+        found["measures"] == pytest.approx(ev.folds.mean().to_dict())
+        and found["n_instances"] == 200
+    )
     assert found["folds"]["3"] == pytest.approx(ev.folds.loc[3].to_dict())
     assert found["warnings"][-1].endswith("neither truth nor predictions: id")
     assert found["conventions"] == "mulan"
@@ -62,7 +65,7 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     for tag in ("mleval.dataset_digest", "mleval.split_digest"):
         assert logged.data.tags[tag] == client.get_run(twin).data.tags[tag]
     study = mleval.load_study(experiment_names=["x"])
-    expected = {m: ev.fold_means()[m] for m in study.measures}
+    expected = {m: ev.folds[m].mean() for m in study.measures}
     assert study.values.loc["d", "BR"].to_dict() == pytest.approx(expected)
     assert len(study.folds) == 10
 
@@ -74,7 +77,7 @@ def test_a_column_of_weights_weighs_all_measures(client, csv):
     args = (csv, "--method BR --dataset d --sample-weight w")
     found = json.loads(run(*args, "--output", "json").stdout)
     expected = mleval.evaluate(y, s, folds=folds, sample_weight=w, label_names=list("abcd"))
-    assert found["measures"] == pytest.approx(expected.fold_means())
+    assert found["measures"] == pytest.approx(expected.folds.mean().to_dict())
     assert found["sum_of_weights"] == pytest.approx(w.sum())
     assert found["warnings"][-1].endswith("predictions: id")  # w is used
     tags = client.get_run(found["run_id"]).data.tags
@@ -250,9 +253,9 @@ def test_a_file_of_one_label_becomes_a_run(client, tmp_path, form):
         table.to_csv(path, index=False)
     found = json.loads(run(path, "--method NB --dataset d -n x --output json").stdout)
     ev = mleval.evaluate(y, p, pred, folds=folds)
-    assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_classes"] == 3
+    assert found["measures"] == pytest.approx(ev.folds.mean().to_dict()) and found["n_classes"] == 3
     given = client.get_run(found["run_id"]).data.metrics["mleval/log_loss"]
-    assert given == pytest.approx(ev.fold_means()["log_loss"])
+    assert given == pytest.approx(ev.folds["log_loss"].mean())
 
 
 def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):

@@ -99,7 +99,7 @@ def test_the_command_makes_a_run_of_a_folder(cluster, client, folder, table):
     engine, names = ["--engine", "spark"], ["--method BR --dataset d", "--master", cluster.url]
     found = as_json("evaluate", folder, *engine, *names)
     wanted = expected(table, folds=table["fold"])
-    assert found["measures"] == pytest.approx(wanted.fold_means(), rel=1e-12)
+    assert found["measures"] == pytest.approx(wanted.folds.mean().to_dict(), rel=1e-12)
     assert found["warnings"][-1].endswith("neither truth nor predictions: passage")
     logged = client.get_run(found["run_id"])
     assert logged.info.status == "FINISHED"

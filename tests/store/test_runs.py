@@ -86,7 +86,7 @@ def test_a_study_reads_what_was_logged(client):
     assert "fit_time" in {e.name for e in study.excluded}
     assert sorted(study.values.index) == sorted(evs)
     for pair, ev in evs.items():
-        means = ev.fold_means()
+        means = ev.folds.mean().to_dict()
         assert study.values.loc[pair].to_dict() == {m: means[m] for m in study.measures}
         found = study.folds.sort_index().loc[pair]
         pd.testing.assert_frame_equal(found, ev.folds[study.measures], check_index_type=False)
@@ -109,7 +109,7 @@ def test_what_a_run_holds(client):
     assert tags["mleval.kind"] == "evaluation"
     assert tags["mleval.conventions"] == "sklearn" and tags["note"] == "mine"
     assert len(tags["mleval.split_digest"]) == 64
-    expected = {f"mleval/{m}": v for m, v in ev.fold_means().items()}
+    expected = {f"mleval/{m}": v for m, v in ev.folds.mean().to_dict().items()}
     assert {k: v for k, v in metrics.items() if k.startswith("mleval/")} == expected
     steps = client.get_metric_history(run_id, "mleval.fold/f1")
     assert [(m.step, m.value) for m in steps] == list(ev.folds["f1"].items())
