@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.answer_comparison import directed, ranges_known
+from mlflow_mleval.analysis.answer_comparison import directed, is_scored, ranges_known
 from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Changed, Differences
 from mlflow_mleval.errors import (
     IncomparableRunsError,
@@ -460,8 +460,7 @@ def _answer_directions(
     """Which way measures are better, what is proposed of those of which nobody knows it, and
     notes; of the `binary` ones only 0 and 1 were seen.
     """
-    scorers = set().union(*(one.scorers for one in answers.answers.values()))
-    scored = {m for m in answers.measures if m.partition("/")[0] in scorers}
+    scored = {m for m in answers.measures if is_scored(answers, m)}
     passing = [m for m in binary if m in scored and proposed_direction(m) != "min"]
     directed_ones, directions, _ = directed(
         replace(answers, passing=[*answers.passing, *passing]),

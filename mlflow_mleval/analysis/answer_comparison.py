@@ -504,15 +504,20 @@ def _kinds_of_measures(answered: Units, stated: Collection[str]) -> dict[str, li
     """The measures that nobody declared by why a side is better, see `_KINDS`; "" where nothing
     says which.
     """
-    scorers = set().union(*(answers.scorers for answers in answered.answers.values()))
     kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
     for measure in answered.measures:
         if measure in stated:
             continue
-        assumed = "assumed" if measure.partition("/")[0] in scorers else ""
+        assumed = "assumed" if is_scored(answered, measure) else ""
         kind = "takes" if _COST.search(measure) else proposed_direction(measure) or assumed
         kinds["passing" if measure in answered.passing else kind].append(measure)
     return kinds
+
+
+def is_scored(answered: Units, measure: str) -> bool:
+    """Whether a measure is what a scorer said of some method's answers."""
+    scorer = measure.partition("/")[0]
+    return any(scorer in answers.scorers for answers in answered.answers.values())
 
 
 def _reasons_told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:

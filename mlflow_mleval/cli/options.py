@@ -412,11 +412,6 @@ dependent = _of_folds(
 )
 
 
-def folds(*further: Option) -> Joined:
-    """`--protocol` with what is said of folds beside."""
-    return Joined(*protocol, *further)
-
-
 rope = Joined(
     _beyond(
         "--rope",
@@ -455,11 +450,6 @@ def _draws(default: int, help: str) -> Option:
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")
 weightings = _draws(10_000, "Random weightings that say how often each method gets each rank.")
 swaps = _draws(9_999, "Over instances: changes of sign that are drawn.")
-
-
-def seeds(draws: Option) -> Joined:
-    """`--seed` with the number of draws."""
-    return Joined(seed, draws)
 
 
 def _allow(context: click.Context, option: click.Parameter, seconds: float | None) -> None:

@@ -102,22 +102,14 @@ def _of_mlflow(module: str, name: str) -> Any:
         ) from error
 
 
-def _check_before_the_server() -> None:
-    """Find what is wrong with the app beneath while `mlflow server` can still say so and end.
-
-    It imports this module before it starts its processes. What failed in those, they would try
-    again for ever.
-    """
-    if base := os.environ.get("MLEVAL_BASE_APP"):
-        _entry(base)
-        if base == "basic-auth":
-            login = importlib.import_module("mlflow.server.auth")
-            for name in ("get_flask_server_secret_key", "bootstrap_admin_user"):
-                getattr(login, name, bool)()  # what a version lacks, it does later
-
-
-if not os.environ.get("_MLFLOW_SGI_NAME"):
-    _check_before_the_server()
+# `mlflow server` imports this module before it starts its processes, and can still say what is
+# wrong with the app beneath, and end. What failed in those, they would try again for ever.
+if (_base := os.environ.get("MLEVAL_BASE_APP")) and not os.environ.get("_MLFLOW_SGI_NAME"):
+    _entry(_base)
+    if _base == "basic-auth":
+        login = importlib.import_module("mlflow.server.auth")
+        for name in ("get_flask_server_secret_key", "bootstrap_admin_user"):
+            getattr(login, name, bool)()  # what a version lacks, it does later
 
 
 # --------------------------------------------------------------------------------------------------
