@@ -121,7 +121,12 @@ class Selection:
                 raise ValueError(f"`repeats_by` must be {listed}, got {rule!r}.")
         _check_folds(self.folds_by)
         if self.name_as:
-            _check_pattern(self.name_as)
+            parts = name_parts(self.name_as)
+            if "method" not in parts or sorted(parts) != sorted({*parts} & {*NAME_PARTS}):
+                raise ValueError(
+                    "`name_as` must hold {method}, and maybe {dataset} and {seed}, once each, as "
+                    f"in {{method}}_{{dataset}}_s{{seed}}, got {self.name_as!r}."
+                )
             if self.method_by:
                 text = "`name_as` must not be given with `method_by`. Leave one of them out."
                 raise ValueError(text)
@@ -264,16 +269,6 @@ def _check_name(argument: str, rule: str, plain: Sequence[str]) -> None:
     if rule not in plain and not (kind in ("tag", "param") and key):
         allowed = f"tag:NAME, param:NAME, {', '.join(plain[:-1])} or {plain[-1]}"
         raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")
-
-
-def _check_pattern(name_as: str) -> None:
-    """ValueError where a pattern of names does not hold its parts once each."""
-    parts = name_parts(name_as)
-    if "method" not in parts or {*parts} - {*NAME_PARTS} or len({*parts}) < len(parts):
-        raise ValueError(
-            "`name_as` must hold {method}, and maybe {dataset} and {seed}, once each, as in "
-            f"{{method}}_{{dataset}}_s{{seed}}, got {name_as!r}."
-        )
 
 
 def _check_folds(rule: str | None) -> None:

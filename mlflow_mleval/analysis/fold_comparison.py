@@ -510,9 +510,7 @@ def _tested(
     p = len(columns)
     n = sum(len(s.rows) for s in sharings)
     problem = np.full(n, "", dtype=object)
-    numbers = [np.full(n, np.nan) for _ in range(4)]
-    by_measure = [np.full((n, p), np.nan) for _ in range(4)]
-    found = PairNumbers._make([*numbers, problem, *by_measure])
+    found = PairNumbers._make([*np.full((4, n), np.nan), problem, *np.full((4, n, p), np.nan)])
     for s in sharings:
         if s is not main and (why := _why_untested(s, p, five, paired)):
             problem[s.rows] = why

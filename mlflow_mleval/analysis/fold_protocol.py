@@ -173,9 +173,11 @@ def recorded_protocol(
 ) -> tuple[Protocol, list[str]]:
     """How the folds came about: the most cautious of what the runs say, or what was declared; and
     notes of what is not known."""
-    recorded = zip(*(runs.get(name, []) for name in ("n_train", "n_test")), strict=False)
-    sizes = {tuple(map(_frozen, pair)) for pair in recorded}
-    sizes = {pair for pair in sizes if None not in pair} or {(None, None)}
+    recorded = runs.reindex(columns=["n_train", "n_test"]).map(
+        lambda sizes: tuple(sizes) or None if np.ndim(sizes) else sizes
+    )
+    known = {*recorded.dropna().itertuples(index=False, name=None)}
+    sizes: set[tuple[Any, Any]] = known or {(None, None)}
     ways = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(ways)
     notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
@@ -203,13 +205,6 @@ def unpaired(runs: pd.DataFrame, methods: Sequence[str]) -> tuple[Bools | None, 
             "folds are taken as pairs because they have the same numbers."
         )
     return (differ if differ.any() else None), notes
-
-
-def _frozen(sizes: object) -> Any:
-    """Sizes as something that can be compared; None for what is missing or empty."""
-    if isinstance(sizes, (list, tuple, np.ndarray)):
-        return tuple(sizes) or None
-    return None if pd.isna(sizes) else sizes
 
 
 # --------------------------------------------------------------------------------------------------
