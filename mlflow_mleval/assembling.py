@@ -30,6 +30,8 @@ MOST_RUNS = 100
 MOST_ANSWERS = 50_000
 #: How MLflow marks the metric that is the mean of a scorer's values.
 MEAN = "/mean"
+#: Takes a message for whoever waits.
+Say = Callable[[str], object]
 #: Takes what is being done and in what it is counted, and gives what is to be called as
 #: ``step(done, total)``.
 Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
@@ -44,7 +46,7 @@ def compared(
     *,
     whole: bool = False,
     stage: Stage = _silent,
-    say: Callable[[str], object] = lambda text: None,
+    say: Say = lambda text: None,
     word: Wording = str,
 ) -> Any:
     """The Comparison that a selection of runs and some options yield: arguments of `load_study`,
@@ -88,7 +90,7 @@ def read(
     *,
     whole: bool = False,
     stage: Stage = _silent,
-    say: Callable[[str], object] = lambda text: None,
+    say: Say = lambda text: None,
     word: Wording = str,
 ) -> Material:
     """What `compared` compares: all of it that is in the store."""
@@ -140,7 +142,7 @@ def comparison_of(
     *,
     whole: bool,
     stage: Stage,
-    say: Callable[[str], object] = lambda text: None,
+    say: Say = lambda text: None,
     before: Any = None,
 ) -> Any:
     """The Comparison of what was read, by these options; see `compared`. `before` is one of the
@@ -181,7 +183,7 @@ def _options_of_compare(choices: Choices) -> dict[str, Any]:
 
 
 def _study_asked_for(
-    selection: Selection, stage: Stage, say: Callable[[str], object]
+    selection: Selection, stage: Stage, say: Say
 ) -> tuple[Study | MlevalError, Selection]:
     """The study that was asked for, or why no run holds one: it may hold answers; and of what it
     is. Where nobody said how to read runs of others, or which runs to take, the one that `mleval
@@ -256,7 +258,7 @@ def _answers_by_dataset(
     selection: Selection,
     choices: Choices,
     stage: Stage,
-    say: Callable[[str], object],
+    say: Say,
     word: Wording,
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """By data set, what its answers say or why that is unknown; and metrics that are means of
@@ -323,7 +325,7 @@ def _keywords_for(function: Callable[..., Any], choices: Choices) -> dict[str, A
 def tested_instances(
     study: Any,
     wanted: list[str] | None,
-    say: Callable[[str], object],
+    say: Say,
     cluster: str | None = None,
     **options: Any,
 ) -> tuple[dict[str, InstanceTests], dict[str, str], list[str]]:

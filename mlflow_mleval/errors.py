@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from mlflow_mleval.sentences import Argument, Message, joined, some
+
+#: What can be done: what each way does, and the arguments of `load_study` that make it.
+Ways: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 class MlevalError(Exception):
@@ -29,7 +32,7 @@ class ChoiceError(IncomparableRunsError):
     arguments of `load_study` that make it.
     """
 
-    def __init__(self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> None:
+    def __init__(self, text: str, ways: Ways = ()) -> None:
         self.text, self.ways = text, ways
         choices = []
         for what, options in ways:
@@ -46,9 +49,7 @@ class CandidatesError(ChoiceError):
     first way may be proposed alone.
     """
 
-    def __init__(
-        self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]], sure: bool = True
-    ) -> None:
+    def __init__(self, text: str, ways: Ways, sure: bool = True) -> None:
         super().__init__(text, ways)
         self.sure = sure
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from hashlib import sha256
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import numpy as np
@@ -78,6 +78,10 @@ from mlflow_mleval.validation import (
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+#: Of all folds together, or by fold.
+Seconds: TypeAlias = float | Mapping[Hashable, float] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,8 +437,8 @@ def evaluate(
     folds: Any = None,
     conventions: Conventions = "sklearn",
     instances: bool = True,
-    fit_time: float | Mapping[Hashable, float] | None = None,
-    predict_time: float | Mapping[Hashable, float] | None = None,
+    fit_time: Seconds = None,
+    predict_time: Seconds = None,
     probabilities: bool | None = None,
     measures: Iterable[str] | str | None = None,
     train_labels: Any = None,
@@ -675,8 +679,8 @@ def evaluate_hierarchical(
     folds: Any = None,
     instances: bool = True,
     sample_weight: Any = None,
-    fit_time: float | Mapping[Hashable, float] | None = None,
-    predict_time: float | Mapping[Hashable, float] | None = None,
+    fit_time: Seconds = None,
+    predict_time: Seconds = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate predicted sets of classes of a hierarchy.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.answer_comparison import directed, is_scored, ranges_known
+from mlflow_mleval.analysis.answer_comparison import Ranges, directed, is_scored, ranges_known
 from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Changed, Differences
 from mlflow_mleval.errors import (
     IncomparableRunsError,
@@ -28,7 +28,7 @@ from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
 from mlflow_mleval.study import Study, Units, left_out
-from mlflow_mleval.validation import AnyArray
+from mlflow_mleval.validation import AnyArray, Stated, by_name
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.pairs import Crossings
@@ -90,7 +90,7 @@ class Shared:
     over: str
     directions: Mapping[str, str]
     #: Between which values each measure lies; those between 0 and 1 have a margin.
-    ranges: Mapping[str, tuple[float, float]]
+    ranges: Ranges
     runs: Mapping[str, Sequence[str]]
     #: Those of the candidate, by unit and measure.
     values: pd.DataFrame
@@ -105,12 +105,11 @@ class Shared:
     #: Over repeats, where either side is certainly better on some dataset.
     crossings: Crossings = ()
 
-    def bounded(self, stated: float | Mapping[str, float] | None) -> Shared:
+    def bounded(self, stated: Stated) -> Shared:
         """With stated bounds, at which differences are cut, and a note on measures without any."""
         units, notes = self.units, [*self.notes]
-        if isinstance(stated, int | float):
-            stated = {m: float(stated) for m in self.directions if m not in units.bounds}
-        stated = self.named(stated or {}, "bounds")
+        unbounded = [m for m in self.directions if m not in units.bounds]
+        stated = self.named(by_name(stated, unbounded), "bounds")
         if stated and units.means:
             raise ValueError(
                 f"`bounds` must go with answers or instances, got {some(stated)} over {self.over}. "
@@ -164,7 +163,7 @@ class Shared:
             raise ValueError(text.rstrip())
         return found
 
-    def margins(self, stated: float | Mapping[str, float] | None) -> dict[str, float]:
+    def margins(self, stated: Stated) -> dict[str, float]:
         """The margin of each measure that has one."""
         if isinstance(stated, int | float):
             return dict.fromkeys(self.directions, float(stated))
@@ -316,7 +315,7 @@ class _Part:
     tables: Sequence[pd.DataFrame]
     directions: Mapping[str, str]
     columns: Mapping[str, pd.Series] = field(default_factory=dict)
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     changed: tuple[Changed, ...] = ()
     undirected: Mapping[str, Direction | None] = field(default_factory=dict)
@@ -374,9 +373,7 @@ def _pooled(
     )
 
 
-def _ranges(
-    tables: Mapping[str, pd.DataFrame], parts: Sequence[_Part]
-) -> dict[str, tuple[float, float]]:
+def _ranges(tables: Mapping[str, pd.DataFrame], parts: Sequence[_Part]) -> Ranges:
     """Between which values each measure lies, as all parts say or by its name; infinite where that
     is not known. An error where a side has a value that its measure cannot have.
     """

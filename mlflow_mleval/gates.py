@@ -27,7 +27,7 @@ from mlflow_mleval.gate_units import GateRequest, Shared, shown
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.selection import FLAGS, Selection
 from mlflow_mleval.sentences import some
-from mlflow_mleval.validation import of_kind, one_of, refuse_keywords
+from mlflow_mleval.validation import Stated, of_kind, one_of, refuse_keywords
 
 if TYPE_CHECKING:
     from mlflow_mleval.store.ledger import Ledger
@@ -41,8 +41,8 @@ def gate(
     champion: str,
     *,
     measures: Iterable[str] | None = None,
-    margins: float | Mapping[str, float] | None = None,
-    bounds: float | Mapping[str, float] | None = None,
+    margins: Stated = None,
+    bounds: Stated = None,
     improve: Iterable[str] = (),
     over: Over = "auto",
     slices: Iterable[str] = (),

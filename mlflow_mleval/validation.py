@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import wraps
 from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,15 @@ Bools = NDArray[np.bool_]
 AnyArray = NDArray[Any]
 #: Positions, as sorting gives them.
 Places = NDArray[np.intp]
+#: What was stated: one number for all names, or numbers by name; None is nothing.
+Stated: TypeAlias = float | Mapping[str, float] | None
+
+
+def by_name(stated: Stated, names: Iterable[str]) -> dict[str, float]:
+    """What was stated by name; one number is for all of these names."""
+    if isinstance(stated, int | float):
+        return dict.fromkeys(names, float(stated))
+    return dict(stated or {})
 
 
 def present(value: Value | None) -> Value:

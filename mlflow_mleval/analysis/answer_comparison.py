@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, combinations
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ from mlflow_mleval.measures.metric_names import directions, proposed_direction, 
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
 from mlflow_mleval.study import Units
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import Stated, by_name, probability
 
 # --------------------------------------------------------------------------------------------------
 # Answers that several methods gave to the same questions, put side by side: question by question,
@@ -43,6 +43,8 @@ from mlflow_mleval.validation import probability
 
 #: The share of questions that may be absent somewhere with no more than a doubt.
 MOST_LOST = 0.05
+#: Between which values measures lie.
+Ranges: TypeAlias = dict[str, tuple[float, float]]
 #: What a scorer says of an answer that passes, and of one that does not.
 PASS = dict.fromkeys((True, "yes", "true", "pass"), 1.0) | dict.fromkeys(
     (False, "no", "false", "fail"), 0.0
@@ -310,9 +312,9 @@ def compare_answers(
     ways: str = "declared",
     named: bool = True,
     cluster: str | None = None,
-    bounds: float | Mapping[str, float] | None = None,
+    bounds: Stated = None,
     grades: Mapping[str, Sequence[str]] | None = None,
-    difference: float | Mapping[str, float] | None = None,
+    difference: Stated = None,
     alpha: float = 0.05,
     n_resamples: int = 9_999,
     seed: int = 0,
@@ -361,9 +363,7 @@ def compare_answers(
     )
 
 
-def ranges_known(
-    answered: Units, grades: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[float, float]]:
+def ranges_known(answered: Units, grades: Mapping[str, Sequence[str]]) -> Ranges:
     """Between which values measures lie that pass or fail, or of which only 0 and 1 were seen, or
     whose grades are declared.
     """
@@ -379,15 +379,13 @@ def ranges_known(
 
 
 def _bounds(
-    answered: Units, grades: Mapping[str, Sequence[str]], stated: float | Mapping[str, float] | None
+    answered: Units, grades: Mapping[str, Sequence[str]], stated: Stated
 ) -> dict[str, float]:
     """The largest possible difference of each measure of which that is known or stated."""
     ranges = {m: range_of(m, answered.values(m).stack().dropna()) for m in answered.measures}
     ranges |= ranges_known(answered, grades)
     widths = {m: high - low for m, (low, high) in ranges.items() if np.isfinite(high - low)}
-    if isinstance(stated, int | float):
-        stated = {m: float(stated) for m in answered.measures if m not in widths}
-    return widths | dict(stated or {})
+    return widths | by_name(stated, (m for m in answered.measures if m not in widths))
 
 
 def compare_all_answers(
@@ -617,7 +615,7 @@ def questions_needed(
     answered: Units,
     better: Mapping[str, str],
     *,
-    difference: float | Mapping[str, float] | None = None,
+    difference: Stated = None,
     clusters: pd.Series | None = None,
     alpha: float = 0.05,
 ) -> pd.DataFrame:
@@ -625,9 +623,7 @@ def questions_needed(
     the number of rows, two-sided, by the normal approximation.
     """
     probability(alpha, "alpha")
-    wanted = {} if difference is None else difference
-    if isinstance(wanted, int | float):
-        wanted = dict.fromkeys(answered.measures, wanted)
+    wanted = by_name(difference, answered.measures)
     if wrong := {
         m: d for m, d in wanted.items() if m not in answered.measures or not 0 < d < np.inf
     }:

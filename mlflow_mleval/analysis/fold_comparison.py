@@ -50,6 +50,7 @@ from mlflow_mleval.analysis.multivariate import (
 from mlflow_mleval.analysis.pairs import (
     NOISE,
     PAIR,
+    Pair,
     PairTests,
     behind,
     better_first,
@@ -254,7 +255,7 @@ class FoldComparison(PairTests):
         return gone * len(self.methods) + gone * (gone - 1) // 2
 
     @property
-    def separated(self) -> list[tuple[Hashable, Hashable]]:
+    def separated(self) -> list[Pair]:
         """The separated pairs (better, worse), better by the mean rank over the measures."""
         rows = self.ordered[self.ordered["separated"]]
         return list(zip(rows["method_a"], rows["method_b"], strict=True))
@@ -302,7 +303,7 @@ class FoldComparison(PairTests):
         return _signs_in_words(np.sign(sign * self._ahead[row]), self.measures, named)
 
     @property
-    def better(self) -> list[tuple[Hashable, Hashable]]:
+    def better(self) -> list[Pair]:
         """The separated pairs (better, worse) of which one is worse on no measure."""
         apart = self.table["separated"].to_numpy(bool)
         signs = np.sign(self._ahead[apart])

@@ -83,7 +83,7 @@ class Differences:
     #: By name, which units belong to a part that can block, or the part's own differences, which
     #: are judged however few they are.
     slices: Mapping[str, ArrayLike | pd.DataFrame] = field(default_factory=dict)
-    clusters: ArrayLike | pd.Series | None = None
+    clusters: ArrayLike | None = None
     #: By measure, the largest possible difference of one unit. A single answer may fail altogether,
     #: though rarely, so that a measure of answers without a bound is not judged.
     bounds: Mapping[str, float] = field(default_factory=dict)

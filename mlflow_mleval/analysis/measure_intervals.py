@@ -126,7 +126,7 @@ def measure_intervals(
 def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
     """The evaluation with a column ``cluster`` in its instances, by which intervals and tests then
     go."""
-    given = _given(ev, clusters)
+    given: Any = _given(ev, clusters)
     assert ev.instances is not None  # else it raised
     cluster_numbers(given, ev.total.n, ev.instances.index)
     names = cluster_names(clusters) if blank_clusters(clusters).any() else np.asarray(clusters)

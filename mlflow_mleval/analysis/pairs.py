@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from string import ascii_letters
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -49,6 +49,10 @@ CORRECTIONS = {
 #: Differences that agree within this share of the dataset's largest value are equal (ties), or
 #: zero: float noise.
 NOISE = 1e-12
+
+
+#: Two methods, such as the better one and the worse.
+Pair: TypeAlias = tuple[Hashable, Hashable]
 
 
 class Draws(TypedDict, total=False):
@@ -238,14 +242,12 @@ def pair_matrix(
     return pd.DataFrame(matrix, at, at)
 
 
-def apart(names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]) -> pd.DataFrame:
+def apart(names: Sequence[Hashable], pairs: Sequence[Pair]) -> pd.DataFrame:
     """Whether the pairs (a, b) are separated, names x names."""
     return pair_matrix(names, [a for a, _ in pairs], [b for _, b in pairs])
 
 
-def possible_ranks(
-    names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]
-) -> pd.DataFrame:
+def possible_ranks(names: Sequence[Hashable], pairs: Sequence[Pair]) -> pd.DataFrame:
     """By name, the ranks low to high that the separated pairs (better, worse) leave: none passes
     those separated from it.
 
@@ -260,9 +262,7 @@ def possible_ranks(
     return pd.DataFrame({"low": low.astype(int), "high": high.astype(int)})
 
 
-def best_first(
-    scores: pd.Series, pairs: Sequence[tuple[Hashable, Hashable]]
-) -> tuple[list[Any], list[tuple[Hashable, Hashable]]]:
+def best_first(scores: pd.Series, pairs: Sequence[Pair]) -> tuple[list[Any], list[Pair]]:
     """The names by falling score, but none before one that a pair (better, worse) puts above it;
     and the pairs that go against the scores.
 
@@ -558,7 +558,7 @@ class PairTests(Reported):
         )
 
     @property
-    def separated(self) -> list[tuple[Hashable, Hashable]]:
+    def separated(self) -> list[Pair]:
         """The pairs (better, worse) that are separated on any measure, each once."""
         rows = self.table[self.table["separated"]]
         pairs = zip(rows["method_a"], rows["method_b"], rows["difference"], strict=True)
@@ -786,7 +786,7 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
     return clusters.where(clusters.notna(), None)
 
 
-def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) -> Places:
+def cluster_numbers(clusters: ArrayLike, n: int, index: Any = None) -> Places:
     """By instance the number of its cluster; one without a name, blank or missing, is a cluster of
     its own.
     """
@@ -812,7 +812,7 @@ def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) 
     return codes
 
 
-def blank_clusters(clusters: ArrayLike | pd.Series) -> Bools:
+def blank_clusters(clusters: ArrayLike) -> Bools:
     """Which instances name no cluster: what is missing, or text without a letter."""
     return np.asarray(pd.isna(cluster_names(clusters)))
 
@@ -832,7 +832,7 @@ def satterthwaite(sizes: ArrayLike) -> float:
     return float(1 / (share @ share + left.sum() ** 2 - left @ left))
 
 
-def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: Places | None) -> list[str]:
+def cluster_doubts(clusters: ArrayLike | None, numbers: Places | None) -> list[str]:
     """What to tell of instances that name no cluster, and of few or unequal ones; nothing where
     each is one of its own.
     """
@@ -853,7 +853,7 @@ def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: Places | Non
     return doubts
 
 
-def cluster_names(clusters: ArrayLike | pd.Series) -> AnyArray:
+def cluster_names(clusters: ArrayLike) -> AnyArray:
     """The names of clusters as text, the same for 3, 3.0 and "3"; None where there is none.
 
     >>> cluster_names([3.0, "3", " ", None]).tolist()

@@ -52,7 +52,15 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.metric_names import directions, range_of
 from mlflow_mleval.sentences import Argument, Message, agree, some, span
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import Array, Places, one_of, probability, unique_names
+from mlflow_mleval.validation import (
+    Array,
+    Places,
+    Stated,
+    by_name,
+    one_of,
+    probability,
+    unique_names,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -209,9 +217,9 @@ def instance_tests(
     *,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
-    clusters: ArrayLike | pd.Series | None = None,
-    blocks: ArrayLike | pd.Series | None = None,
-    bounds: Mapping[str, float] | float | None = None,
+    clusters: ArrayLike | None = None,
+    blocks: ArrayLike | None = None,
+    bounds: Stated = None,
     alpha: float = 0.05,
     **draws: Unpack[Draws],
 ) -> InstanceTests:
@@ -374,13 +382,13 @@ def instance_tests(
 def _measured(
     methods: Mapping[Any, Source],
     better: Mapping[str, str],
-    clusters: ArrayLike | pd.Series | None,
-    bounds: Mapping[str, float] | float | None,
+    clusters: ArrayLike | None,
+    bounds: Stated,
 ) -> Iterator[tuple[str, Array, float | None, Places | None]]:
     """Each measure with its values, instances x methods, larger is better; the largest possible
     difference, if it is known; and by instance its cluster, if there are any.
     """
-    stated = bounds if isinstance(bounds, Mapping) else {m: bounds for m in better if bounds}
+    stated = by_name(bounds or None, better)
     if unknown := [m for m in stated if m not in better]:
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
     if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
@@ -404,7 +412,7 @@ def _measured(
         yield measure, values, bound, unit
 
 
-def _bound(measure: str, values: Array, bounds: Mapping[str, float] | float | None) -> float | None:
+def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
     """The largest difference of two values: the stated one, else by the range of the measure; one
     number is for measures without a range. None where neither is known or values lie outside.
     """

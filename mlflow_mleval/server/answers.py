@@ -30,6 +30,7 @@ from mlflow_mleval.errors import (
     MlevalError,
     StoreError,
     UnclearError,
+    Ways,
 )
 from mlflow_mleval.gates import gate
 from mlflow_mleval.measures.metric_names import direction_of, is_cost, proposed_direction
@@ -84,7 +85,6 @@ class NoPartError(MlevalError):
     """An answer has no such part."""
 
 
-_Ways = Sequence[tuple[str, Mapping[str, Any]]]
 _BETTER = {"min": "smaller", "max": "larger"}
 #: What can be done about methods without a result on a dataset.
 _GAPS = (
@@ -138,11 +138,11 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
     }
 
 
-def _ways_on(error: Exception, chosen: page.PageSelection) -> tuple[_Ways, Mapping[str, Any]]:
+def _ways_on(error: Exception, chosen: page.PageSelection) -> tuple[Ways, Mapping[str, Any]]:
     """The ways on, and of them the one that the page takes unasked, and says so: where all that
     lacks is a direction, the proposed ones.
     """
-    ways: _Ways = ()
+    ways: Ways = ()
     if isinstance(error, UnclearError):
         ways = [
             (way.what, way.selection.arguments()) for way in error.ways if way.command == "rank"
@@ -310,7 +310,7 @@ def _in_words(key: str, text: str) -> str:
     return page.without_flags(text) if key == "doubts" else text
 
 
-def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str, _Ways]]:
+def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str, Ways]]:
     """What removes a doubt: the section of the number that it concerns, why, and the ways."""
     declared = {*choices["minimize"], *choices["maximize"]}
     unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]

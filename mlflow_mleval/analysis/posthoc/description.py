@@ -15,6 +15,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.pairs import (
     PAIR,
+    Pair,
     PairTests,
     better_first,
     named_pairs,
@@ -59,7 +60,7 @@ class PairsTested:
         return matrix.where(~np.eye(len(matrix), dtype=bool), 1.0)
 
     @cached_property
-    def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
+    def significant_pairs(self) -> list[Pair]:
         """The separated pairs as (better, worse), the largest statistic first."""
         rows = self.table[self.table["significant"]].sort_values(
             "statistic", ascending=False, kind="stable"

@@ -19,6 +19,7 @@ from scipy.special import ndtr, ndtri
 
 from mlflow_mleval.analysis.pairs import (
     CORRECTIONS,
+    Pair,
     column_of,
     complete_table,
     components,
@@ -68,7 +69,7 @@ class NemenyiResult:
         return self.pvalues <= self.alpha
 
     @property
-    def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
+    def significant_pairs(self) -> list[Pair]:
         """The separated pairs as (better, worse), the best methods first."""
         order = np.argsort(self.mean_ranks.to_numpy(), kind="stable")
         better, worse = np.nonzero(np.triu(self.significant.to_numpy()[np.ix_(order, order)], 1))
@@ -254,7 +255,7 @@ class PairwiseResult(PairsTested):
     warnings: tuple[str, ...] = ()
 
     @property
-    def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
+    def significant_pairs(self) -> list[Pair]:
         """The separated pairs as (better, worse)."""
         return better_and_worse(self.table[self.table["significant"]], "effect_size")
 
