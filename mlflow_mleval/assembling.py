@@ -124,7 +124,7 @@ def read(
             )
             study = replace(study, notes=(*study.notes, assumed))
     study = study.worded(word)
-    instances: dict[str, Any] = {}
+    instances = {}
     profiles = None
     if whole:
         with suppress(NoRunsError):  # the runs carry none
@@ -273,9 +273,9 @@ def _answers_by_dataset(
             asked = load_answers(selection, **how, most=MOST_ANSWERS, progress=step)
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
-    absent: dict[str, Any] = dict(asked.absent)
+    absent = dict(asked.absent)
     names = ("alpha", "cluster", "seed")
-    options: Choices = {name: choices[name] for name in names if name in choices}
+    options = {name: choices[name] for name in names if name in choices}
     say("comparing the answers …")
     tests = compare_all_answers(
         asked.found,

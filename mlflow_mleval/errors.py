@@ -89,7 +89,7 @@ class UndirectedError(ChoiceError, MeasureError, NoRunsError):
         `every` one has to have a direction or none is suggested.
         """
         silent = [m for m in metrics if m not in suggested] if every or not suggested else []
-        more: dict[str, Any] = {"directions": "proposed"} if suggested else {}
+        more = {"directions": "proposed"} if suggested else {}
 
         def told(better: Mapping[str, str]) -> str:
             sides = (("larger", "max"), ("smaller", "min"))

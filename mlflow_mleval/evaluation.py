@@ -213,8 +213,8 @@ class Evaluation(Reported):
         incomplete = {
             n for n, count in zip(sums.columns, sums.entering, strict=True) if count < sums.n
         } - {"average_precision"}
-        values: dict[str, float] = {}
-        bounds: dict[str, float] = {}
+        values = {}
+        bounds = {}
         for name in dict.fromkeys([*MEASURES, *self.asked]):
             measure = MEASURES[name]
             value, bound = float("nan"), 0.0
@@ -411,7 +411,7 @@ class Evaluation(Reported):
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Evaluation:
         """The evaluation that `to_dict` wrote."""
-        own: dict[str, Any] = dict(parts)
+        own = dict(parts)
         own |= {name: tuple(v) for name, v in parts.items() if isinstance(v, list)}
         how = {"conventions": parts["conventions"]}
         sums = {part["fold"]: Sums.from_dict({**how, **part}) for part in own.pop("sums")}
@@ -531,13 +531,13 @@ def evaluate(
     kind = ONE_LABEL if one_label else LABEL_SETS
     asked, chosen = requested(measures, kind, h is not None)
     hierarchy_options |= chosen
-    sum_part: SumPart = sum_rows
+    sum_part = sum_rows
     if one_label:
         if train_labels is not None:
             raise TypeError("`train_labels` is for label sets, and `y_true` is of classes.")
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names = vectors.names
-        cut: Any = vectors.threshold
+        cut = vectors.threshold
         true, pred = (one_hot(side, len(names)) for side in (vectors.true, vectors.pred))
         matrices = Inputs(true, pred=pred, asked=asked)
         sum_part = partial(sum_classes, vectors)
@@ -786,7 +786,7 @@ def evaluate_batches(
     if options.get("train_labels") is not None:
         options["train_labels"] = Propensities.of(options["train_labels"])  # once
     hidden = not (sys.stderr.isatty() if progress is None else progress)
-    whole: Evaluation | None = None
+    whole = None
     with click.progressbar(
         batches, label="evaluating", show_pos=True, file=sys.stderr, hidden=hidden
     ) as bar:

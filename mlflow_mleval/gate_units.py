@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -258,7 +258,7 @@ class GateRequest:
         ids = [store.run_of(client, each).run_id for each in self.sides]
         if not any(map(_RUN_ID.fullmatch, ids)):
             # the only experiment with runs of these names, if there is one
-            places: list[set[str]] = []
+            places = []
             every = () if "'" in "".join(ids) else everywhere(client, Selection()).experiment_ids
             for name in ids if every else ():
                 runs = store.search(client, every, f"run_name = '{name}'")
@@ -465,11 +465,11 @@ def _answer_directions(
         chosen.maximize,
         ways=chosen.directions,
     )
-    undirected: dict[str, Direction | None] = {}
+    undirected = {}
     for m in answers.measures:
         if m not in directions:
             undirected[m] = direction_of(m, True) or ("max" if m in scored else None)
-    notes: list[str] = [*directed_ones.notes]
+    notes = [*directed_ones.notes]
     if taken := [m for m in binary if m in directions]:
         notes.append(f"Only 0 and 1 were seen, which count as pass or fail: {some(taken)}.")
     return directions, undirected, notes
@@ -480,7 +480,7 @@ def _answer_directions(
 
 
 def _of_study(asked: GateRequest, over: str) -> Shared:
-    readers: dict[str, Callable[[GateRequest, Study], Shared]] = {
+    readers = {
         "instances": _of_instances,
         "folds": _of_folds,
         "repeats": _of_repeated_runs,
@@ -489,7 +489,7 @@ def _of_study(asked: GateRequest, over: str) -> Shared:
     }
     if over != "auto":
         return readers[over](asked, _study(asked, over))
-    skipped: list[str] = []
+    skipped = []
     named = asked.cluster or {*asked.slices} - {_DATASET, _LABEL}  # columns of single answers
     for kind in ("instances", *_unit_kinds(_study(asked, "instances"))):
         study = _study(asked, kind)

@@ -402,7 +402,7 @@ def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
     texts = re.split(r"\s+AND\s+", run.data.tags.get(_CRITERIA, ""), flags=re.IGNORECASE)
     rows = []
     for text in filter(None, map(str.strip, texts)):
-        row: dict[str, Any] = {"criterion": text, "value": np.nan, "low": np.nan, "high": np.nan}
+        row = {"criterion": text, "value": np.nan, "low": np.nan, "high": np.nan}
         rows.append(row)
         if (parts := _CRITERION.fullmatch(text)) is None:
             row["answer"] = "not understood"

@@ -105,7 +105,7 @@ def remember(uri: str) -> None:
 def tells_a_secret(error: BaseException, *uris: str) -> bool:
     """Whether the text of an error, or of any that led to it, holds a secret."""
     waiting: list[BaseException | None] = [error]
-    seen: dict[int, BaseException] = {}
+    seen = {}
     while waiting:
         one = waiting.pop()
         if one is not None and id(one) not in seen:

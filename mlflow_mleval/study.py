@@ -470,7 +470,7 @@ class Study(Reported):
         failed = not status or all(status.get(g) == "dnf" or g in self.failed for g in gaps)
         worst: dict[str, Any] = {"missing": "worst"}
         ways = [("give them the worst value of their dataset", worst)] if failed else []
-        fewer: list[tuple[int, str, dict[str, Any]]] = []
+        fewer = []
         if left := len(self.datasets) - len(datasets):
             text = f"leave out {some(datasets)}"
             fewer.append((left * len(self.methods), text, {"missing": "drop-datasets"}))

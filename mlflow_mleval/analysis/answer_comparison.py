@@ -401,7 +401,7 @@ def compare_all_answers(
     """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors.
     Measures without a direction are left out, unless they were `named`.
     """
-    sides: dict[str, Any] = {"minimize": [*minimize], "maximize": [*maximize]}
+    sides = {"minimize": [*minimize], "maximize": [*maximize]}
     options |= {**sides, "ways": directions, "named": named}
     tests, failed = on_each(found, lambda dataset: compare_answers(found[dataset], **options))
     absent |= failed

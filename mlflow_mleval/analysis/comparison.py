@@ -662,12 +662,12 @@ def compare(
     step()
     over_folds = dict(over_folds or {})
     absent: dict[str, str] = {}
-    by_fold: dict[str, FoldComparison] = {}
+    by_fold = {}
     if full.folds is not None:
         from mlflow_mleval.analysis.fold_comparison import compare_all_folds
 
         by_fold = compare_all_folds(full, absent, step, alpha=alpha, **over_folds)
-    by_instance: dict[str, InstanceTests] = {}
+    by_instance = {}
     for dataset, one in (instances or {}).items():
         if isinstance(one, str):
             absent[f"instances.{dataset}"] = one
@@ -715,7 +715,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     chosen = {name: options[name] for name in ("alpha", "control", "seed")}
     tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
     tests = _tests(fusion, tested, ground, options, absent)
-    made: Made | None = tests["deciding"]
+    made = tests["deciding"]
     order = ORDERS[made is not None and made.test.by_mean_ranks]
     if ground.order is not None:
         order = one_of(ground.order, "order", ORDERS)
@@ -897,7 +897,7 @@ def _over_units(
             return Made(max_t, max_t.run(blocks)), Made(signed, signed.run(blocks))
     from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
 
-    test: OverFolds | None = None
+    test = None
     if tested.control is not None:
         return ()
     if by_fold:

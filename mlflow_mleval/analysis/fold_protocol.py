@@ -177,7 +177,7 @@ def recorded_protocol(
         lambda sizes: tuple(sizes) or None if np.ndim(sizes) else sizes
     )
     known = {*recorded.dropna().itertuples(index=False, name=None)}
-    sizes: set[tuple[Any, Any]] = known or {(None, None)}
+    sizes = known or {(None, None)}
     ways = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(ways)
     notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]

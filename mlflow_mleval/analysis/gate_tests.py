@@ -356,7 +356,7 @@ def _rows(
 ) -> list[_Row]:
     every = np.ones(len(differences), bool)
     parts: dict[str, Any] = {ALL: every, **units.slices}
-    rows: list[_Row] = []
+    rows = []
     for name, part in parts.items():
         own = isinstance(part, pd.DataFrame)
         frame = part if own else differences
@@ -851,7 +851,7 @@ class Verdict(Plotted):
         """Plain data: below 2 kB with the rows that matter most, or all of it."""
         rows = self.ordered.drop(columns=[] if whole else [*_IN_WHOLE]).to_dict("records")
         tests, terms = self.tests, self.tests.terms
-        data: dict[str, Any] = {
+        data = {
             **{"decision": self.decision, "text": self.text},
             **{"candidate": self.candidate, "champion": self.champion},
             **{"over": self.over, "units": tests.units, "lost": tests.lost / tests.units},

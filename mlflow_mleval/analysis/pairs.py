@@ -280,7 +280,7 @@ def best_first(scores: pd.Series, pairs: Sequence[Pair]) -> tuple[list[Any], lis
     above: dict[Hashable, set[Hashable]] = {name: set() for name in left}
     for better, worse in pairs:
         above[worse].add(better)
-    order: list[Any] = []
+    order = []
     while left:
         # pairs on different datasets may run in a circle: then the scores decide
         free = next((name for name in left if above[name].isdisjoint(left)), left[0])
@@ -415,7 +415,7 @@ def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> 
     (Piepho 2004). "a" goes to the group of the best; after z come capitals, then a2, b2 and so
     on.
     """
-    place: Mapping[Hashable, int] = {name: i for i, name in enumerate(order)}
+    place = {name: i for i, name in enumerate(order)}
     out = dict.fromkeys(order, "")
     for i, members in enumerate(sorted(sorted(place[name] for name in group) for group in groups)):
         turn, letter = divmod(i, len(ascii_letters))
@@ -637,7 +637,7 @@ def on_each(
     datasets: Iterable[str], test: Callable[[str], Kind]
 ) -> tuple[dict[str, Kind], dict[str, Exception]]:
     """The tests of each dataset, corrected over all of them together, and why others have none."""
-    tests: dict[str, Kind] = {}
+    tests = {}
     failed: dict[str, Exception] = {}
     for dataset in datasets:
         try:
@@ -860,7 +860,7 @@ def cluster_names(clusters: ArrayLike) -> AnyArray:
     ['3', '3', None, None]
     """
     codes, values = pd.factorize(np.asarray(clusters, dtype=object))
-    names: list[str | None] = []
+    names = []
     for value in values:
         whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
         names.append(str(int(value) if whole else value).strip() or None)

@@ -304,7 +304,7 @@ def instance_tests(
         )
     better = directions(names, minimize, maximize)
     pairs = np.triu_indices(len(methods), 1)
-    rows: list[dict[str, Any]] = []
+    rows = []
     swapped, waiting = [], []  # signs are drawn for several measures at once
     missing = {}
     for measure, values, bound, unit in _measured(methods, better, clusters, bounds):
@@ -393,8 +393,8 @@ def _measured(
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
     if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
         raise ValueError(f"`bounds` must be above 0, got {below}.")
-    n: int | None = None
-    index: pd.Index | None = None
+    n = None
+    index = None
     unit = None
     for measure, way in better.items():
         values, index = _read(methods, measure, n, index)

@@ -95,7 +95,7 @@ class Signs:
                 kept = rng.binomial(times, 0.5, (self.changes, len(times)))
                 kept[0] = times
                 return np.asarray((2.0 * kept - times) @ rows)
-        positive: AnyArray = np.zeros((self.changes, values.shape[1]))
+        positive = np.zeros((self.changes, values.shape[1]))
         for units, part in self._drawn():
             for start in range(0, self.changes, TILE):
                 at = slice(start, start + TILE)
@@ -137,7 +137,7 @@ def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> Sig
     n_rows, n = rows.shape
     signs = Signs(n, n_resamples, seed)
     many = n > UNITS
-    number: Any = np.float64 if signs.exact or many else np.float32
+    number = np.float64 if signs.exact or many else np.float32
     total, size = np.empty((2, n_rows))
     for at in _blocks(n_rows):
         total[at] = rows[at].sum(axis=1)
@@ -411,9 +411,7 @@ def crossing(
         return below
     if height(above) <= 0:
         return above
-    found: float = optimize.brentq(
-        lambda x: np.clip(height(x), -50, 50), below, above, xtol=tolerance
-    )
+    found = optimize.brentq(lambda x: np.clip(height(x), -50, 50), below, above, xtol=tolerance)
     step = tolerance * np.sign(below - above)
     return found if height(found) >= 0 else found - step
 

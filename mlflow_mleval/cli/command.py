@@ -554,8 +554,8 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
     A link stays one: its target is replaced. A file keeps its mode. A pipe or a device takes its
     texts when their turn comes.
     """
-    parts: dict[Path, Path] = {}
-    made: list[Path] = []
+    parts = {}
+    made = []
     filename = ""
     try:
         for filename, texts in files:

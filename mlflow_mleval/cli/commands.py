@@ -400,8 +400,8 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
     if named and wanted is None:
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
     selection = replace(selection, measures=None)
-    made: Document | None = None
-    unanswered: MlevalError | None = None
+    made = None
+    unanswered = None
     if over == "instances":
         # runs that only claim to hold answers hide no others, unless it was said how to read them
         said = any(arguments(choices, *opt.answers, opt.shared).values())

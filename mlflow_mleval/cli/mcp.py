@@ -62,7 +62,7 @@ class _Tool:
 
     def schema(self, commands: Commands) -> dict[str, Any]:
         """What the tool takes, as JSON Schema: the names that most people use, and any other."""
-        shown: dict[str, Any] = {}
+        shown = {}
         for name, option in _options(commands, self).items():
             if option.name in self.names:
                 kind: dict[str, Any] = {"type": "string"}
@@ -483,7 +483,7 @@ def _explained(commands: Commands, given: Given) -> dict[str, Any]:
     if not name:
         return {"arguments": [*options]}
     _check_size("name", [name])
-    told: dict[str, Any] = {}
+    told = {}
     if experiment := given.get("experiment_name"):
         told = _in_the_store(
             _document(commands, "survey", {"experiment_name": experiment})[1], name

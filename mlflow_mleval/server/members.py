@@ -358,7 +358,7 @@ class Door:
             answer = _refused(403, "jobs may not ask this")
         else:
             with self._room:
-                how: dict[str, Any] = {"query": environ.get("QUERY_STRING", "")}
+                how = {"query": environ.get("QUERY_STRING", "")}
                 how |= {"body": request.get_data(), "kind": request.content_type or ""}
                 caller = self._jobs[known][0]
                 answer = self.inside.ask(caller, request.method, request.path, **how)

@@ -247,7 +247,7 @@ class Page:
 
     def experiments(self) -> Response:
         wanted = request.args.get("search", "").strip()[:200]
-        asked: dict[str, Any] = {
+        asked = {
             "max_results": members.SHOWN,
             "order_by": ["last_update_time DESC"],
         }

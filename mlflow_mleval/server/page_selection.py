@@ -158,8 +158,8 @@ def parsed(
     """The selection that these values make of these options, those of a report if none are named; a
     SelectionError where an option does not take one. Names that no option has are for others.
     """
-    given: list[tuple[str, tuple[str, ...]]] = []
-    choices: dict[str, Any] = {}
+    given = []
+    choices = {}
     for name, option in (taken or options()).items():
         texts = [text for text in values.get(name, ()) if text or option.is_flag]
         if wrong := _wrong(option, texts):
