@@ -35,6 +35,12 @@ class Reader:
     def of(self, name, more=""):
         self.open(f"?experiment-id={self.site.ids[name]}{more}")
 
+    def compares(self, member, name, more="", **look):
+        """Log in, open the page on an experiment, and wait for the answer."""
+        self.login(member, **look)
+        self.of(name, more)
+        self.answered()
+
     def js(self, code, *args):
         return self.chrome.execute_script(f"return {code}", *args)
 
