@@ -601,7 +601,7 @@ def _set_inputs(
     if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
         text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`."
         warnings.warn(text, stacklevel=3)
-    cut = None if pred is not None else label_threshold(threshold, "threshold", n_labels)
+    cut = None if pred is not None else label_threshold(threshold, n_labels)
     if label_names is None:
         own = column_names(y_true)
         label_names = range(n_labels) if own is None else own
@@ -643,13 +643,13 @@ def _summed(
 def _label_matrices(y_true: Any, y_score: Any, y_pred: Any) -> tuple[Any, Any, Any]:
     """Truth, scores and predictions of label sets, checked against each other."""
     true = binary_matrix(y_true, "y_true")
-    score = None if y_score is None else score_matrix(y_score, "y_score")
+    score = None if y_score is None else score_matrix(y_score)
     pred = None if y_pred is None else binary_matrix(y_pred, "y_pred")
     if score is None and pred is None:
         raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass scores or labels.")
     for matrix, value, name in ((score, y_score, "y_score"), (pred, y_pred, "y_pred")):
         if matrix is not None:
-            same_shape(matrix, name, true, "y_true")
+            same_shape(matrix, name, true)
             same_axes(value, name, y_true, "y_true")
     return true, score, pred
 
@@ -745,7 +745,7 @@ def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> Array | N
     if isinstance(sample_weight, pd.Series) and index is not None and len(index) == n:
         own, theirs = (pd.DataFrame(index=part) for part in (sample_weight.index, index))
         same_axes(own, "sample_weight", theirs, "y_true")
-    return instance_weights(sample_weight, "sample_weight", n)
+    return instance_weights(sample_weight, n)
 
 
 # ---- batches and their merging -------------------------------------------------------------------

@@ -177,26 +177,26 @@ def binary_matrix(value: Any, name: str) -> Any:
     return _binary(array, array, name)
 
 
-def score_matrix(value: Any, name: str) -> Any:
-    """A matrix N x K of finite scores, dense or CSR as it came; else the errors of `matrix_shape`.
+def score_matrix(value: Any) -> Any:
+    """`y_score` as a matrix N x K, dense or CSR as it came; else the errors of `matrix_shape`.
 
     Zeros that a sparse matrix does not store are scores of 0.
     """
-    array = matrix_shape(value, name)
+    array = matrix_shape(value, "y_score")
     data = array.data if sparse.issparse(array) else array
     if data.size and not (np.isfinite(data.min()) and np.isfinite(data.max())):
         wrong = np.flatnonzero(~np.isfinite(data).ravel())
         raise ValueError(
-            f"`{name}` must hold finite scores, got {cells(array, wrong)}. Replace them, or "
+            f"`y_score` must hold finite scores, got {cells(array, wrong)}. Replace them, or "
             "leave these instances out."
         )
     return array
 
 
-def same_shape(value: AnyArray, name: str, other: AnyArray, other_name: str) -> None:
-    """Raise ValueError unless both matrices have the same shape."""
-    if value.shape != other.shape:
-        got = f"`{name}` must have the shape {other.shape} of `{other_name}`, got {value.shape}."
+def same_shape(value: AnyArray, name: str, truth: AnyArray) -> None:
+    """Raise ValueError unless the matrix has the shape of `y_true`."""
+    if value.shape != truth.shape:
+        got = f"`{name}` must have the shape {truth.shape} of `y_true`, got {value.shape}."
         raise ValueError(f"{got} Rows are instances and columns are labels in both.")
 
 
@@ -295,7 +295,7 @@ def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | Ints]:
     return dict(zip(keys.tolist(), rows, strict=True))
 
 
-def instance_weights(value: Any, name: str, n_rows: int) -> Array:
+def instance_weights(value: Any, n_rows: int) -> Array:
     """One finite weight an instance, not negative; else a TypeError or ValueError."""
     given = np.asarray(value)
     try:
@@ -304,30 +304,33 @@ def instance_weights(value: Any, name: str, n_rows: int) -> Array:
         weights = given.astype(float)
     except (TypeError, ValueError):
         got = f"got dtype {given.dtype}"
-        raise TypeError(f"`{name}` must hold numbers, {got}. Convert it.") from None
+        raise TypeError(f"`sample_weight` must hold numbers, {got}. Convert it.") from None
     if weights.shape != (n_rows,):
         shape = f"one weight for each of the {n_rows} instances"
-        raise ValueError(f"`{name}` must hold {shape}, got shape {weights.shape}.")
+        raise ValueError(f"`sample_weight` must hold {shape}, got shape {weights.shape}.")
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong):
         got = f"{weights[wrong[0]]} in row {wrong[0]} ({len(wrong)} such rows)"
-        raise ValueError(f"`{name}` must be finite and not negative, got {got}. Correct them.")
+        raise ValueError(
+            f"`sample_weight` must be finite and not negative, got {got}. Correct them."
+        )
     with np.errstate(over="ignore"):
         total = weights.sum()
     if not np.isfinite(total):
-        raise ValueError(f"`{name}` must have a finite sum, got {total}. Scale the weights.")
+        raise ValueError(f"`sample_weight` must have a finite sum, got {total}. Scale the weights.")
     return weights
 
 
-def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | Array:
-    """One number, or an array of one for each label; else a ValueError."""
+def label_threshold(value: ArrayLike, n_labels: int) -> float | Array:
+    """The `threshold`: one number, or an array of one for each label; else a ValueError."""
     try:
         cut = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         cut = np.array(np.nan)
     if cut.shape not in ((), (n_labels,)) or np.isnan(cut).any():
         raise ValueError(
-            f"`{name}` must be one number or one for each of the {n_labels} labels, got {value!r}."
+            f"`threshold` must be one number or one for each of the {n_labels} labels, got "
+            f"{value!r}."
         )
     return cut.item() if cut.ndim == 0 else cut
 

@@ -111,7 +111,7 @@ def equivalence(
     ratio = checked_ratio(ratio)
     if not 0 < float(rope) < np.inf:
         raise ValueError(f"`rope` must be positive, in units of the measure, got {rope!r}.")
-    frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
+    frame, a, b, difference, noise = pair_differences(table, direction)
     n = (~np.isnan(difference)).sum(axis=1)
     if n.min() < 2:
         raise ValueError(
@@ -405,7 +405,7 @@ def bayesian_t(
             "reach it at once."
         )
     ratio = checked_ratio(ratio)
-    frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
+    frame, a, b, difference, noise = pair_differences(table, direction)
     n = (~np.isnan(difference)).sum(axis=1)
     if n.min() < 2:
         raise ValueError("`table` must hold two rows that both methods of each pair have.")

@@ -71,10 +71,10 @@ def drawn(test: Callable[..., Any], draws: Draws, n_resamples: int) -> tuple[int
 
 
 def pair_differences(
-    table: ArrayLike | pd.DataFrame, direction: Direction = "max", gaps: bool = False
+    table: ArrayLike | pd.DataFrame, direction: Direction = "max"
 ) -> tuple[pd.DataFrame, AnyArray, AnyArray, AnyArray, AnyArray]:
-    """`pair_values` with all differences, pairs x rows, in the place of the values."""
-    frame, a, b, by_method, noise = pair_values(table, direction, gaps=gaps)
+    """`pair_values`, also of gaps, with all differences, pairs x rows, in place of the values."""
+    frame, a, b, by_method, noise = pair_values(table, direction, gaps=True)
     return frame, a, b, differences(by_method, a, b, noise), noise
 
 

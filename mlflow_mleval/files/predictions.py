@@ -478,7 +478,7 @@ def _column_of_weights(path: str | Path, name: str) -> Array:
     if (wrong := np.isnan(values)).any():
         cell = f"{quoted(column[wrong].iloc[0])} in row {wrong.argmax() + 1} is no weight"
         raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: {cell}.")
-    weights = instance_weights(values, "sample_weight", len(values))
+    weights = instance_weights(values, len(values))
     if not weights.any():
         raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: all weights are 0.")
     return weights

@@ -266,7 +266,7 @@ def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
     """Truth as booleans and scores as numbers, dense or CSR, of one shape."""
     y_true = binary_matrix(y_true, "y_true")
     y_score = matrix_shape(y_score, "y_score")
-    same_shape(y_score, "y_score", y_true, "y_true")
+    same_shape(y_score, "y_score", y_true)
     if sparse.issparse(y_score):
         if not y_score.has_canonical_format:
             y_score = y_score.copy()  # entries given twice count as their sum
@@ -413,7 +413,7 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
     >>> calibrate_threshold([[1, 0, 0], [1, 1, 1]], y_score, per_label=True)
     array([0.75  , 0.5   , 0.0625])
     """
-    score = score_matrix(y_score, "y_score")
+    score = score_matrix(y_score)
     true = binary_matrix(y_true, "y_true")
     same_axes(y_score, "y_score", y_true, "y_true", columns_alone=True)
     n, k = score.shape

@@ -163,7 +163,7 @@ def class_vectors(
         pred = score.argmax(axis=1)
     else:
         # values of a decision function, whose border is 0, were not meant to be cut at the default
-        cut = label_threshold(threshold, "threshold", 1)
+        cut = label_threshold(threshold, 1)
         cut = 0.0 if cut == 0.5 and not probable else cut
         pred = (score > cut).astype(np.int64)
     return ClassVectors(names, numbers, pred, score, probable, epsilon, cut)
@@ -172,7 +172,7 @@ def class_vectors(
 def _scores(y_score: Any) -> tuple[Array, float, int]:
     """Finite scores, N x C or N, the epsilon of their type, and of how many classes they are."""
     flat = is_vector(y_score)
-    given = dense(score_matrix(np.asarray(y_score)[:, None] if flat else y_score, "y_score"))
+    given = dense(score_matrix(np.asarray(y_score)[:, None] if flat else y_score))
     kind = given.dtype if given.dtype.kind == "f" else np.dtype(float)
     score = given.astype(float)
     epsilon = float(np.finfo(kind).eps)

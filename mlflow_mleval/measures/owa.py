@@ -143,7 +143,7 @@ def error_histogram(y_true: Any, y_pred: Any) -> Ints:
     """Number of instances with 0, 1, …, K wrong labels, of two label matrices."""
     y_true = binary_matrix(y_true, "y_true")
     y_pred = binary_matrix(y_pred, "y_pred")
-    same_shape(y_pred, "y_pred", y_true, "y_true")
+    same_shape(y_pred, "y_pred", y_true)
     n_rows, n_labels = y_true.shape
     if sparse.issparse(y_true) and sparse.issparse(y_pred):
         wrong = abs(y_pred.astype(np.int8) - y_true.astype(np.int8))

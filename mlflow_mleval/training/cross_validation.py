@@ -133,7 +133,7 @@ def cross_validate(
     n_labels = _labels_of(Y, label_names)
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if sample_weight is not None:
-        sample_weight = instance_weights(sample_weight, "sample_weight", Y.shape[0])
+        sample_weight = instance_weights(sample_weight, Y.shape[0])
     target = runs.target(run_id) if experiment_name is None else None
     if log:
         tags = in_bounded_time(lambda: runs.held(target, experiment_name))
