@@ -344,12 +344,17 @@ class Study(Reported):
 
     def cells(self, measure: str) -> pd.DataFrame:
         """One measure as a table datasets x methods; NaN where there is no value."""
-        if measure not in self.values:
-            guess = did_you_mean([measure], self.measures)
-            raise MeasureError(
-                f"the study has no measure {measure!r}; it has {', '.join(self.measures)}.{guess}"
-            )
+        self._refuse_unknown([measure])
         return self.values[measure].unstack().reindex(index=self.datasets, columns=self.methods)
+
+    def _refuse_unknown(self, measures: Iterable[str]) -> None:
+        """MeasureError for measures that the study does not have."""
+        if unknown := [m for m in measures if m not in self.values]:
+            guess = did_you_mean(unknown, self.measures)
+            raise MeasureError(
+                f"the study has no measure {some(map(repr, unknown))}; it has "
+                f"{', '.join(self.measures)}.{guess}"
+            )
 
     def ranks(self, measure: str) -> pd.DataFrame:
         """Ranks by one measure: datasets x methods, 1 is best, ties averaged; NaN where there is no
@@ -441,16 +446,8 @@ class Study(Reported):
         Names of measure sets are allowed.
         """
         wanted = expand(measures) if measures is not None else self.measures
-        dropped = set(expand(exclude))
-        if unknown := [m for m in wanted if m not in self.values]:
-            guess = did_you_mean(unknown, self.measures)
-            raise MeasureError(
-                f"the study has no measure {some(unknown)}; it has "
-                f"{', '.join(self.measures)}.{guess}"
-            )
-        chosen = [m for m in wanted if m not in dropped]
-        if not chosen:
-            raise MeasureError("no measure is left after the exclusions. Keep at least one.")
+        self._refuse_unknown(wanted)
+        chosen = without(wanted, exclude)
         values = _rows_of(_rows_of(self.values[chosen], 1, methods), 0, datasets)
         folds, repeats = (_matching(table, values) for table in (self.folds, self.repeats))
         source = dict(self.source)
@@ -553,6 +550,14 @@ class Study(Reported):
         ]
         made = {"values": rest, "repeats": _matching(self.repeats, rest), "missing": policy}
         return replace(self, **made, excluded=(*self.excluded, *gone))
+
+
+def without(measures: Sequence[str], exclude: Iterable[str]) -> list[str]:
+    """The measures but those of these names or sets; a MeasureError where none is left."""
+    dropped = set(expand(exclude))
+    if not (left := [m for m in measures if m not in dropped]):
+        raise MeasureError("no measure is left after the exclusions. Keep at least one.")
+    return left
 
 
 def _rows_of(values: pd.DataFrame, level: int, names: Iterable[str] | None) -> pd.DataFrame:

@@ -71,7 +71,7 @@ def test_unknown_measure_without_direction_says_how_to_declare_it():
 def test_select_takes_sets_and_names(study):
     assert study.select(["f1"]).measures == ["f1"]
     assert study.select(exclude=["f1"]).measures == ["hamming_loss"]
-    with pytest.raises(MeasureError, match="no measure recall"):
+    with pytest.raises(MeasureError, match="no measure 'recall'"):
         study.select(["recall"])
     with pytest.raises(IncomparableRunsError, match="no method z"):
         study.select(methods=["z"])

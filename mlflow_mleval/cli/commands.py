@@ -386,6 +386,7 @@ def _reasons(absent: Mapping[str, str]) -> str:
 def run_over(over: str, choices: Choices, to: Target) -> None:
     """Test over the folds, instances or repeats of each dataset, and write."""
     from mlflow_mleval.measures.registry import expand
+    from mlflow_mleval.study import without
 
     say("reading runs …")
     selection = Selection.of(choices)
@@ -395,10 +396,8 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
             "import FILE."
         )
     selection, notes = _taken(selection)
-    named, excluded = expand(selection.measures or ()), expand(selection.exclude_measures)
-    wanted = [measure for measure in named if measure not in excluded] or None
-    if named and wanted is None:
-        raise MlevalError("no measure is left after the exclusions. Keep at least one.")
+    named = expand(selection.measures or ())
+    wanted = without(named, selection.exclude_measures) if named else None
     selection = replace(selection, measures=None)
     made = None
     unanswered = None

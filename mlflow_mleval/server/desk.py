@@ -249,6 +249,7 @@ class Desk:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+NOT_READY = "The page is not ready. Try again in a moment."
 _ENDED = (
     "The computation ended before its time; the server's log may say why (too little memory?). "
     "Try again."
@@ -342,5 +343,4 @@ class Desks:
                 return Response(got.data, got.status, [*got.headers.items()])
             except (ValueError, urllib3.exceptions.HTTPError):  # it begins, or has just ended
                 time.sleep(0.1)
-        text = "The page is not ready. Try again in a moment."
-        return Response(json.dumps(failed(503, text)), 503, content_type="application/json")
+        return Response(json.dumps(failed(503, NOT_READY)), 503, content_type="application/json")

@@ -231,6 +231,7 @@ def sides_offered(
     return sides
 
 
+OTHER_SITE = "The request comes from another site."
 TOKEN = "X-Mleval-Token"
 #: Seconds for which a token is made; the one of the period before holds, too.
 PERIOD = 43_200
@@ -250,7 +251,7 @@ def forged(request: Request, secret: bytes, caller: Caller) -> str:
     hosts = {request.headers.get(name, "") for name in ("Host", "X-Forwarded-Host")} - {""}
     elsewhere = origin is not None and site is None and urlsplit(origin).netloc not in hosts
     if site not in (None, "same-origin") or elsewhere:
-        return "The request comes from another site."
+        return OTHER_SITE
     given = request.headers.get(TOKEN, "").encode()
     tokens = (token_of(secret, caller, ago).encode() for ago in (0, 1))
     if not any(hmac.compare_digest(given, token) for token in tokens):

@@ -27,7 +27,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.package import __version__
 from mlflow_mleval.server import members
-from mlflow_mleval.server.desk import Desk, Desks, locked, server_folder
+from mlflow_mleval.server.desk import NOT_READY, Desk, Desks, locked, server_folder
 from mlflow_mleval.server.page_selection import (
     COMPARING,
     NEW,
@@ -388,7 +388,7 @@ class Page:
     def desk(self) -> Desk:
         desk = self.desks.here()
         if desk is None:
-            raise Failure(503, "The page is not ready. Try again in a moment.")
+            raise Failure(503, NOT_READY)
         return desk
 
     def _compared(self, selection: PageSelection, newer: int = 0) -> dict[str, Any]:
@@ -457,7 +457,7 @@ def _refuse_other_sites() -> None:
     """Another site could not read the answer, but have it computed."""
     cross = request.headers.get("Sec-Fetch-Site") == "cross-site"
     if cross and request.headers.get("Sec-Fetch-Mode") != "navigate":
-        raise Failure(403, "The request comes from another site.")
+        raise Failure(403, members.OTHER_SITE)
 
 
 def _number(field: str, default: str, what: str) -> int:
