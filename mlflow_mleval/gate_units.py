@@ -25,7 +25,7 @@ from mlflow_mleval.errors import (
 )
 from mlflow_mleval.measures.metric_names import direction_of, proposed_direction, range_of
 from mlflow_mleval.measures.registry import MEASURES, Direction
-from mlflow_mleval.selection import Selection
+from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
 from mlflow_mleval.study import Study, Units, left_out
 from mlflow_mleval.validation import AnyArray, Stated, by_name
@@ -198,8 +198,8 @@ class GateRequest:
     measures: Sequence[str] | None = None
     slices: Sequence[str] = ()
     cluster: str | None = None
-    of_answers: Mapping[str, Any] = field(default_factory=dict)
-    of_folds: Mapping[str, Any] = field(default_factory=dict)
+    of_answers: Choices = field(default_factory=dict)
+    of_folds: Choices = field(default_factory=dict)
     #: The level at which a side is called better on a dataset, all of them together.
     alpha: float = 0.05
 

@@ -76,6 +76,7 @@ from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
+from mlflow_mleval.selection import Choices
 from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import (
@@ -150,7 +151,7 @@ class Comparison(Detailed):
     instances: Mapping[str, InstanceTests]
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
-    options: Mapping[str, Any]
+    options: Choices
     ground: Ground = field(repr=False)
 
     def reweighed(self, weights: Weights) -> Comparison:
@@ -577,7 +578,7 @@ def compare(
     max_correlation: float = 0.9,
     stability: bool | int = False,
     seed: int = 0,
-    over_folds: Mapping[str, Any] | None = None,
+    over_folds: Choices | None = None,
     profiles: Profiles | None = None,
     rope: float | None = None,
     next_dataset: bool = False,
@@ -783,7 +784,7 @@ def _stability(
     ground: Ground,
     fusion: Fusion,
     again: Retest | None,
-    options: Mapping[str, Any],
+    options: Choices,
     absent: dict[str, str],
 ) -> Stability | None:
     """How sure the fused ranking is; `absent` gets what cannot be said of it."""
@@ -816,7 +817,7 @@ def _along_profiles(
     study: Study,
     profiles: Profiles,
     alpha: float,
-    over_folds: Mapping[str, Any],
+    over_folds: Choices,
     absent: dict[str, str],
 ) -> ProfileComparison | None:
     """The comparison of the loss profiles of what the study holds."""
@@ -845,7 +846,7 @@ def _tests(
     fusion: Fusion,
     tested: Tested,
     ground: Ground,
-    options: Mapping[str, Any],
+    options: Choices,
     absent: dict[str, str],
 ) -> dict[str, Any]:
     """The fields of `Comparison` that hold tests over datasets; where these are too few to decide,

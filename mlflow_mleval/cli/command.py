@@ -93,7 +93,7 @@ class Option(click.Option):
         """Its rows in the help: flags, and what they do."""
         yield self.get_help_record(ctx) or ("", "")
 
-    def pieces(self, opts: Mapping[str, Any]) -> Iterator[tuple[Option, Any]]:
+    def pieces(self, opts: Choices) -> Iterator[tuple[Option, Any]]:
         """Of what was typed, each value of it, or of the parts that it joins."""
         if self.name in opts:
             held = opts[self.name]
@@ -132,7 +132,7 @@ class Joined(Option):
         keys = "|".join(re.escape(key) for key in self.parts if key)
         self._ends = re.compile(rf":(?=(?:{keys})(?:[=:]|$))")
 
-    def pieces(self, opts: Mapping[str, Any]) -> Iterator[tuple[Option, Any]]:
+    def pieces(self, opts: Choices) -> Iterator[tuple[Option, Any]]:
         for text in opts.get(self.name or "", ()):
             for at, piece in enumerate(self._ends.split(text) if self.leads else [text]):
                 key, equals, value = piece.partition("=")
@@ -147,7 +147,7 @@ class Joined(Option):
                 yield part, value
 
     def handle_parse_result(
-        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+        self, ctx: click.Context, opts: Choices, args: list[str]
     ) -> tuple[Any, list[str]]:
         held: dict[str, Any] = {}
         for part, value in self.pieces(opts):

@@ -41,15 +41,15 @@ from mlflow_mleval.report.content import gate as gate_report
 from mlflow_mleval.report.html import fragment
 from mlflow_mleval.report.text import terminal
 from mlflow_mleval.secrets import redacted
-from mlflow_mleval.selection import Selection, command_line
+from mlflow_mleval.selection import Choices, Selection, command_line
 from mlflow_mleval.sentences import Argument, argument_of, count, worded
 from mlflow_mleval.server import page_selection as page
+from mlflow_mleval.server.page_selection import Job, Made
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.runs import about_report, log_report
 from mlflow_mleval.store.survey import take_stock, taken_for_units
 
 Tell = Callable[..., None]
-Job = Mapping[str, Any]
 #: Seconds between two lines of progress; runs that a page reads at most.
 OFTEN, MOST_RUNS = 0.2, 20_000
 #: Methods that a reader may choose from in the title, best first.
@@ -58,14 +58,14 @@ OFFERED = 500
 DOUBTED = 4
 
 
-def make(job: Job, tell: Tell) -> dict[str, Any]:
+def make(job: Job, tell: Tell) -> Made:
     """Do the job: what it says of itself, with its texts, packed; a failure is told, not raised."""
     os.environ["MLFLOW_TRACKING_URI"] = job["server"]
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
     artifacts.go_by_routes()
     kinds = {"answer": _answer, "survey": _survey, "gate": _gate, "part": _part, "store": _store}
     try:
-        made: dict[str, Any] = {"made": int(time.time() * 1000), "held": b""}
+        made: Made = {"made": int(time.time() * 1000), "held": b""}
         made |= kinds[job["what"]](job, tell)
     except Exception as error:
         return {"state": "failed", **failure(error, job)}
@@ -103,7 +103,7 @@ _STATUS = (
 )
 
 
-def failure(error: Exception, job: Job) -> dict[str, Any]:
+def failure(error: Exception, job: Job) -> Made:
     """What the reader is told of an error, and what may be done about it."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     text = error.text if isinstance(error, ChoiceError | UnclearError) else str(error)
@@ -138,7 +138,7 @@ def failure(error: Exception, job: Job) -> dict[str, Any]:
     }
 
 
-def _ways_on(error: Exception, chosen: page.PageSelection) -> tuple[Ways, Mapping[str, Any]]:
+def _ways_on(error: Exception, chosen: page.PageSelection) -> tuple[Ways, Choices]:
     """The ways on, and of them the one that the page takes unasked, and says so: where all that
     lacks is a direction, the proposed ones.
     """
@@ -260,7 +260,7 @@ def _ending_after(moment: int, chosen: page.PageSelection) -> int:
     return sum(run.data.tags.get(schema.TAG_KIND) not in schema.RECORDS for run in runs)
 
 
-def _answer(job: Job, tell: Tell) -> dict[str, Any]:
+def _answer(job: Job, tell: Tell) -> Made:
     """What a reader sees first; the rest is made when somebody asks for it."""
     held = compared(job, tell)
     tell(step="writing", done=0, total=0)
@@ -310,7 +310,7 @@ def _in_words(key: str, text: str) -> str:
     return page.without_flags(text) if key == "doubts" else text
 
 
-def remedies(study: Any, choices: Mapping[str, Any]) -> Iterator[tuple[str, str, Ways]]:
+def remedies(study: Any, choices: Choices) -> Iterator[tuple[str, str, Ways]]:
     """What removes a doubt: the section of the number that it concerns, why, and the ways."""
     declared = {*choices["minimize"], *choices["maximize"]}
     unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
@@ -335,9 +335,7 @@ def _undirected(study: Any) -> dict[str, str]:
     return {name: way for name in names if (way := proposed_direction(name))}
 
 
-def _declaring(
-    ways: Mapping[str, str], study: Any, choices: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def _declaring(ways: Mapping[str, str], study: Any, choices: Choices) -> Choices:
     """What declares these directions, so that measures that are used stay so."""
     used = dict.fromkeys([*study.measures, *ways])
     return {
@@ -357,7 +355,7 @@ def _readings(taken: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]
         yield f"{which}no, {_BETTER[way]} is better", {**taken, measure: way}
 
 
-def chips(study: Any) -> list[dict[str, Any]]:
+def chips(study: Any) -> list[Made]:
     """What counts as method, dataset and repeat, with counts; and how many runs are left out."""
     counts = [(len(study.methods), "method"), (len(study.datasets), "dataset")]
     texts = [count(n, what) for n, what in counts] + [repeats_of(study)]
@@ -400,7 +398,7 @@ def report_of(held: Held) -> tuple[Any, list[Any]]:
     return report, sections
 
 
-def _part(job: Job, tell: Tell) -> dict[str, Any]:
+def _part(job: Job, tell: Tell) -> Made:
     """A part of an answer: a section, that over time also by each so many runs, the list of its
     files, each of these, details.
     """
@@ -442,7 +440,7 @@ def files_of(document: Any) -> dict[str, Callable[[], Iterable[str]]]:
     return made
 
 
-def _store(job: Job, tell: Tell) -> dict[str, Any]:
+def _store(job: Job, tell: Tell) -> Made:
     """Store the report of an answer as the member whose token the job has."""
     tell(step="storing", done=0, total=0)
     held = compared(job, tell)
@@ -468,7 +466,7 @@ def _store(job: Job, tell: Tell) -> dict[str, Any]:
 # What the chosen runs hold, and the form set to it.
 
 
-def _survey(job: Job, tell: Tell) -> dict[str, Any]:
+def _survey(job: Job, tell: Tell) -> Made:
     chosen = page.parsed(job["given"])
     with store.remembered(), _stages(tell)("reading", "runs") as step:
         study, survey = take_stock(Selection.of(chosen.choices), progress=step)
@@ -524,7 +522,7 @@ def repeats_of(study: Any) -> str:
 # The gate: may this run replace that one?
 
 
-def _gate(job: Job, tell: Tell) -> dict[str, Any]:
+def _gate(job: Job, tell: Tell) -> Made:
     """The verdict on the runs `job["sides"]`, or on two methods; it is stored nowhere."""
     tell(step="judging", done=0, total=0)
     how = page.parsed(job["how"], page.gate_options())

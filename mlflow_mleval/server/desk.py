@@ -25,13 +25,16 @@ from hashlib import sha256
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import urllib3
 from werkzeug.wrappers import Response
 
 from mlflow_mleval.server.members import Caller, Door, Inside
 from mlflow_mleval.store.store import private
+
+if TYPE_CHECKING:
+    from mlflow_mleval.server.page_selection import Job, Made
 
 # --------------------------------------------------------------------------------------------------
 # The process of a job: a fork of one that has everything imported.
@@ -54,7 +57,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["mlflow_mleval.server.warm"])
 
 
-def work(told: Connection, scratch: str, job: Mapping[str, Any]) -> None:
+def work(told: Connection, scratch: str, job: Job) -> None:
     """Do the job in this process, which knows no secret, gives way to MLflow, and ends with its
     server: send how far it is, and at last what it made.
     """
@@ -97,14 +100,14 @@ class Task:
     """A job that waits, is at work, or has just failed."""
 
     key: str
-    job: Mapping[str, Any]
+    job: Job
     lane: str
     caller: Caller
     asked: float  #: when somebody asked for it last
     patience: float = ABSENT
     working: bool = False
-    told: dict[str, Any] = field(default_factory=lambda: {"step": "starting"})
-    failure: dict[str, Any] | None = None
+    told: Made = field(default_factory=lambda: {"step": "starting"})
+    failure: Made | None = None
 
     @property
     def is_left(self) -> bool:
@@ -119,7 +122,7 @@ class Desk:
         self.door, self.folder = door, folder
         self.limit = float(os.environ.get("MLEVAL_PAGE_SECONDS") or LIMIT)
         self.room = 1e6 * float(os.environ.get("MLEVAL_PAGE_CACHE_MB") or ROOM)
-        self.answers: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self.answers: OrderedDict[str, Made] = OrderedDict()
         self.tasks: dict[str, Task] = {}
         self.changed = threading.Condition()
         forkserver.ensure_running()  # it imports, which takes seconds
@@ -128,13 +131,13 @@ class Desk:
         self,
         key: str,
         caller: Caller,
-        job: Mapping[str, Any],
+        job: Job,
         *,
         lane: str,
         newer: float = 0,
         patience: float = 0.0,
         wait: float = 0.0,
-    ) -> dict[str, Any]:
+    ) -> Made:
         """What was made under this name after a time in milliseconds; else it is made now, and
         ``{"state": "working", …}`` says how far, or ``{"state": "failed", …}`` why not.
 
@@ -216,7 +219,7 @@ class Desk:
                 self.changed.wait(OFTEN)
         return False
 
-    def _done(self, task: Task) -> dict[str, Any] | None:
+    def _done(self, task: Task) -> Made | None:
         """What a process makes of the job, which ends with it, or why there is nothing; None where
         nobody waits for it any more.
         """
@@ -260,11 +263,11 @@ _LONG = (
 )
 
 
-def failed(status: int, text: str) -> dict[str, Any]:
+def failed(status: int, text: str) -> Made:
     return {"state": "failed", "status": status, "error": text}
 
 
-def _size(made: Mapping[str, Any]) -> int:
+def _size(made: Made) -> int:
     return sum(map(len, [made["held"], *made["texts"].values()])) + 1000
 
 

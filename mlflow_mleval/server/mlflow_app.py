@@ -33,6 +33,7 @@ from mlflow_mleval.server.page_selection import (
     NEW,
     READ_ONLY,
     SIDES,
+    Made,
     PageSelection,
     SelectionError,
     gate_form,
@@ -391,10 +392,10 @@ class Page:
             raise Failure(503, NOT_READY)
         return desk
 
-    def _compared(self, selection: PageSelection, newer: int = 0) -> dict[str, Any]:
+    def _compared(self, selection: PageSelection, newer: int = 0) -> Made:
         """The answer to a selection; while there is none that is new enough, 202."""
         reads = self._key(selection.without(*COMPARING), "answer")
-        job: dict[str, Any] = {"what": "answer", "reads": reads, "given": dict(selection.given)}
+        job: Made = {"what": "answer", "reads": reads, "given": dict(selection.given)}
         job["held"] = self.desk.held(reads, newer)
         return self._made(self._key(selection, "answer"), job, "answer", newer)
 
@@ -408,9 +409,7 @@ class Page:
         job["held"] = about["held"]
         return self._made(key, job, "part", wait=seconds)["text"]
 
-    def _made(
-        self, key: str, job: dict[str, Any], lane: str, newer: int = 0, wait: float = 0.0
-    ) -> dict[str, Any]:
+    def _made(self, key: str, job: Made, lane: str, newer: int = 0, wait: float = 0.0) -> Made:
         """What the desk has made of a job, which says what it is about; 202 while it is at work."""
         took = time.monotonic() - request.environ.get("mleval.came", time.monotonic())
         how = {"lane": lane, "newer": newer, "patience": took, "wait": wait}

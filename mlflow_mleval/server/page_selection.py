@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 import click
@@ -24,11 +24,15 @@ from mlflow_mleval.selection import (
     DIGEST,
     FLAGS,
     METHOD_RULES,
+    Choices,
     Selection,
     command_line,
 )
 from mlflow_mleval.sentences import Argument
 
+#: What is to be done, and for whom; and what is told of that, or made of it.
+Job: TypeAlias = Mapping[str, Any]
+Made: TypeAlias = dict[str, Any]
 #: Options of `mleval report` that the page does not have: it knows experiments by id, and what it
 #: makes goes nowhere else.
 _ELSEWHERE = {
@@ -88,7 +92,7 @@ class PageSelection:
     """
 
     given: tuple[tuple[str, tuple[str, ...]], ...]
-    choices: Mapping[str, Any] = field(compare=False)
+    choices: Choices = field(compare=False)
 
     @property
     def experiment_ids(self) -> tuple[str, ...]:
@@ -130,7 +134,7 @@ class PageSelection:
         """A name for whatever this selection yields, among strangers' selections."""
         return sha256("\0".join([self.query, *more]).encode()).hexdigest()[:32]
 
-    def adding(self, arguments: Mapping[str, Any]) -> PageSelection:
+    def adding(self, arguments: Choices) -> PageSelection:
         """The selection with further arguments of Python; those that may be repeated are added to,
         others replaced.
         """
