@@ -13,7 +13,12 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
+from mlflow_mleval.errors import (
+    IncomparableRunsError,
+    MeasureError,
+    MissingResultsError,
+    Ways,
+)
 from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkeeping
 from mlflow_mleval.measures.registry import Direction, expand
 from mlflow_mleval.reported import Reported
@@ -458,7 +463,7 @@ class Study(Reported):
         parts |= {"filled": filled}
         return replace(self, **parts, directions={m: self.directions[m] for m in chosen})
 
-    def _ways_on(self, gaps: Sequence[Cell]) -> list[tuple[str, dict[str, Any]]]:
+    def _ways_on(self, gaps: Sequence[Cell]) -> Ways:
         """What can be done about empty cells, with the arguments that do it; the worst value stands
         for results of runs that failed, not for those that nobody asked for.
         """

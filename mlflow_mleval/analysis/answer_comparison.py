@@ -43,6 +43,8 @@ from mlflow_mleval.validation import Stated, by_name, probability
 
 #: The share of questions that may be absent somewhere with no more than a doubt.
 MOST_LOST = 0.05
+#: By measure the words of its values, from worst to best.
+Grades: TypeAlias = Mapping[str, Sequence[str]]
 #: Between which values measures lie.
 Ranges: TypeAlias = dict[str, tuple[float, float]]
 #: What a scorer says of an answer that passes, and of one that does not.
@@ -218,7 +220,7 @@ def unclear(measure: str, words: Sequence[object]) -> str:
     )
 
 
-def graded(answers: Answers, grades: Mapping[str, Sequence[str]]) -> Answers:
+def graded(answers: Answers, grades: Grades) -> Answers:
     """The answers with a number for each word of the measures whose grades are declared; a note
     names the other measures.
     """
@@ -313,7 +315,7 @@ def compare_answers(
     named: bool = True,
     cluster: str | None = None,
     bounds: Stated = None,
-    grades: Mapping[str, Sequence[str]] | None = None,
+    grades: Grades | None = None,
     difference: Stated = None,
     alpha: float = 0.05,
     n_resamples: int = 9_999,
@@ -363,7 +365,7 @@ def compare_answers(
     )
 
 
-def ranges_known(answered: Units, grades: Mapping[str, Sequence[str]]) -> Ranges:
+def ranges_known(answered: Units, grades: Grades) -> Ranges:
     """Between which values measures lie that pass or fail, or of which only 0 and 1 were seen, or
     whose grades are declared.
     """
@@ -378,9 +380,7 @@ def ranges_known(answered: Units, grades: Mapping[str, Sequence[str]]) -> Ranges
     return ranges
 
 
-def _bounds(
-    answered: Units, grades: Mapping[str, Sequence[str]], stated: Stated
-) -> dict[str, float]:
+def _bounds(answered: Units, grades: Grades, stated: Stated) -> dict[str, float]:
     """The largest possible difference of each measure of which that is known or stated."""
     ranges = {m: range_of(m, answered.values(m).stack().dropna()) for m in answered.measures}
     ranges |= ranges_known(answered, grades)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from math import ceil, inf, isnan, log, log2, nan, pi
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -351,6 +351,9 @@ class _Row:
         )
 
 
+_Rows: TypeAlias = Sequence[_Row]
+
+
 def _rows(
     units: Differences, differences: pd.DataFrame, terms: Terms, of_unit: Places | None
 ) -> list[_Row]:
@@ -387,7 +390,7 @@ def _rows(
 # One look: sign changes together with Student's t.
 
 
-def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dict[str, Array]:
+def _at_once(rows: _Rows, counted: _Rows, terms: Terms) -> dict[str, Array]:
     """P-values and limits of all rows, where what is lost does not count and where it does; see
     `GateTests.table`.
     """
@@ -419,7 +422,7 @@ def _at_once(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dic
     }
 
 
-def _falls(rows: Sequence[_Row], falls: Array, x: Array, terms: Terms) -> tuple[Array, Array]:
+def _falls(rows: _Rows, falls: Array, x: Array, terms: Terms) -> tuple[Array, Array]:
     """P-values of no harm beyond the margin, corrected over all rows that are judged, and upper
     limits that hold together.
     """
@@ -478,14 +481,14 @@ def _normal(columns: Array, statistics: Array, terms: Terms) -> Array:
 # Bets.
 
 
-def _by_bets(rows: Sequence[_Row], counted: Sequence[_Row], terms: Terms) -> dict[str, Array]:
+def _by_bets(rows: _Rows, counted: _Rows, terms: Terms) -> dict[str, Array]:
     """As `_at_once`, by the largest capital of bets so far; corrected over all rows with a margin
     and a bound, since those that are too small today may be judged at the next look.
     """
     judged = np.array([row.judged for row in rows])
     family = np.array([row.margin >= 0 and not isnan(row.bound) for row in rows])
 
-    def pvalues(rows: Sequence[_Row], sign: int, floors: bool = True) -> Array:
+    def pvalues(rows: _Rows, sign: int, floors: bool = True) -> Array:
         return np.exp([-row.largest(row.floor * floors, sign) for row in rows])
 
     worse = np.where(judged, pvalues(rows, -1), 1.0)
@@ -527,7 +530,7 @@ def _verdict(counted: _Row, tested: Any, pvalue_if_lost: float, alpha: float) ->
     return "open"
 
 
-def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
+def _evidence(rows: _Rows, table: pd.DataFrame) -> float:
     """E-value against what must not be shipped: by bets where units have bounds, else of p-values
     by 1 / (2 √p), Vovk & Wang (2021).
     """
@@ -581,7 +584,7 @@ class _Future:
     what blocks, which must be beyond the critical value.
     """
 
-    deciding: Sequence[_Row]
+    deciding: _Rows
     shares: Array
     falls: Array
     beyond: float
@@ -592,8 +595,8 @@ class _Future:
     @classmethod
     def of(
         cls,
-        seen: Sequence[_Row],
-        counted: Sequence[_Row],
+        seen: _Rows,
+        counted: _Rows,
         terms: Terms,
         evidence: float | None,
         equal: bool,
@@ -712,7 +715,7 @@ class _Future:
 
 
 def _doubts(
-    units: Differences, rows: Sequence[_Row], of_unit: Places | None, unknown: Sequence[str]
+    units: Differences, rows: _Rows, of_unit: Places | None, unknown: Sequence[str]
 ) -> Iterable[str]:
     if lost := units.lost:
         bad = f"; nobody knows how bad {some(unknown)} can be" if unknown else ""
