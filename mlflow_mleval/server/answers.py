@@ -229,25 +229,28 @@ def compared(job: Job, tell: Tell) -> Held:
     """The comparison that the job chooses, of runs that were read before where that is the same."""
     chosen, stage = page.parsed(job["given"]), _stages(tell)
     held = pickle.loads(job["held"]) if job["held"] else None
-    if held is not None and held.chosen.without("pair") == chosen.without("pair"):
-        return replace(held, chosen=chosen)
-    made, ahead = int(time.time() * 1000), 0
-    before, read_by, material = None, chosen, None
+    before, more = None, frozenset[str]()
     if held is not None:
-        off = [{*one.choices["exclude_measures"]} for one in (held.read_by, chosen)]
-        if off[0] <= off[1] and held.material.can_lose(off[1] - off[0]):
-            made, ahead, read_by, material = held.made, held.ahead, held.read_by, held.material
-            if held.chosen.without("pair", "weights") == chosen.without("pair", "weights"):
-                before = held.comparison
-    if material is None:
+        if held.chosen.without("pair") == chosen.without("pair"):
+            return replace(held, chosen=chosen)
+        off, was_off = (
+            frozenset(one.choices["exclude_measures"]) for one in (chosen, held.read_by)
+        )
+        more = off - was_off
+        if held.chosen.without("pair", "weights") == chosen.without("pair", "weights"):
+            before = held.comparison
+        if not (was_off <= off and held.material.can_lose(more)):
+            held, before, more = None, None, frozenset()
+    if held is None:
+        made = int(time.time() * 1000)
         ahead = _ending_after(made, chosen)
         material = read(chosen.choices, whole=True, stage=stage, word=page.as_option)
         source = {**material.study.source, "tracking_uri": job["address"]}
         material = replace(material, study=replace(material.study, source=source))
-    more = {*chosen.choices["exclude_measures"]} - {*read_by.choices["exclude_measures"]}
-    used = material.without(more) if more else material
+        held = Held(chosen, material, made, ahead, chosen, None)
+    used = held.material.without(more) if more else held.material
     comparison = comparison_of(used, chosen.choices, whole=True, stage=stage, before=before)
-    return Held(read_by, material, made, ahead, chosen, comparison)
+    return replace(held, chosen=chosen, comparison=comparison)
 
 
 def _ending_after(moment: int, chosen: page.PageSelection) -> int:
