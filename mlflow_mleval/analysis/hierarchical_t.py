@@ -467,8 +467,10 @@ MEASURES_AT_MOST = 2
 
 @dataclass(frozen=True)
 class NextDataset:
-    """What several datasets say about the next one: by measure every pair of the best methods and
-    the ropes; by dataset the correlation that was assumed, or why it is absent."""
+    """What the folds or repeats of several datasets say about the next one: by measure every pair
+    of the best methods, the ropes and where these come from; by dataset the correlation that was
+    assumed, or why it is absent.
+    """
 
     over: str
     pairs: Mapping[str, HierarchicalT]

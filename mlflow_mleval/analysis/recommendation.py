@@ -363,8 +363,15 @@ FEW = 500
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one kind of unit says of the pair (positive: A is better; intervals are corrected), and
-    the same by dataset where what decides is about all together."""
+    """What one kind of unit says of the pair.
+
+    Attributes
+    ----------
+    unit : "answers", "instances", "folds", "repeats" or "datasets"; empty where nothing was tested.
+    rows : What decides: measure ("fused" of all together, in net flows), dataset (empty of all), difference (positive: A is better), low, high (as the test has them: corrected), separated, n.
+    alpha : Level of the test.
+    by_dataset : The same by dataset where what decides is about all together; empty else.
+    """  # noqa: E501
 
     unit: str
     rows: pd.DataFrame
@@ -377,8 +384,12 @@ class Verdict:
         return OF.get(self.unit, "")
 
     def word(self, margin: float = 0.0) -> str:
-        """Whether A is better by more than a margin; without one the test alone says what is
-        certain, for intervals may end at 0, or be of one pair alone."""
+        """Whether A is better by more than a margin.
+
+        YES where some difference is certainly larger and none certainly as far the other way; NO
+        where the opposite is certain, or all are certainly not larger; else TOO CLOSE. Without a
+        margin the test alone says what is certain: intervals may end at 0, or be of one pair alone.
+        """
         rows = self.rows
         beyond = {"low": 1.0, "high": -1.0}
         better, worse = (
@@ -394,7 +405,9 @@ class Verdict:
 
     @property
     def crossing(self) -> dict[str, list[str]]:
-        """The datasets on which A is certainly better, and B; empty unless there are both."""
+        """The datasets on which A is certainly better, and those on which B is; empty unless there
+        are both.
+        """
         rows = self.rows if self.by_dataset.empty else self.by_dataset
         apart = rows[rows["separated"] & (rows["dataset"] != "")]
         a, b = (apart.loc[apart["difference"] * sign > 0, "dataset"].unique() for sign in (1, -1))
@@ -427,8 +440,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Question:
-    """Is `a` better than `b`? By the units that decide; how far on average by measure, not
-    tested."""
+    """Is `a` better than `b`?
+
+    Attributes
+    ----------
+    verdict : By the units that decide the comparison; no other family of tests says a word.
+    measures : By measure: how far `a` is better on average, and n; not tested.
+    """
 
     a: str
     b: str
@@ -438,7 +456,12 @@ class Question:
 
 def question(c: Comparison, a: str = "", b: str = "") -> Question:
     """The question about two methods; by default about the leader and the next, or the control.
-    ValueError where a method is not compared, or both are one."""
+
+    Raises
+    ------
+    ValueError
+        A method is not compared, or both are one.
+    """
     unknown = [method for method in (a, b) if method and method not in c.order]
     if unknown:
         methods = ", ".join(c.order)
