@@ -6,12 +6,15 @@ it shows.
 
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup, escape
+from scipy.optimize import isotonic_regression
 
 from mlflow_mleval.report.text import number, shorten, terminal
 
@@ -179,13 +182,6 @@ class Svg:
         start, stop = map(scale, ends)
         self.rect(start, y, stop - start, height, class_, **attributes)
 
-    def band(
-        self, across: Sequence[float], low: Iterable[float], high: Iterable[float], class_: str
-    ) -> None:
-        """A pale area between two lines."""
-        edge = [*zip(across, high, strict=True), *list(zip(across, low, strict=True))[::-1]]
-        self.path(edge, class_, fill_opacity=0.13)
-
     def dot(self, x: float, y: float, r: float, class_: str, **attributes: Any) -> None:
         """A circle around a point."""
         self.add("circle", cx=x, cy=y, r=r, class_=class_, **attributes)
@@ -256,11 +252,6 @@ class Svg:
             self.level(y, left, right)
             self.text(left - 6, y + 4, text, "muted small", "end")
 
-    def grid(self, scale: Scale, top: float, bottom: float, about: int) -> None:
-        """Faint lines from top to bottom."""
-        for tick in scale.ticks(about):
-            self.upright(scale(tick), top, bottom)
-
     def __html__(self) -> Markup:
         own: dict[str, Any] = {
             "viewBox": f"0 0 {_number(self.width)} {_number(self.height)}",
@@ -280,6 +271,49 @@ class Svg:
         ]
         head = Markup('<svg xmlns="http://www.w3.org/2000/svg"{}>').format(_attributes(own))
         return Markup("").join([head, *words, *self.parts, Markup("</svg>")])
+
+
+class Rows(Svg):
+    """A drawing with a row a name: the names at the left, what is drawn of each beside them.
+
+    `head` stands above the names, `heads` above what ends so many pixels from the right; `most` is
+    the widest that names may be.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        desc: str,
+        names: Iterable[object],
+        most: float,
+        head: str = "",
+        heads: Mapping[float, str] = MappingProxyType({}),
+        row: float = 20,
+        top: float = 22,
+        below: float = 22,
+    ) -> None:
+        self.names = [*map(str, names)]
+        self.row = row
+        self.top = top
+        self.bottom = top + row * len(self.names)
+        self.room = room_for([head, *self.names], most) if self.names else most
+        super().__init__(title, desc, self.bottom + below)
+        if head:
+            self.text(self.room, 12, head, "muted", "end")
+        for right, text in heads.items():
+            self.text(WIDTH - right, 12, text, "muted", "end")
+
+    def rows(self, strong: Collection[str] = ()) -> Iterator[float]:
+        """The middle of each row, after its name was written."""
+        for i, name in enumerate(self.names):
+            y = self.top + self.row * (i + 0.5)
+            style = "strong" if name in strong else None
+            self.name(self.room, y + 4, name, self.room, style, "end")
+            yield y
+
+    def at_right(self, y: float, text: str, right: float = 0, class_: str | None = None) -> None:
+        """A text in the row whose middle is `y`, which ends so many pixels from the right."""
+        self.text(WIDTH - right, y + 4, text, class_, "end")
 
 
 def spans(*pieces: tuple[str, str]) -> Markup:
@@ -318,6 +352,12 @@ def _number(value: float) -> str:
 LINE = 14
 #: Left, top, right and bottom of what is drawn already.
 Box = tuple[float, float, float, float]
+#: Places around a point, the nearest first: how far away, and in which direction.
+_AROUND = [
+    (far, math.cos(math.radians(degrees)), math.sin(math.radians(degrees)))
+    for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200)
+    for degrees in (0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90)
+]
 
 
 def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str) -> bool:
@@ -327,7 +367,9 @@ def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str
     size = (SMALL if "small" in class_ else SIZE) * (BOLD if "strong" in class_ else 1)
     shown = fit(name, 150, size)
     width = text_width(shown, size)
-    for far, (x, y) in _around(point, width):
+    for far, dx, dy in _AROUND:
+        x = point[0] + far * dx - (0 if dx > 0.3 else width if dx < -0.3 else width / 2)
+        y = point[1] + far * dy + 4
         box = (x - 1, y - LINE + 3, x + width + 1, y + 3)
         inside = box[0] >= 2 and box[2] <= WIDTH - 2 and box[1] >= 2 and box[3] <= svg.height - 2
         if inside and not any(
@@ -346,8 +388,8 @@ def scatter(
     title: str,
     words: str,
     height: float,
-    ends: tuple[tuple[float, float], tuple[float, float]],
-    heads: tuple[str, str],
+    ends: Sequence[tuple[float, float]],
+    heads: Sequence[str],
     label: Callable[[float], str] = number,
 ) -> tuple[Svg, Scale, Scale, list[Box]]:
     """A plot of points with its axes, the scales across and up, and what is drawn already; of
@@ -373,21 +415,18 @@ def left_ticks(scale: Scale, about: int = 6) -> tuple[list[tuple[float, str]], f
     return ticks, max(text_width(text, SMALL) for _, text in ticks)
 
 
+def label_points(svg: Svg, places: Mapping[Any, Point], taken: list[Box], left: float) -> None:
+    """The names of points beside them, the first ones first, and how many find no room."""
+    taken += [(x - 6, y - 6, x + 6, y + 6) for x, y in places.values()]
+    labelled = [point_label(svg, name, at, taken, "small") for name, at in places.items()]
+    missed(svg, labelled.count(False), left)
+
+
 def missed(svg: Svg, count: int, x: float) -> None:
     """A line below the drawing about names that found no room, if there are any."""
     if count:
         svg.height += 16
         svg.text(x, svg.height - 4, f"no room for {count} names: see the table", "small muted halo")
-
-
-def _around(point: Point, width: float) -> Iterator[tuple[float, Point]]:
-    """Places for a text of this width, the nearest first: distance, and where it starts."""
-    for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200):
-        for degrees in (0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90):
-            dx = math.cos(math.radians(degrees))
-            dy = math.sin(math.radians(degrees))
-            x = point[0] + far * dx + (0 if dx > 0.3 else -width if dx < -0.3 else -width / 2)
-            yield far, (x, point[1] + far * dy + 4)
 
 
 def spread(places: Sequence[float], room: float, low: float, high: float) -> list[float]:
@@ -400,19 +439,9 @@ def spread(places: Sequence[float], room: float, low: float, high: float) -> lis
     >>> spread([50.0, 10.0, 52.0], 10, 0, 100)
     [46.0, 10.0, 56.0]
     """
-    order = sorted(range(len(places)), key=places.__getitem__)
-    pools: list[tuple[float, int]] = []
-    for i, at in enumerate(order):
-        mean = places[at] - i * room
-        size = 1
-        while pools and pools[-1][0] >= mean:
-            before, n = pools.pop()
-            mean = (mean * size + before * n) / (size + n)
-            size = size + n
-        pools.append((mean, size))
-    wanted = [mean for mean, size in pools for _ in range(size)]
-    last = high - (len(places) - 1) * room
-    out = [0.0] * len(places)
-    for i, (at, want) in enumerate(zip(order, wanted, strict=True)):
-        out[at] = min(max(want, low), last) + i * room
-    return out
+    order = np.argsort(places, kind="stable")
+    before = room * np.arange(len(places))
+    wanted = isotonic_regression(np.array(places)[order] - before).x
+    found = np.empty(len(places))
+    found[order] = np.minimum(np.maximum(wanted, low), high - before[-1:]) + before
+    return found.tolist()

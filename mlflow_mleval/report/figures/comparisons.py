@@ -18,9 +18,11 @@ from mlflow_mleval.report.figures import (
     WIDTH,
     Box,
     Point,
+    Rows,
     Scale,
     Svg,
     fit,
+    label_points,
     missed,
     point_label,
     room_for,
@@ -130,7 +132,6 @@ def shade(rank: float, n_methods: int) -> float:
 # Other weights: how often each method takes each rank, and how far a weight may move before the
 # leader or the order changes.
 
-WEIGHTS_ROW = 20
 NOBODY = "nobody"
 #: Pieces of a strip; more ranks share pieces.
 PIECES = 60
@@ -142,35 +143,25 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
     """
     drawn = shares.iloc[:TOP]
     n = shares.shape[1]
-    room = room_for(["method", *drawn.index], 150) + 10
-    x = Scale(0, 1, room, WIDTH - 140)
-    words = "; ".join(
-        f"{m} first in {percent(row.iloc[0], bare=True)}" for m, row in drawn.iterrows()
-    )
-    svg = Svg(
-        "Rank acceptability",
-        f"Share of random weights that give each rank: {words}.",
-        22 + WEIGHTS_ROW * len(drawn) + 22,
-    )
-    svg.text(room - 8, 12, "method", "muted", "end")
-    svg.text(WIDTH - 92, 12, "first", "muted", "end")
-    svg.text(WIDTH, 12, "likely ranks", "muted", "end")
-    for i, (method, row) in enumerate(drawn.iterrows()):
-        y = 20 + i * WEIGHTS_ROW
-        svg.name(room - 8, y + 13, method, room - 8, "strong" if i == 0 else None, "end")
-        edges = np.concatenate([[0.0], np.cumsum(row.to_numpy(float))])
-        for first, last in pairwise([*range(0, n, math.ceil(n / PIECES)), n]):
-            a = edges[first]
-            b = edges[last]
-            rank = (first + last + 1) / 2
+    firsts = [percent(share, bare=True) for share in drawn.iloc[:, 0]]
+    words = "; ".join(map("{} first in {}".format, drawn.index, firsts))
+    title, words = "Rank acceptability", f"Share of random weights that give each rank: {words}."
+    svg = Rows(title, words, drawn.index, 150, "method", {92: "first", 0: "likely ranks"})
+    x = Scale(0, 1, svg.room + 8, WIDTH - 140)
+    for y, method, first, row in zip(
+        svg.rows(drawn.index[:1]), drawn.index, firsts, drawn.to_numpy(float), strict=True
+    ):
+        edges = np.append(0.0, np.cumsum(row))
+        for best, worst in pairwise([*range(0, n, math.ceil(n / PIECES)), n]):
+            a, b = edges[best], edges[worst]
             if b - a > 0.0005:
-                tip = f"{method}: rank {span(first + 1, last)} in {percent(b - a, bare=True)}"
+                tip = f"{method}: rank {span(best + 1, worst)} in {percent(b - a, bare=True)}"
+                strength = shade((best + worst + 1) / 2, n)
                 width = x(b) - x(a) - 0.6
-                strength = shade(rank, n)
-                svg.rect(x(a), y, width, WEIGHTS_ROW - 4, "faccent", fill_opacity=strength, tip=tip)
-        svg.text(WIDTH - 92, y + 13, percent(row.iloc[0], bare=True), anchor="end")
-        svg.text(WIDTH, y + 13, likely(row.to_numpy(float)), "muted", "end")
-    svg.axis(x, 22 + WEIGHTS_ROW * len(drawn), about=4, label=lambda t: f"{t:.0%}")
+                svg.rect(x(a), y - 8, width, 16, "faccent", fill_opacity=strength, tip=tip)
+        svg.at_right(y, first, 92)
+        svg.at_right(y, likely(row), class_="muted")
+    svg.axis(x, svg.bottom, about=4, label=lambda t: f"{t:.0%}")
     return svg
 
 
@@ -193,26 +184,17 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     """
     width = (table["weight_high"] - table["weight_low"]).sort_values(kind="stable")
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
-    room = room_for(["measure", *drawn.index], 150) + 10
-    x = Scale(0, 1, room, WIDTH - 178)
-    words = "; ".join(f"{m}: {_range_of_ranks(row)}" for m, row in drawn.iterrows())
-    height = 22 + WEIGHTS_ROW * len(drawn)
-    svg = Svg(
-        "Weight stability",
-        f"Range of each weight, the others rescaled, in which the leader stays. {words}.",
-        height + 22,
-    )
-    svg.text(room - 8, 12, "measure", "muted", "end")
+    ranges = {m: _range_of_ranks(row) for m, row in drawn.iterrows()}
+    words = "; ".join(map(": ".join, ranges.items()))
+    words = f"Range of each weight, the others rescaled, in which the leader stays. {words}."
+    svg = Rows("Weight stability", words, drawn.index, 150, "measure")
+    x = Scale(0, 1, svg.room + 8, WIDTH - 178)
     svg.text(WIDTH - 168, 12, "who takes the lead", "muted")
-    svg.axis(x, height, 20, about=4)
-    for i, (measure, row) in enumerate(drawn.iterrows()):
-        y = 22 + i * WEIGHTS_ROW + WEIGHTS_ROW / 2
-        svg.name(room - 8, y + 4, measure, room - 8, anchor="end")
-        ends = (row.weight_low, row.weight_high)
-        tip = f"{measure}: {_range_of_ranks(row)}"
+    svg.axis(x, svg.bottom, 20, about=4)
+    for y, (measure, row) in zip(svg.rows(), drawn.iterrows(), strict=True):
+        ends, tip = (row.weight_low, row.weight_high), f"{measure}: {ranges[measure]}"
         svg.bar(x, ends, y - 6, 12, "faccent", fill_opacity=0.28, tip=tip)
-        a = x(row.order_weight_low)
-        b = x(row.order_weight_high)
+        a, b = x(row.order_weight_low), x(row.order_weight_high)
         svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
         svg.upright(x(row.weight), y - 8, y + 8, "tick")
         rivals = _rivals(row)
@@ -224,19 +206,12 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
 def _rivals(row: pd.Series) -> str:
     """Who takes the lead beyond the ends of the range."""
     sides = (("below", row.rival_low, row.weight_low), ("above", row.rival_high, row.weight_high))
-    return (
-        ", ".join(
-            f"{shorten(m, 14)} {word} {fixed(at, 3)}" for word, m, at in sides if not pd.isna(m)
-        )
-        or NOBODY
-    )
+    there = [f"{shorten(m, 14)} {word} {fixed(at, 3)}" for word, m, at in sides if not pd.isna(m)]
+    return ", ".join(there) or NOBODY
 
 
 def _range_of_ranks(row: pd.Series) -> str:
-    weight, low, high = (
-        fixed(v, 3) if math.isfinite(v) else "–"
-        for v in (row.weight, row.weight_low, row.weight_high)
-    )
+    weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
     return f"weight {weight}, leader stays from {low} to {high}, {_rivals(row)}"
 
 
@@ -259,11 +234,10 @@ def bump(ranks: pd.DataFrame) -> Svg:
     room = room_for(drawn.index, 118) + 12
     x = Scale(0, max(len(drawn.columns) - 1, 1), room + 10, WIDTH - room - 10)
     heads = [fit(str(c), 130) for c in drawn.columns]
-    top = 26 + max(text_width(h) for h in heads) * 0.62
+    top = 26 + max(map(text_width, heads)) * 0.62
     bottom = top + len(drawn) * BUMP_ROW
-    y = Scale(1, len(drawn) + 1, top, bottom)
     texts = {m: ", ".join(map(number, row)) for m, row in order.iterrows()}
-    words = "; ".join(f"{m}: {text}" for m, text in texts.items())
+    words = "; ".join(map(": ".join, texts.items()))
     words = f"Ranks under {', '.join(map(str, ranks.columns))}. {words}."
     svg = Svg("Ranking under other choices", words, bottom + 2)
     for i, head in enumerate(heads):
@@ -272,35 +246,27 @@ def bump(ranks: pd.DataFrame) -> Svg:
         svg.upright(x(i), top - 8, bottom - 8)
     leaders = list(order.index[(drawn == 1).any(axis=1)])[:COLOURS]
     for method, places in drawn.iloc[::-1].iterrows():
-        kind = leaders.index(method) if method in leaders else None
-        points = [(x(i), y(r)) if r == r else None for i, r in enumerate(places)]
-        _bump_line(svg, points, kind, f"{method}: {texts[method]}")
-        style = None if kind is None else "strong"
-        first = places.iloc[0]
-        last = places.iloc[-1]
-        svg.name(room, y(first) + SIZE / 3, method, room - 4, style, "end")
-        if last == last:
-            svg.name(WIDTH - room, y(last) + SIZE / 3, method, room - 4, style)
+        style, line, fill, r = None, "plain thin", "fgrey", 2.2
+        if method in leaders:
+            kind = leaders.index(method)
+            style, line, fill, r = "strong", f"c{kind} thick", f"f{kind}", 4
+        heights = [top + (rank - 1) * BUMP_ROW for rank in places]
+        points = [(x(i), y) if y == y else None for i, y in enumerate(heights)]
+        for a, b in pairwise(points):
+            if a and b:
+                svg.line(*a, *b, line)
+        for at in filter(None, points):
+            svg.dot(*at, r, fill, tip=f"{method}: {texts[method]}")
+        svg.name(room, heights[0] + SIZE / 3, method, room - 4, style, "end")
+        if points[-1]:
+            svg.name(WIDTH - room, heights[-1] + SIZE / 3, method, room - 4, style)
     return svg
-
-
-def _bump_line(svg: Svg, points: Sequence[Point | None], kind: int | None, tip: str) -> None:
-    """A line with a dot at each point, broken where there is none; coloured where it has a kind."""
-    line, fill, r = "plain thin", "fgrey", 2.2
-    if kind is not None:
-        line, fill, r = f"c{kind} thick", f"f{kind}", 4
-    for a, b in pairwise(points):
-        if a and b:
-            svg.line(*a, *b, line)
-    for at in filter(None, points):
-        svg.dot(*at, r, fill, tip=tip)
 
 
 # --------------------------------------------------------------------------------------------------
 # The graph of correlated measures, drawn as arcs beside a list, with the weight that each measure
 # has.
 
-CORRELATION_ROW = 20
 #: How far an arc may reach to the right.
 SWEEP = 84
 
@@ -323,61 +289,45 @@ def correlation_graph(
     """
     large = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
     place = {m: i for i, g in enumerate(large) for m in g}
-    group_of = {m: i % COLOURS for m, i in place.items()}
     order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
     heaviest = set(weights[order].nlargest(TOP).index)
     drawn = [m for m in order if m in heaviest]
-    pairs = _close_pairs(correlation, drawn, threshold)
+    pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(drawn, 2)}
+    pairs = {pair: r for pair, r in pairs.items() if r > threshold}
     words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
-    svg = Svg(
-        "Correlated measures",
-        f"Pairs of measures with an average absolute correlation {above}: {words}.",
-        26 + CORRELATION_ROW * len(drawn),
-    )
-    room = room_for(["measure", *drawn], 146) + 24
-    x = Scale(0, float(weights[drawn].max()) or 1.0, room + 6, room + 92)
+    words = f"Pairs of measures with an average absolute correlation {above}: {words}."
+    svg = Rows("Correlated measures", words, drawn, 146, "measure", below=4)
+    x = Scale(0, float(weights[drawn].max()) or 1.0, svg.room + 24, svg.room + 110)
     spine = x.stop + 66
-    svg.text(room - 18, 12, "measure", "muted", "end")
     svg.text(x.start, 12, "weight", "muted")
     svg.text(spine - 5, 12, f"correlated {above}", "muted")
-    y = {m: 22 + CORRELATION_ROW * i + CORRELATION_ROW / 2 for i, m in enumerate(drawn)}
+    y = dict(zip(drawn, svg.rows(), strict=True))
     for (a, b), r in pairs.items():
         strength = 0.35 + 0.65 * (r - threshold) / (1 - threshold)
-        style = f"c{group_of.get(a, 0)} thin"
+        style = f"c{place.get(a, 0) % COLOURS} thin"
         tip = f"{a} – {b}: {number(r, 3)}"
         tall = abs(y[a] - y[b]) / 2
         wide = min(SWEEP, 12 + 0.6 * tall)
         ends = f"{spine + 6:.1f} {y[a]:.1f}", f"{spine + 6:.1f} {y[b]:.1f}"
         path = f"M{ends[0]}A{wide:.1f} {tall:.1f} 0 0 1 {ends[1]}"  # half an ellipse to the right
         svg.add("path", d=path, class_=style, stroke_opacity=strength, tip=tip)
+    beside = spine + SWEEP + 16
     for m in drawn:
-        svg.text(room, y[m] + 4, arrows.get(m, ""), "muted", "end")
-        svg.name(room - 18, y[m] + 4, m, room - 18, anchor="end")
+        svg.text(svg.room + 18, y[m] + 4, arrows.get(m, ""), "muted", "end")
         svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
         svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        _node(svg, (spine, y[m]), group_of.get(m), m in kept)
-    beside = spine + SWEEP + 16
-    for m in filter(stands_for.get, drawn):
-        other = stands_for[m]
-        words = f"{fixed(correlation.loc[m, other], 2)} with "
-        shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
-        tip = f"redundant: correlation {words}{other}"
-        svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
+        fill, stroke = "fgrey", "plain"
+        if m in place:
+            fill, stroke = f"f{place[m] % COLOURS}", f"c{place[m] % COLOURS}"
+        style, tip = (fill, "kept") if m in kept else (f"fbg {stroke}", "redundant")
+        svg.dot(spine, y[m], 5, style, tip=tip)
+        if other := stands_for.get(m):
+            words = f"{fixed(correlation.loc[m, other], 2)} with "
+            shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
+            tip = f"redundant: correlation {words}{other}"
+            svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
-
-
-def _close_pairs(
-    correlation: pd.DataFrame, measures: Sequence[str], threshold: float
-) -> dict[tuple[str, str], float]:
-    pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(measures, 2)}
-    return {pair: r for pair, r in pairs.items() if r > threshold}
-
-
-def _node(svg: Svg, at: Point, kind: int | None, kept: bool) -> None:
-    """A measure on the spine, filled where the filter keeps it, in the colour of its group."""
-    fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
-    svg.dot(*at, 5, fill if kept else f"fbg {stroke}", tip="kept" if kept else "redundant")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -398,19 +348,15 @@ def gaia(
     Both tables have two columns of coordinates; of each the first thirty rows are drawn. `decision`
     points to the better methods; `explained` is the share of the variance that the plane shows.
     """
-    points = _unit(methods.iloc[:TOP].to_numpy(float))
-    arrows = 0.92 * _unit(measures.iloc[:TOP].to_numpy(float))
+    points, arrows = _unit(methods.iloc[:TOP]), 0.92 * _unit(measures.iloc[:TOP])
     ends = np.vstack([points, arrows, [[0.0, 0.0]]])
-    (left, bottom) = ends.min(axis=0)
-    (right, top) = ends.max(axis=0)
-    unit = min((WIDTH - 2 * SIDE) / (right - left or 1), (GAIA_HEIGHT - 60) / (top - bottom or 1))
-    height = unit * (top - bottom) + 60
-    cx = WIDTH / 2 - unit * (left + right) / 2
-    cy = 30 + unit * top
-
-    def at(u: float, v: float) -> Point:
-        return cx + u * unit, cy - v * unit
-
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    wide, tall = high - low
+    unit = min((WIDTH - 2 * SIDE) / (wide or 1), (GAIA_HEIGHT - 60) / (tall or 1))
+    height = unit * tall + 60
+    turned = np.array([unit, -unit])
+    centre = np.array([WIDTH / 2, 30 + unit * high[1]]) - [unit * (low[0] + high[0]) / 2, 0]
+    cx, cy = centre.tolist()
     words = (
         f"The plane shows {explained:.0%} of the differences. Methods by rank: "
         f"{', '.join(map(str, methods.index[:TOP]))}."
@@ -418,30 +364,33 @@ def gaia(
     svg = Svg("GAIA plane", words, height)
     svg.upright(cx, 4, height - 4)
     svg.level(cy, 4, WIDTH - 4)
-    places = dict(zip(methods.index[:TOP], (at(*p) for p in points), strict=True))
-    tips = dict(zip(measures.index[:TOP], (at(*p) for p in arrows), strict=True))
+    places: dict[Any, Point] = dict(
+        zip(points.index, (centre + turned * points).to_numpy().tolist(), strict=True)
+    )
+    tips: dict[Any, Point] = dict(
+        zip(arrows.index, (centre + turned * arrows).to_numpy().tolist(), strict=True)
+    )
     taken: list[Box] = [(px - 5, py - 5, px + 5, py + 5) for px, py in places.values()]
-    for tx, ty in tips.values():
-        svg.line(cx, cy, tx, ty, "arrow")
-        svg.dot(tx, ty, 1.8, "fgrey")
-    size = math.hypot(*decision)
-    if size > 0:
-        dx, dy = at(0.7 * decision[0] / size, 0.7 * decision[1] / size)
-        svg.line(cx, cy, dx, dy, "leader decision-axis")
-        svg.dot(dx, dy, 3.5, "faccent decision-axis")
-        point_label(svg, "decision axis", (dx, dy), taken, "strong small decision-axis")
+    for tip in tips.values():
+        svg.line(cx, cy, *tip, "arrow")
+        svg.dot(*tip, 1.8, "fgrey")
+    if (size := math.hypot(*decision)) > 0:
+        end: Point = tuple(centre + turned * 0.7 * np.array(decision) / size)
+        svg.line(cx, cy, *end, "leader decision-axis")
+        svg.dot(*end, 3.5, "faccent decision-axis")
+        point_label(svg, "decision axis", end, taken, "strong small decision-axis")
     shown = []
     for i, (method, place) in enumerate(places.items()):
-        svg.dot(place[0], place[1], 4.5, "faccent" if i == 0 else "fgrey", tip=method)
-        shown.append(point_label(svg, method, place, taken, "strong" if i == 0 else ""))
+        svg.dot(*place, 4.5, "fgrey" if i else "faccent", tip=method)
+        shown.append(point_label(svg, method, place, taken, "" if i else "strong"))
     shown += [point_label(svg, measure, tip, taken, "muted small") for measure, tip in tips.items()]
     missed(svg, shown.count(False), 4)
     return svg
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
+def _unit(vectors: pd.DataFrame) -> pd.DataFrame:
     """So that the longest has length 1."""
-    return vectors / (float(np.hypot(*vectors.T).max(initial=0.0)) or 1.0)
+    return vectors / (float(np.hypot(*vectors.to_numpy(float).T).max(initial=0.0)) or 1.0)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -465,37 +414,29 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     """
     sides = ["cost", "cost_low", "cost_high"]
     positive = bool((table[sides].fillna(1.0) > 0).all(axis=None))
-    along = table.assign(**(np.log10(table[sides]) if positive else table[sides]))
-    words = "; ".join(
-        f"{m}: {number(r.quality, 3)} at {large(r.cost, 3)}" for m, r in table.iterrows()
-    )
-    ends = _padded(along[sides]), _padded(table[["quality", "low", "high"]])
-    heads, title = (f"{cost} (less is better)", quality), f"{quality} against {cost}"
+    along = table.assign(**np.log10(table[sides])) if positive else table
+    tips = {m: f"{number(r.quality, 3)} at {large(r.cost, 3)}" for m, r in table.iterrows()}
     svg, across, up, taken = scatter(
-        title,
-        f"By method: {words}.",
+        f"{quality} against {cost}",
+        f"By method: {'; '.join(map(': '.join, tips.items()))}.",
         COST_HEIGHT,
-        ends,
-        heads,
+        (_padded(along[sides]), _padded(table[["quality", "low", "high"]])),
+        (f"{cost} (less is better)", quality),
         lambda x: large(10**x if positive else x),
     )
     places = {m: (across(r.cost), up(r.quality)) for m, r in along.iterrows()}
+    for (x, y), r in zip(places.values(), along.itertuples(), strict=True):
+        left, right, low, high = *map(across, (r.cost_low, r.cost_high)), *map(up, (r.low, r.high))
+        if np.isfinite(left):
+            svg.level(y, left, right, "axis")
+            taken.append((left - 2, y - 2, right + 2, y + 2))
+        if np.isfinite(low):
+            svg.upright(x, low, high, "axis")
+            taken.append((x - 2, high - 2, x + 2, low + 2))
     styles = {"on": "faccent", "open": "hollow", "off": "fgrey"}
-    for m, r in along.iterrows():
-        x, y = places[m]
-        if np.isfinite(r.cost_low):
-            svg.level(y, across(r.cost_low), across(r.cost_high), "axis")
-            taken.append((across(r.cost_low) - 2, y - 2, across(r.cost_high) + 2, y + 2))
-        if np.isfinite(r.low):
-            svg.upright(x, up(r.low), up(r.high), "axis")
-            taken.append((x - 2, up(r.high) - 2, x + 2, up(r.low) + 2))
-    for m, (x, y) in places.items():
-        row = table.loc[m]
-        tip = f"{m}: {number(row.quality, 3)} at {large(row.cost, 3)}"
-        svg.dot(x, y, 5, styles[row.place], tip=tip)
-        taken.append((x - 6, y - 6, x + 6, y + 6))
-    labelled = [point_label(svg, m, place, taken, "small") for m, place in places.items()]
-    missed(svg, labelled.count(False), across.start)
+    for m, at in places.items():
+        svg.dot(*at, 5, styles[table.loc[m, "place"]], tip=f"{m}: {tips[m]}")
+    label_points(svg, places, taken, across.start)
     return svg
 
 
@@ -772,36 +713,32 @@ _FOREST = 40
 def differences_and_margins(rows: pd.DataFrame) -> Svg:
     """A forest plot: difference with its limits a row, and minus the margin as a short line."""
     shown = rows.head(_FOREST)
-    left = max(len(rows) - _FOREST, 0)
-    labels = [
-        f"{row.measure} · {row.slice}" if row.slice else str(row.measure)
-        for row in shown.itertuples()
-    ]
+    left = len(rows) - len(shown)
+    labels = [f"{r.measure} · {r.slice}" if r.slice else str(r.measure) for r in shown.itertuples()]
     ends = shown[["low", "high", "difference"]].to_numpy(float)
-    reach = ends[np.isfinite(ends)]
-    most = 1.15 * max(np.abs(reach).max(initial=0.0), shown["margin"].max(skipna=True) or 0.0, 1e-3)
-    room = room_for(labels, 220)
-    x = Scale(-most, most, room + 8, WIDTH - 74)
-    bottom = 10 + ROW * len(shown)
+    reach = np.abs(ends[np.isfinite(ends)]).max(initial=0.0)
+    most = 1.15 * max(reach, shown["margin"].max(skipna=True) or 0.0, 1e-3)
     words = "; ".join(map("{} {}".format, labels, shown["verdict"]))
-    svg = Svg("Differences and margins", f"{words}.", bottom + 30 + 16 * bool(left))
-    svg.grid(x, 6, bottom, 6)
-    svg.upright(x(0), 4, bottom, "axis")
-    for i, (label, row) in enumerate(zip(labels, shown.itertuples(), strict=True)):
-        y = 8 + ROW * (i + 0.5)
-        colour = "fneg" if row.verdict == "worse" else "faccent"
-        low, high = (float(np.clip(end, -most, most)) for end in (row.low, row.high))
-        svg.name(room, y + 4, label, room, "strong" if row.verdict == "worse" else None, "end")
-        if not math.isnan(row.low):
+    below = 46 if left else 30
+    svg = Rows("Differences and margins", f"{words}.", labels, 220, row=ROW, top=8, below=below)
+    x = Scale(-most, most, svg.room + 8, WIDTH - 74)
+    svg.axis(x, svg.bottom, 6, label=number)
+    svg.upright(x(0), 4, svg.bottom, "axis")
+    worse = [label for label, v in zip(labels, shown["verdict"], strict=True) if v == "worse"]
+    drawn = zip(
+        svg.rows(worse), labels, shown.itertuples(), np.clip(ends, -most, most), strict=True
+    )
+    for y, label, row, (low, high, size) in drawn:
+        if not math.isnan(low):
             svg.level(y, x(low), x(high), "arrow")
         if row.margin > 0:
             svg.upright(x(-row.margin), y - 7, y + 7, "tick")
         tip = f"{label}: {number(row.difference)} [{number(row.low)}, {number(row.high)}]"
-        svg.dot(x(float(np.clip(row.difference, -most, most))), y, 4, colour, tip=tip)
-        svg.text(WIDTH, y + 4, row.verdict, "muted small", "end")
-    svg.axis(x, bottom, label=number)
+        svg.dot(x(size), y, 4, "fneg" if row.verdict == "worse" else "faccent", tip=tip)
+        svg.at_right(y, row.verdict, class_="muted small")
     if left:
-        svg.text(room + 8, bottom + 36, f"and {left} more rows in the table", "muted small")
+        text = f"and {left} more rows in the table"
+        svg.text(svg.room + 8, svg.bottom + 38, text, "muted small")
     return svg
 
 
@@ -812,9 +749,9 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
     entries = entries[entries["evidence"].notna()]
     needed = np.log10(1 / entries["level"].to_numpy(float))
     evidence = np.log10(np.clip(entries["evidence"].to_numpy(float), 1e-3, 1e12))
+    at = entries["number"].to_numpy(float)
     bottom = 170
-    numbers_ = entries["number"].to_numpy(float)
-    x = Scale(min(numbers_.min(), 1), max(numbers_.max(), 2), 46, WIDTH - 16)
+    x = Scale(min(at.min(), 1), max(at.max(), 2), 46, WIDTH - 16)
     y = Scale(min(evidence.min(), 0.0) - 0.3, max(evidence.max(), needed.max()) + 0.3, bottom, 12)
     shipped = entries["decision"] == "ship"
     about = f"{int(shipped.sum())} of {len(entries)} gates shipped."
@@ -824,10 +761,11 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
     svg.axis(x, bottom, label=lambda t: f"{t:.0f}" if t == round(t) else "")
     svg.text(WIDTH / 2, bottom + 36, "gate", "muted", "middle")
     if len(entries) > 1:
-        svg.path([*zip(map(x, numbers_), map(y, needed), strict=True)], "c0 thick")
-    for row, at, height in zip(entries.itertuples(), numbers_, evidence, strict=True):
+        svg.path([*zip(map(x, at), map(y, needed), strict=True)], "c0 thick")
+    for row, place, height in zip(entries.itertuples(), at, evidence, strict=True):
         tip = f"gate {row.number}: {row.candidate}, {number(row.evidence)}, {row.decision}"
-        svg.dot(x(at), y(height), 4, "faccent" if row.decision == "ship" else "hollow", tip=tip)
+        style = "faccent" if row.decision == "ship" else "hollow"
+        svg.dot(x(place), y(height), 4, style, tip=tip)
     return svg
 
 
@@ -846,26 +784,23 @@ def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:
     """
     ever = [m for m in order if any(m in best for best in then["best_set"])]
     drawn = ever[:TIME_METHODS]
-    room = room_for(drawn, 200)
-    bottom = 26 + TIME_ROW * len(drawn)
-    words = "; ".join(f"{row.moment}: {row.leader}" for row in then.itertuples())
-    svg = Svg("Who led over time", f"{words}.", bottom + 36)
-    step = (WIDTH - room - 20) / max(len(then), 2)
+    words = "; ".join(map(": ".join, zip(then["moment"], then["leader"], strict=True)))
+    svg = Rows("Who led over time", f"{words}.", drawn, 200, row=TIME_ROW, top=26, below=36)
+    heights = dict(zip(drawn, svg.rows(), strict=True))
+    bottom, step = svg.bottom, (WIDTH - svg.room - 20) / max(len(then), 2)
     for i, row in enumerate(then.itertuples()):
-        x = room + 20 + step * (i + 0.5)
+        x = svg.room + 20 + step * (i + 0.5)
         svg.text(x, 14, row.moment, "small", "middle")
-        svg.text(x, bottom + 14, str(row.n_datasets), "muted small", "middle")
+        svg.text(x, bottom + 14, row.n_datasets, "muted small", "middle")
         svg.upright(x, 22, bottom)
-        for at, method in enumerate(drawn):
-            y, tip = 26 + TIME_ROW * (at + 0.5), f"{method}, {row.moment}"
+        for method, y in heights.items():
+            tip = f"{method}, {row.moment}"
             if method == row.leader:
                 svg.dot(x, y, 6.5, "faccent", tip=f"{tip}: leads")
             elif method in row.best_set:
                 svg.dot(x, y, 5, "hollow", tip=f"{tip}: may be as good")
             elif method in row.methods:
                 svg.dot(x, y, 2, "fgrey", tip=f"{tip}: clearly worse")
-    for at, method in enumerate(drawn):
-        svg.text(room, 26 + TIME_ROW * (at + 0.5) + 4, fit(method, room), anchor="end")
-    svg.text(room, bottom + 14, "datasets", "muted small", "end")
+    svg.text(svg.room, bottom + 14, "datasets", "muted small", "end")
     missed(svg, len(ever) - len(drawn), 0)
     return svg

@@ -18,12 +18,12 @@ from mlflow_mleval.report.figures import (
     SMALL,
     WIDTH,
     Point,
+    Rows,
     Scale,
     Svg,
     fit,
+    label_points,
     left_ticks,
-    missed,
-    point_label,
     room_for,
     scatter,
     spread,
@@ -75,12 +75,16 @@ def fold_scatter(
     means = {m: p.mean(axis=0) for m, p in points.items()}
     covariances = {m: np.cov(points[m].T) for m in order[:DETAILED]}
     radius = math.sqrt(-2 * math.log(1 - INSIDE))
-    low, high = _extent(points, means, covariances, radius)
+    reaches = {m: radius * np.sqrt(np.diag(c)) for m, c in covariances.items()}
+    ellipses = [means[m] + sign * reach for m, reach in reaches.items() for sign in (-1, 1)]
+    drawn = np.vstack([*(points[m] for m in covariances), *ellipses, *means.values()])
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
     texts = {m: ", ".join(map(number, mean)) for m, mean in means.items()}
     words = "; ".join(map(" ".join, texts.items()))
     words = f"Means over folds of {heads[0]} and {heads[1]}: {words}."
-    ends = (low[0], high[0]), (low[1], high[1])
-    svg, across, up, taken = scatter(title, words, HEIGHT, ends, (heads[0], heads[1]))
+    ends = np.column_stack([low - pad, high + pad]).tolist()
+    svg, across, up, taken = scatter(title, words, HEIGHT, ends, heads)
     places = {m: (across(x), up(y)) for m, (x, y) in means.items()}
     units = np.array([across.unit, up.unit])
     for kind, (m, covariance) in enumerate(covariances.items()):
@@ -89,27 +93,10 @@ def fold_scatter(
         for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
             tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
             add_mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
-    for kind, (m, (x, y)) in enumerate(places.items()):
-        add_mark(svg, kind, x, y, 5.5, f"{m}: mean {texts[m]}")
-        taken.append((x - 6, y - 6, x + 6, y + 6))
-    labelled = [point_label(svg, m, place, taken, "small") for m, place in places.items()]
-    missed(svg, labelled.count(False), across.start)
+    for kind, (m, at) in enumerate(places.items()):
+        add_mark(svg, kind, *at, 5.5, f"{m}: mean {texts[m]}")
+    label_points(svg, places, taken, across.start)
     return svg
-
-
-def _extent(
-    points: Mapping[str, np.ndarray],
-    means: Mapping[str, np.ndarray],
-    covariances: Mapping[str, np.ndarray],
-    radius: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The corners of a plot that holds all that is drawn, with room around it."""
-    reaches = {m: radius * np.sqrt(np.diag(c)) for m, c in covariances.items()}
-    ellipses = [means[m] + sign * reach for m, reach in reaches.items() for sign in (-1, 1)]
-    drawn = np.vstack([*(points[m] for m in covariances), *ellipses, *means.values()])
-    low, high = drawn.min(axis=0), drawn.max(axis=0)
-    pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
-    return low - pad, high + pad
 
 
 def _ellipse(centre: Point, radius: float, covariance: np.ndarray) -> str:
@@ -133,8 +120,9 @@ AXES = {
 }
 #: The same for several datasets at once.
 POSITIONS = AXES | {"binomial": "(k−1)/(K−1): from Hamming loss (0) to subset 0/1 loss (1)"}
+_DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3", "5 2")
 #: Line styles, each for as many lines as there are colours, so that colour is never alone.
-DASHES = [dash for dash in (None, "7 3", "2 3", "9 3 2 3", "1 3") for _ in range(COLOURS)]
+DASHES = [dash for dash in _DASHES[:5] for _ in range(COLOURS)]
 LINE = 15
 ROW = 20
 #: A panel of ratios: its width, the gap beside it, the height of its plot; and how many lines of it
@@ -158,33 +146,25 @@ def profile_lines(
     band). The first thirty methods are drawn, with bands if they are eight or fewer. `kinds` keeps
     colour and mark of each from figure to figure.
     """
-    shown = list(curves.groupby(level=0, sort=False))[:svg_TOP]
-    #: of each method the parameters, the losses, and the ends of their bands
-    lines = {
-        m: (
-            part.index.get_level_values(1).to_numpy(float),
-            *part[["loss", "low", "high"]].to_numpy(float).T,
-        )
-        for m, part in shown
-    }
+    parts = list(curves.groupby(level=0, sort=False))[:svg_TOP]
+    lines = {m: part.droplevel(0) for m, part in parts}
     kinds = kinds or {m: i for i, m in enumerate(lines)}
     bands = len(lines) <= DETAILED
-    values = np.concatenate(
-        [part for _, *each in lines.values() for part in each[: 3 if bands else 1]]
-    )
+    columns = ["loss", "low", "high"] if bands else ["loss"]
+    values = np.concatenate([part[columns].to_numpy(float) for part in lines.values()])
     low, high = np.nanmin(values), np.nanmax(values)
     bottom = max(290, LINE * len(lines) + 12)
     room = room_for(lines, 150)
     y = Scale(low, max(high, low + 1e-9), bottom, 10)
     ticks, wide = left_ticks(y)
-    last = max(parameters.max() for parameters, *_ in lines.values())
-    low, high = _along(np.array([1.0, max(last, 1 + 1e-9)]), family)
+    along = np.asarray if family == "binomial" else np.log10
+    last = max(part.index.max() for part in lines.values())
+    low, high = along([1.0, max(last, 1 + 1e-9)])
     at = Scale(low, high, 8 + wide, WIDTH - room - 32)
-    tips = {
-        m: f"{number(losses[0])} to {number(losses[-1])}" for m, (_, losses, *_) in lines.items()
-    }
+    losses = {m: part["loss"].to_numpy(float) for m, part in lines.items()}
+    tips = {m: f"{number(loss[0])} to {number(loss[-1])}" for m, loss in losses.items()}
     span = f"{'k' if family == 'binomial' else 'α'} = 1 to {number(last)}"
-    words = "; ".join(f"{m} from {tip}" for m, tip in tips.items())
+    words = "; ".join(map("{} from {}".format, tips, tips.values()))
     svg = Svg(title, f"{family.capitalize()} loss for {span}: {words}. 0 is best.", bottom + 42)
     svg.side_axis(y, ticks, at.start, at.stop)
     for place, text in _ticks(at, family):
@@ -192,25 +172,24 @@ def profile_lines(
         svg.text(place, bottom + 17, text, "muted", "middle")
     svg.level(bottom, at.start, at.stop, "axis")
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
-    across = {m: [*map(at, _along(parameters, family))] for m, (parameters, *_) in lines.items()}
-    for m, (_, _, low, high) in lines.items() if bands else ():
-        if not np.isnan(low).any():
-            svg.band(across[m], map(y, low), map(y, high), f"f{kinds[m] % COLOURS}")
-    places = spread([y(losses[-1]) for _, losses, *_ in lines.values()], LINE, 10, bottom)
-    for (m, (_, losses, *_)), end in zip(lines.items(), places, strict=True):
-        points = list(zip(across[m], map(y, losses), strict=True))
-        _profile(svg, kinds[m], points, bands, f"{m}: {tips[m]}")
-        _add_name(svg, kinds[m], m, points[-1], (at.stop, end), room)
+    across = {m: [*map(at, along(part.index.to_numpy(float)))] for m, part in lines.items()}
+    for m, part in lines.items() if bands else ():
+        if part["low"].notna().all():
+            edge = zip(across[m], map(y, part["high"]), strict=True)
+            back = zip(across[m][::-1], map(y, part["low"][::-1]), strict=True)
+            svg.path([*edge, *back], f"f{kinds[m] % COLOURS}", fill_opacity=0.13)
+    places = spread([y(loss[-1]) for loss in losses.values()], LINE, 10, bottom)
+    for (m, loss), end in zip(losses.items(), places, strict=True):
+        kind, points = kinds[m], list(zip(across[m], map(y, loss), strict=True))
+        style, dash = (
+            f"c{kind % COLOURS} {'thick' if bands else 'thin'}",
+            DASHES[kind % len(DASHES)],
+        )
+        svg.path(points, style, tip=f"{m}: {tips[m]}", stroke_dasharray=dash)
+        for point in points[:: max(1, len(points) // 8)] if bands else ():
+            add_mark(svg, kind, *point, 3)
+        _add_name(svg, kind, m, points[-1], (at.stop, end), room)
     return svg
-
-
-def _profile(svg: Svg, kind: int, points: list[Point], marked: bool, tip: str) -> None:
-    """One line, with marks along it where there are few lines."""
-    if len(points) > 1:
-        style = f"c{kind % COLOURS} {'thick' if marked else 'thin'}"
-        svg.path(points, style, tip=tip, stroke_dasharray=DASHES[kind % len(DASHES)])
-    for point in points[:: max(1, len(points) // 8)] if marked else ():
-        add_mark(svg, kind, *point, 3)
 
 
 def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
@@ -223,11 +202,6 @@ def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: fl
     )
     add_mark(svg, kind, x + 18, y, 4)
     svg.name(x + 27, y + 4, name, room)
-
-
-def _along(parameters: np.ndarray, family: str) -> np.ndarray:
-    """Where parameters stand on the axis of their family."""
-    return parameters if family == "binomial" else np.log10(parameters)
 
 
 def _ticks(at: Scale, family: str) -> Iterator[tuple[float, str]]:
@@ -260,43 +234,46 @@ def ratio_panels(
     say what to draw in which order, either way round.
     """
     kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
-    room = room_for(kinds, 84)
     across = min(2, len(pairs))
-    wide = PANEL if across == 2 else WIDTH
     tall = PLOT + LINE + 58
-    rows = -(-len(pairs) // across)
-    last = float(ratios.index.get_level_values("parameter").max())
     by_pair = {
         pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)
     }
-    shown = {pair: _turned(by_pair, *pair) for pair in pairs}
-    words = "; ".join(f"{b} against {a}: {_ends(shown[a, b])}" for a, b in pairs)
+    shown = {pair: _lines_of_pair(by_pair, *pair) for pair in pairs}
+    words = [
+        f"{b} against {a}: {', '.join(f'{d} {_ends(line)}' for d, line in shown[a, b].items())}"
+        for a, b in pairs
+    ]
     svg = Svg(
         title,
-        f"Ratio of losses from Hamming to subset 0/1, above 1 the first is better. {words}.",
-        rows * tall + 10,
+        "Ratio of losses from Hamming to subset 0/1, above 1 the first is better. "
+        f"{'; '.join(words)}.",
+        -(-len(pairs) // across) * tall + 10,
     )
-    panels = _Panels(svg, kinds, family, last, wide, room)
-    for i, (a, b) in enumerate(pairs):
+    last = float(ratios.index.get_level_values("parameter").max())
+    panels = _Panels(svg, kinds, family, last, PANEL if across == 2 else WIDTH, room_for(kinds, 84))
+    for i, pair in enumerate(pairs):
         corner = (i % across) * (PANEL + GAP), (i // across) * tall
-        here = crossings[crossings["method_a"].isin((a, b)) & crossings["method_b"].isin((a, b))]
-        panels.draw(shown[a, b], here, (a, b), corner)
+        here = crossings[crossings["method_a"].isin(pair) & crossings["method_b"].isin(pair)]
+        panels.draw(shown[pair], here, pair, corner)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
 
 
-def _turned(by_pair: Mapping[tuple[str, str], pd.DataFrame], a: str, b: str) -> pd.DataFrame:
-    """The ratios of b to a, whichever way round they were computed."""
+def _lines_of_pair(
+    by_pair: Mapping[tuple[str, str], pd.DataFrame], a: str, b: str
+) -> dict[str, pd.DataFrame]:
+    """By dataset the ratios of b to a, whichever way round they were computed."""
     parts = [by_pair[a, b]] if (a, b) in by_pair else []
     if (other := by_pair.get((b, a))) is not None:
         with np.errstate(divide="ignore"):
             parts.append(other.assign(ratio=1 / other["ratio"]))
-    return pd.concat(parts)
+    return {d: part.droplevel(0) for d, part in pd.concat(parts).groupby(level=0, sort=False)}
 
 
-def _ends(part: pd.DataFrame) -> str:
-    lines = part.groupby(level=0, sort=False)["ratio"]
-    return ", ".join(f"{d} {number(r.iloc[0], 3)} to {number(r.iloc[-1], 3)}" for d, r in lines)
+def _ends(line: pd.DataFrame) -> str:
+    """The ratios at both ends."""
+    return f"{number(line['ratio'].iloc[0], 3)} to {number(line['ratio'].iloc[-1], 3)}"
 
 
 @dataclass(frozen=True)
@@ -311,11 +288,14 @@ class _Panels:
     room: float
 
     def draw(
-        self, part: pd.DataFrame, crossings: pd.DataFrame, pair: tuple[str, str], corner: Point
+        self,
+        lines: Mapping[str, pd.DataFrame],
+        crossings: pd.DataFrame,
+        pair: tuple[str, str],
+        corner: Point,
     ) -> None:
         """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
         left, top = corner
-        lines = {d: c.droplevel(0) for d, c in part.groupby(level=0, sort=False)}
         logs = {
             d: np.log(c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO).to_numpy(float))
             for d, c in lines.items()
@@ -324,7 +304,11 @@ class _Panels:
         head = top + 24 + LINE
         y = Scale(np.nanmin(domain), np.nanmax(domain), head + PLOT, head)
         x = Scale(0, 1, left + 36, left + self.wide - self.room - 32)
-        self._heads(pair, left, top)
+        for i, (arrow, method) in enumerate(zip("↑↓", pair, strict=True)):
+            short = fit(method, self.wide - _BETTER, SIZE * BOLD)
+            tip = method if short != method else ""
+            text = f"{arrow} {short} better"
+            self.svg.text(left, top + 13 + LINE * i, text, "strong", tip=tip)
         self._axes(x, y)
         ends: dict[str, Point] = {}
         for d, c in lines.items():
@@ -340,16 +324,17 @@ class _Panels:
         for d, place in zip(named, places, strict=True):
             _add_name(self.svg, self.kinds[d], d, ends[d], (x.stop, place), self.room)
 
-    def _heads(self, pair: tuple[str, str], left: float, top: float) -> None:
-        """Which method is better above 1, and below it which is better below."""
-        for i, (arrow, method) in enumerate(zip("↑↓", pair, strict=True)):
-            short = fit(method, self.wide - _BETTER, SIZE * BOLD)
-            text = f"{arrow} {short} better"
-            tip = method if short != method else ""
-            self.svg.text(left, top + 13 + LINE * i, text, "strong", tip=tip)
-
     def _axes(self, x: Scale, y: Scale) -> None:
-        for value in _ratio_ticks(y):
+        """Round ratios with room between them, 1 among them; positions below."""
+        low, high = math.exp(y.low), math.exp(y.high)
+        rounds = [f * 10.0**e for e in range(-3, 3) for f in (1, 2, 5)]
+        chosen = Scale(low, high, 0, 1).ticks(4) if high / low < 4 else rounds
+        chosen = [value for value in chosen if max(low, 1e-300) <= value <= high]
+        kept = [1.0]
+        for value in sorted(chosen, key=lambda value: abs(math.log(value))):
+            if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
+                kept.append(value)
+        for value in kept:
             at = y(math.log(value))
             self.svg.level(at, x.start, x.stop, "axis" if value == 1 else "grid")
             self.svg.text(x.start - 5, at + 4, number(value), "muted small", "end")
@@ -366,8 +351,7 @@ class _Panels:
         points = np.column_stack([across, up])
         kind = self.kinds[dataset]
         real = ~np.isnan(points[:, 1])
-        first, last = part["ratio"][real].iloc[[0, -1]]
-        tip = f"{dataset}: {number(first, 3)} to {number(last, 3)}"
+        tip = f"{dataset}: {_ends(part[real])}"
         stretches = {"thin": real, "thick": real & part["significant"].to_numpy(bool)}
         for style, where in stretches.items():
             dash = DASHES[kind % len(DASHES)] if style == "thin" else None
@@ -390,21 +374,6 @@ def _runs(flags: np.ndarray) -> list[np.ndarray]:
     return np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
 
 
-def _ratio_ticks(y: Scale) -> list[float]:
-    """Round ratios with room between them, 1 among them."""
-    low = math.exp(y.low)
-    high = math.exp(y.high)
-    round_ones = [
-        f * 10.0**e for e in range(-3, 3) for f in (1, 2, 5) if low <= f * 10.0**e <= high
-    ]
-    chosen = Scale(low, high, 0, 1).ticks(4) if high / low < 4 else round_ones
-    kept = [1.0]
-    for value in sorted((v for v in chosen if v > 0), key=lambda v: abs(math.log(v))):
-        if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
-            kept.append(value)
-    return kept
-
-
 # --------------------------------------------------------------------------------------------------
 # One run: its values by fold, and what becomes of each of its labels.
 
@@ -421,27 +390,22 @@ _PARTS = (
 def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
     """Every fold as a dot on an axis from 0 to 1, a row a measure, the mean as a line."""
     heads = [f"{m} {MEASURES[m].arrow}" for m in folds]
-    room = room_for(heads, 240)
-    x = Scale(0, 1, room + 6, WIDTH - 70)
     ends = zip(folds, folds.min(), folds.max(), strict=True)
     words = "; ".join(f"{m} {number(low)} to {number(high)}" for m, low, high in ends)
-    bottom = 22 + RUN_FIGURES_ROW * len(heads)
-    svg = Svg("Values by fold", f"Range over {len(folds)} folds: {words}.", bottom + 24)
-    svg.text(WIDTH, 12, "mean", "muted", "end")
-    svg.grid(x, 18, bottom, 5)
+    words = f"Range over {len(folds)} folds: {words}."
+    svg = Rows("Values by fold", words, heads, 240, heads={0: "mean"}, row=RUN_FIGURES_ROW)
+    x = Scale(0, 1, svg.room + 6, WIDTH - 70)
+    svg.axis(x, svg.bottom, 18, 5, number)
     shown = aligned(map(means.get, folds))
-    for i, (m, head) in enumerate(zip(folds, heads, strict=True)):
-        at = 20 + RUN_FIGURES_ROW * i + RUN_FIGURES_ROW / 2
-        svg.text(room, at + 4, head, anchor="end")
+    for y, m, mean in zip(svg.rows(), folds, shown, strict=True):
         values = folds[m].dropna()
-        dots = (f'<circle cx="{x(value):.2f}" cy="{at:g}" r="3.2"/>' for value in values)
+        dots = (f'<circle cx="{x(value):.2f}" cy="{y:g}" r="3.2"/>' for value in values)
         tip = f"{m}: " + ", ".join(f"fold {fold} {number(v)}" for fold, v in values.items())
         drawn = Markup("").join(map(Markup, dots))
         svg.add("g", drawn, class_="faccent", fill_opacity=0.45, tip=tip)
         if m in means:
-            svg.upright(x(means[m]), at - 6, at + 6, "tick")
-        svg.text(WIDTH, at + 4, shown[i], anchor="end")
-    svg.axis(x, bottom, about=5, label=number)
+            svg.upright(x(means[m]), y - 6, y + 6, "tick")
+        svg.at_right(y, mean)
     return svg
 
 
@@ -450,36 +414,37 @@ def run_labels(labels: pd.DataFrame) -> Svg:
     thirty labels are drawn.
     """
     drawn = labels.iloc[:svg_TOP]
-    room = room_for(drawn.index, 180) + 10
-    x = Scale(0, 1, room, WIDTH - 118)
     rows = drawn.to_dict("records")
     texts = [
         ", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows
     ]
-    words = "; ".join(f"{label}: {text}" for label, text in zip(drawn.index, texts, strict=True))
-    svg = Svg("What becomes of each label", f"{words}.", 24 + RUN_FIGURES_ROW * len(drawn) + 6)
+    tips = [*map("{}: {}".format, drawn.index, texts)]
+    svg = Rows(
+        "What becomes of each label",
+        f"{'; '.join(tips)}.",
+        drawn.index,
+        180,
+        heads={58: "F1", 0: "support"},
+        row=RUN_FIGURES_ROW,
+        below=8,
+    )
+    x = Scale(0, 1, svg.room + 8, WIDTH - 118)
     at = x.start
     for _, class_, opacity, text in _PARTS:
         svg.rect(at, 3, 10, 10, class_, fill_opacity=opacity)
         svg.text(at + 14, 12, text, "muted")
         at += 14 + text_width(text) + 12
-    svg.text(WIDTH - 58, 12, "F1", "muted", "end")
-    svg.text(WIDTH, 12, "support", "muted", "end")
-    for i, (label, row) in enumerate(zip(drawn.index, rows, strict=True)):
-        top = 22 + i * RUN_FIGURES_ROW
-        svg.name(room - 8, top + 12, label, room - 8, anchor="end")
+    for y, row, tip in zip(svg.rows(), rows, tips, strict=True):
         start = 0.0
         whole = max(row["tp"] + row["fn"] + row["fp"], 1)
         for column, class_, opacity, _ in _PARTS:
             if n := row[column]:
                 ends = start, start + n / whole
-                svg.bar(x, ends, top, RUN_FIGURES_ROW - 5, class_, fill_opacity=opacity)
+                svg.bar(x, ends, y - 7, 14, class_, fill_opacity=opacity)
             start += n / whole
-        tip = f"{label}: {texts[i]}"
-        height = RUN_FIGURES_ROW - 5
-        svg.rect(room, top, x.stop - room, height, None, fill_opacity=0, tip=tip)
-        svg.text(WIDTH - 58, top + 12, fixed(row["f1"], 3), anchor="end")
-        svg.text(WIDTH, top + 12, f"{row['support']:,.0f}", "muted", "end")
+        svg.rect(x.start, y - 7, x.stop - x.start, 14, None, fill_opacity=0, tip=tip)
+        svg.at_right(y, fixed(row["f1"], 3), 58)
+        svg.at_right(y, f"{row['support']:,.0f}", class_="muted")
     return svg
 
 
@@ -491,8 +456,6 @@ SCORE_CURVES_NAMED = 5
 SCORE_CURVES_HEIGHT = 300
 TOP = 12
 SCORE_CURVES_LINE = 17
-#: How thick and dashed the named curves are drawn, the one of all label cells first.
-_DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3", "5 2")
 
 
 def score_curves(
@@ -514,31 +477,28 @@ def score_curves(
     room = room_for(lines, 170)
     right = WIDTH - room - max(map(text_width, areas.values())) - 56
     says = f"{up} against {across.lower()}; {called}: {words}."
-    svg, x, y = _square(title, says, (across, up), right)
+    svg, x, y = _square(title, says, (across, up), right, diagonal)
     svg.text(WIDTH, TOP, called, "muted", "end")
-    if diagonal:
-        _diagonal(svg, x, y)
     for name, points in others:
-        svg.path(_pixels(points, x, y), "plain thin", tip=name)
+        svg.path([(x(a), y(b)) for a, b in points], "plain thin", tip=name)
     order = sorted(lines, key=lambda name: -lines[name][1])
     wanted = [y(lines[name][1]) for name in order]
     places = spread(wanted, SCORE_CURVES_LINE, TOP + 18, y(0) - 4)
     heights = dict(zip(order, places, strict=True))
     for kind, (name, (points, _)) in reversed(list(enumerate(lines.items()))):
-        pixels = _pixels(points, x, y)
+        pixels = [(x(a), y(b)) for a, b in points]
         style = f"c{kind % COLOURS} {'thin' if kind else 'thick'}"
         svg.path(pixels, style, stroke_dasharray=_DASHES[kind], tip=f"{name}: {areas[name]}")
-        for p in _spaced(pixels):
-            add_mark(svg, kind, *p, 3)
+        steps = np.hypot(*np.diff(pixels, axis=0).T)
+        along = np.append(0, np.cumsum(steps))
+        marked = np.searchsorted(along, np.linspace(0, along[-1], 8)[1:-1])
+        for i in dict.fromkeys(marked.tolist()):
+            add_mark(svg, kind, pixels[i][0], pixels[i][1], 3)
         height = heights[name]
         add_mark(svg, kind, x.stop + 18, height, 4)
         svg.name(x.stop + 27, height + 4, name, room, "" if kind else "strong")
         svg.text(WIDTH, height + 4, areas[name], anchor="end")
     return svg
-
-
-def _diagonal(svg: Svg, x: Scale, y: Scale) -> None:
-    svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
 
 
 def reliability(bins: np.ndarray, title: str) -> Svg:
@@ -548,11 +508,10 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     axes = "Mean probability of a bin", "Share that is true"
     texts = [(number(mean, 3), number(share, 3)) for mean, share in bins]
     words = f"Share that is true by mean probability: {'; '.join(map(': '.join, texts))}."
-    svg, x, y = _square(title, words, axes, WIDTH - 40)
-    _diagonal(svg, x, y)
-    pixels = _pixels(bins, x, y)
-    for p, (mean, _) in zip(pixels, bins, strict=True):
-        svg.upright(p[0], p[1], y(min(max(mean, 0), 1)), "rule")
+    svg, x, y = _square(title, words, axes, WIDTH - 40, True)
+    pixels = [(x(mean), y(share)) for mean, share in bins]
+    for (across, up), (mean, _) in zip(pixels, bins, strict=True):
+        svg.upright(across, up, y(min(max(mean, 0), 1)), "rule")
     svg.path(pixels, "c0 thin")
     for p, (mean, share) in zip(pixels, texts, strict=True):
         svg.dot(*p, 4, "f0", tip=f"mean probability {mean}, share {share}")
@@ -560,9 +519,9 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
 
 
 def _square(
-    title: str, words: str, axes: tuple[str, str], right: float
+    title: str, words: str, axes: tuple[str, str], right: float, diagonal: bool
 ) -> tuple[Svg, Scale, Scale]:
-    """A plot of shares against shares, its axes drawn."""
+    """A plot of shares against shares, its axes drawn; with the line on which both are the same."""
     svg = Svg(title, words, SCORE_CURVES_HEIGHT + 58)
     left = 12 + text_width("0.0", SMALL)
     x = Scale(0, 1, left, right)
@@ -571,16 +530,6 @@ def _square(
     svg.side_axis(y, left_ticks(y, 5)[0], left, right)
     svg.axis(x, y(0), about=5, label=number)
     svg.text((left + right) / 2, SCORE_CURVES_HEIGHT + 52, axes[0], "muted", "middle")
+    if diagonal:
+        svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
     return svg, x, y
-
-
-def _pixels(points: np.ndarray, x: Scale, y: Scale) -> list[Point]:
-    return [(x(a), y(b)) for a, b in np.asarray(points, float)]
-
-
-def _spaced(pixels: list[Point]) -> list[Point]:
-    """Six of the points, about evenly along the line."""
-    steps = np.hypot(*np.diff(np.array(pixels), axis=0).T) if len(pixels) > 1 else np.zeros(0)
-    along = np.append(0, np.cumsum(steps))
-    wanted = np.linspace(0, along[-1], 8)[1:-1]
-    return [pixels[i] for i in dict.fromkeys(np.searchsorted(along, wanted).tolist())]
