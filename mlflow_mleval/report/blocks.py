@@ -103,19 +103,14 @@ DESCRIPTION = "description"
 
 @dataclass(frozen=True)
 class Claim:
-    """What a reader may take for "this is so": its family, whether that family is held at α, the
-    JSON keys on which it rests, and whether it says that methods differ.
+    """What a reader may take for "this is so": its family, the JSON keys on which it rests, and
+    whether it says that methods differ.
     """
 
     key: str
     family: str
     rests_on: tuple[str, ...] = ()
     differ: bool = False
-
-    @property
-    def at_alpha(self) -> bool:
-        """Whether the chance that its family says anything false is at most α."""
-        return self.family == DECIDES
 
 
 #: Every claim that sentences and marks are made from.
@@ -175,7 +170,7 @@ def claims_in(sentences: Iterable[Sentence], alpha: float) -> list[Data]:
             "text": one.text,
             "claim": one.claim.key,
             "family": one.claim.family,
-            "level": alpha if one.claim.at_alpha else None,
+            "level": alpha if one.claim.family == DECIDES else None,
             "differ": one.claim.differ,
             "rests_on": one.rests_on,
         }
@@ -413,25 +408,14 @@ class Sliders:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A verdict on a pair as a page shows it: its word (YES, NO, TOO CLOSE), a sentence, what would
-    settle it with the command that then looks again, and the rows of its forest plot.
-    """
-
-    word: str
-    text: str
-    needed: str
-    command: str
-    rows: Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
 class Asked(Text):
     """The question about a pair: a page shows its verdict, which a reader may weigh against a
     margin; elsewhere it is its text, the verdict in the first paragraph.
     """
 
-    said: Said | None = None
+    #: its word (YES, NO, TOO CLOSE), a sentence (`text`), what would settle it (`needed`), the
+    #: `command` that then looks again, and the `rows` of its forest plot
+    said: Mapping[str, Any] = field(default_factory=dict)
     pair: Mapping[str, str] = field(default_factory=dict)
 
 

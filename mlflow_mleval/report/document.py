@@ -45,30 +45,24 @@ class Brief:
 
     @property
     def paragraph(self) -> str:
-        """All of it that a reader of a message needs."""
+        """All of it that a reader of a message needs, with the most certain difference."""
+        certain = ""
+        if (one := self.certain) is not None:
+            better, worse = name(one["better"]), name(one["worse"])
+            on = f" on {name(one['dataset'])}" if one["dataset"] else ""
+            of = f"in {one['measure']}{on} ({pvalue(one['pvalue'])})"
+            if one["difference"] is None:
+                verb = "differ" if one["separated"] else "do not certainly differ"
+                certain = f"{better} and {worse} {verb} {of}."
+            else:
+                size = f"by {number(one['difference'], 2)}"
+                if one["low"] is not None and one["high"] is not None:
+                    size += f" [{number(one['low'], 2)}, {number(one['high'], 2)}]"
+                no = "No difference is certain; nearest to it is"
+                how = "Most certain is" if one["separated"] else no
+                certain = f"{how} {better} over {worse}, {size} {of}."
         where = self.address or (f"({self.command})" if self.command else "")
-        return " ".join(filter(None, [self.decision, self._most_certain, self.doubt, where]))
-
-    @property
-    def _most_certain(self) -> str:
-        """The most certain difference with its interval, as a sentence."""
-        one = self.certain
-        if one is None:
-            return ""
-        better = name(one["better"])
-        worse = name(one["worse"])
-        on = f" on {name(one['dataset'])}" if one["dataset"] else ""
-        p = pvalue(one["pvalue"])
-        if one["difference"] is None:
-            verb = "differ" if one["separated"] else "do not certainly differ"
-            return f"{better} and {worse} {verb} in {one['measure']}{on} ({p})."
-        size = f"by {number(one['difference'], 2)}"
-        if one["low"] is not None and one["high"] is not None:
-            size += f" [{number(one['low'], 2)}, {number(one['high'], 2)}]"
-        what = f"{better} over {worse}, {size} in {one['measure']}{on} ({p})"
-        if one["separated"]:
-            return f"Most certain is {what}."
-        return f"No difference is certain; nearest to it is {what}."
+        return " ".join(filter(None, [self.decision, certain, self.doubt, where]))
 
 
 @dataclass(frozen=True)

@@ -48,16 +48,13 @@ def render(document: Document, width: int = 100) -> str:
 
 
 def _latex_of(text: object) -> str:
-    return latex(_without_flags(plain(str(text))))
-
-
-def _without_flags(text: str) -> str:
     """The text without the parts of sentences that are about the command line, which no paper has.
 
-    >>> _without_flags("No direction is known; declare --min or --max. 132 runs; policy worst; command: mleval rank --on f1")
+    >>> _latex_of("No direction is known; declare --min or --max. 132 runs; policy worst; command: mleval rank --on f1")
     'No direction is known. 132 runs; policy worst'
     """  # noqa: E501
-    return re.sub(r"[;,]?\s*(command: .*|[^;.]*\s--[a-z][^;.]*)", "", text)
+    shown = plain(str(text))
+    return latex(re.sub(r"[;,]?\s*(command: .*|[^;.]*\s--[a-z][^;.]*)", "", shown))
 
 
 def _parts(block: Any, section: Section) -> Iterator[str]:

@@ -61,13 +61,8 @@ def section(c: Comparison, asked: Question, command: str = "") -> doc.Section:
     it.
     """
     texts = [s.text for s in sentences(c, asked)]
-    block = doc.Asked(
-        texts,
-        "answer",
-        depth=doc.ALWAYS,
-        said=_said(c, asked, command),
-        pair={"a": asked.a, "b": asked.b},
-    )
+    said, pair = _said(c, asked, command), {"a": asked.a, "b": asked.b}
+    block = doc.Asked(texts, "answer", depth=doc.ALWAYS, said=said, pair=pair)
     return doc.Section("decision", "Decision", [block], open=True)
 
 
@@ -247,18 +242,19 @@ def needed(c: Comparison, v: Verdict) -> str:
     return "Runs with other seeds, or answers one by one." if v.unit == "folds" else NOTHING
 
 
-def _said(c: Comparison, q: Question, command: str) -> doc.Said:
+def _said(c: Comparison, q: Question, command: str) -> dict[str, Any]:
     """The verdict with the rows of its forest plot: what decides, then each measure or dataset."""
     v = q.verdict
-    rows = v.rows.assign(decides=True)
+    parts = [v.rows.assign(decides=True)]
     unjudged = {"decides": False, "separated": False, "low": np.nan, "high": np.nan}
-    if set(rows["measure"]) == {FUSED}:
-        alone = q.measures.rename_axis("measure").reset_index().assign(dataset="", **unjudged)
-        rows = pd.concat([rows, alone], ignore_index=True)
+    if set(v.rows["measure"]) == {FUSED}:
+        alone = q.measures.rename_axis("measure").reset_index()
+        parts.append(alone.assign(dataset="", **unjudged))
     if not v.by_dataset.empty:
         described = {"decides": False} if v.crossing else unjudged
-        rows = pd.concat([rows, v.by_dataset.assign(**described)], ignore_index=True)
-    told = rows.head(ROWS).astype({"separated": bool, "decides": bool})
+        parts.append(v.by_dataset.assign(**described))
+    told = pd.concat(parts, ignore_index=True).head(ROWS)
+    told = told.astype({"separated": bool, "decides": bool})
     # The scales of measures without an interval: those between 0 and 1 share one, so that a small
     # difference looks small; others reach as far as the best and the worst mean lie apart.
     values = c.study.values
@@ -268,9 +264,13 @@ def _said(c: Comparison, q: Question, command: str) -> doc.Said:
     reaches = (means.max() - means.min()).to_dict()
     reaches |= dict.fromkeys(shares, float(bare["difference"].abs().max()))
     settles = needed(c, v)
-    run = command if settles not in ("", NOTHING) else ""
-    drawn = [_row(row, c.on, reaches) for row in told.to_dict("records")]
-    return doc.Said(v.word(), _answer_in_words(c, q), settles, run, drawn)
+    return {
+        "word": v.word(),
+        "text": _answer_in_words(c, q),
+        "needed": settles,
+        "command": command if settles not in ("", NOTHING) else "",
+        "rows": [_row(row, c.on, reaches) for row in told.to_dict("records")],
+    }
 
 
 def _row(row: dict[str, Any], on: str, reaches: dict[str, float]) -> Data:
@@ -292,7 +292,7 @@ def _row(row: dict[str, Any], on: str, reaches: dict[str, float]) -> Data:
         "data": {
             **{"measure": row["measure"], "part": row["dataset"]},
             **{"low": limits[0], "high": limits[1], "size": size},
-            **{"apart": bool(row["separated"]), "decides": bool(row["decides"])},
+            **{"apart": row["separated"], "decides": row["decides"]},
             **{"reach": reach, "own": not fused},
         },
     }
@@ -423,8 +423,25 @@ def cost_section(c: Comparison) -> doc.Section | None:
     found = frontier(c)
     if found is None:
         return None
-    blocks = doc.Late(lambda: [doc.Text([cost_sentence(found)]), _cost_picture(c, found)])
-    return doc.Section("cost", "Cost beside quality", blocks, found.cost)
+
+    def blocks() -> list[Any]:
+        table = found.table.head(TOP)
+        quality = c.compared if c.on == FUSED else f"net flow φ by {c.compared}"
+        if c.options["order"] == "mean-rank":
+            quality = "mean rank, turned"
+        caption = (
+            "Full: no other is better and cheaper, for sure; hollow: another may be both; grey: "
+            "another is both, for sure."
+        )
+        if table[["low", "cost_low"]].notna().any(axis=None):
+            level = confidence(c.options["alpha"])
+            caption += f" Lines: {level} intervals of the tests, those of each side together."
+        means = "geometric means" if found.geometric else "means"
+        caption += f" Costs are {means} over datasets."
+        figure = doc.Figure(cost_figure(table, found.cost, quality), caption)
+        return [doc.Text([cost_sentence(found)]), figure]
+
+    return doc.Section("cost", "Cost beside quality", doc.Late(blocks), found.cost)
 
 
 def cost_data(c: Comparison) -> Data:
@@ -450,23 +467,6 @@ def cost_sentence(found: Frontier) -> str:
     }
     said = [text.format(where[place]) for place, text in says.items() if place in where]
     return f"{by}: {'; '.join(said)}."
-
-
-def _cost_picture(c: Comparison, found: Frontier) -> doc.Figure:
-    table = found.table.head(TOP)
-    quality = c.compared if c.on == FUSED else f"net flow φ by {c.compared}"
-    if c.options["order"] == "mean-rank":
-        quality = "mean rank, turned"
-    shown = [
-        "Full: no other is better and cheaper, for sure; hollow: another may be both; grey: "
-        "another is both, for sure."
-    ]
-    if table[["low", "cost_low"]].notna().any(axis=None):
-        level = confidence(c.options["alpha"])
-        shown.append(f"Lines: {level} intervals of the tests, those of each side together.")
-    means = "geometric means" if found.geometric else "means"
-    caption = " ".join([*shown, f"Costs are {means} over datasets."])
-    return doc.Figure(cost_figure(table, found.cost, quality), caption)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -519,8 +519,7 @@ def verdict(c: Comparison) -> list[Sentence]:
     By mean f1 over 2 datasets, b (0.5) is before a (0.35).
     Over 2 datasets no p-value of a pair lies below .5. It takes 6, or three repeats of every method on each.
     """  # noqa: E501
-    varied = [*_lead_survives(c), *_separation_survives(c)] if _is_varied(c) else []
-    return [_lead(c), *tested(c), *varied]
+    return [_lead(c), *tested(c), *(_survives(c) if _is_varied(c) else [])]
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
@@ -642,16 +641,16 @@ def needed_in_words(c: Comparison) -> list[Sentence]:
     return [Sentence(f"{text}.", claim("survives", "separations"))]
 
 
-def _lead_survives(c: Comparison) -> list[Sentence]:
-    """Under how many other choices the lead stays."""
+def _survives(c: Comparison) -> list[Sentence]:
+    """Under how many other choices the lead stays, and the least certain of the separations."""
     lead = c.fusion.ranking.index[0]
-    found = present(c.survivals())
+    found, stability = present(c.survivals()), present(c.stability)
     lost, tried = len(found.lost), found.tried
     which = f"{tried - lost or 'none'} of" if lost else "all"
     texts = []
     if tried:
         texts = [f"under {which} {tried} other choices of function, weights or policy"]
-    share = present(c.stability).acceptability.acceptability.loc[lead, 1]
+    share = stability.acceptability.acceptability.loc[lead, 1]
     texts.append(f"in {percent(share)} of random weightings")
     if found.methods:
         kept = found.methods - len(found.lost_methods)
@@ -660,24 +659,19 @@ def _lead_survives(c: Comparison) -> list[Sentence]:
     else_ = f"; else {listed(found.rivals, last='or')} is" if found.rivals else ""
     keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
     text = f"{listed([lead])} is ahead {joined(texts)}{else_}."
-    return [Sentence(text, claim("survives", *keys))]
-
-
-def _separation_survives(c: Comparison) -> list[Sentence]:
-    """Under how many other choices the least certain of the separations stays."""
-    separations = present(c.stability).separations
-    if not separations:
-        return []
-    pairs = {pair: separations.counts[pair] for pair in c.separated}
-    (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
-    which = f"The separation of {listed([a])} from {listed([b])}"
-    if stays == of and len(pairs) > 1:
-        which = f"Each of the {len(pairs):,} separations"
-    elif len(pairs) > 1:
-        which += f", the least sure of {len(pairs):,},"
-    under = f"all {of}" if stays == of else f"{stays} of {of}"
-    text = f"{which} stays under {under} such choices and filters of measures."
-    return [Sentence(text, claim("survives", "stability.separations"))]
+    said = [Sentence(text, claim("survives", *keys))]
+    if separations := stability.separations:
+        pairs = {pair: separations.counts[pair] for pair in c.separated}
+        (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
+        which = f"The separation of {listed([a])} from {listed([b])}"
+        if stays == of and len(pairs) > 1:
+            which = f"Each of the {len(pairs):,} separations"
+        elif len(pairs) > 1:
+            which += f", the least sure of {len(pairs):,},"
+        under = f"all {of}" if stays == of else f"{stays} of {of}"
+        text = f"{which} stays under {under} such choices and filters of measures."
+        said.append(Sentence(text, claim("survives", "stability.separations")))
+    return said
 
 
 def _is_varied(c: Comparison) -> bool:

@@ -23,7 +23,7 @@ from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import ratio_panels
 from mlflow_mleval.report.text import aligned, confidence, fixed, number, terminal
 from mlflow_mleval.sentences import count, some
-from mlflow_mleval.validation import one_of, present
+from mlflow_mleval.validation import one_of
 
 #: Measures in a table that has a column for each, those of most weight; runs and folds that stand
 #: open on a page; rows of a table.
@@ -171,7 +171,7 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
     them.
     """
     shown = runs.head(ROWS)
-    experiments = shown["experiment_id"] if "experiment_id" in shown else [None] * len(shown)
+    experiments = shown.get("experiment_id", [None] * len(shown))
     links = []
     for run, experiment in zip(map(str, shown["run_id"]), experiments, strict=True):
         place = f"#/experiments/{quote(str(experiment), safe='')}/runs/{quote(run, safe='')}"
@@ -179,22 +179,15 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
         address = f"{base}{place}?workflowType=machine_learning"
         links.append(doc.Link.to(run, address if there else ""))
     columns = [Column("run", links, "<")]
-    for key, head in _FACTS.items():
-        cells = [_fact_as_text(x) for x in shown[key]] if key in shown else []
-        told = key != "dataset" or len({*cells}) > 1  # a cell is of one
-        if any(cells) and told:
+    facts = shown.reindex(columns=[*_FACTS]).astype(object).fillna("")
+    for key, values in facts.items():
+        cells = [f"{x:%Y-%m-%d %H:%M}" if isinstance(x, pd.Timestamp) else str(x) for x in values]
+        if any(cells) and (key != "dataset" or len({*cells}) > 1):  # a cell is of one
             strange = key if key in ("dataset", "experiment") else ""
-            columns.append(Column(head, cells, "<", name=strange))
+            columns.append(Column(_FACTS[key], cells, "<", name=strange))
     held = {m: shown[m] for m in measures if m in shown}
     columns += _by_weight(c, {m: aligned(values) for m, values in held.items()})
     return doc.Table(columns, len(runs), title="Runs", things="runs", depth=ALWAYS)
-
-
-def _fact_as_text(value: Any) -> str:
-    """A fact about a run: a time to the minute, nothing where it is not known."""
-    if isinstance(value, pd.Timestamp):
-        return value.strftime("%Y-%m-%d %H:%M")
-    return "" if value is None or value != value else str(value)
 
 
 # ---- A method ------------------------------------------------------------------------------------
@@ -226,32 +219,29 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(ranks), 'dataset')}"
     place = f"place {row['position']} of {len(c.order)} {what}"
-    blocks = [
+    blocks: list[Any] = [
         _flow([f"{name(method)} has {place}, with {rank}."]),
         _open_table(columns, "On each dataset", things="datasets", note=note),
         _open_table(by_measure, "By each measure", most=len(measures)),
     ]
     if c.deciding is not None:
-        blocks.append(_against(c, method))
+        pairs = part.pairs_of(c, method)
+        apart = dict.fromkeys(c.separated, "better")
+        apart |= {(worse, better): "worse" for better, worse in c.separated}
+        against = [
+            doc.names("against", pairs["method_b"], about={"method": method}),
+            *units.differences(c, pairs),
+            doc.pvalues("p", pairs[c.deciding.test.column], note=f"p: {deciding_test(c)}."),
+            Column(
+                "separated", [apart.get((method, other), "") for other in pairs["method_b"]], "<"
+            ),
+            doc.won_tied_lost(pairs),
+        ]
+        blocks.append(_open_table(against, "Against the others", things="methods"))
     of_method = study.runs[study.runs["method"] == method] if len(study.runs) else ()
     if base and len(of_method):
         blocks.append(replace(_runs(c, of_method, [], base), folded=len(of_method) > RUNS))
     return blocks
-
-
-def _against(c: Comparison, method: str) -> doc.Table:
-    pairs = part.pairs_of(c, method)
-    apart = {worse: "better" for better, worse in c.separated if better == method}
-    apart |= {better: "worse" for better, worse in c.separated if worse == method}
-    pvalues = pairs[present(c.deciding).test.column]
-    columns = [
-        doc.names("against", pairs["method_b"], about={"method": method}),
-        *units.differences(c, pairs),
-        doc.pvalues("p", pvalues, note=f"p: {deciding_test(c)}."),
-        Column("separated", [apart.get(other, "") for other in pairs["method_b"]], "<"),
-        doc.won_tied_lost(pairs),
-    ]
-    return _open_table(columns, "Against the others", things="methods")
 
 
 # ---- A dataset -----------------------------------------------------------------------------------
@@ -260,7 +250,7 @@ def _against(c: Comparison, method: str) -> doc.Table:
 def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
     fused = c.fusion.results[dataset]
     flows = fused.flows.sort_values("rank", kind="stable").head(ROWS)
-    filled = {m for d, m in c.study.filled if d == dataset}
+    filled = [m for m in c.order if (dataset, m) in c.study.filled]
     values = {}
     for m in _heaviest(c):
         gaps = [(dataset, method, m) in c.study.imputed for method in flows.index]
@@ -272,8 +262,17 @@ def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
         doc.decimals("φ", flows["phi"], 3),
         *_by_weight(c, values),
     ]
+    first = flows.index[flows["rank"] == flows["rank"].iloc[0]]
+    lead = "leads" if len(first) == 1 else "tie for the lead"
+    among = count(len(c.fusion.phi.columns), "method")
+    texts = [f"{listed(first)} {lead} by all measures fused among {among}."]
+    if filled:
+        missing = f"missing and count as the worst (policy {c.study.missing})"
+        texts.append(f"Results of {listed(filled)} are {missing}.")
+    if f"folds.{dataset}" in c.absent:
+        texts.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
     blocks: list[Any] = [
-        _flow(_about_dataset(c, dataset, flows, filled)),
+        _flow(texts),
         _open_table(
             columns,
             "Ranking on this dataset",
@@ -294,20 +293,6 @@ def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
     if c.profiles is not None and dataset in c.profiles.datasets:
         blocks.append(along.curves_figure(c.profiles, dataset))
     return blocks
-
-
-def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set[str]) -> list[str]:
-    first = flows.index[flows["rank"] == flows["rank"].iloc[0]]
-    lead = "leads" if len(first) == 1 else "tie for the lead"
-    among = count(len(c.fusion.phi.columns), "method")
-    texts = [f"{listed(first)} {lead} by all measures fused among {among}."]
-    if filled:
-        whose = listed([m for m in c.order if m in filled])
-        missing = f"missing and count as the worst (policy {c.study.missing})"
-        texts.append(f"Results of {whose} are {missing}.")
-    if f"folds.{dataset}" in c.absent:
-        texts.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
-    return texts
 
 
 # ---- A pair --------------------------------------------------------------------------------------
@@ -341,17 +326,6 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         *(doc.numbers(f"rank of {head}", ranks[m]) for head, m in zip(heads, ranks, strict=True)),
         doc.decimals("φ difference", phi[a] - phi[b], 3, note=less),
     ]
-    return [
-        _flow(_about_pair(c, a, b)),
-        *_tests(c, a, b),
-        _open_table(columns, "By each measure, over the datasets", most=len(measures)),
-        _open_table(by_dataset, "On each dataset", things="datasets"),
-        *_profiles(c, a, b),
-    ]
-
-
-def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
-    """Where the two stand, and what a separation survives."""
     rows = c.ranking.set_index("method").loc[[a, b]]
     places = [
         f"{name(m)} has place {row.position} (mean rank {fixed(row.mean_rank, 2)})"
@@ -365,7 +339,13 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
         if {*pair} == {a, b} and tried is not None and pair in tried.stays:
             stays, of = tried.counts[pair]
             texts.append(f"The separation stays under {stays} of {of} other choices.")
-    return texts
+    return [
+        _flow(texts),
+        *_tests(c, a, b),
+        _open_table(columns, "By each measure, over the datasets", most=len(measures)),
+        _open_table(by_dataset, "On each dataset", things="datasets"),
+        *_profiles(c, a, b),
+    ]
 
 
 def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:

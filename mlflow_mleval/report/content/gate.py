@@ -138,31 +138,42 @@ def _open(verdict: Verdict) -> str:
     which = f"on {_units_in_words(verdict)} {name(row['measure'])}"
     if row["low"] > -row["margin"]:  # not worse, but it was to improve
         return f"{which} is not shown to be better yet"
-    loss = _loss(row["low"], row["margin"])
-    return f"{which} may be worse than {name(verdict.champion)} by {loss}"
-
-
-def _loss(low: float, margin: float) -> str:
-    """How much may be lost beside what may be.
-
-    >>> _loss(-0.031, 0.01), _loss(-0.0102, 0.0101), _loss(-inf, 0.01)
-    ('.031; its margin is .01', 'slightly more than its margin, .01', 'anything; its margin is .01')
-    """
-    lost, allowed = "anything" if low == -inf else short(low), short(margin)
+    lost = "anything" if row["low"] == -inf else short(row["low"])
+    allowed = short(row["margin"])
+    loss = f"{lost}; its margin is {allowed}"
     if lost == allowed:
-        return f"slightly more than its margin, {allowed}"
-    return f"{lost}; its margin is {allowed}"
+        loss = f"slightly more than its margin, {allowed}"
+    return f"{which} may be worse than {name(verdict.champion)} by {loss}"
 
 
 def _further(verdict: Verdict) -> Iterator[str]:
     """What the decision takes, and what the ledger says."""
-    if verdict.more and not verdict.changed and (verdict.table["verdict"] != "not judged").any():
-        yield _units_needed(verdict)
+    over, tests = verdict.over, verdict.tests
+    zero, observed = (tests.needed[key] for key in ("zero", "observed"))
+    if not verdict.more or verdict.changed or (verdict.table["verdict"] == "not judged").all():
+        pass
+    elif tests.lost and (verdict.table["low"] == -inf).any():
+        yield (
+            f"How many {over} it takes cannot be said: nobody knows how bad those can be that "
+            f"{name(verdict.candidate)} lacks."
+        )
+    elif isnan(zero):
+        few = "Too few of them make the difference"
+        few = "That is too few" if tests.units < LEAST_SEEN else few
+        yield f"{few} to say how many {over} it takes."
+    else:
+        power = f"(with probability {short(POWER)})"
+        alike, differ = f"no number of {over} shows it", "no number does"
+        if zero < inf:
+            alike = f"about {_rounded(zero)} {over} show it {power}"
+        if observed < inf:
+            differ = f"about {_rounded(observed)}{'' if zero < inf else f' {power}'}"
+        yield f"If the two are equally good, {alike}; if they differ as observed, {differ}."
     if entry := verdict.entry:
-        again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
+        again = f" The same {over} were asked {count(entry.asked, 'time')} before."
         yield (
             f"This is gate {entry.number} of the ledger {name(entry.ledger)}, after "
-            f"{count(entry.ships, 'ship')}; its evidence is {number(verdict.tests.evidence, 2)}, "
+            f"{count(entry.ships, 'ship')}; its evidence is {number(tests.evidence, 2)}, "
             f"and to ship takes {number(entry.required, 2)}.{again if entry.asked else ''}"
         )
         if entry.silent:
@@ -170,27 +181,6 @@ def _further(verdict: Verdict) -> Iterator[str]:
                 "Gates of it that took a number and entered nothing, not ended yet or dead, count "
                 f"as not shipped: {entry.silent}."
             )
-
-
-def _units_needed(verdict: Verdict) -> str:
-    over, tests = verdict.over, verdict.tests
-    zero, observed = (tests.needed[key] for key in ("zero", "observed"))
-    if tests.lost and (verdict.table["low"] == -inf).any():
-        return (
-            f"How many {over} it takes cannot be said: nobody knows how bad those can be that "
-            f"{name(verdict.candidate)} lacks."
-        )
-    if isnan(zero):
-        few = "Too few of them make the difference"
-        few = "That is too few" if tests.units < LEAST_SEEN else few
-        return f"{few} to say how many {over} it takes."
-    power = f"(with probability {short(POWER)})"
-    alike, differ = f"no number of {over} shows it", "no number does"
-    if zero < inf:
-        alike = f"about {_rounded(zero)} {over} show it {power}"
-    if observed < inf:
-        differ = f"about {_rounded(observed)}{'' if zero < inf else f' {power}'}"
-    return f"If the two are equally good, {alike}; if they differ as observed, {differ}."
 
 
 def _rounded(n: float) -> str:

@@ -55,10 +55,17 @@ def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
         found.append(_section_of_factors(survey.factors, named))
     tables = [("experiments", "Experiments", _experiments(survey))]
     if main(survey) == "metrics":
+        candidates = [
+            Column("for", [c.role for c in survey.candidates], "<"),
+            doc.names("rule", (c.rule for c in survey.candidates)),
+            Column("chosen", ["✓" if c.chosen else "" for c in survey.candidates], "^"),
+            Column("because", [c.reason for c in survey.candidates], "wrap"),
+        ]
+        rules = doc.Table(candidates, things="candidates", depth=ALWAYS)
         tables += [
             ("metrics", "Metrics", _metrics(survey)),
             ("variables", "Params and tags with several values", _variables(survey)),
-            ("candidates", "What may name what", _candidates(survey)),
+            ("candidates", "What may name what", rules),
         ]
     for key, title, table in tables:
         if len(table.columns[0].cells):
@@ -104,10 +111,9 @@ def next_steps(survey: Survey) -> doc.Section:
 
 def survey_data(survey: Survey) -> Data:
     """What JSON holds."""
-    tables = doc.named(survey, "experiments", "metrics", "variables")
     return {
         "problem": survey.problem or None,
-        **{key: table.map(_plain_fact).to_dict("records") for key, table in tables.items()},
+        **{key: table.to_dict("records") for key, table in survey_frames(survey).items()},
         "factors": _factors(survey.factors),
         "candidates": [doc.named(c, "role", "rule", "reason", "chosen") for c in survey.candidates],
         "commands": [{"what": way.what, "command": way.line} for way in survey.ways],
@@ -164,18 +170,13 @@ _MARKS = {
 }
 
 
-def _better(metric: Any) -> str:
-    """Which way a metric is better, or what its name suggests."""
-    if metric.direction:
-        return ARROWS[metric.direction]
-    if is_bookkeeping(metric.metric):
-        return NONE
-    return f"{ARROWS[metric.proposed]}?" if metric.proposed else "?"
-
-
 def _metrics(survey: Survey) -> doc.Table:
     table = survey.metrics.head(OVERVIEW_ROWS)
-    arrows = [_better(row) for row in table.itertuples(index=False)]
+    arrows = [*map(ARROWS.get, table["direction"])]
+    for i, row in enumerate(table.itertuples(index=False)):
+        if not row.direction:
+            suggested = f"{ARROWS.get(row.proposed, '')}?"
+            arrows[i] = NONE if is_bookkeeping(row.metric) else suggested
     notes = [text for mark, text in _MARKS.items() if any(a.endswith(mark) for a in arrows)]
     columns = [
         doc.names("metric", table["metric"]),
@@ -207,16 +208,6 @@ def _variables(survey: Survey) -> doc.Table:
     return doc.Table(columns, len(survey.variables), things="params and tags", depth=ALWAYS)
 
 
-def _candidates(survey: Survey) -> doc.Table:
-    columns = [
-        Column("for", [c.role for c in survey.candidates], "<"),
-        doc.names("rule", (c.rule for c in survey.candidates)),
-        Column("chosen", ["✓" if c.chosen else "" for c in survey.candidates], "^"),
-        Column("because", [c.reason for c in survey.candidates], "wrap"),
-    ]
-    return doc.Table(columns, things="candidates", depth=ALWAYS)
-
-
 def _some(texts: Sequence[str], most: int) -> str:
     """The first few, marked as names; a sign says that there are more."""
     return ", ".join(name(text, VALUE) for text in texts[:most]) + ", …" * (len(texts) > most)
@@ -235,6 +226,20 @@ _NAMES_SHOWN = 40
 
 def document(study: Study, provenance: doc.Provenance) -> Document:
     """What a study holds."""
+    gaps, total = study.gaps(), len(study.datasets) * len(study.methods)
+    why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
+    named = doc.named(study, "methods", "datasets", "measures")
+    folds = "none"
+    if study.folds is not None and len(study.folds):
+        per_run = study.folds.groupby(level=[0, 1], sort=False).size()
+        each = span(per_run.min(), per_run.max())
+        folds = f"{each} per run, in {len(per_run)} of {len(study.runs)} runs"
+    facts = [
+        *((what, f"{len(names)}: {_some(names, _NAMES_SHOWN)}") for what, names in named.items()),
+        ("folds", folds),
+        ("conventions", doc.conventions(study.runs)),
+        ("results", f"{total - len(gaps)} of {total} cells{why}"),
+    ]
     kinds = {"unasked": "measure"}
     left = grouped(((kinds.get(e.kind, e.kind), e.reason), e.name) for e in study.excluded)
     left_out = [
@@ -242,8 +247,8 @@ def document(study: Study, provenance: doc.Provenance) -> Document:
         for (kind, why), names in left.items()
     ]
     sections = [
-        doc.Section("study", "Study", [doc.Terms(_facts(study), depth=ALWAYS)]),
-        doc.Section("results", "Results by dataset", [_grid(study)] if study.gaps() else []),
+        doc.Section("study", "Study", [doc.Terms(facts, depth=ALWAYS)]),
+        doc.Section("results", "Results by dataset", [_grid(study)] if gaps else []),
         doc.Section("left-out", "Left out", doc.points(left_out, depth=ALWAYS)),
         doc.Section("notes", "Notes", doc.points(study.notes, depth=ALWAYS)),
         doc.Section("runs", "Runs", [_rows(study.runs)] if len(study.runs) else []),
@@ -291,24 +296,6 @@ def data(study: Study) -> Data:
         "folds": folds,
         "runs": json.loads(runs.to_json(orient="records", date_format="iso")),
     }
-
-
-def _facts(study: Study) -> list[tuple[str, str]]:
-    gaps = study.gaps()
-    total = len(study.datasets) * len(study.methods)
-    why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
-    named = doc.named(study, "methods", "datasets", "measures")
-    folds = "none"
-    if study.folds is not None and len(study.folds):
-        per_run = study.folds.groupby(level=[0, 1], sort=False).size()
-        each = span(per_run.min(), per_run.max())
-        folds = f"{each} per run, in {len(per_run)} of {len(study.runs)} runs"
-    return [
-        *((what, f"{len(names)}: {_some(names, _NAMES_SHOWN)}") for what, names in named.items()),
-        ("folds", folds),
-        ("conventions", doc.conventions(study.runs)),
-        ("results", f"{total - len(gaps)} of {total} cells{why}"),
-    ]
 
 
 def _section_of_factors(factors: Sequence[Factor], named: bool = False) -> doc.Section:

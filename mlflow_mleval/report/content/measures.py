@@ -151,7 +151,14 @@ def sensitivity_section(c: Comparison) -> doc.Section | None:
 
     def blocks() -> list[Any]:
         fused = doc.Text(["All of this is about the fused ranking."], depth=PAGE)
-        weights = [_intervals(c), _acceptability(c)] if len(c.study.measures) > 1 else []
+        shares = present(c.stability).acceptability
+        caption = (
+            f"Shares of {shares.n_resamples:,} random weightings (seed {shares.seed}). Likely: the "
+            f"middle 95%.{only_best(len(shares.acceptability))}"
+        )
+        drawn = rank_acceptability(shares.acceptability)
+        acceptability = doc.Figure(drawn, caption, title="Ranks under random weights")
+        weights = [_intervals(c), acceptability] if len(c.study.measures) > 1 else []
         return [*([] if c.on == FUSED else [fused]), doc.Beside(weights, [_scenarios(c)])]
 
     return doc.Section(
@@ -226,23 +233,19 @@ def _intervals(c: Comparison) -> doc.Figure:
     return doc.Figure(weight_intervals(found.table), caption, title="How far each weight may move")
 
 
-def _acceptability(c: Comparison) -> doc.Figure:
-    found = present(c.stability).acceptability
-    shares = found.acceptability
-    caption = (
-        f"Shares of {found.n_resamples:,} random weightings (seed {found.seed}). Likely: the "
-        "middle 95%."
-    )
-    held = only_best(len(shares))
-    return doc.Figure(
-        rank_acceptability(shares), caption + held, title="Ranks under random weights"
-    )
-
-
 def _scenarios(c: Comparison) -> doc.Figure | doc.Text:
     order, (chosen, *others) = c.fusion.ranking.index, c.scenarios
     near = [one for one in others if sum(map(ne, one.key[1:], chosen.key[1:])) == 1]
-    ranks = {_label(one.key, chosen.key): one.ranking["rank"] for one in (chosen, *near)}
+    ranks = {}
+    for one in (chosen, *near):
+        shown = PREFERENCES.get(one.preference, one.preference)
+        if one.varies == "policy":
+            label = one.missing
+        elif one is chosen:
+            label = f"{shown}, {one.weights}"
+        else:
+            label = shown if one.preference != chosen.preference else f"{one.weights} weights"
+        ranks[label] = one.ranking["rank"]
     drawn = pd.DataFrame(ranks).reindex(order)
     if counts_wins(c) and (drawn.nunique(axis=1) == 1).all():
         return doc.note(
@@ -256,14 +259,3 @@ def _scenarios(c: Comparison) -> doc.Figure | doc.Text:
     if drawn.isna().any(axis=None):
         caption += " A line breaks where a policy drops the method."
     return doc.Figure(bump(drawn), caption, title="The ranking under other choices")
-
-
-def _label(key: tuple[str, str, str, str], chosen: tuple[str, str, str, str]) -> str:
-    """The chosen scenario, or the one thing in which another differs from it."""
-    varies, function, weights, missing = key
-    if varies == "policy":
-        return missing
-    shown = PREFERENCES.get(function, function)
-    if key == chosen:
-        return f"{shown}, {weights}"
-    return shown if function != chosen[1] else f"{weights} weights"

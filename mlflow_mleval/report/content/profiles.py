@@ -149,9 +149,26 @@ def _ratios(comparison: ProfileComparison) -> list[doc.Figure]:
 
 def sentences(comparison: ProfileComparison) -> list[str]:
     """What the profiles say, a sentence each: crossings, claims and their error rate."""
-    if comparison.ratios.empty:
+    ratios = comparison.ratios
+    if ratios.empty:
         return ["No two methods have a profile on the same dataset."]
-    return [*_changes(comparison), _claims(comparison)]
+    told, alpha = _changes(comparison), level(comparison.options["alpha"])
+    tested = ratios["pvalue"].notna()
+    if not tested.any():
+        return [*told, "Which of this is more than chance is not tested here."]
+    total = count(len(ratios.index.droplevel("parameter")[tested].unique()), "pair")
+    rows = comparison.claims.itertuples()
+    apart = {(row.dataset, frozenset((row.better, row.worse))) for row in rows}
+    by, over = " by dataset", "parameters, pairs and datasets"
+    if len(comparison.datasets) == 1:
+        by, over = "", "parameters and pairs"
+    claims = (
+        f"Somewhere along the profile the folds separate {len(apart):,} of {total}{by}; the "
+        f"chance that any of these claims is wrong, over all {over}, is at most {alpha}."
+    )
+    if not apart:
+        claims = f"The folds separate none of {total} anywhere along the profile (α = {alpha})."
+    return [*told, claims]
 
 
 def _changes(comparison: ProfileComparison) -> list[str]:
@@ -229,25 +246,6 @@ def _stretch_in_words(first: float, last: float, symbol: str, ends: tuple[float,
     if first == ends[0]:
         return f"up to {symbol} = {high}"
     return f"from {low}" if last == ends[1] else f"for {low} to {high}"
-
-
-def _claims(comparison: ProfileComparison) -> str:
-    alpha = level(comparison.options["alpha"])
-    tested = comparison.ratios["pvalue"].notna()
-    if not tested.any():
-        return "Which of this is more than chance is not tested here."
-    total = count(len(comparison.ratios.index.droplevel("parameter")[tested].unique()), "pair")
-    rows = comparison.claims.itertuples()
-    apart = {(row.dataset, frozenset((row.better, row.worse))) for row in rows}
-    if not apart:
-        return f"The folds separate none of {total} anywhere along the profile (α = {alpha})."
-    by, over = " by dataset", "parameters, pairs and datasets"
-    if len(comparison.datasets) == 1:
-        by, over = "", "parameters and pairs"
-    return (
-        f"Somewhere along the profile the folds separate {len(apart):,} of {total}{by}; the "
-        f"chance that any of these claims is wrong, over all {over}, is at most {alpha}."
-    )
 
 
 def _missing(comparison: ProfileComparison) -> list[str]:

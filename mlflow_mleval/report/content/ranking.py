@@ -20,7 +20,7 @@ from mlflow_mleval.report.content.decision import choices
 from mlflow_mleval.report.figures.comparisons import CELLS, rank_strip, rungs, shade
 from mlflow_mleval.report.text import ARROWS, NONE, aligned, level, number, terminal
 from mlflow_mleval.selection import DIGEST
-from mlflow_mleval.sentences import count, span
+from mlflow_mleval.sentences import count, grouped, span
 from mlflow_mleval.study import Study
 
 #: Methods whose pairs and flows by dataset the data hold; two thousand have four million pairs.
@@ -142,7 +142,11 @@ def _ranking(c: Comparison) -> doc.Table:
         place = shown["position"].astype(str).tolist()
         columns.insert(0, Column("#", place, marks={"key": "position"}))
     if several and len(c.order) <= STRIPS and len(c.ranks) <= CELLS:
-        columns.append(_strips(c, methods))
+        filled = grouped((m, d) for d, m in c.study.filled)
+        strips = [rank_strip(c.ranks[m], len(c.order), filled.get(m, ())) for m in methods]
+        tip = "Its rank on each dataset, stronger where better. A dot: rank 1; a frame: no result."
+        marks = {"key": "strip"}
+        columns.append(Column("by dataset", strips, "<", tip=tip, marks=marks, wide=True))
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
     best = c.best_set if c.letters_apply or c.told_apart else []
@@ -187,16 +191,6 @@ def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         cells = [str(found[m]) for m in shown["method"]]
         columns.append(Column(head, cells, paper=True, keep=2))
     return columns
-
-
-def _strips(c: Comparison, methods: pd.Series) -> Column:
-    """The ranks on each dataset as a strip of cells."""
-    tip = "Its rank on each dataset, stronger where better. A dot: rank 1; a frame: no result."
-    strips = [
-        rank_strip(c.ranks[m], len(c.order), {d for d, of in c.study.filled if of == m})
-        for m in methods
-    ]
-    return Column("by dataset", strips, "<", tip=tip, marks={"key": "strip"}, wide=True)
 
 
 def _runs(c: Comparison, methods: pd.Series) -> Column:
@@ -320,18 +314,20 @@ def spread_section(c: Comparison) -> doc.Section | None:
     """Mean, standard deviation and number of runs of each cell; nothing where no method has several
     runs.
     """
-    if c.study.repeats is None or c.study.n_repeats.max() < 2:
+    study = c.study
+    if study.repeats is None or study.n_repeats.max() < 2:
         return None
     shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
-    datasets = c.study.datasets
 
     def blocks() -> list[Any]:
-        cells = [(d, m) for m in shown for d in datasets]
-        if len(datasets) > 1:  # a table a dataset would say little more than the first measure
-            cells = cells[: len(datasets)]
-        return [doc.Text(spread_sentences(c.study)), _spread(c, cells)]
+        cells = [(d, m) for m in shown for d in study.datasets]
+        if (
+            len(study.datasets) > 1
+        ):  # a table a dataset would say little more than the first measure
+            cells = cells[: len(study.datasets)]
+        return [doc.Text(spread_sentences(study)), _spread(c, cells)]
 
-    hint = f"{_span(c.study.n_repeats)} runs each"
+    hint = f"{_span(study.n_repeats)} runs each"
     return doc.Section("repeats", "Repeats", doc.Late(blocks), hint=hint)
 
 
@@ -490,18 +486,12 @@ def _data(c: Comparison) -> Mapping[str, Any]:
         "by_rank": c.options["order"] == "mean-rank",
         "named": isinstance(c.fusion.options["weights"], str),
         "by_dataset": _by_dataset(c),
-        "writable": all(map(_writable, study.measures)),
+        # whether ``--weights NAME=NUMBER,…`` can name each
+        "writable": all(
+            m == terminal(m) == m.strip() and not set(m) & set(",=") for m in study.measures
+        ),
     }
 
 
 def _doubles(values: Any) -> str:
     return b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
-
-
-def _writable(measure: str) -> bool:
-    """Whether ``--weights NAME=NUMBER,…`` can name it.
-
-    >>> [*map(_writable, ("f1", "a=b", "a,b", " a"))]
-    [True, False, False, False]
-    """
-    return measure == terminal(measure) == measure.strip() and not set(measure) & set(",=")

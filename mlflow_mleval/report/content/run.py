@@ -285,11 +285,6 @@ class RunReport:
             found["folds"] = run_folds(self.ev.folds[bounded], self.means)
         return found
 
-    @cached_property
-    def beginning(self) -> list[doc.Section]:
-        """The answer and the doubts, which stand on the run's page, too."""
-        return [_summary(self), *doc.doubts(self.doubts())]
-
     def doubts(self) -> list[str]:
         """What a reader must know before believing the numbers."""
         ev, warnings = self.ev, [*self.ev.warnings]
@@ -349,7 +344,7 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
     found = [section for make in topics if (section := make(run)) is not None]
     return Document(
         run.title,
-        [*run.beginning, *found],
+        [*beginning(run), *found],
         about=" · ".join(filter(None, [*run.size, run.decision, run.time])),
         time=run.time,
         data=lambda: data(run),
@@ -361,7 +356,7 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
 def description(report: RunReport) -> str:
     """The summary and the doubts as Markdown: what MLflow shows on the run's page."""
     about = " · ".join([*report.size, report.decision])
-    return Document(report.title, report.beginning, about=about).to_markdown()
+    return Document(report.title, beginning(report), about=about).to_markdown()
 
 
 def data(report: RunReport) -> Data:
@@ -393,13 +388,37 @@ def frames(report: RunReport) -> Frames:
 # The answer in a few sentences, the most important first.
 
 
-def _summary(report: RunReport) -> doc.Section:
-    parts = [_lead, _cardinality, _lowest, _extremes]
+def beginning(report: RunReport) -> list[doc.Section]:
+    """The answer and the doubts, which stand on the run's page, too."""
+    ev, confused = report.ev, ""
     if report.one_label:
-        parts = [_lead, _majority, _lowest, _confused, _extremes]
-    found = [text for make in parts if (text := make(report))]
-    block = doc.Text([f"{text}." for text in found], "lead", depth=ALWAYS)
-    return doc.Section("verdict", "In short", [block])
+        support = report.labels["support"]
+        share = _percent(support.max() / ev.total.size)
+        most = name(support.idxmax())
+        second = f"Always the most frequent class, {most}, would be right for {share}"
+        confused = _confused(report)
+    else:
+        means = (number(ev.statistics[f"cardinality_{of}"], 3) for of in ("pred", "true"))
+        second = "On average {} labels of an instance are predicted where {} are true".format(
+            *means
+        )
+    texts = (_lead(report), second, _lowest(report), confused, _extremes(report))
+    block = doc.Text([f"{text}." for text in texts if text], "lead", depth=ALWAYS)
+    return [doc.Section("verdict", "In short", [block]), *doc.doubts(report.doubts())]
+
+
+def _confused(report: RunReport) -> str:
+    """The pairs of classes that are confused most often."""
+    pairs = present(report.ev.total.classes).confusion.tocoo()
+    wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
+    most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
+    names = [*map(name, report.ev.label_names)]
+    shown = "{:,}".format if report.ev.total.weight is None else number
+    told = [
+        f"{names[pairs.row[i]]} taken for {names[pairs.col[i]]} ({shown(pairs.data[i])})"
+        for i in most
+    ]
+    return f"The most frequent errors are {', '.join(told)}" if told else ""
 
 
 def _lead(report: RunReport) -> str:
@@ -426,33 +445,6 @@ def _lead(report: RunReport) -> str:
         shown = {m: what for m, what in told.items() if m in means and m != lead}
         more = [f"{_percent(means[m])} of the {what}" for m, what in shown.items()]
     return "; ".join([*parts, *more])
-
-
-def _cardinality(report: RunReport) -> str:
-    found = report.ev.statistics
-    predicted, true = (number(found[f"cardinality_{which}"], 3) for which in ("pred", "true"))
-    return f"On average {predicted} labels of an instance are predicted where {true} are true"
-
-
-def _majority(report: RunReport) -> str:
-    support = report.labels["support"]
-    share = _percent(support.max() / report.ev.total.size)
-    return f"Always the most frequent class, {name(support.idxmax())}, would be right for {share}"
-
-
-def _confused(report: RunReport) -> str:
-    """The pairs of classes that are confused most often."""
-    pairs = present(report.ev.total.classes).confusion.tocoo()
-    wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
-    most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
-    names = report.ev.label_names
-    weighted = report.ev.total.weight is not None
-    counted = [number(n) if weighted else f"{n:,}" for n in pairs.data[most]]
-    told = [
-        f"{name(names[pairs.row[i]])} taken for {name(names[pairs.col[i]])} ({n})"
-        for i, n in zip(most, counted, strict=True)
-    ]
-    return f"The most frequent errors are {', '.join(told)}" if told else ""
 
 
 def _lowest(report: RunReport) -> str:
@@ -640,21 +632,14 @@ def _hierarchy(report: RunReport) -> doc.Section | None:
     told = [(k.replace("_", " "), str(v)) for k, v in given if k != "hierarchy" and v is not None]
     blocks: list[Any] = [doc.Terms(told, "Options of the hierarchical measures")]
     if report.hierarchy is not None:
-        paths = {label: report.place(label) for label in report.labels.index}
-        blocks.insert(0, _most_errors(report.labels, paths))
+        errors = report.labels.assign(errors=report.labels["fp"] + report.labels["fn"])
+        most = errors.sort_values("errors", ascending=False, kind="stable").head(_ERRORS)
+        places = [name(" › ".join(map(str, report.place(label))), 50) for label in most.index]
+        heads = {"fp": "predicted wrongly", "fn": "missed"}
+        counted = _counts(most, "errors", "fp", "fn", "support", **heads)
+        columns = [Column("class", places, "<"), *counted]
+        blocks.insert(0, doc.Table(columns, title="Classes with the most errors", depth=PAGE))
     return doc.Section("hierarchy", "Hierarchy", blocks, hint="where the errors lie")
-
-
-def _most_errors(table: pd.DataFrame, paths: Mapping[Any, list[Hashable]]) -> doc.Table:
-    errors = table.assign(errors=table["fp"] + table["fn"])
-    most = errors.sort_values("errors", ascending=False, kind="stable").head(_ERRORS)
-    places = [name(" › ".join(map(str, paths[label])), 50) for label in most.index]
-    heads = {"fp": "predicted wrongly", "fn": "missed"}
-    columns = [
-        Column("class", places, "<"),
-        *_counts(most, "errors", "fp", "fn", "support", **heads),
-    ]
-    return doc.Table(columns, title="Classes with the most errors", depth=PAGE)
 
 
 def _folds(report: RunReport) -> doc.Section | None:

@@ -254,16 +254,6 @@ def _of_profiles(part: str, otherwise: Any) -> Callable[[Comparison], Any]:
     return of
 
 
-def _of_units(unit: str) -> Topic:
-    """Tests over folds, instances or answers, and why there are none."""
-    return Topic(
-        partial(units.section, unit=unit),
-        partial(units.data, unit=unit),
-        partial(units.frames, unit=unit),
-        apart=True,
-    )
-
-
 def doubts_section(c: Comparison, most: int = 1) -> doc.Section | None:
     """The doubts as a marked list, so many of them on a terminal; nothing where there are none."""
     if not c.doubts:
@@ -276,6 +266,8 @@ def doubts_data(c: Comparison) -> Data:
     return {"doubts": c.doubts, "absent": c.absent, "excluded": c.study.excluded}
 
 
+#: Tests over folds, instances or answers, and why there are none.
+_OF_UNITS = (units.section, units.data, units.frames)
 #: The topics of the report, in the order of reading.
 _TOPICS = (
     Topic(doubts_section, data=doubts_data),
@@ -293,7 +285,10 @@ _TOPICS = (
         frames=beyond.next_dataset_frames,
         apart=True,
     ),
-    *map(_of_units, ("folds", "instances", "answers")),
+    *(
+        Topic(*(partial(part, unit=unit) for part in _OF_UNITS), apart=True)
+        for unit in ("folds", "instances", "answers")
+    ),
     Topic(
         _of_profiles("section", None),
         _of_profiles("data", {"profiles": None}),
@@ -353,10 +348,18 @@ def _with_all_data(
         topics = _merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE])
         return {**decision.data(c, asked), **topics, "provenance": dict(made_by)}
 
+    n, policy = len(c.study.measures), c.options["missing"]
+    about = [title_of(c)]
+    if c.on == FUSED:  # one dataset is told in its own units
+        several = len(c.study.datasets) > 1
+        how = f" fused by PROMETHEE II, {decision.choices(c.options, n)}" if several else ""
+        about.append(f"{count(n, 'measure')}{how}")
+    about.append("no missing results" if policy == "error" else f"missing results: {policy}")
+    about.append(f"α = {level(c.options['alpha'])}")
     return Document(
         title,
         sections,
-        about=_about(c),
+        about=" · ".join(about),
         data=data,
         frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
         main="ranking",
@@ -381,9 +384,21 @@ def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) 
     ]
     there = [replace(section, depth=doc.PAPER) for section in sections if section is not None]
     made = _with_all_data(c, made_by, asked, f"Pairs of {title_of(c)}", there)
+
+    def data() -> Data:
+        """Pairs, whatever they are tested over; of very many methods those of the best."""
+        tests = c.tests_over("datasets").get("")
+        if tests is None:
+            return {**made.data(), "over": "datasets", "pairs": []}
+        if shortened := best_methods_data(c)["shortened"]:
+            shortened = {**shortened, "pairs": next(iter(shortened.values()))}
+        pairs = rows_among(tests.pairs.reset_index(drop=True), best(c))
+        about = {"verdict": tests.headline(), "pairs": pairs, "shortened": shortened}
+        return {**made.data(), "over": "datasets", **about}
+
     return replace(
         made,
-        data=lambda: {**made.data(), **_pairs(c)},
+        data=data,
         frames=lambda: {**made.frames(), "pairs": c.pairs},
         main="pairs",
     )
@@ -409,23 +424,6 @@ def _shortened(c: Comparison, made_by: doc.Provenance, asked: Question) -> Brief
     )
 
 
-def _pairs(c: Comparison) -> Data:
-    """What JSON holds of pairs, whatever they are tested over; of very many methods the best."""
-    tests = c.tests_over("datasets").get("")
-    if tests is None:
-        return {"over": "datasets", "pairs": []}
-    shortened = best_methods_data(c)["shortened"]
-    pairs = rows_among(tests.pairs.reset_index(drop=True), best(c))
-    if shortened:
-        shortened = {**shortened, "pairs": next(iter(shortened.values()))}
-    return {
-        "over": "datasets",
-        "verdict": tests.headline(),
-        "pairs": pairs,
-        "shortened": shortened,
-    }
-
-
 def _merged(
     c: Comparison,
     makers: Iterable[Callable[[Comparison], Data] | None],
@@ -441,15 +439,3 @@ def title_of(c: Comparison) -> str:
         f"{count(len(c.study.methods), 'method')} compared on "
         f"{count(len(c.study.datasets), 'dataset')}{by}"
     )
-
-
-def _about(c: Comparison) -> str:
-    """How, in a line."""
-    n, policy = len(c.study.measures), c.options["missing"]
-    parts = [title_of(c)]
-    if c.on == FUSED:  # one dataset is told in its own units
-        several = len(c.study.datasets) > 1
-        how = f" fused by PROMETHEE II, {decision.choices(c.options, n)}" if several else ""
-        parts.append(f"{count(n, 'measure')}{how}")
-    parts.append("no missing results" if policy == "error" else f"missing results: {policy}")
-    return " · ".join([*parts, f"α = {level(c.options['alpha'])}"])

@@ -264,7 +264,12 @@ def _section(
     def blocks() -> list[Any]:
         made: list[Any] = told(tests, depth) if tests else []
         if about and tests:
-            made = [doc.note(about), *_without_verdicts(made)]
+            shown = [block for block in made if isinstance(block, doc.Table | doc.Figure)]
+            for i, block in enumerate(shown):
+                if isinstance(block, doc.Table):
+                    kept = [c for c in block.columns if c.head.replace(" ", "_") not in _MARKS]
+                    shown[i] = replace(block, columns=kept)
+            made = [doc.note(about), *shown]
         elif depending := depends(crossings(tests)):
             made.insert(0, doc.Text(depending, "lead", depth=depth))
         lost_depth = ALWAYS if unit == "answers" else PAPER
@@ -281,18 +286,6 @@ def _section(
 
 def _not_tested(absent: Mapping[str, str]) -> list[str]:
     return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
-
-
-def _without_verdicts(blocks: Iterable[Any]) -> list[Any]:
-    """Tables and figures, of which none says that two methods differ."""
-    kept: list[Any] = []
-    for block in blocks:
-        if isinstance(block, doc.Table):
-            columns = [c for c in block.columns if c.head.replace(" ", "_") not in _MARKS]
-            kept.append(replace(block, columns=columns))
-        elif isinstance(block, doc.Figure):
-            kept.append(block)
-    return kept
 
 
 def _hint(tests: Mapping[str, PairTests]) -> str:
@@ -527,7 +520,21 @@ def _pairs_over_datasets(c: Comparison) -> doc.Table:
         doc.pvalues(m.test.head, shown[m.test.column], keep=1 if i else 9)
         for i, m in enumerate(made)
     ]
-    columns = [*doc.pair(shown), *differences(c, shown), decided, _separated(c, shown)]
+    reverse = {(worse, better) for better, worse in c.separated}
+    marks = []
+    for row in shown.itertuples():
+        text = "yes, reversed" if (row.method_a, row.method_b) in reverse else "yes"
+        text += f" {NOT_TRUSTED}" if row.doubts else ""
+        marks.append(text if row.separated else "")
+    note = ""
+    if (test := present(c.deciding).test).by_unit:
+        note = f"Separated: where {test.over} tell two apart, and none says the opposite."
+    doubts = [reason for text in filter(None, shown["doubts"]) for reason in text.split("; ")]
+    if doubts:
+        reasons = " or ".join(dict.fromkeys(doubts))
+        note = f"{NOT_TRUSTED}: not to be trusted, since {reasons}."
+    separated = Column("separated", marks, "<", note=note)
+    columns = [*doc.pair(shown), *differences(c, shown), decided, separated]
     if shown["n"].min() < len(c.ranks):
         note = "Datasets: on which both finished."
         columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
@@ -558,23 +565,6 @@ def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         )
         columns.append(doc.intervals("difference in φ", limits, keep=4, note=note))
     return columns
-
-
-def _separated(c: Comparison, shown: pd.DataFrame) -> Column:
-    """Which pairs the deciding test separates, and which verdicts are not to be trusted."""
-    reverse = {(worse, better) for better, worse in c.separated}
-    cells = []
-    for row in shown.itertuples():
-        text = "yes, reversed" if (row.method_a, row.method_b) in reverse else "yes"
-        text += f" {NOT_TRUSTED}" if row.doubts else ""
-        cells.append(text if row.separated else "")
-    reasons = dict.fromkeys("; ".join(filter(None, shown["doubts"])).split("; "))
-    note = ""
-    if (test := present(c.deciding).test).by_unit:
-        note = f"Separated: where {test.over} tell two apart, and none says the opposite."
-    if any(reasons):
-        note = f"{NOT_TRUSTED}: not to be trusted, since {' or '.join(filter(None, reasons))}."
-    return Column("separated", cells, "<", note=note)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -352,11 +352,16 @@ def _number(value: float) -> str:
 LINE = 14
 #: Left, top, right and bottom of what is drawn already.
 Box = tuple[float, float, float, float]
-#: Places around a point, the nearest first: how far away, and in which direction.
+#: Places around a point, the nearest first: how far away, how far across and down, and which share
+#: of a text there lies to the left of it.
 _AROUND = [
-    (far, math.cos(math.radians(degrees)), math.sin(math.radians(degrees)))
+    (far, far * math.cos(turn), far * math.sin(turn), left)
     for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200)
-    for degrees in (0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90)
+    for degrees, left in (
+        *((0, 0), (180, 1), (30, 0), (-30, 0), (150, 1), (-150, 1)),
+        *((60, 0), (-60, 0), (120, 1), (-120, 1), (90, 0.5), (-90, 0.5)),
+    )
+    for turn in [math.radians(degrees)]
 ]
 
 
@@ -367,9 +372,8 @@ def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str
     size = (SMALL if "small" in class_ else SIZE) * (BOLD if "strong" in class_ else 1)
     shown = fit(name, 150, size)
     width = text_width(shown, size)
-    for far, dx, dy in _AROUND:
-        x = point[0] + far * dx - (0 if dx > 0.3 else width if dx < -0.3 else width / 2)
-        y = point[1] + far * dy + 4
+    for far, across, down, left in _AROUND:
+        x, y = point[0] + across - left * width, point[1] + down + 4
         box = (x - 1, y - LINE + 3, x + width + 1, y + 3)
         inside = box[0] >= 2 and box[2] <= WIDTH - 2 and box[1] >= 2 and box[3] <= svg.height - 2
         if inside and not any(

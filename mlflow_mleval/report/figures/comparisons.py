@@ -83,26 +83,19 @@ def rungs(
         cx = f"{x(mean):.2f}%"
         svg.add("circle", cx=cx, cy=height / 2, r=4.5, class_="faccent", tip=tip)
         drawn.append(svg)
-    return drawn, _rung_axis(title, x), x
+    axis = Svg(title, "", 34, 0, inline=True)
+    axis.text(0, SMALL, title, "muted small")
+    for tick in x.ticks(3):
+        ends = _across(x(tick), x(tick))
+        axis.add("line", **ends, y1=30, y2=34, class_="axis")
+        anchor = "start" if x(tick) < 12 else "end" if x(tick) > 88 else "middle"
+        look = {"class_": "muted small", "x": ends["x1"], "y": 28, "text_anchor": anchor}
+        axis.add("text", number(tick), **look)
+    return drawn, axis, x
 
 
 def _across(start: float, stop: float) -> dict[str, str]:
     return {"x1": f"{start:.2f}%", "x2": f"{stop:.2f}%"}
-
-
-def _rung_axis(title: str, x: Scale) -> Svg:
-    """What stands above the rows: what is drawn, and its values."""
-    height = 34
-    svg = Svg(title, "", height, 0, inline=True)
-    svg.text(0, SMALL, title, "muted small")
-    for tick in x.ticks(3):
-        ends = _across(x(tick), x(tick))
-        svg.add("line", **ends, y1=height - 4, y2=height, class_="axis")
-        x1 = ends["x1"]
-        y = height - 6
-        anchor = "start" if x(tick) < 12 else "end" if x(tick) > 88 else "middle"
-        svg.add("text", number(tick), class_="muted small", x=x1, y=y, text_anchor=anchor)
-    return svg
 
 
 def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) -> Svg:
@@ -290,15 +283,14 @@ def correlation_graph(
     large = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
     place = {m: i for i, g in enumerate(large) for m in g}
     order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
-    heaviest = set(weights[order].nlargest(TOP).index)
-    drawn = [m for m in order if m in heaviest]
-    pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(drawn, 2)}
-    pairs = {pair: r for pair, r in pairs.items() if r > threshold}
+    drawn = pd.Index(order)[pd.Index(order).isin(weights[order].nlargest(TOP).index)]
+    between = ((pair, float(correlation.loc[pair])) for pair in combinations(drawn, 2))
+    pairs = {pair: r for pair, r in between if r > threshold}
     words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
     words = f"Pairs of measures with an average absolute correlation {above}: {words}."
     svg = Rows("Correlated measures", words, drawn, 146, "measure", below=4)
-    x = Scale(0, float(weights[drawn].max()) or 1.0, svg.room + 24, svg.room + 110)
+    x = Scale(0, float(weights[drawn].max()), svg.room + 24, svg.room + 110)
     spine = x.stop + 66
     svg.text(x.start, 12, "weight", "muted")
     svg.text(spine - 5, 12, f"correlated {above}", "muted")
@@ -313,20 +305,20 @@ def correlation_graph(
         path = f"M{ends[0]}A{wide:.1f} {tall:.1f} 0 0 1 {ends[1]}"  # half an ellipse to the right
         svg.add("path", d=path, class_=style, stroke_opacity=strength, tip=tip)
     beside = spine + SWEEP + 16
+    styles = {i: (f"f{i % COLOURS}", f"c{i % COLOURS}") for i in place.values()}
     for m in drawn:
         svg.text(svg.room + 18, y[m] + 4, arrows.get(m, ""), "muted", "end")
         svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
         svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        fill, stroke = "fgrey", "plain"
-        if m in place:
-            fill, stroke = f"f{place[m] % COLOURS}", f"c{place[m] % COLOURS}"
+        fill, stroke = styles.get(place.get(m), ("fgrey", "plain"))
         style, tip = (fill, "kept") if m in kept else (f"fbg {stroke}", "redundant")
         svg.dot(spine, y[m], 5, style, tip=tip)
-        if other := stands_for.get(m):
-            words = f"{fixed(correlation.loc[m, other], 2)} with "
-            shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
-            tip = f"redundant: correlation {words}{other}"
-            svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
+    for m in filter(stands_for.get, drawn):
+        other = stands_for[m]
+        words = f"{fixed(correlation.loc[m, other], 2)} with "
+        shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
+        tip = f"redundant: correlation {words}{other}"
+        svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
 
 
@@ -483,6 +475,16 @@ class _Diagram:
         """How many bars lie above each other."""
         return 1 + max((level for level, _ in self.bars), default=-1)
 
+    def in_words(self, cd: float | None) -> str:
+        """The order, and who is not separated from whom."""
+        order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in self.ranks.items())
+        groups = "; ".join(", ".join(self.ranks.index[members]) for _, members in self.bars)
+        ruler = f" Critical difference {fixed(cd, 2)}." if cd is not None else ""
+        return (
+            f"Mean ranks, best first: {order}.{ruler} Not separated from each other: "
+            f"{groups or 'no methods'}."
+        )
+
     def ticks(self) -> list[int]:
         """The whole ranks on the axis."""
         return [int(t) for t in self.x.ticks(12) if t == int(t)]
@@ -524,7 +526,7 @@ def critical_difference(
     top = 64 if cd is not None else 30
     first = top + 26 + LEVEL * drawn.levels
     height = first + ((len(methods) + 1) // 2 - 1) * ROW + 10
-    svg = Svg("Critical-difference diagram", _words(drawn.ranks, drawn.bars, methods, cd), height)
+    svg = Svg("Critical-difference diagram", drawn.in_words(cd), height)
     if cd is not None:
         more = "" if drawn.ruler else ", more than this axis"
         svg.text(x.start, 13, f"critical difference {fixed(cd, 2)}{more}", "muted")
@@ -605,18 +607,6 @@ def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, lis
         ends[level : level + 1] = [places[group[-1]]]
         placed.append((level, group))
     return placed
-
-
-def _words(
-    ranks: pd.Series, bars: list[tuple[int, list[int]]], methods: list[str], cd: float | None
-) -> str:
-    order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in ranks.items())
-    groups = "; ".join(", ".join(methods[i] for i in members) for _, members in bars)
-    ruler = f" Critical difference {fixed(cd, 2)}." if cd is not None else ""
-    return (
-        f"Mean ranks, best first: {order}.{ruler} Not separated from each other: "
-        f"{groups or 'no methods'}."
-    )
 
 
 # --------------------------------------------------------------------------------------------------

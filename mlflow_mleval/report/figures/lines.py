@@ -180,16 +180,18 @@ def profile_lines(
             svg.path([*edge, *back], f"f{kinds[m] % COLOURS}", fill_opacity=0.13)
     places = spread([y(loss[-1]) for loss in losses.values()], LINE, 10, bottom)
     for (m, loss), end in zip(losses.items(), places, strict=True):
-        kind, points = kinds[m], list(zip(across[m], map(y, loss), strict=True))
-        style, dash = (
-            f"c{kind % COLOURS} {'thick' if bands else 'thin'}",
-            DASHES[kind % len(DASHES)],
-        )
-        svg.path(points, style, tip=f"{m}: {tips[m]}", stroke_dasharray=dash)
-        for point in points[:: max(1, len(points) // 8)] if bands else ():
-            add_mark(svg, kind, *point, 3)
-        _add_name(svg, kind, m, points[-1], (at.stop, end), room)
+        points = list(zip(across[m], map(y, loss), strict=True))
+        _profile(svg, kinds[m], points, bands, f"{m}: {tips[m]}")
+        _add_name(svg, kinds[m], m, points[-1], (at.stop, end), room)
     return svg
+
+
+def _profile(svg: Svg, kind: int, points: list[Point], marked: bool, tip: str) -> None:
+    """One line, with marks along it where there are few lines."""
+    style = f"c{kind % COLOURS} {'thick' if marked else 'thin'}"
+    svg.path(points, style, tip=tip, stroke_dasharray=DASHES[kind % len(DASHES)])
+    for point in points[:: max(1, len(points) // 8)] if marked else ():
+        add_mark(svg, kind, *point, 3)
 
 
 def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
@@ -327,9 +329,10 @@ class _Panels:
     def _axes(self, x: Scale, y: Scale) -> None:
         """Round ratios with room between them, 1 among them; positions below."""
         low, high = math.exp(y.low), math.exp(y.high)
-        rounds = [f * 10.0**e for e in range(-3, 3) for f in (1, 2, 5)]
-        chosen = Scale(low, high, 0, 1).ticks(4) if high / low < 4 else rounds
-        chosen = [value for value in chosen if max(low, 1e-300) <= value <= high]
+        chosen = [t for t in Scale(low, high, 0, 1).ticks(4) if t > 0]
+        if high / low >= 4:
+            rounds = np.outer([0.001, 0.01, 0.1, 1.0, 10.0, 100.0], [1, 2, 5]).ravel()
+            chosen = rounds[(rounds >= low) & (rounds <= high)].tolist()
         kept = [1.0]
         for value in sorted(chosen, key=lambda value: abs(math.log(value))):
             if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
