@@ -519,34 +519,23 @@ def within_range(means: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 def made_from(provenance: Provenance) -> Section:
     """What reproduces a document, in a line."""
-    runs, experiments, uri = (
-        provenance.get(key) for key in ("run_ids", "experiments", "tracking_uri")
-    )
-    selected = (
-        f"{count(len(runs), 'run')}{f' of {listed(experiments)}' if experiments else ''}"
-        if runs
-        else ""
-    )
+    runs, experiments, uri = map(provenance.get, ("run_ids", "experiments", "tracking_uri"))
+    selected = count(len(runs), "run") if runs else ""
+    if runs and experiments:
+        selected += f" of {listed(experiments)}"
+    told = {key: provenance[key] for key in ("filter", "policy", "seed") if key in provenance}
     version = (provenance.get("versions") or {}).get("mlflow-mleval")
+    command = provenance.get("command")
     parts = [
         " ".join(filter(None, [selected, f"in {uri}" if uri else ""])),
-        str(provenance.get("results") or ""),
-        *(
-            f"{key} {provenance[key]}"
-            for key in ("filter", "policy", "seed")
-            if provenance.get(key) not in (None, "")
-        ),
+        provenance.get("results"),
+        *(f"{key} {value}" for key, value in told.items() if value not in (None, "")),
         f"mlflow-mleval {version}" if version else "",
-        str(provenance.get("time") or ""),
-        f"command: {provenance['command']}" if provenance.get("command") else "",
+        provenance.get("time"),
+        f"command: {command}" if command else "",
     ]
-    line = "; ".join(filter(None, parts))
+    line = "; ".join(map(str, filter(None, parts)))
     return Section("provenance", "Made from", [note(line, ALWAYS)] if line else [])
-
-
-def when(provenance: Provenance) -> str:
-    """When it was made, to the second; nothing if unknown."""
-    return str(provenance.get("time") or "").replace("T", " ", 1).replace("+00:00", " UTC")
 
 
 def conventions(runs: pd.DataFrame) -> str:

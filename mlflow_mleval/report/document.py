@@ -9,7 +9,16 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.report import render, renderer
-from mlflow_mleval.report.blocks import PAGE, PAPER, Figure, Section, Text, name
+from mlflow_mleval.report.blocks import (
+    PAGE,
+    PAPER,
+    Figure,
+    Provenance,
+    Section,
+    Text,
+    made_from,
+    name,
+)
 from mlflow_mleval.report.text import number, pvalue
 
 #: So many sections of a page are open where these do not say it themselves.
@@ -85,6 +94,15 @@ class Document:
     main: str = ""  #: the one of them that is written where one CSV file is asked for
     shortened: Callable[[], Brief] | None = None  #: makes the answer in a few words
     pair: Sequence[str] = ()  #: the methods of which it asks which is better
+
+    @classmethod
+    def of(
+        cls, provenance: Provenance, title: str, sections: Sequence[Section], **parts: Any
+    ) -> "Document":
+        """The document with what reproduces it as its last section, where something does."""
+        made = made_from(provenance)
+        time = str(provenance.get("time") or "").replace("T", " ", 1).replace("+00:00", " UTC")
+        return cls(title, [*sections, *([made] if made.blocks else [])], time=time, **parts)
 
     @property
     def opened(self) -> list[str]:

@@ -61,8 +61,7 @@ def document(
     found = section(c, of, method=method, dataset=dataset, against=against)
     first = " on ".join(name(x) for x in (method, dataset) if x)
     title = f"{first} against {name(against)}" if against else first
-    made = doc.made_from(provenance)
-    return Document(title, [found, *([made] if made.blocks else [])], time=doc.when(provenance))
+    return Document.of(provenance, title, [found])
 
 
 def section(

@@ -42,13 +42,12 @@ def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
         doc.Section("verdict", "Verdict", blocks, open=True),
         *_criteria(verdict),
         doc.Section("terms", "How it was decided", [doc.Terms(_terms(verdict))]),
-        *([doc.made_from(provenance)] if provenance else []),
     ]
-    return Document(
+    return Document.of(
+        provenance,
         f"May {verdict.candidate} replace {verdict.champion}?",
         sections,
         about=f"Judged on {_units_in_words(verdict)}",
-        time=doc.when(provenance),
         data=verdict.to_dict,
         frames=lambda: {"gate": verdict.table},
         main="gate",

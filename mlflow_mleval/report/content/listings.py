@@ -32,11 +32,10 @@ OVERVIEW_SHOWN = 6
 def survey_document(survey: Survey, provenance: doc.Provenance) -> Document:
     """What was found, and what to do next."""
     held = survey.experiments[survey.experiments["runs"] > 0]
-    made = [doc.made_from(provenance)] if provenance else []
-    return Document(
+    return Document.of(
+        provenance,
         f"{count(int(held['runs'].sum()), 'run')} in {count(len(held), 'experiment')}",
-        [*survey_sections(survey, named=True), *made],
-        time=doc.when(provenance),
+        survey_sections(survey, named=True),
         data=lambda: survey_data(survey),
         frames=lambda: survey_frames(survey),
         main=main(survey),
@@ -172,11 +171,10 @@ _MARKS = {
 
 def _metrics(survey: Survey) -> doc.Table:
     table = survey.metrics.head(OVERVIEW_ROWS)
-    arrows = [*map(ARROWS.get, table["direction"])]
-    for i, row in enumerate(table.itertuples(index=False)):
-        if not row.direction:
-            suggested = f"{ARROWS.get(row.proposed, '')}?"
-            arrows[i] = NONE if is_bookkeeping(row.metric) else suggested
+    arrows = []
+    for row in table.itertuples(index=False):
+        suggested = NONE if is_bookkeeping(row.metric) else f"{ARROWS.get(row.proposed, '')}?"
+        arrows.append(ARROWS.get(row.direction, suggested))
     notes = [text for mark, text in _MARKS.items() if any(a.endswith(mark) for a in arrows)]
     columns = [
         doc.names("metric", table["metric"]),
@@ -253,11 +251,10 @@ def document(study: Study, provenance: doc.Provenance) -> Document:
         doc.Section("notes", "Notes", doc.points(study.notes, depth=ALWAYS)),
         doc.Section("runs", "Runs", [_rows(study.runs)] if len(study.runs) else []),
     ]
-    made = [doc.made_from(provenance)] if provenance else []
-    return Document(
+    return Document.of(
+        provenance,
         f"{count(len(study.methods), 'method')} on {count(len(study.datasets), 'dataset')}",
-        [*(section for section in sections if section.blocks), *made],
-        time=doc.when(provenance),
+        [section for section in sections if section.blocks],
         data=lambda: data(study),
         frames=lambda: {"runs": _as_text(study.runs)},
         main="runs",

@@ -73,11 +73,11 @@ def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Docum
     """
     methods = comparison.curves.index.unique("method")
     datasets, o = comparison.datasets, comparison.options
-    return Document(
+    return Document.of(
+        provenance,
         f"Loss profiles of {count(len(methods), 'method')} on {count(len(datasets), 'dataset')}",
-        [replace(_section_of_profiles(comparison), depth=doc.PAPER), doc.made_from(provenance)],
+        [replace(_section_of_profiles(comparison), depth=doc.PAPER)],
         about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(datasets)}",
-        time=doc.when(provenance),
         data=lambda: {
             **units.shape({"": comparison}, comparison.absent, ()),
             "profiles": _record(comparison),

@@ -266,8 +266,6 @@ def doubts_data(c: Comparison) -> Data:
     return {"doubts": c.doubts, "absent": c.absent, "excluded": c.study.excluded}
 
 
-#: Tests over folds, instances or answers, and why there are none.
-_OF_UNITS = (units.section, units.data, units.frames)
 #: The topics of the report, in the order of reading.
 _TOPICS = (
     Topic(doubts_section, data=doubts_data),
@@ -286,7 +284,12 @@ _TOPICS = (
         apart=True,
     ),
     *(
-        Topic(*(partial(part, unit=unit) for part in _OF_UNITS), apart=True)
+        Topic(
+            partial(units.section, unit=unit),
+            partial(units.data, unit=unit),
+            partial(units.frames, unit=unit),
+            apart=True,
+        )
         for unit in ("folds", "instances", "answers")
     ),
     Topic(

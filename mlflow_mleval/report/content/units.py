@@ -176,10 +176,10 @@ def document(
     lost = [*_not_tested(absent), *notes]
     named = f": {listed(by_dataset)}" if any(by_dataset) else ""
     sections = [_section(unit, by_dataset, {}, ALWAYS), *doc.doubts(lost)]
-    return Document(
+    return Document.of(
+        provenance,
         f"Tests over {unit}{named}",
-        [*sections, doc.made_from(provenance)],
-        time=doc.when(provenance),
+        sections,
         data=lambda: shape(by_dataset, absent, notes) | {"provenance": provenance},
         main=_KINDS[unit].pairs_file,
         frames=lambda: tables(unit, by_dataset),

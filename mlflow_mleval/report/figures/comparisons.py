@@ -89,8 +89,8 @@ def rungs(
         ends = _across(x(tick), x(tick))
         axis.add("line", **ends, y1=30, y2=34, class_="axis")
         anchor = "start" if x(tick) < 12 else "end" if x(tick) > 88 else "middle"
-        look = {"class_": "muted small", "x": ends["x1"], "y": 28, "text_anchor": anchor}
-        axis.add("text", number(tick), **look)
+        where = {"x": ends["x1"], "text_anchor": anchor}
+        axis.add("text", number(tick), class_="muted small", y=28, **where)
     return drawn, axis, x
 
 
@@ -310,7 +310,7 @@ def correlation_graph(
         svg.text(svg.room + 18, y[m] + 4, arrows.get(m, ""), "muted", "end")
         svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
         svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        fill, stroke = styles.get(place.get(m), ("fgrey", "plain"))
+        fill, stroke = styles.get(place.get(m, -1), ("fgrey", "plain"))
         style, tip = (fill, "kept") if m in kept else (f"fbg {stroke}", "redundant")
         svg.dot(spine, y[m], 5, style, tip=tip)
     for m in filter(stands_for.get, drawn):
