@@ -155,11 +155,6 @@ class Sentence:
     text: str
     claim: Claim
 
-    @property
-    def rests_on(self) -> tuple[str, ...]:
-        """The JSON keys on which it rests."""
-        return self.claim.rests_on
-
 
 def claims_in(sentences: Iterable[Sentence], alpha: float) -> list[Data]:
     """What JSON holds of sentences: each with its claim, the family and level of that, and the keys
@@ -172,7 +167,7 @@ def claims_in(sentences: Iterable[Sentence], alpha: float) -> list[Data]:
             "family": one.claim.family,
             "level": alpha if one.claim.family == DECIDES else None,
             "differ": one.claim.differ,
-            "rests_on": one.rests_on,
+            "rests_on": one.claim.rests_on,
         }
         for one in sentences
     ]
@@ -263,9 +258,9 @@ def names(head: str, cells: Iterable[object], of: str = "", **more: Any) -> Colu
     return Column(head, [*map(str, cells)], "<", name=of or head, **more)
 
 
-def pair(frame: pd.DataFrame, first: str = "method_a", second: str = "method_b") -> list[Column]:
+def pair(frame: pd.DataFrame) -> list[Column]:
     """Two columns that name the methods of each pair."""
-    return [names("method", frame[first]), names("against", frame[second])]
+    return [names("method", frame["method_a"]), names("against", frame["method_b"])]
 
 
 def decimals(head: str, values: Iterable[float], places: int, **more: Any) -> Column:
@@ -384,24 +379,15 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Slider:
-    """The weight of a measure where a reader may move it: its name, which way is better, and the
-    step it starts at.
-    """
-
-    measure: str
-    arrow: str
-    step: int
-
-
-@dataclass(frozen=True)
 class Sliders:
     """Weights that a reader may move, on pages only: a script ranks anew from `data` and moves what
     the page shows.
     """
 
     about: str
-    rows: Sequence[Slider]
+    #: of each slider the measure, the arrow that says which way it is better, and the step it
+    #: starts at
+    rows: Sequence[Mapping[str, Any]]
     steps: int  #: how many each slider has
     data: Mapping[str, Any]
     depth: int = PAGE

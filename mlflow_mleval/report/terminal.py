@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,15 @@ def render(document: Document, width: int = 100) -> str:
     """
     parts = []
     for i, section in enumerate(document.sections):
-        found = list(_run_on(section.linear(section.depth)))
+        found: list[Any] = []
+        for running, group in groupby(
+            section.linear(section.depth),
+            lambda b: isinstance(b, Text) and b.role in ("lead", "flow") and not b.title,
+        ):
+            same = list(group)
+            if running:  # as one, for lines are few
+                same = [replace(same[0], paragraphs=[p for b in same for p in b.paragraphs])]
+            found += same
         if found and getattr(found[0], "most", None) == 1:
             points = found[0].paragraphs
             more = " (-v shows all)" if len(points) > 1 else ""
@@ -47,17 +55,6 @@ def paragraph(document: Document, width: int = 100) -> str:
     nothing.
     """
     return terminal(plain(document.brief.paragraph))
-
-
-def _run_on(blocks: Iterable[Any]) -> Iterator[Any]:
-    """The blocks, texts that run on and follow each other as one: lines are few."""
-    for running, group in groupby(
-        blocks, lambda b: isinstance(b, Text) and b.role in ("lead", "flow") and not b.title
-    ):
-        same = list(group)
-        if running:
-            same = [replace(same[0], paragraphs=[p for b in same for p in b.paragraphs])]
-        yield from same
 
 
 def noted(blocks: Sequence[object]) -> bool:

@@ -58,7 +58,7 @@ def test_every_key_is_there_and_survives_json(case):
     expected = text.replace("\n", "").replace("\u200d", "")
     assert escape.terminal(text.replace("\n", "").replace("\u200d", "")) == expected
     for sentence in verdict(found):
-        assert all(at(record, key) is not None for key in sentence.rests_on), sentence
+        assert all(at(record, key) is not None for key in sentence.claim.rests_on), sentence
 
 
 def test_the_published_study_in_numbers():

@@ -134,8 +134,21 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
         doc.numbers("rank", values["rank"], note=alone),
         doc.decimals("φ", values["phi"], 2),
     ]
+    study, who = c.study, f"{name(method)} on {name(dataset)}"
+    repeats = 0 if study.repeats is None else int(study.n_repeats.get((dataset, method), 0))
+    made_of = "those of one run" if len(runs) else "as given"
+    made_of = f"means over {repeats} runs" if repeats > 1 else made_of
+    over = f", over {count(len(folds), 'fold')}" if len(folds) else ""
+    about = f"The values of {who} are {made_of}{over}."
+    if (dataset, method) in study.filled:
+        reasons = {"dnf": "did not finish", "complete": "lacks a value of some measure"}
+        why = reasons.get(study.statuses().get((dataset, method), ""), "has no result")
+        about = (
+            f"{who} {why}: what is missing counts as the worst of the dataset (policy "
+            f"{study.missing})."
+        )
     blocks: list[Any] = [
-        _flow(_about_cell(c, method, dataset, len(runs), len(folds))),
+        _flow([about]),
         _open_table(columns, "Values", most=len(values)),
     ]
     if len(runs):
@@ -145,24 +158,6 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
         table = grid(folds[kept].iloc[:ROWS], "fold", _narrow(c, kept), number, title="By fold")
         blocks.append(replace(table, total=total, things="folds", folded=total > FOLDS))
     return blocks
-
-
-def _about_cell(c: Comparison, method: str, dataset: str, n_runs: int, n_folds: int) -> list[str]:
-    """What the values are made of."""
-    study, cell = c.study, (dataset, method)
-    repeats = 0 if study.repeats is None else int(study.n_repeats.get(cell, 0))
-    who = f"{name(method)} on {name(dataset)}"
-    if cell in study.filled:
-        reasons = {"dnf": "did not finish", "complete": "lacks a value of some measure"}
-        why = reasons.get(study.statuses().get(cell, ""), "has no result")
-        return [
-            f"{who} {why}: what is missing counts as the worst of the dataset (policy "
-            f"{study.missing})."
-        ]
-    of = "those of one run" if n_runs else "as given"
-    of = f"means over {repeats} runs" if repeats > 1 else of
-    over = f", over {count(n_folds, 'fold')}" if n_folds else ""
-    return [f"The values of {who} are {of}{over}."]
 
 
 def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str) -> doc.Table:

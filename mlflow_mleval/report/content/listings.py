@@ -125,16 +125,15 @@ def _factors(factors: Sequence[Factor]) -> list[Data]:
 
 
 def survey_frames(survey: Survey) -> Frames:
-    """What CSV files hold."""
+    """What CSV files hold; None where there is nothing to tell, times as text."""
+
+    def fact(value: Any) -> Any:
+        if value is pd.NaT or value == "":
+            return None
+        return value.isoformat() if isinstance(value, pd.Timestamp) else value
+
     tables = doc.named(survey, "experiments", "metrics", "variables")
-    return {key: table.map(_plain_fact) for key, table in tables.items()}
-
-
-def _plain_fact(value: Any) -> Any:
-    """None where there is nothing to tell, times as text."""
-    if value is pd.NaT or value == "":
-        return None
-    return value.isoformat() if isinstance(value, pd.Timestamp) else value
+    return {key: table.map(fact) for key, table in tables.items()}
 
 
 def main(survey: Survey) -> str:

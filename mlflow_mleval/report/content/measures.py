@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.fusion import Separations, by_chance
+from mlflow_mleval.analysis.fusion import by_chance
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import PAGE, Data, Frames, listed, name
 from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
@@ -48,7 +48,20 @@ def section(c: Comparison) -> doc.Section:
             left = [doc.note(f"No two measures correlate above {r.max_correlation:g}.")]
         else:
             left = [_correlation(c), _without(c)]
-        plane = [_plane(c)] if c.plane is not None else []
+        plane = []
+        if (found := c.plane) is not None:
+            order = c.fusion.ranking.index
+            doubt = (
+                " Less than 60%: do not read distances from it." if found.explained < 0.6 else ""
+            )
+            caption = (
+                "Methods (dots) do well by the measures (arrows) in their direction; the decision "
+                f"axis points to the better. The plane shows {found.explained:.0%} of the "
+                f"differences in mean net flow.{doubt}{only_best(len(order))}"
+            )
+            axis = (float(found.axis["x"]), float(found.axis["y"]))
+            drawn = gaia(found.methods.loc[order], found.measures, axis, found.explained)
+            plane = [doc.Figure(drawn, caption, title="GAIA plane")]
         return [_by_measure(c), doc.Beside(left, plane)]
 
     return doc.Section("measures", "Measures", doc.Late(blocks), hint=hint)
@@ -123,20 +136,6 @@ def _without(c: Comparison) -> doc.Table:
     return doc.Table(columns, len(r.ranking), title=title, things="methods", depth=PAGE)
 
 
-def _plane(c: Comparison) -> doc.Figure:
-    plane = present(c.plane)
-    order = c.fusion.ranking.index
-    doubt = " Less than 60%: do not read distances from it." if plane.explained < 0.6 else ""
-    caption = (
-        f"Methods (dots) do well by the measures (arrows) in their direction; the decision axis "
-        f"points to the better. The plane shows {plane.explained:.0%} of the differences in mean "
-        f"net flow.{doubt}{only_best(len(order))}"
-    )
-    axis = (float(plane.axis["x"]), float(plane.axis["y"]))
-    drawn = gaia(plane.methods.loc[order], plane.measures, axis, plane.explained)
-    return doc.Figure(drawn, caption, title="GAIA plane")
-
-
 # --------------------------------------------------------------------------------------------------
 # How sure the ranking is: weights, random weights, other preference functions and policies, methods
 # left out.
@@ -170,8 +169,18 @@ def sensitivity_data(c: Comparison) -> Data:
     found = c.stability
     if found is None:
         return {"stability": None}
-    left = found.leave_one_out
-    shares = found.acceptability
+    left, shares, kept = found.leave_one_out, found.acceptability, found.separations
+    separations = None
+    if kept is not None:  # by pair, under how many choices it stays, and under which it does not
+        fails = kept.stays.to_numpy(float) == 0
+        tried = [{"varies": kind, "choice": which} for kind, which in kept.stays.index]
+        separations = [
+            {
+                **{"better": better, "worse": worse, "stays": stays, "choices": choices},
+                "lost": [tried[j] for j in np.flatnonzero(fails[:, i])],
+            }
+            for i, ((better, worse), (stays, choices)) in enumerate(kept.counts.items())
+        ]
     return {
         "stability": {
             "intervals": {
@@ -179,7 +188,7 @@ def sensitivity_data(c: Comparison) -> Data:
                 "measures": found.intervals.table.rename_axis("measure").reset_index(),
             },
             "smallest_change": found.smallest_change,
-            "separations": _separations(found.separations),
+            "separations": separations,
             "acceptability": {
                 "n_draws": shares.n_resamples,
                 "seed": shares.seed,
@@ -199,21 +208,6 @@ def sensitivity_data(c: Comparison) -> Data:
             },
         }
     }
-
-
-def _separations(found: Separations | None) -> list[Data] | None:
-    """By separated pair, under how many other choices it stays, and under which it does not."""
-    if found is None:
-        return None
-    rows = []
-    fails = found.stays.to_numpy(float) == 0
-    tried = [{"varies": kind, "choice": which} for kind, which in found.stays.index]
-    for i, ((better, worse), (stays, choices)) in enumerate(found.counts.items()):
-        lost = [tried[j] for j in np.flatnonzero(fails[:, i])]
-        rows.append(
-            {"better": better, "worse": worse, "stays": stays, "choices": choices, "lost": lost}
-        )
-    return rows
 
 
 def _intervals(c: Comparison) -> doc.Figure:

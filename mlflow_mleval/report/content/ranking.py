@@ -314,18 +314,32 @@ def spread_section(c: Comparison) -> doc.Section | None:
     """Mean, standard deviation and number of runs of each cell; nothing where no method has several
     runs.
     """
-    study = c.study
+    study, methods = c.study, c.order[:SPREAD_METHODS]
     if study.repeats is None or study.n_repeats.max() < 2:
         return None
-    shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
+    several = len(study.datasets) > 1
 
     def blocks() -> list[Any]:
-        cells = [(d, m) for m in shown for d in study.datasets]
-        if (
-            len(study.datasets) > 1
-        ):  # a table a dataset would say little more than the first measure
-            cells = cells[: len(study.datasets)]
-        return [doc.Text(spread_sentences(study)), _spread(c, cells)]
+        measures = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
+        if several:  # a table a dataset would say little more than the first measure
+            measures = measures[:1]
+        columns = [doc.names("method", methods)]
+        cells = [(dataset, measure) for measure in measures for dataset in study.datasets]
+        for keep, (dataset, measure) in zip(range(len(cells), 0, -1), cells, strict=True):
+            at = [(dataset, m) for m in methods]
+            means, spread = (t[measure].reindex(at) for t in (study.values, study.spread))
+            texts = aligned([*means, *spread])
+            runs = study.n_repeats.reindex(at)
+            shown = [
+                mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
+                for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
+            ]
+            head = name(dataset, 18) if several else doc.heading(study.directions, measure, 18)
+            columns.append(Column(head, shown, keep=keep, marks={"dataset": dataset}))
+        title = f"{listed(measures)} over repeats"
+        note = "Mean ± standard deviation (number of runs)."
+        table = doc.Table(columns, len(c.order), title, key="repeats", things="methods", note=note)
+        return [doc.Text(spread_sentences(study)), table]
 
     hint = f"{_span(study.n_repeats)} runs each"
     return doc.Section("repeats", "Repeats", doc.Late(blocks), hint=hint)
@@ -383,29 +397,6 @@ def _span(runs: pd.Series) -> str:
     return span(int(runs.min()), int(runs.max()))
 
 
-def _spread(c: Comparison, cells: Sequence[tuple[str, str]]) -> doc.Table:
-    """A row a method; each column is of a dataset and a measure."""
-    methods = c.order[:SPREAD_METHODS]
-    columns = [doc.names("method", methods)]
-    for keep, (dataset, measure) in zip(range(len(cells), 0, -1), cells, strict=True):
-        at = [(dataset, m) for m in methods]
-        means, spread = (t[measure].reindex(at) for t in (c.study.values, c.study.spread))
-        texts = aligned([*means, *spread])
-        runs = c.study.n_repeats.reindex(at)
-        shown = [
-            mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
-            for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
-        ]
-        several = len(c.study.datasets) > 1
-        head = name(dataset, 18) if several else doc.heading(c.study.directions, measure, 18)
-        columns.append(Column(head, shown, keep=keep, marks={"dataset": dataset}))
-    what = listed(dict.fromkeys(measure for _, measure in cells))
-    note = "Mean ± standard deviation (number of runs)."
-    return doc.Table(
-        columns, len(c.order), f"{what} over repeats", key="repeats", things="methods", note=note
-    )
-
-
 # --------------------------------------------------------------------------------------------------
 # Weights that a reader moves on a page: what the page needs so that the ranking, its strips and the
 # decision axis follow.
@@ -451,10 +442,13 @@ def sliders(c: Comparison) -> doc.Sliders | doc.Text:
         starts = [max(float(f"{w:.4g}"), LEAST) for w in mean]
     largest = max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts))
     largest = float(f"{largest:.3g}")
-    shown = []
-    for m, start in zip(measures, starts, strict=True):
-        step = max(1, round(STEPS * math.sqrt(start / largest)))
-        shown.append(doc.Slider(name(m, 24), ARROWS[c.study.directions[m]], step))
+    shown = [
+        {
+            **{"measure": name(m, 24), "arrow": ARROWS[c.study.directions[m]]},
+            "step": max(1, round(STEPS * math.sqrt(start / largest))),
+        }
+        for m, start in zip(measures, starts, strict=True)
+    ]
     about = "Move a slider, or switch a measure off: the ranking follows."
     if _by_dataset(c):
         about += " They start at the datasets' mean weights; once moved, weights hold everywhere."

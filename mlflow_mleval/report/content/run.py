@@ -340,11 +340,18 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
     if isinstance(report, Evaluation):
         report = RunReport.of(report, **(provenance or {}))
     run = report
-    topics = (measures, _labels, _curves, _profile, _hierarchy, _folds, _provenance)
+    topics = (measures, _labels, _curves, _profile, _hierarchy, _folds)
     found = [section for make in topics if (section := make(run)) is not None]
+    given = doc.named(run, "method", "dataset")
+    rows = [(what, name(text, 80)) for what, text in given.items() if text]
+    rows.append(("predicted", run.decision))
+    rows += [(key, name(value, 120)) for key, value in run.provenance.items()]
+    known = doc.definitions({m: MEASURES[m].direction for m in run.ev.measures})
+    hint = "data, conventions, versions"
+    last = doc.Section("provenance", "Provenance", [doc.Terms(rows), known], hint=hint)
     return Document(
         run.title,
-        [*beginning(run), *found],
+        [*beginning(run), *found, last],
         about=" · ".join(filter(None, [*run.size, run.decision, run.time])),
         time=run.time,
         data=lambda: data(run),
@@ -394,9 +401,18 @@ def beginning(report: RunReport) -> list[doc.Section]:
     if report.one_label:
         support = report.labels["support"]
         share = _percent(support.max() / ev.total.size)
-        most = name(support.idxmax())
-        second = f"Always the most frequent class, {most}, would be right for {share}"
-        confused = _confused(report)
+        first = name(support.idxmax())
+        second = f"Always the most frequent class, {first}, would be right for {share}"
+        pairs = present(ev.total.classes).confusion.tocoo()
+        wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
+        most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
+        names = [*map(name, ev.label_names)]
+        shown = "{:,}".format if ev.total.weight is None else number
+        told = [
+            f"{names[pairs.row[i]]} taken for {names[pairs.col[i]]} ({shown(pairs.data[i])})"
+            for i in most
+        ]
+        confused = f"The most frequent errors are {', '.join(told)}" if told else ""
     else:
         means = (number(ev.statistics[f"cardinality_{of}"], 3) for of in ("pred", "true"))
         second = "On average {} labels of an instance are predicted where {} are true".format(
@@ -405,20 +421,6 @@ def beginning(report: RunReport) -> list[doc.Section]:
     texts = (_lead(report), second, _lowest(report), confused, _extremes(report))
     block = doc.Text([f"{text}." for text in texts if text], "lead", depth=ALWAYS)
     return [doc.Section("verdict", "In short", [block]), *doc.doubts(report.doubts())]
-
-
-def _confused(report: RunReport) -> str:
-    """The pairs of classes that are confused most often."""
-    pairs = present(report.ev.total.classes).confusion.tocoo()
-    wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
-    most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
-    names = [*map(name, report.ev.label_names)]
-    shown = "{:,}".format if report.ev.total.weight is None else number
-    told = [
-        f"{names[pairs.row[i]]} taken for {names[pairs.col[i]]} ({shown(pairs.data[i])})"
-        for i in most
-    ]
-    return f"The most frequent errors are {', '.join(told)}" if told else ""
 
 
 def _lead(report: RunReport) -> str:
@@ -660,14 +662,3 @@ def _folds(report: RunReport) -> doc.Section | None:
         left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""
         first = doc.Figure(drawn, f"A dot is a fold, the line its mean.{left}", first)
     return doc.Section("folds", "Folds", [first], hint=f"{len(folds)} of them, a dot each")
-
-
-def _provenance(report: RunReport) -> doc.Section:
-    given = doc.named(report, "method", "dataset")
-    rows = [(what, name(text, 80)) for what, text in given.items() if text]
-    rows.append(("predicted", report.decision))
-    rows += [(key, name(value, 120)) for key, value in report.provenance.items()]
-    blocks: list[Any] = [doc.Terms(rows)]
-    blocks.append(doc.definitions({m: MEASURES[m].direction for m in report.ev.measures}))
-    hint = "data, conventions, versions"
-    return doc.Section("provenance", "Provenance", blocks, hint=hint)

@@ -177,7 +177,20 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     """
     width = (table["weight_high"] - table["weight_low"]).sort_values(kind="stable")
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
-    ranges = {m: _range_of_ranks(row) for m, row in drawn.iterrows()}
+    rivals, ranges = {}, {}
+    for m, row in drawn.iterrows():
+        lower, upper = (
+            ("below", row.rival_low, row.weight_low),
+            ("above", row.rival_high, row.weight_high),
+        )
+        there = [
+            f"{shorten(rival, 14)} {word} {fixed(at, 3)}"
+            for word, rival, at in (lower, upper)
+            if not pd.isna(rival)
+        ]
+        rivals[m] = ", ".join(there) or NOBODY
+        weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
+        ranges[m] = f"weight {weight}, leader stays from {low} to {high}, {rivals[m]}"
     words = "; ".join(map(": ".join, ranges.items()))
     words = f"Range of each weight, the others rescaled, in which the leader stays. {words}."
     svg = Rows("Weight stability", words, drawn.index, 150, "measure")
@@ -190,22 +203,9 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
         a, b = x(row.order_weight_low), x(row.order_weight_high)
         svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
         svg.upright(x(row.weight), y - 8, y + 8, "tick")
-        rivals = _rivals(row)
-        style = "small muted" if rivals == NOBODY else "small"
-        svg.text(WIDTH - 168, y + 4, fit(rivals, 168, SMALL), style)
+        style = "small muted" if rivals[measure] == NOBODY else "small"
+        svg.text(WIDTH - 168, y + 4, fit(rivals[measure], 168, SMALL), style)
     return svg
-
-
-def _rivals(row: pd.Series) -> str:
-    """Who takes the lead beyond the ends of the range."""
-    sides = (("below", row.rival_low, row.weight_low), ("above", row.rival_high, row.weight_high))
-    there = [f"{shorten(m, 14)} {word} {fixed(at, 3)}" for word, m, at in sides if not pd.isna(m)]
-    return ", ".join(there) or NOBODY
-
-
-def _range_of_ranks(row: pd.Series) -> str:
-    weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
-    return f"weight {weight}, leader stays from {low} to {high}, {_rivals(row)}"
 
 
 # --------------------------------------------------------------------------------------------------
