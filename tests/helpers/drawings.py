@@ -70,3 +70,17 @@ def classes(root: ET.Element, tag: str, name: str) -> list[ET.Element]:
 
 
 LONG = [f"run_{i}_" + "with_a_long_name" * 4 for i in range(30)]
+
+
+def holds_only_text(svg: Svg) -> None:
+    """Nothing in it acts, whatever the names are."""
+    root = parse(svg)
+    assert {node.tag.removeprefix(NS) for node in root.iter()} <= ALLOWED
+    attributes = [a for node in root.iter() for a in node.attrib]
+    assert not [a for a in attributes if a.startswith("on") or "href" in a]
+
+
+def labels_stay_inside_and_apart(svg: Svg) -> None:
+    root = parse(svg)
+    assert not outside(root), svg.title
+    assert not overlaps(texts(root)), svg.title

@@ -10,40 +10,31 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_cases import NASTY as CASES
 
 from mlflow_mleval.report import text as escape
 from mlflow_mleval.report import text as numerals
 from mlflow_mleval.report.figures import spans
 
 NASTY = [
-    "<img src=x onerror=alert(1)>",
-    "=cmd()|' /C calc'!A0",
-    r"\input{/etc/passwd}",
-    "\x1b[31mred\x1b[0m",
-    "a\nb",
-    "\tx",
-    "a|b",
-    "`rm -rf`",
-    "[click](javascript:alert(1))",
-    "https://evil.example/x",
-    "www.evil.example",
-    "\u202egnp.exe",
-    "$\\write18{x}$",
-    "%",
-    "\ud800",
-    "\x00",
-    "&amp;",
-    "# head",
-    "1. item",
-    "- item",
-    "\x9b2J",
-    "--",
-    "*",
-    "[x]",
-    "\uffff",
-    "💥" * 30,
-    "a" * 400,
-    "",
+    *(
+        *CASES,
+        "=cmd()|' /C calc'!A0",
+        "a\nb",
+        "\tx",
+        "a|b",
+        "`rm -rf`",
+        "# head",
+        "1. item",
+        "- item",
+    ),
+    *(
+        "[click](javascript:alert(1))",
+        "https://evil.example/x",
+        "www.evil.example",
+        "$\\write18{x}$",
+    ),
+    *("%", "\ud800", "\x00", "&amp;", "\x9b2J", "--", "\uffff", "💥" * 30, "a" * 400, ""),
 ]
 SPECIAL = "\\{}$&#%_~^<>|\"`[]*-',=+@\n\r\t\x1b ab1.:/!()"
 names = st.one_of(st.text(), st.sampled_from(NASTY), st.text(alphabet=SPECIAL, max_size=12))
@@ -99,38 +90,17 @@ def test_csv_cell_keeps_numbers_unrounded(x):
     assert cell == "" if math.isnan(x) else type(x)(cell) == x
 
 
+WORDS = "textbackslash textasciitilde textasciicircum textless textgreater textbar textendash ldots"
+MATHS = (
+    r"- \pm \times \leq \geq \infty \alpha \phi \chi \tau ^+ ^- ^1 ^2 \Lambda \cdot "
+    r"\uparrow \downarrow"
+)
+
+
 def latex_reader(source: str) -> str:
     """What LaTeX would print: an independent, strict reader that refuses everything but text."""
-    words = {
-        "textbackslash": "\\",
-        "textasciitilde": "~",
-        "textasciicircum": "^",
-        "textless": "<",
-        "textgreater": ">",
-        "textbar": "|",
-        "textendash": "–",
-        "ldots": "…",
-    }
-    maths = {
-        "-": "−",
-        r"\pm": "±",
-        r"\times": "×",
-        r"\leq": "≤",
-        r"\geq": "≥",
-        r"\infty": "∞",
-        r"\alpha": "α",
-        r"\phi": "φ",
-        r"\chi": "χ",
-        r"\tau": "τ",
-        "^+": "⁺",
-        "^-": "⁻",
-        "^1": "¹",
-        "^2": "²",
-        r"\Lambda": "Λ",
-        r"\cdot": "·",
-        r"\uparrow": "↑",
-        r"\downarrow": "↓",
-    }
+    words = dict(zip(WORDS.split(), "\\~^<>|–…", strict=True))
+    maths = dict(zip(MATHS.split(), "−±×≤≥∞αφχτ⁺⁻¹²Λ·↑↓", strict=True))
     out, at = [], 0
     while at < len(source):
         rest = source[at:]
