@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.report.blocks import Column, Table, Terms, Text, plain
@@ -35,7 +35,8 @@ def render(document: Document, width: int = 100) -> str:
         ):
             same = list(group)
             if running:  # as one, for lines are few
-                same = [replace(same[0], paragraphs=[p for b in same for p in b.paragraphs])]
+                whole = [*chain.from_iterable(b.paragraphs for b in same)]
+                same = [replace(same[0], paragraphs=whole)]
             found += same
         if found and getattr(found[0], "most", None) == 1:
             points = found[0].paragraphs

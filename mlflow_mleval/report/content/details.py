@@ -81,7 +81,7 @@ def section(
     """
     one_of(of, "of", KINDS)
     if of == "dataset":
-        blocks = _about_one_dataset(c, _known_name(dataset, c.study.datasets, "dataset"))
+        blocks = _dataset(c, _known_name(dataset, c.study.datasets, "dataset"))
         return doc.Section("detail", "A closer look", blocks, open=True)
     first = _known_name(method, c.study.methods, "method")
     if of == "pair":
@@ -241,7 +241,7 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
 # ---- A dataset -----------------------------------------------------------------------------------
 
 
-def _about_one_dataset(c: Comparison, dataset: str) -> list[Any]:
+def _dataset(c: Comparison, dataset: str) -> list[Any]:
     fused = c.fusion.results[dataset]
     flows = fused.flows.sort_values("rank", kind="stable").head(ROWS)
     filled = [m for m in c.order if (dataset, m) in c.study.filled]

@@ -150,14 +150,28 @@ def sensitivity_section(c: Comparison) -> doc.Section | None:
 
     def blocks() -> list[Any]:
         fused = doc.Text(["All of this is about the fused ranking."], depth=PAGE)
-        shares = present(c.stability).acceptability
+        stability = present(c.stability)
+        found, smallest = stability.intervals, "No single weight would cost the lead."
+        if (change := stability.smallest_change) is not None:
+            rival, measure = name(change["rival"]), name(change["measure"])
+            to = percent(float(change["to"]))
+            smallest = f"{rival} reaches the lead first, once {measure} has {to}."
+        stay = agree(found.leaders, "stays")
+        caption = (
+            f"The others are rescaled. Pale: {listed(found.leaders, 12)} {stay} in the lead; dark: "
+            "the whole order stays. Tick: the weight now. "
+            f"{smallest}{only_best(len(found.table), 'measures')}"
+        )
+        title = "How far each weight may move"
+        intervals = doc.Figure(weight_intervals(found.table), caption, title=title)
+        shares = stability.acceptability
         caption = (
             f"Shares of {shares.n_resamples:,} random weightings (seed {shares.seed}). Likely: the "
             f"middle 95%.{only_best(len(shares.acceptability))}"
         )
         drawn = rank_acceptability(shares.acceptability)
         acceptability = doc.Figure(drawn, caption, title="Ranks under random weights")
-        weights = [_intervals(c), acceptability] if len(c.study.measures) > 1 else []
+        weights = [intervals, acceptability] if len(c.study.measures) > 1 else []
         return [*([] if c.on == FUSED else [fused]), doc.Beside(weights, [_scenarios(c)])]
 
     return doc.Section(
@@ -208,23 +222,6 @@ def sensitivity_data(c: Comparison) -> Data:
             },
         }
     }
-
-
-def _intervals(c: Comparison) -> doc.Figure:
-    """How far each weight may move, and the smallest change of one that costs the lead."""
-    stability = present(c.stability)
-    found, smallest = stability.intervals, "No single weight would cost the lead."
-    if (change := stability.smallest_change) is not None:
-        rival, measure = name(change["rival"]), name(change["measure"])
-        to = percent(float(change["to"]))
-        smallest = f"{rival} reaches the lead first, once {measure} has {to}."
-    stay = agree(found.leaders, "stays")
-    caption = (
-        f"The others are rescaled. Pale: {listed(found.leaders, 12)} {stay} in the lead; dark: the "
-        "whole order stays. Tick: the weight now. "
-        f"{smallest}{only_best(len(found.table), 'measures')}"
-    )
-    return doc.Figure(weight_intervals(found.table), caption, title="How far each weight may move")
 
 
 def _scenarios(c: Comparison) -> doc.Figure | doc.Text:

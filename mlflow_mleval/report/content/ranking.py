@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.promethee import WeighedFlows, left_open
+from mlflow_mleval.analysis.promethee import left_open
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content.decision import choices
@@ -89,31 +89,30 @@ def datasets_section(c: Comparison) -> doc.Section | None:
 def data(c: Comparison) -> Data:
     """What JSON holds of the ranking: all methods, and by dataset."""
     rows = c.by_dataset[["method", "rank", *FLOWS]].to_dict("records")
-    flows = c.fusion.flows
-    m = len(flows.by_measure.methods)
-    names = c.ranks.index
+    flows, by = c.fusion.flows, c.fusion.flows.by_measure
+    m = len(by.methods)
+    kept = np.flatnonzero(by.methods.isin(best(c)))
+    names = by.methods[kept]
+
+    def promethee(i: int) -> Data:
+        """Of one dataset: flows by measure of the best methods, thresholds, and their pairs that
+        PROMETHEE I leaves open; made when it is asked for, for together they may be larger than
+        all else.
+        """
+        net = pd.DataFrame((by.up[i] - by.down[i]).T[kept], names, by.measures)
+        limits = zip(by.functions, by.limits[:, i].T.tolist(), strict=True)
+        known = [{"preference": f.name, **dict(zip("qps", at, strict=True))} for f, at in limits]
+        a, b = left_open(flows.plus[i, kept], flows.minus[i, kept])
+        return {
+            "unicriterion": net.to_dict("index"),
+            "thresholds": dict(zip(by.measures, known, strict=True)),
+            "incomparable": list(zip(names[a], names[b], strict=True)),
+        }
+
     return {
         "ranking": c.ranking,
-        "datasets": {d: rows[i * m : (i + 1) * m] for i, d in enumerate(names)},
-        "promethee": {d: partial(_promethee, flows, i, best(c)) for i, d in enumerate(names)},
-    }
-
-
-def _promethee(flows: WeighedFlows, i: int, methods: pd.Index) -> Data:
-    """Of one dataset: flows by measure of these methods, thresholds, and their pairs that PROMETHEE
-    I leaves open; made when it is asked for, for together they may be larger than all else.
-    """
-    by = flows.by_measure
-    kept = np.flatnonzero(by.methods.isin(methods))
-    names = by.methods[kept]
-    net = pd.DataFrame((by.up[i] - by.down[i]).T[kept], names, by.measures)
-    limits = zip(by.functions, by.limits[:, i].T.tolist(), strict=True)
-    thresholds = [{"preference": f.name, **dict(zip("qps", at, strict=True))} for f, at in limits]
-    a, b = left_open(flows.plus[i, kept], flows.minus[i, kept])
-    return {
-        "unicriterion": net.to_dict("index"),
-        "thresholds": dict(zip(by.measures, thresholds, strict=True)),
-        "incomparable": list(zip(names[a], names[b], strict=True)),
+        "datasets": {d: rows[i * m : (i + 1) * m] for i, d in enumerate(c.ranks.index)},
+        "promethee": {d: partial(promethee, i) for i, d in enumerate(c.ranks.index)},
     }
 
 

@@ -159,11 +159,18 @@ def provenance_section(c: Comparison, made_by: doc.Provenance) -> doc.Section:
             where = "`mleval compare -o pairs.csv` has them all"
             where = where if len(c.ranks) > 1 else "Python has all"
             notes.insert(0, f"The tables of pairs in the data {held}; {where}.")
+        methods, lines, sources = zip(*methods_used(c), strict=True)
+        after = ["; ".join(source.cite for source in cited) for cited in sources]
+        columns = [
+            Column("method", methods, "<"),
+            Column("what it does", [f"{line}." for line in lines], "wrap"),
+            Column("after", after, "wrap"),
+        ]
         return [
             *(replace(block, depth=doc.PAPER) for block in doc.made_from(made_by).blocks),
             *map(doc.note, notes),
             _choices(c),
-            _used(c),
+            doc.Table(columns, title="What was computed", depth=doc.PAGE),
             doc.definitions({m: c.study.directions[m] for m in c.study.measures}),
         ]
 
@@ -218,16 +225,6 @@ def _given(choice: Any, words: Mapping[str, str]) -> str:
             [f"{m} {words.get(x, x) if isinstance(x, str) else number(x)}" for m, x in parts], 40
         )
     return words.get(choice, str(choice)) if isinstance(choice, str) else str(choice)
-
-
-def _used(c: Comparison) -> doc.Table:
-    methods, lines, sources = zip(*methods_used(c), strict=True)
-    columns = [
-        Column("method", methods, "<"),
-        Column("what it does", [f"{line}." for line in lines], "wrap"),
-        Column("after", ["; ".join(source.cite for source in cited) for cited in sources], "wrap"),
-    ]
-    return doc.Table(columns, title="What was computed", depth=doc.PAGE)
 
 
 # --------------------------------------------------------------------------------------------------

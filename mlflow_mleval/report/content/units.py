@@ -404,24 +404,23 @@ def over_datasets(c: Comparison) -> doc.Section:
     return doc.Section("differences", "Differences", doc.Late(blocks), found)
 
 
+_EVERY = ("alpha", "control", "significant_pairs", "warnings")
+#: What JSON holds of the tests that it always names.
+_HELD = {
+    "max_t": (*_EVERY, "n_comparisons", "exact", "n_resamples", "seed"),
+    "nemenyi": (*_EVERY, "critical_difference"),
+    "pairwise": (*_EVERY, "correction", "n_comparisons"),
+}
+
+
 def data_over_datasets(c: Comparison) -> Data:
     """What JSON holds of each test, of what decides, and of the pairs that it separates."""
-    tests: Data = {"max_t": None, "nemenyi": None, "pairwise": None}
-    every = ("alpha", "control", "significant_pairs", "warnings")
-    if c.max_t:
-        known = doc.named(c.max_t, *every, "n_comparisons", "exact", "n_resamples", "seed")
-        tests["max_t"] = {"test": "max-t", **known}
-    if c.nemenyi:
-        kind = "nemenyi" if c.nemenyi.control is None else "bonferroni-dunn"
-        tests["nemenyi"] = {"test": kind, **doc.named(c.nemenyi, *every, "critical_difference")}
-    if c.pairwise:
-        known = doc.named(c.pairwise, *every, "correction", "n_comparisons")
-        pairs = {"alternative": "two-sided", "pairs": rows_among(c.pairs, best(c))}
-        tests["pairwise"] = {"test": "wilcoxon", **known, **pairs}
+    tests: Data = dict.fromkeys(_HELD)
     for test, result in c.posthoc:
-        if test.key not in tests:
-            known = doc.named(result, "alpha", "significant_pairs", "warnings")
-            tests[test.key] = {"test": test.name, **known}
+        keys = _HELD.get(test.key, ("alpha", "significant_pairs", "warnings"))
+        tests[test.key] = {"test": test.name, **doc.named(result, *keys)}
+    if c.pairwise:
+        tests["pairwise"] |= {"alternative": "two-sided", "pairs": rows_among(c.pairs, best(c))}
     rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated")
     rest |= {"cliques": c.cliques}
     unit = c.decides_over
@@ -727,19 +726,21 @@ def _answer_tables(c: AnswerComparison, i: int, dataset: str) -> list[doc.Table]
     """What answers tell beside the tests, each part under its title."""
     on = f" on {name(dataset)}" if dataset else ""
     parts = {
-        f"Ranking{on}": _ranking(c),
-        f"Where they differ most{on}": _differing(c),
-        f"Which scorers agree{on}": _agreement(c),
-        f"Questions and samples{on}": _sampling(c),
-        f"What more questions would show{on}": _needed(c),
+        "Ranking": (_ranking, c.ranking),
+        "Where they differ most": (_differing, c.differing),
+        "Which scorers agree": (_agreement, c.agreement),
+        "Questions and samples": (_sampling, c.sampling),
+        "What more questions would show": (_needed, c.needed),
     }
-    shown = {title: table for title, table in parts.items() if table is not None}
-    return [replace(made, title=title, key=f"{made.key}-{i}") for title, made in shown.items()]
+    tables = [
+        replace(make(c, rows), title=f"{title}{on}")
+        for title, (make, rows) in parts.items()
+        if rows is not None and len(rows)
+    ]
+    return [replace(table, key=f"{table.key}-{i}") for table in tables]
 
 
-def _ranking(c: AnswerComparison) -> doc.Table | None:
-    if (table := c.ranking) is None:
-        return None
+def _ranking(c: AnswerComparison, table: pd.DataFrame) -> doc.Table:
     flow = "φ: net flow of PROMETHEE on the means (V-shape, equal weights)."
     ranks = [span(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
     columns = [
@@ -752,10 +753,7 @@ def _ranking(c: AnswerComparison) -> doc.Table | None:
     return doc.Table(columns, caption=caption, key="answer-ranking", first=True, depth=ALWAYS)
 
 
-def _differing(c: AnswerComparison) -> doc.Table | None:
-    rows = c.differing
-    if not len(rows):
-        return None
+def _differing(c: AnswerComparison, rows: pd.DataFrame) -> doc.Table:
     a, b = map(name, c.compared)
     columns = [Column("asked", [*rows["asked"].astype(str)], "wrap")]
     for method, side in zip(c.compared, "ab", strict=True):
@@ -772,12 +770,8 @@ def _differing(c: AnswerComparison) -> doc.Table | None:
     return doc.Table(columns, caption=caption, key="differing", note=note, most=10)
 
 
-def _agreement(c: AnswerComparison) -> doc.Table | None:
-    if not len(c.agreement):
-        return None
-    rows = c.agreement.sort_values(
-        "correlation", key=abs, ascending=False, na_position="last"
-    ).head(ANSWERS_ROWS)
+def _agreement(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
+    rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
     how = "Correlation: Pearson's, over the answers of all methods, within each method."
     equal = "Equal: share of the answers that both pass or both fail."
     columns = [
@@ -788,13 +782,11 @@ def _agreement(c: AnswerComparison) -> doc.Table | None:
         doc.counts("answers", rows["n"], keep=1),
     ]
     caption = "Agreement of the scorers"
-    return doc.Table(columns, len(c.agreement), caption=caption, key="agreement", most=8)
+    return doc.Table(columns, len(found), caption=caption, key="agreement", most=8)
 
 
-def _sampling(c: AnswerComparison) -> doc.Table | None:
-    if not len(c.sampling):
-        return None
-    rows = c.sampling.head(ANSWERS_ROWS)
+def _sampling(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
+    rows = found.head(ANSWERS_ROWS)
     share = "Question's: its share of the variance of one answer; the rest is sampling."
     errors = "Errors are standard errors of the mean."
     columns = [
@@ -808,13 +800,13 @@ def _sampling(c: AnswerComparison) -> doc.Table | None:
         doc.alike("twice the samples", rows["with_samples"], 2),
     ]
     caption = "Questions and samples as sources of variance"
-    return doc.Table(columns, len(c.sampling), caption=caption, key="sampling", most=8)
+    return doc.Table(columns, len(found), caption=caption, key="sampling", most=8)
 
 
-def _needed(c: AnswerComparison) -> doc.Table:
+def _needed(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
     from mlflow_mleval.analysis.answer_comparison import POWER
 
-    rows = c.needed.head(ANSWERS_ROWS)
+    rows = found.head(ANSWERS_ROWS)
     unit = f"clusters ({c.cluster})" if c.cluster else "questions"
     note = (
         f"Needed: {unit} until a difference of this size would be found in {percent(POWER)} of "
@@ -829,7 +821,7 @@ def _needed(c: AnswerComparison) -> doc.Table:
         Column("needed", needed, note=note),
     ]
     caption = "Size of an evaluation that would find the difference"
-    return doc.Table(columns, len(c.needed), caption=caption, key="needed", most=8)
+    return doc.Table(columns, len(found), caption=caption, key="needed", most=8)
 
 
 _KINDS = {
