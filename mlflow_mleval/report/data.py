@@ -55,7 +55,7 @@ def brief(document: Document, width: int = 100) -> str:
     return text
 
 
-def _brief(made: Brief, names: int, items: int) -> dict[str, Any]:
+def _brief(made: Brief, names: int, items: int) -> doc.Data:
     """The record with names of so many columns, and so many names in a list."""
 
     def cut(text: str) -> str:
@@ -187,7 +187,7 @@ def plain(value: Any) -> Any:
     return None if value is pd.NaT or value is pd.NA else str(value)
 
 
-def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _plain_rows(frame: pd.DataFrame) -> list[doc.Data]:
     """A dict a row; numbers are taken by whole columns, for tables can be long."""
     columns: dict[str, list[Any]] = {}
     for key, column in frame.items():

@@ -242,7 +242,7 @@ def needed(c: Comparison, v: Verdict) -> str:
     return "Runs with other seeds, or answers one by one." if v.unit == "folds" else NOTHING
 
 
-def _said(c: Comparison, q: Question, command: str) -> dict[str, Any]:
+def _said(c: Comparison, q: Question, command: str) -> Data:
     """The verdict with the rows of its forest plot: what decides, then each measure or dataset."""
     v = q.verdict
     parts = [v.rows.assign(decides=True)]
@@ -273,7 +273,7 @@ def _said(c: Comparison, q: Question, command: str) -> dict[str, Any]:
     }
 
 
-def _row(row: dict[str, Any], on: str, reaches: dict[str, float]) -> Data:
+def _row(row: Data, on: str, reaches: dict[str, float]) -> Data:
     """A row of the forest plot: places in percent of a scale of its own, and what is written."""
     low, size, high = (float(row[key]) for key in ("low", "difference", "high"))
     limits = [x if np.isfinite(x) else None for x in (low, high)]

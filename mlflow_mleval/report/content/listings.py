@@ -1,7 +1,7 @@
 """What a selection of runs holds, which measures are known, and what became of one evaluation."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -177,7 +177,7 @@ def _metrics(survey: Survey) -> doc.Table:
     notes = [text for mark, text in _MARKS.items() if any(a.endswith(mark) for a in arrows)]
     columns = [
         doc.names("metric", table["metric"]),
-        _share_of_runs(survey, table["runs"]),
+        _share_of_runs(survey, table),
         doc.numbers("from", table["low"]),
         doc.numbers("to", table["high"]),
         Column("better", arrows, "^", note=" ".join(notes)),
@@ -185,8 +185,8 @@ def _metrics(survey: Survey) -> doc.Table:
     return doc.Table(columns, len(survey.metrics), things="metrics", depth=ALWAYS)
 
 
-def _share_of_runs(survey: Survey, counts: Iterable[int]) -> Column:
-    return Column("runs", [f"{n} of {survey.n_runs}" for n in counts])
+def _share_of_runs(survey: Survey, table: pd.DataFrame) -> Column:
+    return Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]])
 
 
 def _variables(survey: Survey) -> doc.Table:
@@ -198,7 +198,7 @@ def _variables(survey: Survey) -> doc.Table:
     ]
     columns = [
         doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
-        _share_of_runs(survey, table["runs"]),
+        _share_of_runs(survey, table),
         doc.counts("values", table["values"]),
         Column("such as", examples, "wrap"),
     ]
@@ -360,12 +360,9 @@ def measures_document() -> Document:
     tables = []
     for (family, source, kinds, convention, asked), members in known:
         rows = frame[frame["name"].isin([m.name for m in members])]
-        columns = [
-            Column("measure", [*rows["name"]], "<"),
-            Column("better", [*rows["better"]], "<"),
-            Column("range", [*rows["range"]], "<"),
-            Column("what it is", [*rows["definition"]], "wrap"),
-        ]
+        heads = {"name": "measure", "better": "better", "range": "range"}
+        columns = [Column(head, [*rows[key]], "<") for key, head in heads.items()]
+        columns.append(Column("what it is", [*rows["definition"]], "wrap"))
         notes = [f"For {listed(kinds)}"]
         if asked:
             notes.append(f"Of {listed(asked)} on request: evaluate(measures=[NAME])")

@@ -13,7 +13,7 @@ from mlflow_mleval.analysis.fusion import by_chance
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import PAGE, Data, Frames, listed, name
 from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
-from mlflow_mleval.report.content.ranking import MOST, best, rows_among
+from mlflow_mleval.report.content.ranking import MOST, rows_of_best
 from mlflow_mleval.report.content.units import only_best
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import (
@@ -213,7 +213,7 @@ def sensitivity_data(c: Comparison) -> Data:
             "leave_one_out": left
             and {
                 **doc.named(left, "winners", "winner_changes"),
-                "reversals": rows_among(left.reversals, best(c), "ahead", "behind"),
+                "reversals": rows_of_best(c, left.reversals, "ahead", "behind"),
                 "ranks": left.ranks.iloc[:MOST, :MOST].to_dict(orient="index"),
             },
             "sensitivity": {

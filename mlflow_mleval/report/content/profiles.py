@@ -199,7 +199,7 @@ def crossings(comparison: ProfileComparison) -> list[str]:
     for row in table.sort_values("certain", ascending=False, kind="stable").itertuples():
         certain = certain_spans(comparison, row.dataset)
         a, b = name(row.method), name(row.against)
-        at = _at(comparison, row.dataset, row.parameter)
+        at = _at(comparison, row)
         text = f"{b} overtakes {a} above {at}"
         if row.crossings > 1:
             text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
@@ -211,11 +211,11 @@ def crossings(comparison: ProfileComparison) -> list[str]:
     return texts
 
 
-def _at(comparison: ProfileComparison, dataset: str, parameter: float) -> str:
+def _at(comparison: ProfileComparison, row: Any) -> str:
     """Where profiles cross: the last whole k before, or α."""
     if comparison.options["family"] == "polynomial":
-        return f"α = {number(parameter, 3)}"
-    return f"k = {math.floor(parameter + 1e-9)} of {comparison.ends(dataset)[1]:g}"
+        return f"α = {number(row.parameter, 3)}"
+    return f"k = {math.floor(row.parameter + 1e-9)} of {comparison.ends(row.dataset)[1]:g}"
 
 
 def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
@@ -274,7 +274,7 @@ def pairs_table(comparison: ProfileComparison) -> doc.Table:
         if not row.crossings or row.tied:
             return "equal" if row.tied else "never"
         more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
-        return f"{_at(comparison, row.dataset, row.parameter)}{more}"
+        return f"{_at(comparison, row)}{more}"
 
     columns = [
         doc.names(f"ahead at small {symbol}", shown["method"], "method"),

@@ -42,10 +42,11 @@ def best(c: Comparison) -> pd.Index:
     return c.fusion.ranking.index[:MOST]
 
 
-def rows_among(
-    table: pd.DataFrame, methods: pd.Index, a: str = "method_a", b: str = "method_b"
+def rows_of_best(
+    c: Comparison, table: pd.DataFrame, a: str = "method_a", b: str = "method_b"
 ) -> pd.DataFrame:
-    """The rows of a table of pairs of which both are among the methods."""
+    """The rows of a table of pairs of which both are among the best methods."""
+    methods = best(c)
     return table[table[a].isin(methods) & table[b].isin(methods)]
 
 
@@ -340,7 +341,7 @@ def spread_section(c: Comparison) -> doc.Section | None:
         table = doc.Table(columns, len(c.order), title, key="repeats", things="methods", note=note)
         return [doc.Text(spread_sentences(study)), table]
 
-    hint = f"{_span(study.n_repeats)} runs each"
+    hint = f"{_span(study)} runs each"
     return doc.Section("repeats", "Repeats", doc.Late(blocks), hint=hint)
 
 
@@ -388,12 +389,12 @@ def spread_sentences(study: Study) -> list[str]:
     elif DIGEST in rules:
         differ = " on different splits of the data"
     total = count(int(study.n_repeats.sum()), "run")
-    words = f"Each value is the mean over {_span(study.n_repeats)} runs{differ} ({total})."
+    words = f"Each value is the mean over {_span(study)} runs{differ} ({total})."
     return [f"{words} {_SPLITS[study.same_split()]}"]
 
 
-def _span(runs: pd.Series) -> str:
-    return span(int(runs.min()), int(runs.max()))
+def _span(study: Study) -> str:
+    return span(int(study.n_repeats.min()), int(study.n_repeats.max()))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -414,44 +415,47 @@ LEAST = 1e-6
 
 
 def weights_section(c: Comparison) -> doc.Section | None:
-    """Weights that a reader may move; nothing where there is nothing to weigh."""
-    if c.on != FUSED or len(c.study.measures) < 2 or len(c.ranks) == 1:
+    """Weights that a reader may move, a slider and a switch for each of several measures, or why
+    there are none; nothing where there is nothing to weigh.
+    """
+    measures = c.study.measures
+    if c.on != FUSED or len(measures) < 2 or len(c.ranks) == 1:
         return None
+
+    def blocks() -> list[Any]:
+        here = (len(c.order), len(measures), c.fusion.flows.by_measure.net.size)
+        most = (SLIDERS_METHODS, SLIDERS_MEASURES, SLIDERS_FLOWS)
+        if any(n > limit for n, limit in zip(here, most, strict=True)):
+            takes = "at most {:,} methods, {:,} measures and {:,} net flows".format(*most)
+            has = "{:,}, {:,} and {:,}".format(*here)
+            why = f"that takes {takes}, and here are {has}."
+            return [doc.note(f"The weights cannot be moved on this page: {why}")]
+        given = c.fusion.options["weights"]  # else the means over datasets, of so many digits
+        if isinstance(given, Mapping):
+            starts = [float(given[m]) for m in measures]
+        else:
+            equal = np.full(len(measures), 1 / len(measures))
+            mean = c.fusion.weights.mean() if given == "entropy" else equal
+            starts = [max(float(f"{w:.4g}"), LEAST) for w in mean]
+        largest = max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts))
+        largest = float(f"{largest:.3g}")
+        shown = [
+            {
+                **{"measure": name(m, 24), "arrow": ARROWS[c.study.directions[m]]},
+                "step": max(1, round(STEPS * math.sqrt(start / largest))),
+            }
+            for m, start in zip(measures, starts, strict=True)
+        ]
+        about = "Move a slider, or switch a measure off: the ranking follows."
+        if _by_dataset(c):
+            about += (
+                " They start at the datasets' mean weights; once moved, weights hold everywhere."
+            )
+        held = {**_data(c), "starts": starts, "most": largest}
+        return [doc.Sliders(about, shown, STEPS, held)]
+
     title = "What if the measures had other weights?"
-    return doc.Section("what-if", title, doc.Late(lambda: [sliders(c)]), open=False)
-
-
-def sliders(c: Comparison) -> doc.Sliders | doc.Text:
-    """A slider and a switch for each of several measures; or why there are none."""
-    measures, net = c.study.measures, c.fusion.flows.by_measure.net
-    here = (len(c.order), len(measures), net.size)
-    most = (SLIDERS_METHODS, SLIDERS_MEASURES, SLIDERS_FLOWS)
-    if any(n > limit for n, limit in zip(here, most, strict=True)):
-        takes = "at most {:,} methods, {:,} measures and {:,} net flows".format(*most)
-        has = "{:,}, {:,} and {:,}".format(*here)
-        text = f"The weights cannot be moved on this page: that takes {takes}, and here are {has}."
-        return doc.note(text)
-    given = c.fusion.options["weights"]  # else the means over datasets, of so many digits
-    if isinstance(given, Mapping):
-        starts = [float(given[m]) for m in measures]
-    else:
-        mean = (
-            c.fusion.weights.mean() if given == "entropy" else [1 / len(measures)] * len(measures)
-        )
-        starts = [max(float(f"{w:.4g}"), LEAST) for w in mean]
-    largest = max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts))
-    largest = float(f"{largest:.3g}")
-    shown = [
-        {
-            **{"measure": name(m, 24), "arrow": ARROWS[c.study.directions[m]]},
-            "step": max(1, round(STEPS * math.sqrt(start / largest))),
-        }
-        for m, start in zip(measures, starts, strict=True)
-    ]
-    about = "Move a slider, or switch a measure off: the ranking follows."
-    if _by_dataset(c):
-        about += " They start at the datasets' mean weights; once moved, weights hold everywhere."
-    return doc.Sliders(about, shown, STEPS, {**_data(c), "starts": starts, "most": largest})
+    return doc.Section("what-if", title, doc.Late(blocks), open=False)
 
 
 def _by_dataset(c: Comparison) -> bool:

@@ -20,7 +20,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import beyond, decision, measures, ranking, units
-from mlflow_mleval.report.content.ranking import best, rows_among
+from mlflow_mleval.report.content.ranking import rows_of_best
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level, number
 from mlflow_mleval.sentences import count
@@ -392,7 +392,7 @@ def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) 
             return {**made.data(), "over": "datasets", "pairs": []}
         if shortened := best_methods_data(c)["shortened"]:
             shortened = {**shortened, "pairs": next(iter(shortened.values()))}
-        pairs = rows_among(tests.pairs.reset_index(drop=True), best(c))
+        pairs = rows_of_best(c, tests.pairs.reset_index(drop=True))
         about = {"verdict": tests.headline(), "pairs": pairs, "shortened": shortened}
         return {**made.data(), "over": "datasets", **about}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import decision
-from mlflow_mleval.report.content.ranking import best, rows_among
+from mlflow_mleval.report.content.ranking import rows_of_best
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import (
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.multivariate import ManovaResult
     from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, RepeatTests
 
+#: By dataset.
+Tests: TypeAlias = "Mapping[str, PairTests]"
 #: Rows of a table of pairs on a terminal, and those that are not left to the CSV file; so many of
 #: pairs over datasets a page shows at once, and all that are separated; datasets in a report.
 ROWS = 30
@@ -136,7 +138,7 @@ def _without_marks(held: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def tables(unit: str, tests: Mapping[str, PairTests]) -> Frames:
+def tables(unit: str, tests: Tests) -> Frames:
     """The tables of all datasets by the names of their files, unrounded."""
     kind = _KINDS[unit]
     parts: dict[str, dict[str, pd.DataFrame]] = {}
@@ -161,7 +163,7 @@ def _joined(by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def document(
-    tests: PairTests | Mapping[str, PairTests],
+    tests: PairTests | Tests,
     provenance: doc.Provenance,
     absent: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
@@ -187,9 +189,7 @@ def document(
     )
 
 
-def _shortened(
-    tests: Mapping[str, PairTests], provenance: doc.Provenance, notes: Sequence[str]
-) -> Brief:
+def _shortened(tests: Tests, provenance: doc.Provenance, notes: Sequence[str]) -> Brief:
     """The verdict in a few words: of several datasets, on how many pairs are separated."""
     parts = list(tests.values())
     first = parts[0]
@@ -211,7 +211,7 @@ def _shortened(
     )
 
 
-def shape(tests: Mapping[str, PairTests], absent: Mapping[str, str], notes: Sequence[str]) -> Data:
+def shape(tests: Tests, absent: Mapping[str, str], notes: Sequence[str]) -> Data:
     """What JSON holds of tests of pairs, the same keys for every kind of unit."""
     parts = tests.values()
     unit = next(iter(parts)).unit
@@ -254,7 +254,7 @@ def record(tests: PairTests) -> Data:
 
 def _section(
     unit: str,
-    tests: Mapping[str, PairTests],
+    tests: Tests,
     absent: Mapping[str, str],
     depth: int,
     about: str = "",
@@ -288,7 +288,7 @@ def _not_tested(absent: Mapping[str, str]) -> list[str]:
     return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
 
 
-def _hint(tests: Mapping[str, PairTests]) -> str:
+def _hint(tests: Tests) -> str:
     """How many pairs are separated on how many datasets."""
     if not tests:
         return "not tested"
@@ -309,7 +309,7 @@ def depends(found: Sequence[tuple[Sequence[str], Mapping[Any, Sequence[str]]]]) 
     return told
 
 
-def told(tests: Mapping[str, PairTests], depth: int = ALWAYS) -> list[Any]:
+def told(tests: Tests, depth: int = ALWAYS) -> list[Any]:
     """What the tests of each dataset say and what they are about, their table, and what else this
     kind of unit tells.
     """
@@ -345,7 +345,7 @@ def told(tests: Mapping[str, PairTests], depth: int = ALWAYS) -> list[Any]:
     ]
 
 
-def pairs_table(tests: Mapping[str, PairTests]) -> doc.Table:
+def pairs_table(tests: Tests) -> doc.Table:
     """One row a dataset, pair and measure, separated ones first."""
     first = next(iter(tests.values()))
     kind = _KINDS[first.unit]
@@ -420,7 +420,7 @@ def data_over_datasets(c: Comparison) -> Data:
         keys = _HELD.get(test.key, ("alpha", "significant_pairs", "warnings"))
         tests[test.key] = {"test": test.name, **doc.named(result, *keys)}
     if c.pairwise:
-        tests["pairwise"] |= {"alternative": "two-sided", "pairs": rows_among(c.pairs, best(c))}
+        tests["pairwise"] |= {"alternative": "two-sided", "pairs": rows_of_best(c, c.pairs)}
     rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated")
     rest |= {"cliques": c.cliques}
     unit = c.decides_over
@@ -437,7 +437,7 @@ def data_over_datasets(c: Comparison) -> Data:
 
 def frames_over_datasets(c: Comparison) -> Frames:
     """The pairs, of very many methods the best."""
-    return {"pairs": rows_among(c.pairs, best(c))}
+    return {"pairs": rows_of_best(c, c.pairs)}
 
 
 def omnibus(c: Comparison) -> list[str]:
