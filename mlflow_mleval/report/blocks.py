@@ -236,9 +236,10 @@ class Column:
     name: str = ""
     note: str = ""  #: what the column means; stands below the table as well
     tip: str = ""  #: the same where only a page says it
-    marks: Mapping[str, str] = field(
-        default_factory=dict
-    )  #: what scripts and styles of a page find it by: data-* of its head
+    #: what scripts and styles of a page find it by: data-* of its head
+    marks: Mapping[str, str] = field(default_factory=dict)
+    #: what its names stand beside: data-* of each of them
+    about: Mapping[str, str] = field(default_factory=dict)
     paper: bool = False  #: on paper and terminals only
     wide: bool = False  #: of pages, on those that are not narrow
     tones: Sequence[float] = ()  #: how strongly a page shades each cell, from 0 to 1
@@ -247,10 +248,6 @@ class Column:
     def short(self) -> Mapping[str, str]:
         """Its names as a page shows them, cut so that they still differ."""
         return shortened((terminal(plain(str(cell))) for cell in self.cells), CELL)
-
-    about: Mapping[str, str] = field(
-        default_factory=dict
-    )  #: what its names stand beside: data-* of each of them
 
 
 def names(head: str, cells: Iterable[object], of: str = "", **more: Any) -> Column:

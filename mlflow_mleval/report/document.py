@@ -85,12 +85,10 @@ class Document:
     sections: Sequence[Section]  #: in the order of reading; the first is the answer
     about: str = ""  #: how it came about, in a line
     time: str = ""
-    data: Callable[[], Mapping[str, Any]] = (
-        dict  #: makes what JSON holds: dicts, tables and result objects; unrounded
-    )
-    frames: Callable[[], Mapping[str, pd.DataFrame]] = (
-        dict  #: makes the tables that CSV files hold, by name, unrounded
-    )
+    #: makes what JSON holds: dicts, tables and result objects; unrounded
+    data: Callable[[], Mapping[str, Any]] = dict
+    #: makes the tables that CSV files hold, by name, unrounded
+    frames: Callable[[], Mapping[str, pd.DataFrame]] = dict
     main: str = ""  #: the one of them that is written where one CSV file is asked for
     shortened: Callable[[], Brief] | None = None  #: makes the answer in a few words
     pair: Sequence[str] = ()  #: the methods of which it asks which is better

@@ -140,11 +140,12 @@ class Curves:
             return lines, others
         by_label = dict(iter(self.points[~micro].groupby("label", sort=False)))
         for i, (label, value) in enumerate(self.areas[area].head(TOP).items()):
-            text = terminal(str(label))
+            text = terminal(label)
             if np.isnan(value):
                 continue
             if i < SCORE_CURVES_NAMED:
-                lines[text + " (label)" * (text in lines)] = curve(by_label[label]), float(value)
+                text = f"{text} (label)" if text in lines else text
+                lines[text] = curve(by_label[label]), float(value)
             else:
                 others.append((text, curve(by_label[label])))
         return lines, others
@@ -201,11 +202,6 @@ class RunReport:
         return f"{rule}, conventions {self.ev.conventions}"
 
     @property
-    def flat(self) -> bool:
-        """Whether label matrices were given, and not sets of classes or one class."""
-        return self.ev.kind == LABEL_SETS
-
-    @property
     def one_label(self) -> bool:
         """Whether each instance has one class."""
         return self.ev.kind == ONE_LABEL
@@ -256,7 +252,7 @@ class RunReport:
         label.
         """
         n = len(self.ev.label_names)
-        if not self.flat or n < 2:
+        if self.ev.kind != LABEL_SETS or n < 2:
             return {}
         kinds = ["hard", "soft"] if self.ev.total.errors is not None else ["hard"]
         ks = _steps_between(1, n, _PARAMETERS)
@@ -294,7 +290,7 @@ class RunReport:
             if left := self.statistics.left_out:
                 lost = [f"Some fold does not give {listed(left)}: no mean over folds is told."]
         found = [*self.remarks, *(f"{doc.capitalised(text)}." for text in warnings), *lost]
-        if len(ev.folds) and self.flat:
+        if len(ev.folds) and ev.kind == LABEL_SETS:
             total = ev.total.by_label[2]
             lacking = [(sums.by_label[2] == 0) & (total > 0) for sums in ev.sums.values()]
             if without := int(np.any(lacking, axis=0).sum()):

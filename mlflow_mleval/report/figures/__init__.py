@@ -90,11 +90,6 @@ class Scale:
         share = (value - self.low) / ((self.high - self.low) or 1.0)
         return self.start + share * (self.stop - self.start)
 
-    @property
-    def unit(self) -> float:
-        """How many pixels a difference of 1 takes."""
-        return (self.stop - self.start) / (self.high - self.low)
-
     def ticks(self, about: int = 6) -> list[float]:
         """Round values inside the domain, about as many as asked."""
         span = self.high - self.low
@@ -235,12 +230,15 @@ class Svg:
         top: float | None = None,
         about: int = 6,
         label: Callable[[float], str] = str,
+        ticks: Iterable[tuple[float, str]] = (),
     ) -> None:
-        """Ticks with numbers under a line at `y`, and faint grid lines up to `top`."""
-        for tick in scale.ticks(about):
+        """Ticks with numbers under a line at `y`, and faint grid lines up to `top`; values that are
+        about so many, or `ticks` with their texts.
+        """
+        for tick, text in ticks or [(tick, label(tick)) for tick in scale.ticks(about)]:
             x = scale(tick)
             self.upright(x, y if top is None else top, y + 4)
-            self.text(x, y + 17, label(tick), "muted", "middle")
+            self.text(x, y + 17, text, "muted", "middle")
         self.level(y, scale.start, scale.stop, "axis")
 
     def side_axis(

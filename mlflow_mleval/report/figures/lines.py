@@ -3,7 +3,7 @@ label.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +86,7 @@ def fold_scatter(
     ends = np.column_stack([low - pad, high + pad]).tolist()
     svg, across, up, taken = scatter(title, words, HEIGHT, ends, heads)
     places = {m: (across(x), up(y)) for m, (x, y) in means.items()}
-    units = np.array([across.unit, up.unit])
+    units = np.array([across(1) - across(0), up(1) - up(0)])
     for kind, (m, covariance) in enumerate(covariances.items()):
         ellipse = _ellipse(places[m], radius, covariance * np.outer(units, units))
         svg.add("path", d=ellipse, class_=f"c{kind % COLOURS} thin")
@@ -167,10 +167,7 @@ def profile_lines(
     words = "; ".join(map("{} from {}".format, tips, tips.values()))
     svg = Svg(title, f"{family.capitalize()} loss for {span}: {words}. 0 is best.", bottom + 42)
     svg.side_axis(y, ticks, at.start, at.stop)
-    for place, text in _ticks(at, family):
-        svg.upright(place, bottom, bottom + 4, "axis")
-        svg.text(place, bottom + 17, text, "muted", "middle")
-    svg.level(bottom, at.start, at.stop, "axis")
+    svg.axis(at, bottom, ticks=_ticks(at, family))
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
     across = {m: [*map(at, along(part.index.to_numpy(float)))] for m, part in lines.items()}
     for m, part in lines.items() if bands else ():
@@ -206,18 +203,17 @@ def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: fl
     svg.name(x + 27, y + 4, name, room)
 
 
-def _ticks(at: Scale, family: str) -> Iterator[tuple[float, str]]:
-    """Pixels and numbers: k = 1, K and round ones between; powers of ten for α."""
+def _ticks(at: Scale, family: str) -> list[tuple[float, str]]:
+    """Values and numbers: k = 1, K and round ones between; powers of ten for α."""
     if family == "polynomial":
-        yield from ((at(t), f"{10**t:g}") for t in range(math.floor(at.high + 1e-9) + 1))
-        return
+        return [(t, f"{10**t:g}") for t in range(math.floor(at.high + 1e-9) + 1)]
     last = round(at.high)
     inside = [
         t
         for t in at.ticks(6)
         if t == int(t) and 1 < t < last and at(t) - at(1) > 20 and at.stop - at(t) > 24
     ]
-    yield from ((at(t), f"{t:g}") for t in dict.fromkeys((1, *inside, last)))
+    return [(t, f"{t:g}") for t in dict.fromkeys((1, *inside, last))]
 
 
 def ratio_panels(
@@ -341,11 +337,13 @@ class _Panels:
             at = y(math.log(value))
             self.svg.level(at, x.start, x.stop, "axis" if value == 1 else "grid")
             self.svg.text(x.start - 5, at + 4, number(value), "muted small", "end")
-        powers = Scale(0, math.log10(self.last) if self.last > 1 else 1.0, x.start, x.stop)
-        shares = ((x(p), f"{p:g}") for p in (0, 0.5, 1))
-        for place, text in shares if self.family == "binomial" else _ticks(powers, self.family):
-            self.svg.upright(place, y.start, y.start + 4, "axis")
-            self.svg.text(place, y.start + 16, text, "muted small", "middle")
+        along, ticks = x, [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
+        if self.family == "polynomial":
+            along = Scale(0, math.log10(self.last) if self.last > 1 else 1.0, x.start, x.stop)
+            ticks = _ticks(along, self.family)
+        for value, text in ticks:
+            self.svg.upright(along(value), y.start, y.start + 4, "axis")
+            self.svg.text(along(value), y.start + 16, text, "muted small", "middle")
 
     def _line(
         self, dataset: str, part: pd.DataFrame, across: list[float], up: list[float]
