@@ -150,14 +150,15 @@ def _aligned(column: Column) -> Markup:
 def _rows(table: Table, folds: bool) -> Markup:
     """The rows of a table; Jinja would take each cell through several calls."""
     rows = table.rows
+    methods = next((c.cells for c in table.columns if c.name == "method"), [""] * len(rows))
     columns: list[list[str]] = []
     for at, column in enumerate(table.columns):
         opening, end = ("<td", "</td>") if at else ('<th scope="row"', "</th>")
         opening = f"{opening}{_aligned(column)}"
         tones = [f' data-tone="{round(9 * tone)}"' for tone in column.tones] or [""] * len(rows)
         texts = []
-        for value, tone, row in zip(column.cells, tones, rows, strict=True):
-            cell = _cell(value, column, row, table.columns)
+        for value, tone, method in zip(column.cells, tones, methods, strict=True):
+            cell = _cell(value, column, method)
             # most are a few plain characters, which need no look at each
             bare = type(cell) is str and _BARE.fullmatch(cell)
             texts.append(f"{opening}{tone}>{cell if bare else escape(_visible(cell))}{end}")
@@ -174,16 +175,11 @@ def _rows(table: Table, folds: bool) -> Markup:
     return Markup("".join(found))
 
 
-def _cell(
-    value: Any,
-    column: Column,
-    row: Sequence[Any] = (),
-    columns: Sequence[Column] = (),
-) -> Any:
+def _cell(value: Any, column: Column, method: object = "") -> Any:
     """A cell of a table: a drawing, a link, a name cut to fit, or text.
 
     A name of a method or a dataset says of which; of a method against another, also of which other,
-    the one in its row.
+    the `method` in its row.
 
     >>> print(_cell("a<b", Column("", ["a<b"], name="measure")), _cell("a<b", Column("", ["a<b"], name="method")))
     <bdi class="name">a&lt;b</bdi> <bdi class="name" data-method="a&lt;b">a&lt;b</bdi>
@@ -193,18 +189,11 @@ def _cell(
     if isinstance(value, Svg) or not column.name:
         return value
     whole = terminal(plain(str(value)))
-    marks = (
-        {**column.about, column.name: whole}
-        if column.name in ("method", "dataset", "against")
-        else {}
-    )
-    if column.name == "against":
-        first = [
-            plain(str(cell))
-            for cell, other in zip(row, columns, strict=True)
-            if other.name == "method"
-        ]
-        marks |= {"method": first[0]} if first else {}
+    marks = {}
+    if column.name in ("method", "dataset", "against"):
+        marks = {**column.about, column.name: whole}
+    if column.name == "against" and method:
+        marks["method"] = plain(str(method))
     return _name(column.short[whole], whole, marks)
 
 

@@ -237,7 +237,14 @@ def ratio_panels(
     by_pair = {
         pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)
     }
-    shown = {pair: _lines_of_pair(by_pair, *pair) for pair in pairs}
+    shown = {}
+    for a, b in pairs:
+        parts = [by_pair[a, b]] if (a, b) in by_pair else []
+        if (other := by_pair.get((b, a))) is not None:  # computed the other way round
+            with np.errstate(divide="ignore"):
+                parts.append(other.assign(ratio=1 / other["ratio"]))
+        lines = pd.concat(parts).groupby(level=0, sort=False)
+        shown[a, b] = {dataset: line.droplevel(0) for dataset, line in lines}
     words = [
         f"{b} against {a}: {', '.join(f'{d} {_ends(line)}' for d, line in shown[a, b].items())}"
         for a, b in pairs
@@ -256,17 +263,6 @@ def ratio_panels(
         panels.draw(shown[pair], here, pair, corner)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
-
-
-def _lines_of_pair(
-    by_pair: Mapping[tuple[str, str], pd.DataFrame], a: str, b: str
-) -> dict[str, pd.DataFrame]:
-    """By dataset the ratios of b to a, whichever way round they were computed."""
-    parts = [by_pair[a, b]] if (a, b) in by_pair else []
-    if (other := by_pair.get((b, a))) is not None:
-        with np.errstate(divide="ignore"):
-            parts.append(other.assign(ratio=1 / other["ratio"]))
-    return {d: part.droplevel(0) for d, part in pd.concat(parts).groupby(level=0, sort=False)}
 
 
 def _ends(line: pd.DataFrame) -> str:
