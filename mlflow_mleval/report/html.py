@@ -150,7 +150,8 @@ def _aligned(column: Column) -> Markup:
 def _rows(table: Table, folds: bool) -> Markup:
     """The rows of a table; Jinja would take each cell through several calls."""
     rows = table.rows
-    methods = next((c.cells for c in table.columns if c.name == "method"), [""] * len(rows))
+    named = {column.name: column.cells for column in reversed(table.columns)}
+    methods = named.get("method", [""] * len(rows))
     columns: list[list[str]] = []
     for at, column in enumerate(table.columns):
         opening, end = ("<td", "</td>") if at else ('<th scope="row"', "</th>")

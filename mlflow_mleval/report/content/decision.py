@@ -341,7 +341,7 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
         pair = listed(c.order[:2])
         return Sentence(f"{pair} are equivalent, as far as it matters.", claim("equivalent"))
     if not advice.evidence:
-        comes = "comes" if alone else "come"
+        comes = agree(advice.ahead, "comes")
         return Sentence(f"{who} {comes} first, too close to call.", claim("ahead"))
     text = f"{who} {agree(advice.ahead, 'is')} ahead{_as_good(c, advice)}{_worse(c, advice)}."
     return Sentence(text, claim("separated" if advice.worse else "best set"))
