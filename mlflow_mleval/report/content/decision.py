@@ -360,7 +360,7 @@ def _worse(c: Comparison, advice: Decision) -> str:
     """Who is clearly worse, and than whom: the leader, or others."""
     control = c.options["control"]
     if not advice.worse:
-        return "" if control is None else f"; only {listed([control])} was compared with all"
+        return "" if control is None else f"; only {name(control)} was compared with all"
     leader = advice.ahead[0]
     above: dict[str, list[str]] = {m: [] for m in advice.worse}
     for winner, loser in c.told_apart:
@@ -372,7 +372,7 @@ def _worse(c: Comparison, advice: Decision) -> str:
         better = above[below[0]] if len(below) == 1 else [leader]
         whom = listed(better)
         if len(better) > BETTER:
-            whom = f"{listed([leader])} and {in_words(len(better) - 1)} more"
+            whom = f"{name(leader)} and {in_words(len(better) - 1)} more"
         parts.append(f"{_few(below)} {agree(below, 'is')} clearly worse than {whom}")
     if others := sides.get(False):
         every = set.intersection(*(set(above[m]) for m in others))
@@ -578,7 +578,7 @@ def _lead(c: Comparison) -> Sentence:
     datasets, fused = c.study.datasets, c.on == FUSED
     several = len(datasets) > 1
     where = f"over {count(len(datasets), 'dataset')}" if several else f"on {listed(datasets)}"
-    by = "net flow" if fused else listed([c.on])
+    by = "net flow" if fused else name(c.on)
     values = c.table.mean() if fused else c.study.cells(c.on).mean()
     shown = {m: fixed(values[m], 3) if fused else number(values[m]) for m in c.order[:2]}
     if c.options["order"] == "mean-rank":
@@ -588,7 +588,7 @@ def _lead(c: Comparison) -> Sentence:
         by = f"mean {by}"
     n = count(len(c.study.measures), "measure")
     how = f" ({n}, {choices(c.options, 2)})" if fused else ""
-    first, other = (f"{listed([m])} ({value})" for m, value in shown.items())
+    first, other = (f"{name(m)} ({value})" for m, value in shown.items())
     verb = "ties with" if len(c.leaders) > 1 else "is before"
     says = claim("ahead", *(["options"] if fused else []))
     return Sentence(f"By {by} {where}{how}, {first} {verb} {other}.", says)
@@ -635,8 +635,8 @@ def needed_in_words(c: Comparison) -> list[Sentence]:
         row = found.iloc[most]
         any_of = "any one of " if len(needed[most]) > 1 else ""
         text = (
-            f"Were {any_of}{listed(needed[most], 3)} left out, {listed([row['better']])} would not "
-            f"be separated from {listed([row['worse']])}"
+            f"Were {any_of}{listed(needed[most], 3)} left out, {name(row['better'])} would not "
+            f"be separated from {name(row['worse'])}"
         )
     return [Sentence(f"{text}.", claim("survives", "separations"))]
 
@@ -658,12 +658,12 @@ def _survives(c: Comparison) -> list[Sentence]:
         texts.append(f"without any one {'other method' if kept == found.methods else some}")
     else_ = f"; else {listed(found.rivals, last='or')} is" if found.rivals else ""
     keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
-    text = f"{listed([lead])} is ahead {joined(texts)}{else_}."
+    text = f"{name(lead)} is ahead {joined(texts)}{else_}."
     said = [Sentence(text, claim("survives", *keys))]
     if separations := stability.separations:
         pairs = {pair: separations.counts[pair] for pair in c.separated}
         (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
-        which = f"The separation of {listed([a])} from {listed([b])}"
+        which = f"The separation of {name(a)} from {name(b)}"
         if stays == of and len(pairs) > 1:
             which = f"Each of the {len(pairs):,} separations"
         elif len(pairs) > 1:

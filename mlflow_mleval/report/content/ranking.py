@@ -150,7 +150,7 @@ def _ranking(c: Comparison) -> doc.Table:
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
     best = c.best_set if c.letters_apply or c.told_apart else []
-    by = listed([c.on])
+    by = name(c.on)
     if c.on == FUSED:
         by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
     where = f"over {count(len(c.ranks), 'dataset')}" if several else f"on {listed(c.ranks.index)}"

@@ -434,7 +434,7 @@ def _merged(
 
 def title_of(c: Comparison) -> str:
     """What was compared."""
-    by = "" if c.on == FUSED else f" by {listed([c.on])}"
+    by = "" if c.on == FUSED else f" by {name(c.on)}"
     return (
         f"{count(len(c.study.methods), 'method')} compared on "
         f"{count(len(c.study.datasets), 'dataset')}{by}"

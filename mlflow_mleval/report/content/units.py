@@ -479,7 +479,7 @@ def _diagram(c: Comparison) -> doc.Figure:
     if control is not None:
         bars = [[m for m in c.order if m == control or not c.is_separated(m, control)]]
         says = (
-            f"The bar joins what is not separated from the control {listed([control])}; no other "
+            f"The bar joins what is not separated from the control {name(control)}; no other "
             "pairs were compared"
         )
     caption = (
