@@ -227,11 +227,8 @@ def test_markdown_tables_have_the_same_cells_in_every_row(design):
 
 def strip_latex(text):
     """The source without comments and without escaped special characters."""
-    return re.sub(
-        r"\\[\\{}$&#%_]",
-        "",
-        "\n".join(line for line in text.split("\n") if not line.startswith("%")),
-    )
+    lines = [line for line in text.split("\n") if not line.startswith("%")]
+    return re.sub(r"\\[\\{}$&#%_]", "", "\n".join(lines))
 
 
 KNOWN = set(
@@ -254,13 +251,10 @@ def test_latex_is_balanced_and_only_our_commands_act(design):
     begun, ended = (re.findall(rf"\\{word}\{{(\w+)\}}", bare) for word in ("begin", "end"))
     assert sorted(begun) == sorted(ended)
     assert set(re.findall(r"\\([a-zA-Z]+)", bare)) <= KNOWN
-    assert (
-        text.count(r"\toprule")
-        == text.count(r"\midrule")
-        == text.count(r"\bottomrule")
-        == text.count(r"\begin{table}")
-    )
-    assert text.count(r"\caption{") == text.count(r"\begin{table}") + text.count(r"\begin{figure}")
+    rules = (rf"\{where}rule" for where in ("top", "mid", "bottom"))
+    tables, figures = text.count(r"\begin{table}"), text.count(r"\begin{figure}")
+    assert [*map(text.count, rules)] == [tables] * 3
+    assert text.count(r"\caption{") == tables + figures
     for body in re.findall(r"\\toprule\n(.*?)\\bottomrule", text, re.S):
         rows = [line for line in body.split("\n") if line and line != r"\midrule"]
         assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) == 1
