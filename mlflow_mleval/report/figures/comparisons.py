@@ -346,9 +346,13 @@ def gaia(
     wide, tall = high - low
     unit = min((WIDTH - 2 * SIDE) / (wide or 1), (GAIA_HEIGHT - 60) / (tall or 1))
     height = unit * tall + 60
-    turned = np.array([unit, -unit])
-    centre = np.array([WIDTH / 2, 30 + unit * high[1]]) - [unit * (low[0] + high[0]) / 2, 0]
-    cx, cy = centre.tolist()
+    cx, cy = WIDTH / 2 - unit * (low[0] + high[0]) / 2, 30 + unit * high[1]
+
+    def placed(vectors: pd.DataFrame) -> dict[Any, Point]:
+        pixels = zip(cx + unit * vectors.iloc[:, 0], cy - unit * vectors.iloc[:, 1], strict=True)
+        return dict(zip(vectors.index, pixels, strict=True))
+
+    places, tips = placed(points), placed(arrows)
     words = (
         f"The plane shows {explained:.0%} of the differences. Methods by rank: "
         f"{', '.join(map(str, methods.index[:TOP]))}."
@@ -356,18 +360,12 @@ def gaia(
     svg = Svg("GAIA plane", words, height)
     svg.upright(cx, 4, height - 4)
     svg.level(cy, 4, WIDTH - 4)
-    places: dict[Any, Point] = dict(
-        zip(points.index, (centre + turned * points).to_numpy().tolist(), strict=True)
-    )
-    tips: dict[Any, Point] = dict(
-        zip(arrows.index, (centre + turned * arrows).to_numpy().tolist(), strict=True)
-    )
     taken: list[Box] = [(px - 5, py - 5, px + 5, py + 5) for px, py in places.values()]
     for tip in tips.values():
         svg.line(cx, cy, *tip, "arrow")
         svg.dot(*tip, 1.8, "fgrey")
     if (size := math.hypot(*decision)) > 0:
-        end: Point = tuple(centre + turned * 0.7 * np.array(decision) / size)
+        end = cx + 0.7 * unit * decision[0] / size, cy - 0.7 * unit * decision[1] / size
         svg.line(cx, cy, *end, "leader decision-axis")
         svg.dot(*end, 3.5, "faccent decision-axis")
         point_label(svg, "decision axis", end, taken, "strong small decision-axis")
