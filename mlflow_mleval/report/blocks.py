@@ -16,7 +16,6 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.figures import Svg
 from mlflow_mleval.report.text import (
@@ -483,17 +482,6 @@ def definitions(directions: Mapping[str, str]) -> Table:
         Column("after", [m.source if m else "" for m in known], "wrap"),
     ]
     return Table(columns, title="What the measures are", folded=True, depth=PAGE)
-
-
-def within_range(means: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Means with their intervals (low, high), which end where the range of the measure does.
-
-    >>> within_range(pd.DataFrame({"mean": [0.9], "low": [0.75], "high": [1.05]}), "f1")
-       mean   low  high
-    0   0.9  0.75   1.0
-    """
-    low, high = range_of(measure, means["mean"].dropna())
-    return means.assign(low=means["low"].clip(low, high), high=means["high"].clip(low, high))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -81,6 +81,9 @@ def test_intervals_stand_beside_every_mean():
     shown = [float(x) for x in re.findall(r"[\d.]+", text)]
     row = found.means.loc[("LP", "recall")]
     assert shown == pytest.approx([row["mean"], row["low"], row["high"]], abs=5e-4)
+    near = compare_folds(fold_study({"a": (0.395, 0.0), "b": (0.0, 0.0)}), "birds")
+    assert near.means.loc[("a", "precision"), "high"] > 1  # which no precision is
+    assert cells(means_table({"": near}), "precision ↑")[0].endswith(", 1.00]")
 
 
 def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():

@@ -31,9 +31,17 @@ _CAPTION = (
 
 def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     """The verdict, ready for every format."""
-    rows = verdict.ordered
+    rows, decided = verdict.ordered, verdict.decision
+    told = {"ship": _shipped, "block": _blocked, "run more": _open}[decided](verdict)
+    headline = " ".join([*depends(verdict.crossings), f"{decided.upper()}: {told}."])
+    if (stands := verdict.stands) is not None:
+        anew = f" {_units_in_words(verdict)} would make a new gate say {stands.anew.upper()}."
+        headline = (
+            f"{stands.decision.upper()}, as decided at {stands.time} with {stands.units:,} "
+            f"{verdict.over}: that stands.{anew if stands.anew != stands.decision else ''}"
+        )
     blocks = [
-        doc.Text([headline_of(verdict), *_further(verdict)], "lead", depth=ALWAYS),
+        doc.Text([headline, *_further(verdict)], "lead", depth=ALWAYS),
         *doc.points([*verdict.tests.warnings, *verdict.notes], depth=ALWAYS, most=_POINTS),
         doc.Figure(differences_and_margins(rows), _CAPTION),
         _table(verdict, rows),
@@ -56,18 +64,6 @@ def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
 
 # --------------------------------------------------------------------------------------------------
 # The verdict in sentences.
-
-
-def headline_of(verdict: Verdict) -> str:
-    """The verdict in one sentence."""
-    if (stands := verdict.stands) is not None:
-        anew = f" {_units_in_words(verdict)} would make a new gate say {stands.anew.upper()}."
-        return (
-            f"{stands.decision.upper()}, as decided at {stands.time} with {stands.units:,} "
-            f"{verdict.over}: that stands.{anew if stands.anew != stands.decision else ''}"
-        )
-    told = {"ship": _shipped, "block": _blocked, "run more": _open}[verdict.decision](verdict)
-    return " ".join([*depends(verdict.crossings), f"{verdict.decision.upper()}: {told}."])
 
 
 def _shipped(verdict: Verdict) -> str:

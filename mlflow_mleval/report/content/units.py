@@ -22,6 +22,7 @@ from mlflow_mleval.analysis.pairs import (
     most_certain,
     not_put_below,
 )
+from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import decision
@@ -619,8 +620,9 @@ def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
     means = pd.concat({d: one.means for d, one in folds.items()})[["mean", "low", "high"]]
     for keep, (measure, arrow) in zip(range(len(arrows), 0, -1), arrows.items(), strict=True):
         values = means.reindex([(d, m, measure) for d, _, m in shown])
-        head = f"{measure} {arrow}"
-        columns.append(doc.intervals(head, doc.within_range(values, measure), keep=keep))
+        ends = range_of(measure, values["mean"].dropna())  # which intervals do not pass
+        values = values.assign(**values[["low", "high"]].clip(*ends))
+        columns.append(doc.intervals(f"{measure} {arrow}", values, keep=keep))
     letters = [one.letters[m] for _, one, m in shown]
     note = "Methods that share a letter are not separated."
     columns.append(doc.names("groups", letters, note=note))
