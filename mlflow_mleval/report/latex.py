@@ -90,7 +90,7 @@ def _parts(block: Any, section: Section) -> Iterator[str]:
 
 def _table(table: Table, title: str) -> str:
     """The table with its caption, label and notes."""
-    chosen, _ = fitting(table.columns, LINE)
+    chosen, _ = fitting(table, LINE)
     shown = (
         f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown."
         if table.hidden

@@ -102,8 +102,7 @@ def _point(mark: str, text: str, width: int, cut: bool) -> list[str]:
 
 def _grid(table: Table, width: int) -> list[str]:
     """As many columns as there is room for, the table's notes, and how many rows are missing."""
-    chosen, wide = fitting(table.columns, width)
-
+    chosen, wide = fitting(table, width)
     cut = [
         shortened(map(_for_terminal, [c.head, *c.cells]), w)
         for c, w in zip(chosen, wide, strict=True)
@@ -133,11 +132,11 @@ def _for_terminal(text: object) -> str:
     return terminal(plain(str(text)))
 
 
-def fitting(found: Sequence[Column], width: int) -> tuple[list[Column], list[int]]:
+def fitting(table: Table, width: int) -> tuple[list[Column], list[int]]:
     """The columns for which there is room, and how wide each is: names are cut first, then the
     columns with the least `keep` go; one whose text may wrap takes what is left.
     """
-    chosen = list(found)
+    chosen = list(table.columns)
     natural = {
         id(c): max(columns(terminal(plain(str(cell)))) for cell in [c.head, *c.cells])
         for c in chosen

@@ -393,7 +393,7 @@ def frames(report: RunReport) -> Frames:
 
 def beginning(report: RunReport) -> list[doc.Section]:
     """The answer and the doubts, which stand on the run's page, too."""
-    ev, confused = report.ev, ""
+    ev, confused, over = report.ev, "", ""
     if report.one_label:
         support = report.labels["support"]
         share = _percent(support.max() / ev.total.size)
@@ -414,7 +414,17 @@ def beginning(report: RunReport) -> list[doc.Section]:
         second = "On average {} labels of an instance are predicted where {} are true".format(
             *means
         )
-    texts = (_lead(report), second, _lowest(report), confused, _extremes(report))
+    if report.statistics is not None and report.lead is not None:
+        column = ev.folds[report.lead]
+        low, high = aligned([column.min(), column.max()])
+        worst, best = name(column.idxmin()), name(column.idxmax())
+        if MEASURES[report.lead].direction == "min":
+            worst, best = best, worst
+        over = (
+            f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold "
+            f"{best}, worst in fold {worst}"
+        )
+    texts = (_lead(report), second, _lowest(report), confused, over)
     block = doc.Text([f"{text}." for text in texts if text], "lead", depth=ALWAYS)
     return [doc.Section("verdict", "In short", [block]), *doc.doubts(report.doubts())]
 
@@ -455,20 +465,6 @@ def _lowest(report: RunReport) -> str:
         are = agree(never, "is")
         text += f"; {count(never, report.noun)} of {len(table):,} that occur {are} never found"
     return text
-
-
-def _extremes(report: RunReport) -> str:
-    if report.statistics is None or report.lead is None:
-        return ""
-    column = report.ev.folds[report.lead]
-    low, high = aligned([column.min(), column.max()])
-    worst, best = name(column.idxmin()), name(column.idxmax())
-    if MEASURES[report.lead].direction == "min":
-        worst, best = best, worst
-    return (
-        f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold "
-        f"{best}, worst in fold {worst}"
-    )
 
 
 def _percent(share: float) -> str:
