@@ -528,22 +528,22 @@ def critical_difference(
     if cd is not None:
         more = "" if drawn.ruler else ", more than this axis"
         svg.text(x.start, 13, f"critical difference {fixed(cd, 2)}{more}", "muted")
-    if cd is not None and drawn.ruler:
         a, b = x(x.low), x(x.low + cd)
-        svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
+        if drawn.ruler:
+            svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
     svg.level(top, x.start, x.stop, "axis")
     for tick in drawn.ticks():
         svg.upright(x(tick), top - 5, top, "axis")
         svg.text(x(tick), top - 9, tick, "muted", "middle")
     for method, rank, left, row in drawn.rows():
         y = first + row * ROW
-        best = method == methods[0]
+        line, style, bold = ("leader", "strong", BOLD) if method == methods[0] else ("elbow", "", 1)
         edge, end, anchor = (room, room + 4, "end")
         if not left:
             edge, end, anchor = (WIDTH - room, WIDTH - room - 4, "start")
-        svg.path([(x(rank), top), (x(rank), y), (end, y)], "leader" if best else "elbow")
-        short = fit(method, room - 48, SIZE * (BOLD if best else 1))
-        pieces = [(short, "strong" if best else ""), ("  ", ""), (fixed(rank, 2), "muted")]
+        svg.path([(x(rank), top), (x(rank), y), (end, y)], line)
+        pieces = [(fit(method, room - 48, SIZE * bold), style), ("  ", "")]
+        pieces.append((fixed(rank, 2), "muted"))
         text = spans(*(pieces if left else pieces[::-1]))
         svg.text(edge, y + 4, text, None, anchor, tip=method)
     for level, start, stop, gap in drawn.pieces(over=2):

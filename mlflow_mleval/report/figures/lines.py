@@ -148,17 +148,16 @@ def profile_lines(
     """
     parts = list(curves.groupby(level=0, sort=False))[:svg_TOP]
     lines = {m: part.droplevel(0) for m, part in parts}
-    kinds = kinds or {m: i for i, m in enumerate(lines)}
+    kinds = kinds or dict(zip(lines, range(len(lines)), strict=True))
     bands = len(lines) <= DETAILED
-    columns = ["loss", "low", "high"] if bands else ["loss"]
-    values = np.concatenate([part[columns].to_numpy(float) for part in lines.values()])
-    low, high = np.nanmin(values), np.nanmax(values)
+    drawn = curves.loc[[*lines], ["loss", "low", "high"] if bands else ["loss"]]
+    low, high = np.nanmin(drawn.to_numpy(float)), np.nanmax(drawn.to_numpy(float))
     bottom = max(290, LINE * len(lines) + 12)
     room = room_for(lines, 150)
     y = Scale(low, max(high, low + 1e-9), bottom, 10)
     ticks, wide = left_ticks(y)
     along = np.asarray if family == "binomial" else np.log10
-    last = max(part.index.max() for part in lines.values())
+    last = drawn.index.get_level_values(1).max()
     low, high = along([1.0, max(last, 1 + 1e-9)])
     at = Scale(low, high, 8 + wide, WIDTH - room - 32)
     losses = {m: part["loss"].to_numpy(float) for m, part in lines.items()}
