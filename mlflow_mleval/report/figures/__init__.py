@@ -138,31 +138,20 @@ class Svg:
         """A straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
-    def upright(
-        self, x: float, top: float, bottom: float, class_: str = "grid", **attributes: Any
-    ) -> None:
+    def upright(self, x: float, top: float, bottom: float, class_: str = "grid") -> None:
         """A line from top to bottom."""
-        self.line(x, top, x, bottom, class_, **attributes)
+        self.line(x, top, x, bottom, class_)
 
-    def level(
-        self, y: float, left: float, right: float, class_: str = "grid", **attributes: Any
-    ) -> None:
+    def level(self, y: float, left: float, right: float, class_: str = "grid") -> None:
         """A line from left to right."""
-        self.line(left, y, right, y, class_, **attributes)
+        self.line(left, y, right, y, class_)
 
     def rect(
         self, x: float, y: float, width: float, height: float, class_: str | None, **attributes: Any
     ) -> None:
         """A rectangle."""
-        self.add(
-            "rect",
-            x=x,
-            y=y,
-            width=max(width, 0),
-            height=max(height, 0),
-            class_=class_,
-            **attributes,
-        )
+        wide, tall = max(width, 0), max(height, 0)
+        self.add("rect", x=x, y=y, width=wide, height=tall, class_=class_, **attributes)
 
     def bar(
         self,
@@ -183,12 +172,8 @@ class Svg:
 
     def path(self, points: list[Point], class_: str, **attributes: Any) -> None:
         """A line through points."""
-        self.add(
-            "path",
-            d="M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points),
-            class_=class_,
-            **attributes,
-        )
+        through = "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
+        self.add("path", d=f"M{through}", class_=class_, **attributes)
 
     def text(
         self,
@@ -200,15 +185,8 @@ class Svg:
         **attributes: Any,
     ) -> None:
         """A text whose baseline starts, centres or ends at a point."""
-        self.add(
-            "text",
-            content,
-            x=x,
-            y=y,
-            class_=class_,
-            text_anchor=None if anchor == "start" else anchor,
-            **attributes,
-        )
+        where = None if anchor == "start" else anchor
+        self.add("text", content, x=x, y=y, class_=class_, text_anchor=where, **attributes)
 
     def name(
         self,
