@@ -484,10 +484,6 @@ def definitions(directions: Mapping[str, str]) -> Table:
     return Table(columns, title="What the measures are", folded=True, depth=PAGE)
 
 
-# --------------------------------------------------------------------------------------------------
-# What reproduces a document.
-
-
 def made_from(provenance: Provenance) -> Section:
     """What reproduces a document, in a line."""
     runs, experiments, uri = map(provenance.get, ("run_ids", "experiments", "tracking_uri"))
@@ -513,10 +509,6 @@ def conventions(runs: pd.DataFrame) -> str:
     """Under which conventions so many runs were computed."""
     found = runs.get("conventions", pd.Series(dtype=str)).value_counts()
     return ", ".join(f"{each} ({n})" for each, n in found.items()) or "none"
-
-
-# --------------------------------------------------------------------------------------------------
-# What a reader must know before believing the verdict.
 
 
 def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:

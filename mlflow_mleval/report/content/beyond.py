@@ -221,10 +221,6 @@ def next_dataset_frames(c: Comparison) -> Frames:
     }
 
 
-# --------------------------------------------------------------------------------------------------
-# Over time.
-
-
 def over_time_heading(c: Comparison, blocks: Sequence[Any] = ()) -> doc.Section | None:
     """The section with these blocks, or none; None where all runs came on one day."""
     days = days_of(c.study)

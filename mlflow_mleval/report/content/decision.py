@@ -414,10 +414,6 @@ def _doubt(c: Comparison, advice: Decision) -> str:
     return f"If {what}, {listed(turns['methods'], last='or')} would be ahead."
 
 
-# --------------------------------------------------------------------------------------------------
-# Cost beside quality: a figure and a sentence, no second ranking.
-
-
 def cost_section(c: Comparison) -> doc.Section | None:
     """Quality against cost; nothing where the study holds no cost."""
     found = frontier(c)

@@ -62,10 +62,6 @@ def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# The verdict in sentences.
-
-
 def _shipped(verdict: Verdict) -> str:
     whole = verdict.table[verdict.table["slice"] == ALL]
     gains = "".join(
@@ -203,10 +199,6 @@ def short(x: float) -> str:
     return number(abs(x), 2).removeprefix("0") if x else "0"
 
 
-# --------------------------------------------------------------------------------------------------
-# The tables beside it.
-
-
 def _table(verdict: Verdict, rows: pd.DataFrame) -> doc.Table:
     """One row a measure and slice."""
     arrows = [ARROWS[verdict.directions[m]] for m in rows["measure"]]
@@ -251,10 +243,6 @@ def _terms(verdict: Verdict) -> list[tuple[str, str]]:
         *([("To improve", listed(terms.improve))] if terms.improve else []),
         ("Seed", f"{terms.seed}, {terms.n_resamples:,} draws"),
     ]
-
-
-# --------------------------------------------------------------------------------------------------
-# The history of a ledger.
 
 
 def history_document(ledger: str, entries: pd.DataFrame) -> Document:

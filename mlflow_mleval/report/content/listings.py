@@ -333,10 +333,6 @@ def _rows(runs: pd.DataFrame) -> doc.Table:
     return doc.Table(columns, len(runs), things="runs")
 
 
-# --------------------------------------------------------------------------------------------------
-# The registry of measures.
-
-
 def measures_document() -> Document:
     """The registry, a table a family, and the named sets."""
     frame = pd.DataFrame(
@@ -395,10 +391,6 @@ def measures_document() -> Document:
         frames=lambda: {"measures": frame.drop(columns=["low", "high"])},
         main="measures",
     )
-
-
-# --------------------------------------------------------------------------------------------------
-# Evaluations in short.
 
 
 def evaluations_document(

@@ -55,10 +55,6 @@ _LEADS = {
 }
 
 
-# --------------------------------------------------------------------------------------------------
-# What there is to say.
-
-
 @dataclass(frozen=True)
 class Curves:
     """The curves of an evaluation's scores: precision against recall, ROC, and what probabilities
@@ -327,10 +323,6 @@ def _steps_between(first: int, last: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(first, last, min(last - first + 1, most)).round().astype(int))
 
 
-# --------------------------------------------------------------------------------------------------
-# The documents.
-
-
 def document(report: RunReport | Evaluation, provenance: doc.Provenance | None = None) -> Document:
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
@@ -385,10 +377,6 @@ def frames(report: RunReport) -> Frames:
     if report.curves is not None:
         made |= {"curves": report.curves.points, "reliability": report.curves.bins}
     return made
-
-
-# --------------------------------------------------------------------------------------------------
-# The answer in a few sentences, the most important first.
 
 
 def beginning(report: RunReport) -> list[doc.Section]:
@@ -474,10 +462,6 @@ def _percent(share: float) -> str:
     ('12.3%', '0.012%', '100%')
     """
     return f"{number(100 * share, 3 if share >= 0.001 else 2)}%"
-
-
-# --------------------------------------------------------------------------------------------------
-# The sections.
 
 
 def measures(report: RunReport) -> doc.Section:

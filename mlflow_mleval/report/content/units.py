@@ -159,10 +159,6 @@ def _joined(by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return (whole.reset_index("dataset") if any(parts) else whole).reset_index(drop=True)
 
 
-# --------------------------------------------------------------------------------------------------
-# By themselves.
-
-
 def document(
     tests: PairTests | Tests,
     provenance: doc.Provenance,

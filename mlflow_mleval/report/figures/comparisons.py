@@ -121,10 +121,6 @@ def shade(rank: float, n_methods: int) -> float:
     return 1.0 - 0.93 * (rank - 1) / max(n_methods - 1, 1)
 
 
-# --------------------------------------------------------------------------------------------------
-# Other weights: how often each method takes each rank, and how far a weight may move before the
-# leader or the order changes.
-
 NOBODY = "nobody"
 #: Pieces of a strip; more ranks share pieces.
 PIECES = 60
@@ -208,9 +204,6 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     return svg
 
 
-# --------------------------------------------------------------------------------------------------
-# A bump chart: how the order of the methods moves from one way of ranking to the next.
-
 BUMP_ROW = 19
 SLANT = -38
 
@@ -255,10 +248,6 @@ def bump(ranks: pd.DataFrame) -> Svg:
             svg.name(WIDTH - room, heights[-1] + SIZE / 3, method, room - 4, style)
     return svg
 
-
-# --------------------------------------------------------------------------------------------------
-# The graph of correlated measures, drawn as arcs beside a list, with the weight that each measure
-# has.
 
 #: How far an arc may reach to the right.
 SWEEP = 84
@@ -322,10 +311,6 @@ def correlation_graph(
     return svg
 
 
-# --------------------------------------------------------------------------------------------------
-# The GAIA plane: methods as points, measures as arrows, in the two directions that hold most of the
-# differences.
-
 GAIA_HEIGHT = 480
 #: Room for labels at both sides.
 SIDE = 76
@@ -383,9 +368,6 @@ def _unit(vectors: pd.DataFrame) -> pd.DataFrame:
     return vectors / (float(np.hypot(*vectors.to_numpy(float).T).max(initial=0.0)) or 1.0)
 
 
-# --------------------------------------------------------------------------------------------------
-# Quality against cost.
-
 COST_HEIGHT = 340
 
 
@@ -429,10 +411,6 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     label_points(svg, places, taken, across.start)
     return svg
 
-
-# --------------------------------------------------------------------------------------------------
-# The critical-difference diagram (Demšar 2006): mean ranks on an axis, bars over methods that no
-# test separates.
 
 ROW = 19
 LEVEL = 9
@@ -512,7 +490,7 @@ def critical_difference(
     mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
 ) -> Svg:
     """Mean ranks, best at the left, with a bar over each maximal group of methods that are not
-    separated, and `cd` as a ruler.
+    separated, and `cd` as a ruler (Demšar 2006).
 
     Of more than thirty methods the best thirty are drawn. Where a group skips a method between its
     members, its bar is broken.
@@ -607,10 +585,6 @@ def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, lis
     return placed
 
 
-# --------------------------------------------------------------------------------------------------
-# The pairwise matrix, after the Multi-Comparison Matrix of Ismail-Fawaz et al. (2023): every pair
-# in a cell.
-
 CELL = 46
 #: Room for a name beside its row.
 NAME = 170
@@ -620,7 +594,7 @@ NOISE = 1e-12
 
 def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     """A staircase of cells, a pair each: a method's row lies to the right of its name, its column
-    above it.
+    above it, after the Multi-Comparison Matrix of Ismail-Fawaz et al. (2023).
 
     A cell says how much better the method of its row is than that of its column: mean difference,
     wins/ties/losses over the datasets, p-value (the column `p`); with many methods only the sign.
@@ -691,9 +665,6 @@ def _sign_shown(value: float) -> str:
     return "" if abs(value) <= NOISE else "+" if value > 0 else MINUS
 
 
-# --------------------------------------------------------------------------------------------------
-# A gate: differences against margins, and the evidence of a ledger.
-
 #: Rows of a forest plot; the table has the others.
 _FOREST = 40
 
@@ -756,9 +727,6 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
         svg.dot(x(place), y(height), 4, style, tip=tip)
     return svg
 
-
-# --------------------------------------------------------------------------------------------------
-# Who led, and who may have been as good, over time.
 
 #: Height of a row, and methods that are drawn.
 TIME_ROW, TIME_METHODS = 22, 12

@@ -32,9 +32,6 @@ from mlflow_mleval.report.figures import (
 from mlflow_mleval.report.figures import TOP as svg_TOP
 from mlflow_mleval.report.text import aligned, fixed, number
 
-# --------------------------------------------------------------------------------------------------
-# The folds of one dataset: two measures as a scatter with an ellipse a method.
-
 #: Methods whose folds and ellipse are drawn; of the others only the mean.
 DETAILED = 8
 #: Share of the fitted normal distribution inside its ellipse.
@@ -370,9 +367,6 @@ def _runs(flags: np.ndarray) -> list[np.ndarray]:
     return np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
 
 
-# --------------------------------------------------------------------------------------------------
-# One run: its values by fold, and what becomes of each of its labels.
-
 RUN_FIGURES_ROW = 19
 #: What becomes of an instance that has a label or is predicted to: count, class of the bar, its
 #: opacity, words.
@@ -443,9 +437,6 @@ def run_labels(labels: pd.DataFrame) -> Svg:
         svg.at_right(y, f"{row['support']:,.0f}", class_="muted")
     return svg
 
-
-# --------------------------------------------------------------------------------------------------
-# One run: precision-recall, ROC and reliability curves of its scores.
 
 #: Curves that are named beside the one of all label cells; the others are grey.
 SCORE_CURVES_NAMED = 5
