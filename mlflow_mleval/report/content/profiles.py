@@ -152,8 +152,18 @@ def sentences(comparison: ProfileComparison) -> list[str]:
     ratios = comparison.ratios
     if ratios.empty:
         return ["No two methods have a profile on the same dataset."]
-    told, alpha = _changes(comparison), level(comparison.options["alpha"])
-    tested = ratios["pvalue"].notna()
+    tested, alpha = ratios["pvalue"].notna(), level(comparison.options["alpha"])
+    changes = crossings(comparison)
+    told = changes[:TOLD] or [
+        "No two of the profiles cross: who is ahead by the Hamming loss is ahead throughout."
+    ]
+    if len(changes) > TOLD:
+        told.append(f"The table tells of {count(len(changes) - TOLD, 'more change')}.")
+    if changes and tested.any() and not comparison.crossings["certain"].any():
+        told.append(
+            "These are mean losses: no change of order is certain, for nowhere are the folds "
+            "sure of both sides."
+        )
     if not tested.any():
         return [*told, "Which of this is more than chance is not tested here."]
     total = count(len(ratios.index.droplevel("parameter")[tested].unique()), "pair")
@@ -169,23 +179,6 @@ def sentences(comparison: ProfileComparison) -> list[str]:
     if not apart:
         claims = f"The folds separate none of {total} anywhere along the profile (α = {alpha})."
     return [*told, claims]
-
-
-def _changes(comparison: ProfileComparison) -> list[str]:
-    changes = crossings(comparison)
-    if not changes:
-        return [
-            "No two of the profiles cross: who is ahead by the Hamming loss is ahead throughout."
-        ]
-    told = changes[:TOLD]
-    if more := len(changes) - len(told):
-        told.append(f"The table tells of {count(more, 'more change')}.")
-    if not comparison.crossings["certain"].any() and comparison.ratios["pvalue"].notna().any():
-        told.append(
-            "These are mean losses: no change of order is certain, for nowhere are the folds "
-            "sure of both sides."
-        )
-    return told
 
 
 def crossings(comparison: ProfileComparison) -> list[str]:

@@ -272,7 +272,7 @@ class Rows(Svg):
         self.row = row
         self.top = top
         self.bottom = top + row * len(self.names)
-        self.room = room_for([head, *self.names], most) if self.names else most
+        self.room = room_for([head, *self.names], most)
         super().__init__(title, desc, self.bottom + below)
         if head:
             self.text(self.room, 12, head, "muted", "end")
