@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlflow_mleval.errors import MlevalError
-from mlflow_mleval.report.figures.comparisons import LEVEL, ROW, _Diagram
+from mlflow_mleval.report.figures import ROW
+from mlflow_mleval.report.figures.comparisons import LEVEL, _Diagram
 from mlflow_mleval.report.figures.lines import AXES
 from mlflow_mleval.report.text import shorten, terminal
 from mlflow_mleval.reported import Display

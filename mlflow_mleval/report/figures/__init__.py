@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,8 @@ SIZE = 13
 SMALL = 12
 #: How much wider bold type is.
 BOLD = 1.09
+#: The height of a row with a name.
+ROW = 20
 #: Figures show this many methods, the others are summarised in words; so many colours there are.
 TOP = 30
 COLOURS = 6
@@ -252,8 +253,8 @@ class Svg:
 class Rows(Svg):
     """A drawing with a row a name: the names at the left, what is drawn of each beside them.
 
-    `head` stands above the names, `heads` above what ends so many pixels from the right; `most` is
-    the widest that names may be.
+    `head` stands above the names, of which none is wider than `most`; `top` and `below` are the
+    room above and below the rows.
     """
 
     def __init__(
@@ -263,26 +264,26 @@ class Rows(Svg):
         names: Iterable[object],
         most: float,
         head: str = "",
-        heads: Mapping[float, str] = MappingProxyType({}),
-        row: float = 20,
         top: float = 22,
         below: float = 22,
     ) -> None:
         self.names = [*map(str, names)]
-        self.row = row
         self.top = top
-        self.bottom = top + row * len(self.names)
+        self.bottom = top + ROW * len(self.names)
         self.room = room_for([head, *self.names], most)
         super().__init__(title, desc, self.bottom + below)
         if head:
             self.text(self.room, 12, head, "muted", "end")
-        for right, text in heads.items():
+
+    def heads(self, texts: Mapping[float, str]) -> None:
+        """What stands above texts that end so many pixels from the right."""
+        for right, text in texts.items():
             self.text(WIDTH - right, 12, text, "muted", "end")
 
     def rows(self, strong: Collection[str] = ()) -> Iterator[float]:
         """The middle of each row, after its name was written."""
         for i, name in enumerate(self.names):
-            y = self.top + self.row * (i + 0.5)
+            y = self.top + ROW * (i + 0.5)
             style = "strong" if name in strong else None
             self.name(self.room, y + 4, name, self.room, style, "end")
             yield y

@@ -12,6 +12,7 @@ import pandas as pd
 from mlflow_mleval.report.figures import (
     BOLD,
     COLOURS,
+    ROW,
     SIZE,
     SMALL,
     TOP,
@@ -135,7 +136,8 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
     firsts = [percent(share, bare=True) for share in drawn.iloc[:, 0]]
     words = "; ".join(map("{} first in {}".format, drawn.index, firsts))
     title, words = "Rank acceptability", f"Share of random weights that give each rank: {words}."
-    svg = Rows(title, words, drawn.index, 150, "method", {92: "first", 0: "likely ranks"})
+    svg = Rows(title, words, drawn.index, 150, "method")
+    svg.heads({92: "first", 0: "likely ranks"})
     x = Scale(0, 1, svg.room + 8, WIDTH - 140)
     for y, method, first, row in zip(
         svg.rows(drawn.index[:1]), drawn.index, firsts, drawn.to_numpy(float), strict=True
@@ -412,7 +414,6 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     return svg
 
 
-ROW = 19
 LEVEL = 9
 #: More bars than this would hide what they say; the letters of the ranking table hold them all.
 MOST_BARS = 24
@@ -679,7 +680,7 @@ def differences_and_margins(rows: pd.DataFrame) -> Svg:
     most = 1.15 * max(reach, shown["margin"].max(skipna=True) or 0.0, 1e-3)
     words = "; ".join(map("{} {}".format, labels, shown["verdict"]))
     below = 46 if left else 30
-    svg = Rows("Differences and margins", f"{words}.", labels, 220, row=ROW, top=8, below=below)
+    svg = Rows("Differences and margins", f"{words}.", labels, 220, top=8, below=below)
     x = Scale(-most, most, svg.room + 8, WIDTH - 74)
     svg.axis(x, svg.bottom, 6, label=number)
     svg.upright(x(0), 4, svg.bottom, "axis")
@@ -728,8 +729,8 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
     return svg
 
 
-#: Height of a row, and methods that are drawn.
-TIME_ROW, TIME_METHODS = 22, 12
+#: Methods that are drawn over time.
+TIME_METHODS = 12
 
 
 def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:
@@ -741,7 +742,7 @@ def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:
     ever = [m for m in order if any(m in best for best in then["best_set"])]
     drawn = ever[:TIME_METHODS]
     words = "; ".join(map(": ".join, zip(then["moment"], then["leader"], strict=True)))
-    svg = Rows("Who led over time", f"{words}.", drawn, 200, row=TIME_ROW, top=26, below=36)
+    svg = Rows("Who led over time", f"{words}.", drawn, 200, top=26, below=36)
     heights = dict(zip(drawn, svg.rows(), strict=True))
     bottom, step = svg.bottom, (WIDTH - svg.room - 20) / max(len(then), 2)
     for i, row in enumerate(then.itertuples()):

@@ -121,7 +121,6 @@ _DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3", "5 2")
 #: Line styles, each for as many lines as there are colours, so that colour is never alone.
 DASHES = [dash for dash in _DASHES[:5] for _ in range(COLOURS)]
 LINE = 15
-ROW = 20
 #: A panel of ratios: its width, the gap beside it, the height of its plot; and how many lines of it
 #: are named.
 PANEL = 292
@@ -367,7 +366,6 @@ def _runs(flags: np.ndarray) -> list[np.ndarray]:
     return np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
 
 
-RUN_FIGURES_ROW = 19
 #: What becomes of an instance that has a label or is predicted to: count, class of the bar, its
 #: opacity, words.
 _PARTS = (
@@ -383,7 +381,8 @@ def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
     ends = zip(folds, folds.min(), folds.max(), strict=True)
     words = "; ".join(f"{m} {number(low)} to {number(high)}" for m, low, high in ends)
     words = f"Range over {len(folds)} folds: {words}."
-    svg = Rows("Values by fold", words, heads, 240, heads={0: "mean"}, row=RUN_FIGURES_ROW)
+    svg = Rows("Values by fold", words, heads, 240)
+    svg.heads({0: "mean"})
     x = Scale(0, 1, svg.room + 6, WIDTH - 70)
     svg.axis(x, svg.bottom, 18, 5, number)
     shown = aligned(map(means.get, folds))
@@ -409,15 +408,9 @@ def run_labels(labels: pd.DataFrame) -> Svg:
         ", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows
     ]
     tips = [*map("{}: {}".format, drawn.index, texts)]
-    svg = Rows(
-        "What becomes of each label",
-        f"{'; '.join(tips)}.",
-        drawn.index,
-        180,
-        heads={58: "F1", 0: "support"},
-        row=RUN_FIGURES_ROW,
-        below=8,
-    )
+    words = f"{'; '.join(tips)}."
+    svg = Rows("What becomes of each label", words, drawn.index, 180, below=8)
+    svg.heads({58: "F1", 0: "support"})
     x = Scale(0, 1, svg.room + 8, WIDTH - 118)
     at = x.start
     for _, class_, opacity, text in _PARTS:
