@@ -39,7 +39,7 @@ from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.sentences import Message, quoted, some
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
+from mlflow_mleval.validation import AnyArray, Array, Ints, groups, instance_weights, present
 
 #: Called with how much is read and how much there is.
 Progress = Callable[[int, int], None]
@@ -54,8 +54,8 @@ _NAMING = (
     "fold where there are folds; or, for one label of several classes, true with pred, "
     "score_CLASS or both."
 )
-_LISTS = ("true", "pred", "scored", "score")
-_BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
+
+_BLOCK = 1 << 22  # bytes of CSV that are parsed together, of which a line is part
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _IN_MEMORY = 1 << 24  # bytes of an array that is read at once
@@ -191,19 +191,16 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> Pr
     width = max(score.shape[1], true.shape[1])
     n = true.shape[0]
 
+    for matrix in (true, score):
+        matrix.resize((n, width))
+
     def batches() -> Batches:
         for start in range(0, n, _LINES):
             part = slice(start, start + _LINES)
             progress(min(part.stop, n), n)
-            yield {"y_true": _widened(true[part], width), "y_score": _widened(score[part], width)}
+            yield {"y_true": true[part], "y_score": score[part]}
 
     return PredictionFile(tuple(range(width)), ("y_score",), (), batches())
-
-
-def _widened(matrix: sparse.csr_array, width: int) -> sparse.csr_array:
-    """The matrix with further columns without entries."""
-    parts = (matrix.data, matrix.indices, matrix.indptr)
-    return sparse.csr_array(parts, shape=(matrix.shape[0], width))
 
 
 def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
@@ -403,8 +400,9 @@ def evaluate_file(
             source = open_matrices(path, truth, progress)
         if train := options.pop("train_labels", None):
             labels = read_matrix(train, labels=True)
-            width = max(len(source.names or ()), labels.shape[1])  # it may lack the last labels
-            options["train_labels"] = Propensities.of(_widened(labels, width))
+            n, width = labels.shape
+            labels.resize((n, max(len(source.names or ()), width)))  # it may lack the last ones
+            options["train_labels"] = Propensities.of(labels)
         evaluate_part = partial(evaluate, label_names=source.names, hierarchy=h, **options)
     if truth is None:
         source = replace(source, batches=_mended(source.batches, probabilities, say))
@@ -587,13 +585,14 @@ class Columns:
             values = {}
             for (place, kind), cells in zip(kinds.items(), part.columns, strict=True):
                 where = f"column {quoted(self.header[place])}"
-                values[place] = _values_of_cells(cells, kind, f"{file}, {where}")
-                if (wrong := _first_wrong(values[place], kind, names)) is not None:
+                known = names if kind == "class" else None
+                values[place], wrong = _values_of_cells(cells, kind, known, f"{file}, {where}")
+                if wrong is not None:
                     cell = cells[wrong].as_py()
                     shown = quoted(cell) if isinstance(cell, str) else cell
                     why = f"{shown} {_NEEDED[kind]}"
-                    if kind == "class" and names:
-                        why += f" with scores ({some(map(repr, sorted(names)), 8)})"
+                    if known:
+                        why += f" with scores ({some(map(repr, sorted(known)), 8)})"
                     raise ImportFileError(f"{file}, {row_name(done + wrong)}, {where}: {why}.")
             done += len(part)
             yield values
@@ -614,40 +613,30 @@ class Columns:
 
 def table_columns(header: Sequence[str], file: str) -> Columns:
     """Which column holds what, by its name; else an ImportFileError."""
-    there, by_label = _found_columns(header, file)
+    by_label: dict[str, dict[Any, int]] = {"true": {}, "score": {}, "pred": {}, FOLD: {}}
+    for place, column in enumerate(header):
+        if match := _COLUMN.fullmatch(column):
+            kind, label = match[1] or FOLD, match[2]
+            if label in by_label[kind]:
+                of = f" of the label {quoted(label)}" if label else ""
+                raise ImportFileError(f"{file}: two columns hold {kind}{of}. Remove one.")
+            by_label[kind][label] = place
+    fold = by_label.pop(FOLD).get(None)
+    there = {kind: [at.pop(None)] for kind, at in by_label.items() if None in at}
     one_label = "true" in there and not by_label["true"]
     names = tuple(by_label["score" if one_label else "true"]) or None
     if one_label:
         there |= {"score": [*by_label["score"].values()]} if names else {}
     else:
         _refuse_lonely(by_label, file)
-        there |= {k: [at[label] for label in names or () if at] for k, at in by_label.items()}
+        there = {k: [at[label] for label in names or ()] for k, at in by_label.items() if at}
     places = {f"y_{kind}": there[kind] for kind in by_label if there.get(kind)}
     if len(places) < 2 or "y_true" not in places:
         missing = "of scores or predictions" if "y_true" in places else "of the truth"
         raise ImportFileError(
             f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
         )
-    return Columns(header, places, names, there.get(FOLD, [None])[0], one_label)
-
-
-def _found_columns(
-    header: Sequence[str], file: str
-) -> tuple[dict[str, list[Any]], dict[str, dict[str, int]]]:
-    """The columns of truth, scores, predictions and folds as such, and by label."""
-    there: dict[str, list[Any]] = {}
-    by_label: dict[str, dict[str, int]] = {"true": {}, "score": {}, "pred": {}}
-    for place, column in enumerate(header):
-        if match := _COLUMN.fullmatch(column):
-            kind, label = match[1] or FOLD, match[2]
-            of = f" of the label {quoted(label)}" if label else ""
-            if (kind in there and not label) or label in by_label.get(kind, ()):
-                raise ImportFileError(f"{file}: two columns hold {kind}{of}. Remove one.")
-            if label:
-                by_label[kind][label] = place
-            else:
-                there[kind] = [place]
-    return there, by_label
+    return Columns(header, places, names, fold, one_label)
 
 
 def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None:
@@ -663,19 +652,28 @@ def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None
             )
 
 
-def _values_of_cells(cells: pa.Array, kind: str, where: str) -> Any:
-    """The values of some rows of a column: numbers with NaN for what is none, else a list."""
+def _values_of_cells(
+    cells: pa.Array, kind: str, names: set[str] | None, where: str
+) -> tuple[Any, int | None]:
+    """The values of some rows of a column, and the first row that cannot be used."""
     if kind in ("binary", "number"):
         try:
-            return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            numbers = cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:  # text that is not, or not everywhere, written as usual
-            return np.array([_number(cell) for cell in cells.to_pylist()])
-    values = _texts_of_cells(cells, where).to_pylist()
+            numbers = np.array([_number(cell) for cell in cells.to_pylist()])
+        wrong = ~(np.isfinite(numbers) if kind == "number" else np.isin(numbers, (0, 1)))
+        return numbers, int(wrong.argmax()) if wrong.any() else None
+    texts = _texts_of_cells(cells, where).to_pylist()
     if kind == "class":
-        return [None if value is None else str(value) for value in values]
-    # a fold's name is a number where it looks like one
-    known = {v: int(v) if isinstance(v, str) and _WHOLE.fullmatch(v) else v for v in set(values)}
-    return [known[value] for value in values]
+        known = {text: None if text is None else str(text) for text in set(texts)}
+    else:  # a fold's name is a number where it looks like one
+        known = {t: int(t) if isinstance(t, str) and _WHOLE.fullmatch(t) else t for t in set(texts)}
+    unfit = {None, "", "nan"} if names is None else {*known.values()} - names | {None, "", "nan"}
+    strange = unfit.intersection(known.values())
+    values = [known[text] for text in texts]
+    return values, next(
+        (i for i, v in enumerate(values) if v in strange), None
+    ) if strange else None
 
 
 def _number(cell: str) -> float:
@@ -683,21 +681,6 @@ def _number(cell: str) -> float:
         return float({"true": "1", "false": "0"}.get(cell.lower(), "nan" if "_" in cell else cell))
     except ValueError:
         return math.nan
-
-
-def _first_wrong(values: Any, kind: str, names: set[str] | None) -> int | None:
-    """Which row is the first that cannot be used."""
-    wrong: Bools
-    if kind == "binary":
-        wrong = (values != 0) & (values != 1)
-    elif kind == "number":
-        wrong = ~np.isfinite(values)
-    else:
-        strange = {None, "", "nan"}.intersection(values)
-        if kind == "class" and names is not None:
-            strange |= set(values) - names
-        wrong = np.array([value in strange for value in values] if strange else [], bool)
-    return int(wrong.argmax()) if wrong.any() else None
 
 
 # ---- CSV -----------------------------------------------------------------------------------------
@@ -728,23 +711,14 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
             column_types=dict.fromkeys(used, pa.string()), include_columns=used, null_values=[]
         )
         lines = arrow_csv.ParseOptions(newlines_in_values=True)
-        held: list[pa.RecordBatch] = []
-
-        def joined() -> list[pa.RecordBatch]:
-            return pa.Table.from_batches(held).combine_chunks().to_batches() if held else []
-
         # no file of Python: its threads would ask the interpreter for bytes when that has ended
         with pa.OSFile(str(path)) as file:
             try:
                 for batch in arrow_csv.open_csv(file, reading, lines, texts):
                     columns = [pc.utf8_trim_whitespace(column) for column in batch.columns]
-                    held.append(pa.RecordBatch.from_arrays(columns, used))
-                    if sum(map(len, held)) * len(places) >= _CELLS:
-                        yield from joined()
-                        progress(min(file.tell(), total), total)
-                        held.clear()
+                    yield pa.RecordBatch.from_arrays(columns, used)
+                    progress(min(file.tell(), total), total)
             except pa.ArrowException as error:
-                yield from joined()
                 why = f" is no table of CSV that can be read: {reason(error)}"
                 for line, cells in _csv_lines(path):  # the first that is no row
                     if len(cells) != len(header):
@@ -752,7 +726,6 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                         why += f"{len(header)}"
                         break
                 raise ImportFileError(f"{path.name}{why}.") from error
-        yield from joined()
         progress(total, total)
 
     def row_name(row: int) -> str:
@@ -789,8 +762,8 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
     file = _parquet_file(path)
     schema = file.schema_arrow
-    if lists := _columns_of_lists(schema, path.name):
-        return _open_lists(path, file, lists, progress)
+    if "true" in schema.names and _is_list(schema.field("true").type):
+        return _open_lists(path, file, progress)
     columns = table_columns(schema.names, path.name)
     for place, kind in columns.kinds.items():
         where, held = f"{path.name}, column {quoted(schema.names[place])}", schema.types[place]
@@ -815,7 +788,8 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
     """The file; a text that is packed once is unpacked once, whatever the number of rows."""
     try:
         schema = parquet.read_schema(path)
-        texts = [field.name for field in schema if _is_text(field.type)]
+        kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+        texts = [field.name for field in schema if field.type in kinds]
         return parquet.ParquetFile(
             path, pre_buffer=False, buffer_size=1 << 16, read_dictionary=texts
         )
@@ -825,8 +799,8 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
         ) from error
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
 def _parquet_batches(
@@ -857,27 +831,18 @@ def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
     return pa.DictionaryArray.from_arrays(cells.indices, values) if packed else values
 
 
-def _columns_of_lists(schema: pa.Schema, file: str) -> set[str]:
-    """The columns that hold lists of labels or their scores; none where the truth is no list."""
-    kinds = {column: schema.field(column).type for column in _LISTS if column in schema.names}
-    lists = {c for c, kind in kinds.items() if isinstance(kind, (pa.ListType, pa.LargeListType))}
-    if "true" not in lists:
-        return set()
-    for column, kind in kinds.items():
-        if column not in lists:
-            raise ImportFileError(
-                f"{file}: the column {column} holds {kind} and true lists. It needs lists, too."
-            )
-    return lists
-
-
-def _open_lists(
-    path: Path, file: parquet.ParquetFile, lists: set[str], progress: Progress
-) -> PredictionFile:
+def _open_lists(path: Path, file: parquet.ParquetFile, progress: Progress) -> PredictionFile:
     """Parquet with lists of labels in ``true``, and in ``scored`` with ``score`` or in ``pred``."""
-    header = file.schema_arrow.names
+    schema, header = file.schema_arrow, file.schema_arrow.names
+    lists = {column for column in ("true", "pred", "scored", "score") if column in header}
+    for column in header:
+        if column in lists and not _is_list(kind := schema.field(column).type):
+            raise ImportFileError(
+                f"{path.name}: the column {column} holds {kind} and true lists. It needs lists, "
+                "too."
+            )
     if not {"scored", "score"} <= lists:
-        lists = lists - {"scored", "score"}
+        lists -= {"scored", "score"}
     of_arguments = {"y_true": "true", "y_score": "scored", "y_pred": "pred"}
     sources = {name: column for name, column in of_arguments.items() if column in lists}
     if len(sources) == 1:
@@ -896,25 +861,20 @@ def _open_lists(
         raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
     names = tuple(sorted(found))
 
-    read = _parquet_batches(path, file, used, _LINES, progress)
-    batches = (_of_lists(path, done, batch, sources, names) for done, batch in read)
+    def batches() -> Batches:
+        for before, rows in _parquet_batches(path, file, used, _LINES, progress):
+            sides: Batch = {"folds": rows[FOLD].to_pylist()} if FOLD in used else {}
+            for name, column in sources.items():
+                scores = rows["score"] if name == "y_score" else None
+                try:
+                    sides[name] = sets_in(rows[column], names, scores)
+                except BadRow as error:
+                    where = f"{path.name}, row {before + error.row + 1}, column {column}"
+                    raise ImportFileError(f"{where}: {error}.") from error
+            yield sides
+
     ignored = tuple(name for name in header if name not in used)
-    return PredictionFile(names, tuple(sources)[1:], ignored, batches)
-
-
-def _of_lists(
-    path: Path, before: int, rows: pa.RecordBatch, sources: Mapping[str, str], names: Sequence[Any]
-) -> Batch:
-    """The arguments of `evaluate` in some rows of lists, behind so many others."""
-    sides: Batch = {} if FOLD not in rows.schema.names else {"folds": rows[FOLD].to_pylist()}
-    for name, column in sources.items():
-        scores = rows["score"] if name == "y_score" else None
-        try:
-            sides[name] = sets_in(rows[column], names, scores)
-        except BadRow as error:
-            where = f"{path.name}, row {before + error.row + 1}, column {column}"
-            raise ImportFileError(f"{where}: {error}.") from error
-    return sides
+    return PredictionFile(names, tuple(sources)[1:], ignored, batches())
 
 
 def _elements(file: parquet.ParquetFile, columns: Iterable[str]) -> int:
