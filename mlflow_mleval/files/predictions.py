@@ -39,7 +39,7 @@ from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.sentences import Message, quoted, some
-from mlflow_mleval.validation import AnyArray, Array, Ints, groups, instance_weights, present
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
 
 #: Called with how much is read and how much there is.
 Progress = Callable[[int, int], None]
@@ -337,17 +337,14 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
         header = [cell.strip() for cell in lines[0].split(",")] if lines else []
         if len(header) > 1:
             return Hierarchy.from_csv(path, weight="weight" if "weight" in header else None)
-        edges: dict[tuple[str, ...], int] = {}
-        for number, line in enumerate(lines, 1):
-            parts = line.split()
-            if parts and len(parts) != 2:
+        edges = [line.split() for line in lines]
+        for number, edge in enumerate(edges, 1):
+            if len(edge) not in (0, 2):
                 raise ImportFileError(
                     f"{path.name}, line {number}: an edge is two classes, parent and child, "
-                    f"got {len(parts)}: {quoted(line.strip())}."
+                    f"got {len(edge)}: {quoted(lines[number - 1].strip())}."
                 )
-            if parts:
-                edges[tuple(parts)] = number
-        return Hierarchy(edges)
+        return Hierarchy(dict.fromkeys(map(tuple, filter(None, edges))))
     except OSError as error:
         raise unreadable(path, error) from error
     except (ValueError, UnicodeDecodeError) as error:
@@ -586,8 +583,9 @@ class Columns:
             for (place, kind), cells in zip(kinds.items(), part.columns, strict=True):
                 where = f"column {quoted(self.header[place])}"
                 known = names if kind == "class" else None
-                values[place], wrong = _values_of_cells(cells, kind, known, f"{file}, {where}")
-                if wrong is not None:
+                values[place], unfit = _values_of_cells(cells, kind, known, f"{file}, {where}")
+                if unfit.any():
+                    wrong = int(unfit.argmax())
                     cell = cells[wrong].as_py()
                     shown = quoted(cell) if isinstance(cell, str) else cell
                     why = f"{shown} {_NEEDED[kind]}"
@@ -613,30 +611,40 @@ class Columns:
 
 def table_columns(header: Sequence[str], file: str) -> Columns:
     """Which column holds what, by its name; else an ImportFileError."""
-    by_label: dict[str, dict[Any, int]] = {"true": {}, "score": {}, "pred": {}, FOLD: {}}
-    for place, column in enumerate(header):
-        if match := _COLUMN.fullmatch(column):
-            kind, label = match[1] or FOLD, match[2]
-            if label in by_label[kind]:
-                of = f" of the label {quoted(label)}" if label else ""
-                raise ImportFileError(f"{file}: two columns hold {kind}{of}. Remove one.")
-            by_label[kind][label] = place
-    fold = by_label.pop(FOLD).get(None)
-    there = {kind: [at.pop(None)] for kind, at in by_label.items() if None in at}
+    there, by_label = _found_columns(header, file)
     one_label = "true" in there and not by_label["true"]
     names = tuple(by_label["score" if one_label else "true"]) or None
     if one_label:
         there |= {"score": [*by_label["score"].values()]} if names else {}
     else:
         _refuse_lonely(by_label, file)
-        there = {k: [at[label] for label in names or ()] for k, at in by_label.items() if at}
+        there |= {k: [at[label] for label in names or () if at] for k, at in by_label.items()}
     places = {f"y_{kind}": there[kind] for kind in by_label if there.get(kind)}
     if len(places) < 2 or "y_true" not in places:
         missing = "of scores or predictions" if "y_true" in places else "of the truth"
         raise ImportFileError(
             f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
         )
-    return Columns(header, places, names, fold, one_label)
+    return Columns(header, places, names, there.get(FOLD, [None])[0], one_label)
+
+
+def _found_columns(
+    header: Sequence[str], file: str
+) -> tuple[dict[str, list[Any]], dict[str, dict[str, int]]]:
+    """The columns of truth, scores, predictions and folds as such, and by label."""
+    there: dict[str, list[Any]] = {}
+    by_label: dict[str, dict[str, int]] = {"true": {}, "score": {}, "pred": {}}
+    for place, column in enumerate(header):
+        if match := _COLUMN.fullmatch(column):
+            kind, label = match[1] or FOLD, match[2]
+            of = f" of the label {quoted(label)}" if label else ""
+            if (kind in there and not label) or label in by_label.get(kind, ()):
+                raise ImportFileError(f"{file}: two columns hold {kind}{of}. Remove one.")
+            if label:
+                by_label[kind][label] = place
+            else:
+                there[kind] = [place]
+    return there, by_label
 
 
 def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None:
@@ -654,26 +662,24 @@ def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None
 
 def _values_of_cells(
     cells: pa.Array, kind: str, names: set[str] | None, where: str
-) -> tuple[Any, int | None]:
-    """The values of some rows of a column, and the first row that cannot be used."""
+) -> tuple[Any, Bools]:
+    """The values of some rows of a column, and which of them cannot be used."""
     if kind in ("binary", "number"):
         try:
             numbers = cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:  # text that is not, or not everywhere, written as usual
             numbers = np.array([_number(cell) for cell in cells.to_pylist()])
-        wrong = ~(np.isfinite(numbers) if kind == "number" else np.isin(numbers, (0, 1)))
-        return numbers, int(wrong.argmax()) if wrong.any() else None
+        return numbers, ~(np.isin(numbers, (0, 1)) if kind == "binary" else np.isfinite(numbers))
     texts = _texts_of_cells(cells, where).to_pylist()
+    known: dict[Any, Any]
     if kind == "class":
         known = {text: None if text is None else str(text) for text in set(texts)}
     else:  # a fold's name is a number where it looks like one
         known = {t: int(t) if isinstance(t, str) and _WHOLE.fullmatch(t) else t for t in set(texts)}
-    unfit = {None, "", "nan"} if names is None else {*known.values()} - names | {None, "", "nan"}
-    strange = unfit.intersection(known.values())
+    strange = {None, "", "nan"}.intersection(known.values())
+    strange |= set() if names is None else {*known.values()} - names
     values = [known[text] for text in texts]
-    return values, next(
-        (i for i, v in enumerate(values) if v in strange), None
-    ) if strange else None
+    return values, np.fromiter(map(strange.__contains__, values), bool)
 
 
 def _number(cell: str) -> float:
@@ -762,8 +768,8 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
     file = _parquet_file(path)
     schema = file.schema_arrow
-    if "true" in schema.names and _is_list(schema.field("true").type):
-        return _open_lists(path, file, progress)
+    if lists := _columns_of_lists(schema, path.name):
+        return _open_lists(path, file, lists, progress)
     columns = table_columns(schema.names, path.name)
     for place, kind in columns.kinds.items():
         where, held = f"{path.name}, column {quoted(schema.names[place])}", schema.types[place]
@@ -799,10 +805,6 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
         ) from error
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
-
-
 def _parquet_batches(
     path: Path, file: parquet.ParquetFile, columns: list[str], size: int, progress: Progress
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -831,25 +833,34 @@ def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
     return pa.DictionaryArray.from_arrays(cells.indices, values) if packed else values
 
 
-def _open_lists(path: Path, file: parquet.ParquetFile, progress: Progress) -> PredictionFile:
+def _columns_of_lists(schema: pa.Schema, file: str) -> dict[str, str]:
+    """The columns of labels by arguments of `evaluate`; none where the truth is no list."""
+    there = [column for column in ("true", "pred", "scored", "score") if column in schema.names]
+    kinds = {column: schema.field(column).type for column in there}
+    lists = {c for c, kind in kinds.items() if isinstance(kind, (pa.ListType, pa.LargeListType))}
+    if "true" not in lists:
+        return {}
+    if others := [column for column in there if column not in lists]:
+        raise ImportFileError(
+            f"{file}: the column {others[0]} holds {kinds[others[0]]} and true lists. It needs "
+            "lists, too."
+        )
+    sources = {"y_true": "true"}
+    sources |= {"y_score": "scored"} if {"scored", "score"} <= lists else {}
+    return sources | ({"y_pred": "pred"} if "pred" in lists else {})
+
+
+def _open_lists(
+    path: Path, file: parquet.ParquetFile, sources: dict[str, str], progress: Progress
+) -> PredictionFile:
     """Parquet with lists of labels in ``true``, and in ``scored`` with ``score`` or in ``pred``."""
-    schema, header = file.schema_arrow, file.schema_arrow.names
-    lists = {column for column in ("true", "pred", "scored", "score") if column in header}
-    for column in header:
-        if column in lists and not _is_list(kind := schema.field(column).type):
-            raise ImportFileError(
-                f"{path.name}: the column {column} holds {kind} and true lists. It needs lists, "
-                "too."
-            )
-    if not {"scored", "score"} <= lists:
-        lists -= {"scored", "score"}
-    of_arguments = {"y_true": "true", "y_score": "scored", "y_pred": "pred"}
-    sources = {name: column for name, column in of_arguments.items() if column in lists}
+    header = file.schema_arrow.names
     if len(sources) == 1:
         raise ImportFileError(
             f"{path.name}: no column of predictions (it has {columns_shown(header)}). Add lists "
             "scored and score, or pred."
         )
+    lists = {*sources.values(), *(["score"] if "y_score" in sources else [])}
     used = [column for column in header if column in {*lists, FOLD}]
     refuse_bomb(path, 8 * _elements(file, used))
     found: set[Any] = set()

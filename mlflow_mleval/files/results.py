@@ -15,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
@@ -185,7 +186,14 @@ def _of_benchmark(table: SourceTable) -> SourceTable:
 def _from_csv(content: bytes, name: str) -> SourceTable:
     table = SourceTable(name, [], [])
     lines = io.StringIO(_decoded(content, name), newline="")
-    for line, cells in csv_rows(_checked_lines(lines, name), 1, name):
+    for number, text in enumerate(lines, 1):
+        if len(text) > MAX_LINE:
+            raise ImportFileError(
+                f"{name}, line {number}: the line has {len(text):,} characters, more than any row "
+                f"of results ({MAX_LINE:,}). Is it a file of results?"
+            )
+    lines.seek(0)
+    for line, cells in csv_rows(lines, 1, name):
         counted = f"{len(cells)} cells, the header has {len(table.header)}."
         if not cells:
             continue
@@ -220,16 +228,6 @@ def _decoded(content: bytes, name: str) -> str:
     return text
 
 
-def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
-        if len(line) > MAX_LINE:
-            raise ImportFileError(
-                f"{name}, line {number}: the line has {len(line):,} characters, more than any row "
-                f"of results ({MAX_LINE:,}). Is it a file of results?"
-            )
-        yield line
-
-
 def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
     named = any(level is not None for level in frame.index.names)
     if "method" not in frame and not named and frame.index.inferred_type == "string":
@@ -249,51 +247,47 @@ def tidy(table: SourceTable) -> pd.DataFrame:
     _check_header(table)
     table.stop_if_problems()
     if is_leaderboard(table):
-        table = with_datasets_alone(table)
+        table = _in_one_scale(with_datasets_alone(table))
     if not table.rows:
         raise ImportFileError(f"{table.name} has a header but no rows.")
     repeated = next((c for c in SEEDS if c in table.header), None)
-    columns = ["dataset", "method", "seed", "fold", "measure", "value"]
-    values = [*_values_of_table(table, repeated)]
+    values = _values_of_table(table, repeated)
     _note_given_twice(table, values, repeated)
     table.stop_if_problems()
-    frame = pd.DataFrame([one.cells for one in values], columns=columns)
-    frame["fold"] = frame["fold"].astype("Int64")
-    frame = frame if repeated else frame.drop(columns="seed")
-    frame = frame if frame["fold"].notna().any() else frame.drop(columns="fold")
+    columns = ["dataset", "method", "seed", "fold", "measure", "value"]
+    left = {"seed": repeated is None, "fold": values["fold"].isna().all()}
+    frame = pd.DataFrame({c: values[c].array for c in columns if not left.get(c)}).infer_objects()
     frame.attrs["notes"] = [f"{what}: {some(at, 4)}." for what, at in table.notes.items()]
     return frame
 
 
-class _Value(NamedTuple):
-    """A value of a table, and where it stands."""
-
-    row: str
-    column: str
-    cells: tuple[str, str, str, int | None, str, float]
-
-
-def _values_of_table(table: SourceTable, repeated: str | None) -> Iterator[_Value]:
-    """Each value with what it is of: one a row of a long table, one a measure of a wide one."""
+def _values_of_table(table: SourceTable, repeated: str | None) -> pd.DataFrame:
+    """Each value with what it is of: one a row of a long table, one a measure of a wide one, one a
+    dataset of a leaderboard.
+    """
     place = {column: i for i, column in enumerate(table.header)}
+    named = "column" if "measure" in place else "measure"  # what further columns are the names of
     if is_leaderboard(table):
-        yield from _of_leaderboard(table)
-        return
-    is_long = "measure" in place
-    beside = (*IDENTITY, *SEEDS, "fold")
-    pairs = [] if is_long else [(column, column) for column in table.header if column not in beside]
-    seeds = [""] * len(table.rows) if repeated is None else _seeds(table, repeated, place[repeated])
-    for (row, cells), seed in zip(table.rows, seeds, strict=True):
-        dataset, method = (_text_in(table, row, name, cells[place[name]]) for name in IDENTITY)
-        fold = _fold(table, row, cells[place["fold"]]) if "fold" in place else None
-        if is_long:
-            own = _text_in(table, row, "measure", cells[place["measure"]])
-            if own and (why := measure_name_problem(own)):
-                table.problem(row, "measure", f"{quoted(own)} cannot name a metric: {why}.")
-            pairs = [(own, "value")]
-        for measure, column in pairs:
-            value = _number(table, row, column, cells[place[column]])
-            yield _Value(row, column, (dataset, method, seed, fold, measure, value))
+        named, place["method"] = "dataset", _methods_at(table)
+    beside = {place.get(name) for name in (*IDENTITY, *SEEDS, "measure", "fold")}
+    columns = [column for column in table.header if place[column] not in beside]
+    held: dict[str, Any] = {"measure": "value", "fold": None, "seed": ""}
+    if repeated:
+        held["seed"] = _seeds(table, repeated, place[repeated])
+    for name in (*IDENTITY, "measure"):
+        if name in place:
+            held[name] = _texts(table, table.header[place[name]] or name, place[name])
+    if "fold" in place:
+        held["fold"] = [_fold(table, row, cells[place["fold"]]) for row, cells in table.rows]
+    values = [
+        [_number(table, row, column, cells[place[column]]) for column in columns]
+        for row, cells in table.rows
+    ]
+    frame = pd.DataFrame(held, range(len(values)), dtype=object).astype({"fold": "Int64"})
+    frame = frame.loc[frame.index.repeat(len(columns))]
+    frame["column"] = np.array(columns * len(values), dtype=object)
+    frame[named] = frame["column"]
+    return frame.assign(value=np.ravel(values))
 
 
 def is_leaderboard(table: SourceTable) -> bool:
@@ -356,37 +350,43 @@ def _no_dataset(table: SourceTable, i: int) -> str:
     return "it is no result, or one that is there already" if about else ""
 
 
-def _of_leaderboard(table: SourceTable) -> Iterator[_Value]:
+def _in_one_scale(table: SourceTable) -> SourceTable:
+    """The leaderboard; beside 90.5 a cell of 84.6% is 84.6, too, and `notes` says so."""
     at = _methods_at(table)
-    beside: list[Any] = [x for _, cells in table.rows for i, x in enumerate(cells) if i != at]
-    plain = [float(x) if isinstance(x, str) else x for x in beside if _is_number(x)]
-    out_of_100 = any(abs(x) > LARGEST_SHARE for x in plain)  # beside 90.5 a 84.6% is 84.6, too
+    others: list[Any] = [x for _, cells in table.rows for i, x in enumerate(cells) if i != at]
+    plain = [float(x) if isinstance(x, str) else x for x in others if _is_number(x)]
+    if not any(abs(x) > LARGEST_SHARE for x in plain):
+        return table
+    rows: list[tuple[str, Sequence[object]]] = []
     for row, cells in table.rows:
-        method = _text_in(table, row, table.header[at] or "method", cells[at])
-        for i, dataset in enumerate(table.header):
-            if i != at:
-                cell = cells[i]
-                if out_of_100 and isinstance(cell, str) and "%" in cell:
-                    cell = cell.replace("%", "")
-                    table.note(_OUT_OF_100, dataset)
-                value = _number(table, row, dataset, cell)
-                yield _Value(row, dataset, (dataset, method, "", None, "value", value))
+        own = [*cells]
+        for i, cell in enumerate(cells):
+            if i != at and isinstance(cell, str) and "%" in cell:
+                own[i] = cell.replace("%", "")
+                table.note(_OUT_OF_100, table.header[i])
+        rows.append((row, own))
+    return replace(table, rows=rows)
 
 
-def _note_given_twice(table: SourceTable, values: Iterable[_Value], repeated: str | None) -> None:
+def _note_given_twice(table: SourceTable, values: pd.DataFrame, repeated: str | None) -> None:
     """Note what is given twice, or both with and without folds."""
-    seen: dict[tuple[str, str, str, int | None, str], str] = {}
-    with_folds: dict[tuple[str, str, str, str], bool] = {}
-    for one in values:
-        dataset, method, seed, fold, measure, _ = one.cells
-        label = f"{measure} of {quoted(method)} on {quoted(dataset)}"
-        label += f" with {repeated} {quoted(seed)}" if repeated else ""
-        has_fold = fold is not None
-        first = seen.setdefault((dataset, method, seed, fold, measure), one.row)
-        if first is not one.row:
-            where = f" in fold {fold}" if has_fold else ""
-            table.problem(one.row, one.column, f"{label}{where} was given in {first} already.")
-        elif with_folds.setdefault((dataset, method, seed, measure), has_fold) != has_fold:
+    keys = ["dataset", "method", "seed", "measure"]
+    has_fold = values["fold"].notna()
+    twice = values.duplicated([*keys, "fold"])
+    mixed = has_fold.to_numpy() & False
+    if has_fold.nunique() > 1:
+        mixed = has_fold != has_fold.groupby([values[key] for key in keys]).transform("first")
+    if not (twice | mixed).any():
+        return
+    rows = pd.Series([table.rows[i][0] for i in values.index], values.index)
+    first = rows.groupby([values[key] for key in (*keys, "fold")], dropna=False).transform("first")
+    for one in values.assign(row=rows, first=first, twice=twice)[twice | mixed].itertuples():
+        label = f"{one.measure} of {quoted(one.method)} on {quoted(one.dataset)}"
+        label += f" with {repeated} {quoted(one.seed)}" if repeated else ""
+        if one.twice:
+            where = "" if pd.isna(one.fold) else f" in fold {one.fold}"
+            table.problem(one.row, one.column, f"{label}{where} was given in {one.first} already.")
+        else:
             table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
 
 
@@ -445,19 +445,24 @@ def _is_empty(cell: object) -> bool:
     return pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
 
 
-def _text_in(table: SourceTable, row: str, column: str, cell: object) -> str:
-    text = "" if _is_empty(cell) else str(cell).strip()
-    if why := text_problem(text):
-        table.problem(row, column, f"the name of the {column} {why}.")
-    return text
+def _texts(table: SourceTable, column: str, at: int) -> list[str]:
+    """The names that a column holds."""
+    texts = []
+    for row, cells in table.rows:
+        text = "" if _is_empty(cells[at]) else str(cells[at]).strip()
+        if why := text_problem(text):
+            table.problem(row, column, f"the name of the {column} {why}.")
+        elif column == "measure" and (why := measure_name_problem(text)):
+            table.problem(row, column, f"{quoted(text)} cannot name a metric: {why}.")
+        texts.append(text)
+    return texts
 
 
 def _seeds(table: SourceTable, column: str, at: int) -> list[str]:
     """The seeds as text: all numbers, written alike, or none."""
     seeds: list[str] = []
     first: dict[bool, tuple[str, str]] = {}
-    for row, cells in table.rows:
-        text = _text_in(table, row, column, cells[at])
+    for (row, _), text in zip(table.rows, _texts(table, column, at), strict=True):
         is_number = _NUMBER.fullmatch(text) is not None
         if text:
             first.setdefault(is_number, (row, text))
@@ -659,13 +664,6 @@ def _exporter(header: Sequence[str]) -> str | None:
     return None
 
 
-def _sorted_of_neptune(name: str) -> tuple[str, str] | None:
-    space, slash, rest = name.partition("/")
-    if space + slash in _SET:
-        return "params", rest
-    return None if space + slash in _OF_NEPTUNE else ("either", name.removeprefix("metrics/"))
-
-
 def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str] | None:
     """Whether a column holds metrics, params, tags or either, and its name; None if nothing."""
     if kind == "mlflow":
@@ -675,12 +673,15 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
         where = {"summary": "summary", "config": "config"}.get(column)
         return (where, "") if where else None
     name = column.partition(":")[0] if kind == "neptune" else column
-    if column.lower() in _PASSED_OVER or name.startswith("_") or not name:
+    if column.lower() in _PASSED_OVER or name[:1] in ("", "_"):
         return None
     if name in results:
         return "metrics", name
     if kind == "neptune":
-        return _sorted_of_neptune(name)
+        space, slash, rest = name.partition("/")
+        if space + slash in _SET:
+            return "params", rest
+        return None if space + slash in _OF_NEPTUNE else ("either", name.removeprefix("metrics/"))
     # what is known, or called like a result, is one where it is a number
     return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
 
@@ -742,32 +743,24 @@ def _numeric_scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield name if filtered in ("", "none") else f"{name}/{filtered}", float(value)
 
 
-def _harness(held: Any) -> Iterator[Row]:
-    """lm-evaluation-harness: results by task; groups are means of their tasks."""
-    config = held["config"]
-    method = held.get("model_name") or config.get("model_args") or config.get("model")
-    means = {group for group, of in (held.get("group_subtasks") or {}).items() if of}
+def _of_tasks(held: Any, method: Any, means: Collection[str]) -> Iterator[Row]:
+    """Results by task, without the means of tasks."""
     for task, scores in held["results"].items():
         if task not in means:
             for measure, value in _numeric_scores(scores):
                 yield measure, task, str(method), value
 
 
-def _lighteval(held: Any) -> Iterator[Row]:
-    """lighteval, as leaderboards of Hugging Face keep it: "all" is the mean of the tasks."""
-    method = held["config_general"]["model_name"]
-    for task, scores in held["results"].items():
-        if task != "all":
-            for measure, value in _numeric_scores(scores):
-                yield measure, task, str(method), value
+def _harness(held: Any) -> Iterator[Row]:
+    """lm-evaluation-harness: groups are means of their tasks."""
+    config = held["config"]
+    method = held.get("model_name") or config.get("model_args") or config.get("model")
+    means = [group for group, of in (held.get("group_subtasks") or {}).items() if of]
+    return _of_tasks(held, method, means)
 
 
 def _tables(held: Any) -> list[Any]:
     return held if isinstance(held, list) else [held]
-
-
-def _is_table(held: Any) -> bool:
-    return isinstance(held, dict) and {"title", "header", "rows"} <= held.keys()
 
 
 def _helm(held: Any) -> Iterator[Row]:
@@ -809,7 +802,11 @@ def _evals(held: Any) -> Iterator[Row]:
 
 #: The tools whose files are read, in the order in which they are tried.
 TOOLS = (
-    Tool("lighteval", _with_keys("results", "config_general"), _lighteval),
+    Tool(  # as leaderboards of Hugging Face keep it: "all" is the mean of the tasks
+        "lighteval",
+        _with_keys("results", "config_general"),
+        lambda held: _of_tasks(held, held["config_general"]["model_name"], ["all"]),
+    ),
     Tool(
         "promptfoo",
         lambda held: (
@@ -823,7 +820,17 @@ TOOLS = (
         lambda held: isinstance(held, list) and any(map(_with_keys("spec"), held[:1])),
         _evals,
     ),
-    Tool("HELM", lambda held: bool(held) and all(map(_is_table, _tables(held))), _helm),
+    Tool(
+        "HELM",
+        lambda held: (
+            bool(held)
+            and all(
+                isinstance(table, dict) and {"title", "header", "rows"} <= table.keys()
+                for table in _tables(held)
+            )
+        ),
+        _helm,
+    ),
 )
 
 
