@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -91,27 +92,17 @@ def _way_to_scores(estimator: Any) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Forest:
-    """A forest whose probabilities of the given instances are there already."""
-
-    classes_: Any
-    probabilities: Any
-
-    def predict_proba(self, X: Any) -> Any:
-        return self.probabilities
-
-
 def _predicted(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Predictions, and what has the scores: a forest is asked once for both."""
     is_forest = type(estimator).__module__ == "sklearn.ensemble._forest"
     if not is_forest or not hasattr(estimator, "predict_proba"):
         return estimator.predict(X), estimator
-    forest = _Forest(estimator.classes_, estimator.predict_proba(X))
-    if not isinstance(forest.probabilities, list):
-        return forest.classes_[forest.probabilities.argmax(axis=1)], forest
-    columns = zip(forest.classes_, forest.probabilities, strict=True)
-    return np.column_stack([own[part.argmax(axis=1)] for own, part in columns]), forest
+    scores, classes = estimator.predict_proba(X), estimator.classes_
+    asked = SimpleNamespace(classes_=classes, predict_proba=lambda X: scores)
+    if not isinstance(scores, list):
+        return classes[scores.argmax(axis=1)], asked
+    columns = [own[part.argmax(axis=1)] for own, part in zip(classes, scores, strict=True)]
+    return np.column_stack(columns), asked
 
 
 def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
@@ -401,17 +392,17 @@ def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
 
 def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
     """Shapes and some of the content: hashable, and cheap however large the arrays are."""
-    sizes = (getattr(array, "shape", None) or len(array) for array in arrays)
-    return tuple((whole, _some_of(a, size)) for whole, a in zip(sizes, arrays, strict=True))
+    return tuple(_sampled(array, size) for array in arrays)
 
 
-def _some_of(array: Any, size: int) -> bytes:
+def _sampled(array: Any, most: int) -> tuple[Any, bytes]:
+    whole = getattr(array, "shape", None) or len(array)
     if sparse.issparse(array):
-        array, size = array.tocsr().data, size**2  # its stored values, enough with the shape
-    part = array
+        array, most = array.tocsr().data, most**2  # its stored values, enough with the shape
     for axis, length in enumerate(getattr(array, "shape", (len(array),))[:2]):
-        part = _safe_indexing(part, np.arange(0, length, max(1, length // size)), axis=axis)
-    part = np.asarray(part) if hasattr(part, "shape") else part
-    if isinstance(part, np.ndarray) and part.dtype.kind in "buif":
-        return part.astype(float).tobytes()  # one content, whatever it is kept in
-    return repr(part.tolist() if isinstance(part, np.ndarray) else part).encode()
+        array = _safe_indexing(array, np.arange(0, length, max(1, length // most)), axis=axis)
+    if not hasattr(array, "shape"):
+        return whole, repr(array).encode()
+    part = np.asarray(array)
+    is_numbers = part.dtype.kind in "buif"  # of one content, whatever it is kept in
+    return whole, part.astype(float).tobytes() if is_numbers else repr(part.tolist()).encode()

@@ -180,14 +180,11 @@ def _refuse_others(ev: Any) -> None:
         raise TypeError(f"`ev` must be an Evaluation, as of evaluate, got {type(ev).__name__}.")
 
 
-def payload_of(
-    ev: Evaluation, method: str, dataset: str, options: LogOptions | None = None
-) -> runs.Payload:
+def payload_of(ev: Evaluation, method: str, dataset: str, options: LogOptions) -> runs.Payload:
     """What `log_evaluation` writes, with its checks, without asking the store."""
     from mlflow_mleval.report.content.run import description
     from mlflow_mleval.training.run_content import RunContent
 
-    options = options or LogOptions()
     _refuse_others(ev)
     runs.check(method=method, dataset=dataset)
     if options.log_instances and ev.instances is None:
@@ -197,15 +194,14 @@ def payload_of(
 
         ev = with_clusters(ev, options.clusters)
     trained = _fold_values(options.n_train, "n_train", ev)
-    _refuse_sizes(trained.values())
+    for n in trained.values():
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"`n_train` must hold numbers of fitted instances, got {n!r}.")
     content = RunContent(ev, method, dataset, trained)
     tags = dict(options.tags or {}) | content.tags()
     if options.selected_among is not None:
         tags[schema.TAG_SELECTED] = str(options.selected_among)
-    if tested := _fold_values(options.test_indices, "test_indices", ev):
-        tags[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
-    if options.truth is not None:
-        tags[schema.TAG_DATASET_DIGEST] = _truth_digest(options.truth, ev)
+    tags |= _digests(options, ev)
     asked = options.measures
     wanted = {*MEASURES, *ev.measures} if asked is None else set(known_measures(asked))
     report = content.report(tags)
@@ -223,23 +219,18 @@ def payload_of(
     )
 
 
-def _refuse_sizes(sizes: Iterable[Any]) -> None:
-    for n in sizes:
-        if not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"`n_train` must hold numbers of fitted instances, got {n!r}.")
-
-
-def _truth_digest(truth: Any, ev: Evaluation) -> str:
-    """The digest of the whole truth, of which the folds of the evaluation test parts."""
-    names = ev.label_names
-    one = ev.kind == ONE_LABEL
-    matrix = class_matrix(truth, "Y", names) if one else binary_matrix(truth, "Y")
-    rows = inputs.row_digests(matrix)
-    return inputs.truth_digest(names, len(rows), inputs.added(rows))
-
-
-def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
-    """The digest of which instances each fold tests."""
+def _digests(options: LogOptions, ev: Evaluation) -> dict[str, str]:
+    """As tags, the digests of the whole truth, of which the folds of the evaluation test parts, and
+    of which instances each fold tests.
+    """
+    tags = {}
+    if (truth := options.truth) is not None:
+        one, names = ev.kind == ONE_LABEL, ev.label_names
+        matrix = class_matrix(truth, "Y", names) if one else binary_matrix(truth, "Y")
+        rows = inputs.row_digests(matrix)
+        tags[schema.TAG_DATASET_DIGEST] = inputs.truth_digest(names, len(rows), inputs.added(rows))
+    if not (tested := _fold_values(options.test_indices, "test_indices", ev)):
+        return tags
     for key, indices in tested.items():
         rows, n = np.asarray(indices), ev.sums[key].n
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
@@ -248,10 +239,10 @@ def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
             raise ValueError(
                 f"`test_indices` must hold the {n} instances of fold {key!r}, got {len(rows)}."
             )
-    digest = inputs.split_digest(tested.values())
+    tags[schema.TAG_SPLIT_DIGEST] = digest = inputs.split_digest(tested.values())
     if ev.split not in (None, digest):
         raise ValueError("`test_indices` must be those of `ev`, got others. Omit them.")
-    return digest
+    return tags
 
 
 def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:

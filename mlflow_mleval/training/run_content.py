@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -163,14 +164,16 @@ class RunContent:
         """Artifacts by path, made when they are sent."""
         files: dict[str, Callable[[], str | bytes]] = {
             schema.ARTIFACT_REPORT: document(report).to_html,
-            schema.ARTIFACT_DATA: lambda: _zipped(self.data(report)),
+            schema.ARTIFACT_DATA: lambda: self.data(report),
         }
         if instances:
             files[schema.ARTIFACT_INSTANCES] = self.instance_table
         return files
 
-    def data(self, report: RunReport) -> dict[str, str | bytes]:
-        """What programs read of the result, by file name."""
+    def data(self, report: RunReport) -> bytes:
+        """What programs read of the result, packed: of the same files the same bytes, so without
+        the time.
+        """
         measures = self.measure_table(report.intervals).astype(object)
         as_logged = measures.where(measures.notna(), None).to_dict("split", index=False)
         data: dict[str, str | bytes] = {"measures.json": json.dumps(as_logged, allow_nan=False)}
@@ -186,15 +189,16 @@ class RunContent:
             data["curves.parquet"] = _parquet(self.of_labels(self.ev.curves))
             if len(report.curves.bins):
                 data["reliability.parquet"] = _parquet(self.of_labels(self.ev.reliability))
-        return data
+        buffer = io.BytesIO()
+        with ZipFile(buffer, "w") as together:
+            for name, content in data.items():
+                together.writestr(ZipInfo(name), content, ZIP_DEFLATED)
+        return buffer.getvalue()
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
         """The report of the run."""
-        provenance = {}
-        if schema.TAG_DATASET_DIGEST in tags:
-            provenance["SHA-256 of the truth"] = tags[schema.TAG_DATASET_DIGEST]
-        if schema.TAG_SPLIT_DIGEST in tags:
-            provenance["SHA-256 of the split"] = tags[schema.TAG_SPLIT_DIGEST]
+        digests = {"truth": schema.TAG_DATASET_DIGEST, "split": schema.TAG_SPLIT_DIGEST}
+        provenance = {f"SHA-256 of the {of}": tags[t] for of, t in digests.items() if t in tags}
         provenance["versions"] = (
             f"python {platform.python_version()}, mlflow-mleval {__version__}, "
             f"numpy {np.__version__}, pandas {pd.__version__}"
@@ -250,18 +254,11 @@ class RunContent:
     def instance_table(self) -> bytes:
         """One row an instance, as parquet; values that it cannot mix as text."""
         table = present(self.ev.instances).reset_index(names=schema.INSTANCE)
-        mixed = [name for name in table if table[name].dtype == object]
-        rows = pa.Table.from_pandas(
-            table.assign(**{name: table[name].map(str) for name in mixed}), preserve_index=False
-        )
-        if self.ev.instance_truth is not None:
-            truth = instance_digest(table[schema.INSTANCE], self.ev.instance_truth)
-            rows = rows.replace_schema_metadata(
-                {**rows.schema.metadata, schema.INSTANCE_TRUTH: truth}
-            )
-        buffer = io.BytesIO()
-        parquet.write_table(rows, buffer)
-        return buffer.getvalue()
+        mixed = {name: table[name].map(str) for name in table if table[name].dtype == object}
+        if self.ev.instance_truth is None:
+            return _parquet(table.assign(**mixed))
+        truth = instance_digest(table[schema.INSTANCE], self.ev.instance_truth)
+        return _parquet(table.assign(**mixed), {schema.INSTANCE_TRUTH: truth})
 
     @cached_property
     def counts(self) -> pd.DataFrame:
@@ -300,18 +297,11 @@ def steps(n_labels: int) -> list[int]:
     return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
 
 
-def _parquet(table: pd.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False)
-    return buffer.getvalue()
-
-
-def _zipped(files: Mapping[str, str | bytes]) -> bytes:
-    """The files in one; of the same files the same bytes, so without the time."""
-    buffer = io.BytesIO()
-    with ZipFile(buffer, "w") as together:
-        for name, content in files.items():
-            together.writestr(ZipInfo(name), content, ZIP_DEFLATED)
+def _parquet(table: pd.DataFrame, about: Mapping[bytes, str] = MappingProxyType({})) -> bytes:
+    """The table, and what is said of it."""
+    rows, buffer = pa.Table.from_pandas(table, preserve_index=False), io.BytesIO()
+    rows = rows.replace_schema_metadata(rows.schema.metadata | about)
+    parquet.write_table(rows, buffer)
     return buffer.getvalue()
 
 
