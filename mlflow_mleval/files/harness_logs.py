@@ -92,13 +92,9 @@ def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
             names = sample.get("metrics", [name for name in sample if name not in _LINE])
             scores = flat({m: sample[m] for m in names})
             key = str(sample.get("doc_hash") or sample["doc_id"])[:16]
-            plain = {k: v for k, v in sample["doc"].items() if isinstance(v, str | int | float)}
-            filtered = sample.get("filter", "none")
-            if filtered != "none":
+            if (filtered := sample.get("filter", "none")) != "none":
                 scores = {f"{m}/{filtered}": v for m, v in scores.items()}
-            rows.append(
-                {"key": key, "scores": scores, "about": plain, "asked": _asked(sample["arguments"])}
-            )
+            rows.append(_row_of(key, scores, sample["doc"], sample["arguments"]))
     task = path.stem.removeprefix("samples_").rpartition("_")[0]
     return path.resolve().parent.name, task or path.stem, rows
 
@@ -118,17 +114,26 @@ def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
         raise ValueError(f"its status is {head.get('status')!r}, not 'success'")
     rows = []
     for sample in samples:
-        scores = sample.get("scores") or {}
+        given = sample.get("scores") or {}
+        scores = flat({name: score.get("value") for name, score in given.items()})
         about = sample.get("metadata") or {}
-        rows.append(
-            {
-                "key": str(sample["id"]),
-                "scores": flat({name: score.get("value") for name, score in scores.items()}),
-                "about": {k: v for k, v in about.items() if isinstance(v, str | int | float)},
-                "asked": _asked(sample["input"]),
-            }
-        )
+        rows.append(_row_of(str(sample["id"]), scores, about, sample["input"]))
     return str(head["eval"]["model"]), str(head["eval"]["task"]), rows
+
+
+def _row_of(
+    key: str, scores: Mapping[str, Any], about: Mapping[str, Any], asked: Any
+) -> dict[str, Any]:
+    """An answer of a log: with what is plain of what is about it, and how its question begins, that
+    is text, the last message, or the arguments of a request.
+    """
+    if isinstance(asked, list) and asked and isinstance(asked[-1], dict):
+        asked = asked[-1].get("content", "")
+    if isinstance(asked, dict) and asked:
+        first = next(iter(asked.values()))
+        asked = first.get("arg_0", "") if isinstance(first, dict) else first
+    told = {k: v for k, v in about.items() if isinstance(v, str | int | float)}
+    return {"key": key, "scores": scores, "about": {**told, "link": "", "asked": shortened(asked)}}
 
 
 def _member(path: Path, name: str) -> dict[str, Any]:
@@ -161,11 +166,10 @@ def flat(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
-    """The answers of a log, each given by its key, scores, question and what is about it."""
+    """The answers of a log, each given by its key, its scores and what is about it."""
     index = pd.Index([row["key"] for row in rows], name="instance", dtype=object)
-    texts = [{**row["about"], "link": "", "asked": row["asked"]} for row in rows]
     # as objects, whole numbers stay whole where some row has none
-    about = pd.DataFrame(texts, index=index, dtype=object)
+    about = pd.DataFrame([row["about"] for row in rows], index=index, dtype=object)
     values: dict[str, list[float | None]] = {}
     words = []
     notes = []
@@ -202,13 +206,13 @@ def _is_binary(values: pd.Series) -> bool:
 
 def _problem(measure: str, cells: Sequence[Any]) -> str | None:
     """Why the values are no measure of single answers, whatever words mean; None if they are."""
-    kinds: dict[type, str] = {list: "lists", dict: "mappings"}
-    broken = next((value for value in cells if type(value) in kinds), None)
+    broken = next((value for value in cells if type(value) in (list, dict)), None)
     problem = measure_name_problem(measure)
     if broken is None or problem:
         return problem
+    kind = "lists" if isinstance(broken, list) else "mappings"
     shown = json.dumps(broken, ensure_ascii=False, default=str)
-    return f"its values are {kinds[type(broken)]}, such as {quoted(shown)}"
+    return f"its values are {kind}, such as {quoted(shown)}"
 
 
 def _answer_logs_number(value: Any) -> float | None:
@@ -227,16 +231,6 @@ def _answer_logs_number(value: Any) -> float | None:
     except OverflowError:  # a whole number of hundreds of digits
         return np.nan
     return number if math.isfinite(number) else np.nan
-
-
-def _asked(asked: Any) -> str:
-    """How the question begins: text, the last message, or the arguments of a request."""
-    if isinstance(asked, list) and asked and isinstance(asked[-1], dict):
-        asked = asked[-1].get("content", "")
-    if isinstance(asked, dict) and asked:
-        first = next(iter(asked.values()))
-        asked = first.get("arg_0", "") if isinstance(first, dict) else first
-    return shortened(asked)
 
 
 def shortened(asked: Any) -> str:

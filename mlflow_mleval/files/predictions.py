@@ -143,33 +143,25 @@ def _npz_arrays(path: Path) -> dict[str, AnyArray]:
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
-    given = {name: arrays[name] for name in ("y_true", "y_score", "y_pred") if name in arrays}
+    given = [name for name in ("y_true", "y_score", "y_pred") if name in arrays]
     if len(given) < 2 or "y_true" not in given:
         listed = some(map(quoted, arrays))
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
-    named = {name: _as_text(arrays[name]) for name in ("label_names", "folds") if name in arrays}
-    folds = named.get("folds")
-    rows: dict[str, tuple[int, ...]] = {key: array.shape[:1] for key, array in given.items()}
-    if folds is not None:
-        rows["folds"] = folds.shape
-    if len({*rows.values()}) > 1 or rows["y_true"] in ((), (0,)):
-        shapes = ", ".join(f"{key} {arrays[key].shape}" for key in rows)
+    n, *width = arrays["y_true"].shape or (0,)
+    names = _as_text(arrays.pop("label_names", np.arange(*width[:1] or [0]))).tolist()
+    held = {key: arrays.pop(key) for key in (*given, "folds") if key in arrays}
+    if not n or any(array.shape[:1] != (n,) for array in held.values()):
+        shapes = ", ".join(f"{key} {array.shape}" for key, array in held.items())
         raise ImportFileError(f"{path.name}: the shapes are {shapes}. {_NPZ_NEEDS}")
-    n, *width = given["y_true"].shape
-    names = named.get("label_names", np.arange(*width[:1] or [0])).tolist()
 
     def batches() -> Batches:
         step = max(1, _CELLS // (width[0] * len(given))) if width else n
         for start in range(0, n, step):
             part = slice(start, start + step)
-            batch: Batch = {key: _as_text(array[part]) for key, array in given.items()}
-            if folds is not None:
-                batch["folds"] = folds[part].tolist()
-            yield batch
+            yield {key: _as_text(array[part]) for key, array in held.items()}
             progress(min(start + step, n), n)
 
-    ignored = tuple(sorted(arrays.keys() - {*given, *named}))
-    return PredictionFile(tuple(names) or None, tuple(given)[1:], ignored, batches())
+    return PredictionFile(tuple(names) or None, tuple(given[1:]), tuple(sorted(arrays)), batches())
 
 
 def _as_text(array: AnyArray) -> AnyArray:

@@ -358,8 +358,14 @@ class SklearnAutolog:
             # cross_val_score calls cross_validate of its own module
             wrap(owner, "cross_validate", self.cross_validate, through=_VALIDATION)
             wrap(owner, "cross_val_predict", self.cross_val_predict)
+        _import_scikit_learn()
+        bases: list[type] = [ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV]
+        classes = {*bases}  # every class of estimators by now, of other packages and the script too
+        while bases:
+            heirs: set[type] = {*bases.pop().__subclasses__()} - classes
+            bases += heirs
+            classes |= heirs
         hooks = dict.fromkeys(("predict", *SCORE_METHODS), self.predict)
-        classes = _estimators()
         for name, hook in {"fit": self.fit, "score": self.score, **hooks}.items():
             for owner, slot in places_to_wrap(classes, name):
                 wrap(owner, slot, hook)
@@ -513,9 +519,8 @@ class SklearnAutolog:
 
     def _call(self, function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
         """The call by name, with a splitter that remembers; None where it is none of ours."""
-        call: dict[str, Any] = {}
         try:
-            call |= inspect.signature(function).bind(*args, **kwargs).arguments
+            call = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
             if not _concerns(call["estimator"], call.get("y")):
                 self._say_why_not(call["estimator"], call.get("y"))
                 return None
@@ -562,15 +567,14 @@ class SklearnAutolog:
             folds = np.empty(len(truth), dtype=int)
             for number, (_, test) in enumerate(splits):
                 folds[test] = number
-            scores, predicted = (None, result) if way == "predict" else (result, None)
+            predicted, scores = result, None
             if isinstance(labels, int):
-                classes = [np.unique(column) for column in truth.T]
-                matrix = as_matrix(result, labels, classes)
-                predicted = matrix if way == "predict" else matrix > SCORE_METHODS[way]
-                scores = None if way == "predict" else matrix
-            elif scores is not None:
-                all_scores = columns_of_classes(scores, way, labels, labels)
-                scores, options["probabilities"] = all_scores
+                predicted = as_matrix(result, labels, [np.unique(column) for column in truth.T])
+                if way != "predict":
+                    scores, predicted = predicted, predicted > SCORE_METHODS[way]
+            elif way != "predict":
+                scores, options["probabilities"] = columns_of_classes(result, way, labels, labels)
+                predicted = None
             return evaluate(Y, scores, predicted, folds=folds, **options), split_facts(Y, splits)
 
         self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)
@@ -612,18 +616,6 @@ class SklearnAutolog:
 
 #: The first call imports all that scikit-learn has; further ones would walk through it again.
 _import_scikit_learn = cache(all_estimators)
-
-
-def _estimators() -> set[type]:
-    """Every class of estimators by now, of other packages and the script too."""
-    _import_scikit_learn()
-    classes: set[type] = {ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV}
-    new = list(classes)
-    while new:
-        heirs: list[type] = new.pop().__subclasses__()
-        new = [heir for heir in heirs if heir not in classes] + new
-        classes.update(new)
-    return classes
 
 
 class _Recorded:

@@ -207,7 +207,7 @@ def _whole(claimants: list[Run]) -> list[Run]:
 
 def _experiment(kept: dict[str, str]) -> str:
     """The name of the experiment to which a kept result was to go."""
-    if not kept.get("id"):
+    if "name" in kept:
         return kept["name"]
     with store.quick(), store.store_errors("read"):
         return store.connect().get_experiment(kept["id"]).name
@@ -287,18 +287,11 @@ class Delivery:
         )
         if not self.reason:
             return
-        told = f"{what} was not logged. {self.reason}"
-        try:
-            folder = keep(payload, run_id=run_id, experiment_name=experiment_name).parent
-        except OSError as error:
-            self.warning = f"{told} Nor could it be kept: {error}"
-            return
-        if self.news:
-            again = self._uri in _troubles
-            more = ", and so is what follows until the store answers again" if again else ""
-            self.warning = (
-                f"{told} It is kept in {folder}{more}. Bring it in later: mleval import {folder}"
-            )
+        again = ", and so is what follows until the store answers again"
+        more = again if self._uri in _troubles else ""
+        is_kept, text = _kept(payload, run_id, experiment_name, "it", more)
+        if self.news or not is_kept:
+            self.warning = f"{what} was not logged. {self.reason} {text}"
 
     def _try(self, act: Callable[[], T], seconds: float) -> T | None:
         start = time.monotonic()
@@ -371,13 +364,20 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     if isinstance(error, runs.RunRefusedError):
         raise_alone(error)
     text = store.redacted(str(error) if isinstance(error, StoreError) else delivery.reason)
+    raise_alone(StoreError(f"{text} {_kept(payload, run_id, experiment_name, 'the result')[1]}"))
+    return None
+
+
+def _kept(
+    payload: runs.Payload, run_id: str | None, experiment_name: str | None, it: str, more: str = ""
+) -> tuple[bool, str]:
+    """Whether it could be kept in the local folder, and what to say of it."""
     try:
         folder = keep(payload, run_id=run_id, experiment_name=experiment_name).parent
-        text += f" The result is kept in {folder}. Bring it in later: mleval import {folder}"
-    except OSError as failure:
-        text += f" Nor could the result be kept: {failure}"
-    raise_alone(StoreError(text))
-    return None
+    except OSError as error:
+        return False, f"Nor could {it} be kept: {error}"
+    told = f"{it.capitalize()} is kept in {folder}{more}"
+    return True, f"{told}. Bring it in later: mleval import {folder}"
 
 
 def forget() -> None:

@@ -313,69 +313,51 @@ def scorers(
         )
     if label_names is None and "hamming_loss" in wanted:
         raise ValueError("`labels` must be given for hamming_loss. Name all labels.")
-    answers = _Reader(expected, predicted, label_names, parse or read_labels)
-    ranked = [m for m in wanted if m in ranked_names]
-
-    def tree_values(true: set[str], predicted: set[str]) -> Mapping[str, float]:
-        ev = evaluate_hierarchical([sorted(true)], [sorted(predicted)], present(hierarchy))
-        return present(ev.instances).iloc[0]
-
-    def ranked_values(true: set[str], scores: dict[str, float]) -> Mapping[str, float]:
-        names = answers.named(true | scores.keys())
-        ev = evaluate([true], [scores], label_names=names, measures=ranked)
-        return present(ev.instances).iloc[0]
+    answers = _Reader(expected, predicted, label_names, hierarchy, parse or read_labels)
 
     from mlflow.genai.scorers import scorer
 
-    groups: list[tuple[str, set[str], Callable, Callable]] = [
-        ("mleval", flat_names, answers.sets, answers.flat_values),
-        ("mleval_at_k", ranked_names, answers.ranking, ranked_values),
-        ("mleval_hierarchical", tree_names, answers.sets, tree_values),
+    groups: list[tuple[str, set[str], Callable[..., Evaluation]]] = [
+        ("mleval", flat_names, answers.flat),
+        ("mleval_at_k", ranked_names, answers.ranked),
+        ("mleval_hierarchical", tree_names, answers.hierarchical),
     ]
     return [
-        scorer(_scoring(chosen, read, values), name=title)
-        for title, names, read, values in groups
+        scorer(answers.scoring(chosen, evaluated), name=title)
+        for title, names, evaluated in groups
         if (chosen := [m for m in wanted if m in names])
     ]
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """How labels are read from an answer and from what was expected of it."""
+    """How labels are read from an answer and from what was expected of it, and evaluated."""
 
     expected: str
     predicted: str | None
     label_names: list[str] | None
+    hierarchy: Hierarchy | None
     parse: Callable[[Any], Collection[str]]
 
-    def truth(self, expectations: Mapping[str, Any] | None) -> set[str]:
-        if expectations is None or self.expected not in expectations:
-            raise ValueError(
-                f"`expectations` must hold {self.expected!r}, got "
-                f"{some(expectations or ['nothing'])}."
-            )
-        return set(map(str, self.parse(expectations[self.expected])))
+    def scoring(
+        self, chosen: list[str], evaluated: Callable[..., Evaluation]
+    ) -> Callable[..., list[Feedback]]:
+        """The measures of an answer, as MLflow calls them."""
 
-    def output(self, outputs: Any) -> Any:
-        """The part of the answer that holds the labels."""
-        is_key = isinstance(outputs, Mapping) and self.predicted is not None
-        return outputs[self.predicted] if is_key else outputs
+        def score(outputs: Any, expectations: Any) -> list[Feedback]:
+            if expectations is None or self.expected not in expectations:
+                got = some(expectations or ["nothing"])
+                raise ValueError(f"`expectations` must hold {self.expected!r}, got {got}.")
+            true = self.labels(expectations[self.expected])
+            is_key = isinstance(outputs, Mapping) and self.predicted is not None
+            ev = evaluated(true, outputs[self.predicted] if is_key else outputs, chosen)
+            values = present(ev.instances)[chosen].iloc[0]
+            return [Feedback(name=m, value=float(v)) for m, v in values.items() if np.isfinite(v)]
 
-    def sets(self, outputs: Any, expectations: Any) -> tuple[set[str], set[str]]:
-        true = self.truth(expectations)
-        return true, set(map(str, self.parse(self.output(outputs))))
+        return score
 
-    def ranking(self, outputs: Any, expectations: Any) -> tuple[set[str], dict[str, float]]:
-        scores = self.output(outputs)
-        if not isinstance(scores, Mapping):
-            order = self.parse(scores)
-            if isinstance(order, set | frozenset):
-                raise ValueError("an answer must be labels, best first, or scores, got a set.")
-            # backwards, so that of a label named twice the better place counts
-            places = reversed([*enumerate(order, -len(order))])
-            scores = {label: -float(place) for place, label in places}
-        true = self.truth(expectations)
-        return true, {str(label): float(score) for label, score in scores.items()}
+    def labels(self, held: Any) -> set[str]:
+        return set(map(str, self.parse(held)))
 
     def named(self, labels: set[str]) -> list[str]:
         """All labels there are, among which these must be."""
@@ -386,16 +368,23 @@ class _Reader:
             )
         return names
 
-    def flat_values(self, true: set[str], predicted: set[str]) -> Mapping[str, float]:
-        ev = evaluate([true], y_pred=[predicted], label_names=self.named(true | predicted))
-        return present(ev.instances).iloc[0]
+    def flat(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
+        predicted = self.labels(output)
+        return evaluate([true], y_pred=[predicted], label_names=self.named(true | predicted))
 
+    def hierarchical(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
+        predicted = sorted(self.labels(output))
+        return evaluate_hierarchical([sorted(true)], [predicted], present(self.hierarchy))
 
-def _scoring(chosen: list[str], read: Callable, values: Callable) -> Callable[..., Any]:
-    def score(outputs: Any, expectations: Any) -> list[Feedback]:
-        by_name = values(*read(outputs, expectations))
-        return [
-            Feedback(name=m, value=float(by_name[m])) for m in chosen if np.isfinite(by_name[m])
-        ]
-
-    return score
+    def ranked(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
+        scores = output
+        if not isinstance(scores, Mapping):
+            order = self.parse(scores)
+            if isinstance(order, set | frozenset):
+                raise ValueError("an answer must be labels, best first, or scores, got a set.")
+            # backwards, so that of a label named twice the better place counts
+            places = reversed([*enumerate(order, -len(order))])
+            scores = {label: -float(place) for place, label in places}
+        scores = {str(label): float(score) for label, score in scores.items()}
+        names = self.named(true | scores.keys())
+        return evaluate([true], [scores], label_names=names, measures=chosen)

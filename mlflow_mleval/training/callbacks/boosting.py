@@ -67,9 +67,7 @@ class LightGBMCallback:
             self._round = env.iteration
             self.epochs.epoch(env.iteration, self._predict)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         self._inside = False
         if error is None:
             best = getattr(self._booster, "best_iteration", 0)
@@ -144,9 +142,7 @@ class CatBoostCallback:
         self.epochs.begin()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is None:
             self.epochs.attempt("nothing of this training is logged", self._prepare)
             self.epochs.attempt("the rounds of this training are not logged", self._log_rounds)
@@ -160,11 +156,10 @@ class CatBoostCallback:
             self.epochs.name_labels(self.model.classes_.tolist())
 
     def _log_rounds(self) -> None:
-        for i, scores in enumerate(
-            self.model.staged_predict(self.X, prediction_type="Probability")
-        ):
+        stages = self.model.staged_predict(self.X, prediction_type="Probability")
+        for i, scores in enumerate(stages):
             self._round, self._scores = i, scores
-            self.epochs.epoch(self._round, self._predict)
+            self.epochs.epoch(i, self._predict)
 
     def _predict(self) -> tuple[Any, Any]:
         return self.Y, self._scores

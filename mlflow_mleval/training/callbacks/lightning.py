@@ -161,9 +161,8 @@ class LightningCallback(Callback):
 
 def _from_dict(outputs: Any, batch: Any) -> tuple[Any, Any]:
     if not isinstance(outputs, dict) or not {"y_true", "y_score"} <= outputs.keys():
-        got = (
-            f"a dict with {list(outputs)}" if isinstance(outputs, dict) else type(outputs).__name__
-        )
+        is_dict = isinstance(outputs, dict)
+        got = f"a dict with {list(outputs)}" if is_dict else type(outputs).__name__
         raise ValueError(
             f"validation_step must return a dict with y_true and y_score, got {got}. Or pass "
             "`extract`."
@@ -180,12 +179,9 @@ def _own_rows(trainer: Trainer, which: int) -> int:
     parts equally long.
     """
     loaders: Any = trainer.val_dataloaders
-    loader = (
-        loaders
-        if hasattr(loaders, "sampler")
-        else list(loaders.values() if isinstance(loaders, dict) else loaders)[which]
-    )
-    sampler: Any = getattr(loader, "sampler", None)
+    if not hasattr(loaders, "sampler"):
+        loaders = list(loaders.values() if isinstance(loaders, dict) else loaders)[which]
+    sampler: Any = getattr(loaders, "sampler", None)
     if not isinstance(sampler, DistributedSampler):
         raise ValueError(
             f"{trainer.world_size} processes validate, and no DistributedSampler tells which "

@@ -113,9 +113,7 @@ class OptunaCallback:
 
         return evaluated
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is None:
             self.epochs.end(self._winner, among=self._count)
 
@@ -127,10 +125,10 @@ class OptunaCallback:
         wanted = StudyDirection.MINIMIZE if self._sign < 0 else StudyDirection.MAXIMIZE
         if trial.study.directions != [wanted]:
             got = ", ".join(found.name.lower() for found in trial.study.directions)
+            want = repr(wanted.name.lower())
             raise ValueError(
-                f"`direction` of the study must be {wanted.name.lower()!r} for {self.measure}, "
-                f"got {got}. Make another: optuna.create_study(direction="
-                f"{wanted.name.lower()!r})."
+                f"`direction` of the study must be {want} for {self.measure}, got {got}. Make "
+                f"another: optuna.create_study(direction={want})."
             )
 
     def _log(self, trial: Trial, ev: Evaluation) -> None:
