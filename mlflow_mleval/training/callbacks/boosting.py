@@ -62,7 +62,20 @@ class LightGBMCallback:
         return self
 
     def __call__(self, env: CallbackEnv) -> None:
-        self.epochs.attempt("nothing of this training is logged", lambda: self._watch(env))
+        with self.epochs.attempt("nothing of this training is logged"):
+            if not self._inside:
+                raise ValueError(
+                    "LightGBM does not tell its callbacks when it ends. Train in a block: with "
+                    "callback: ..."
+                )
+            from lightgbm import Booster
+
+            if not isinstance(env.model, Booster):
+                raise TypeError(
+                    "lightgbm.cv trains a model for each fold. Use lightgbm.train, or "
+                    "mleval.cross_validate."
+                )
+            self._booster = env.model
         if self._booster is not None:
             self._round = env.iteration
             self.epochs.epoch(env.iteration, self._predict)
@@ -73,21 +86,6 @@ class LightGBMCallback:
             best = getattr(self._booster, "best_iteration", 0)
             self.epochs.end(self._predict, best - 1 if best > 0 else self._round)
         self._booster = None
-
-    def _watch(self, env: CallbackEnv) -> None:
-        if not self._inside:
-            raise ValueError(
-                "LightGBM does not tell its callbacks when it ends. Train in a block: with "
-                "callback: ..."
-            )
-        from lightgbm import Booster
-
-        if not isinstance(env.model, Booster):
-            raise TypeError(
-                "lightgbm.cv trains a model for each fold. Use lightgbm.train, or "
-                "mleval.cross_validate."
-            )
-        self._booster = env.model
 
     def _predict(self) -> tuple[Any, Any]:
         if self._booster is None:
@@ -144,22 +142,19 @@ class CatBoostCallback:
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is None:
-            self.epochs.attempt("nothing of this training is logged", self._prepare)
-            self.epochs.attempt("the rounds of this training are not logged", self._log_rounds)
+            with self.epochs.attempt("nothing of this training is logged"):
+                if not self.model.is_fitted():
+                    raise ValueError("The model was not trained. Call model.fit in the block.")
+                if np.ndim(self.Y) == 1:
+                    self.epochs.name_labels(self.model.classes_.tolist())
+            if self.epochs.failure is None:
+                with self.epochs.attempt("the rounds of this training are not logged"):
+                    stages = self.model.staged_predict(self.X, prediction_type="Probability")
+                    for i, scores in enumerate(stages):
+                        self._round, self._scores = i, scores
+                        self.epochs.epoch(i, self._predict)
             self.epochs.end(self._predict, self._round)
         self._scores = None
-
-    def _prepare(self) -> None:
-        if not self.model.is_fitted():
-            raise ValueError("The model was not trained. Call model.fit in the block.")
-        if np.ndim(self.Y) == 1:
-            self.epochs.name_labels(self.model.classes_.tolist())
-
-    def _log_rounds(self) -> None:
-        stages = self.model.staged_predict(self.X, prediction_type="Probability")
-        for i, scores in enumerate(stages):
-            self._round, self._scores = i, scores
-            self.epochs.epoch(i, self._predict)
 
     def _predict(self) -> tuple[Any, Any]:
         return self.Y, self._scores

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -115,7 +116,7 @@ class EpochLog:
         flat["measures"] = [m for m in chosen if MEASURES[m].asked] or None
         self._options = flat | {"hierarchy": hierarchy, **of_tree}
         self._of_epoch = flat if hierarchy is None else self._needed(chosen, flat)
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None  # after which nothing more is done
         self._forget()
 
     def _needed(self, chosen: Sequence[str], flat: dict[str, Any]) -> dict[str, Any]:
@@ -135,41 +136,92 @@ class EpochLog:
 
     def begin(self) -> None:
         """Training begins: find the run, and find out now whether it can take the results."""
-        self.evaluation = self.run_id = self._failure = None
+        self.evaluation = self.run_id = self.failure = None
         self._forget()
-        self.attempt("nothing of this training is logged", self._find_run)
+        with self.attempt("nothing of this training is logged"):
+            run_id = runs.target(self._chosen_run)
+            if run_id is None:
+                raise ValueError(
+                    "No run is active. Train inside `with mlflow.start_run():`, or pass `run_id`."
+                )
+            delivery = Delivery()
+            if runs.holds_result(delivery.ask(lambda: runs.held(run_id), {})):
+                raise ValueError(
+                    f"Run {run_id} holds a result already, and a run is one method on one dataset. "
+                    "Start another."
+                )
+            self.run_id, self._metrics = run_id, EpochMetrics(run_id)
+            say("the store did not answer when the training began", delivery)
 
     def epoch(self, epoch: int, predict: Predict) -> None:
         """An epoch, counted from 0, has ended; `predict` gives the truth and the scores of the
         validation data, or their Evaluation, and is not called where nothing is logged.
         """
-        if (epoch + 1) % self.every == 0:
-            what = f"epoch {epoch} and later ones are not logged"
-            self.attempt(what, lambda: self._log_epoch(epoch, predict()))
+        if (epoch + 1) % self.every or self.failure is not None:
+            return
+        with self.attempt(f"epoch {epoch} and later ones are not logged"):
+            predicted = predict()
+            ev = _evaluated(predicted, instances=False, **self._of_epoch)
+            if by := self.best_by:
+                if by not in ev.measures:
+                    why = f"{by} cannot be computed: {ev.absent[by]}"
+                    raise ValueError(f"{why}. Choose another `best_by`.")
+                value = ev.measures[by] * (-1 if MEASURES[by].direction == "min" else 1)
+                if self._best is None or value > self._best[0]:
+                    self._best = value, epoch, predicted
+            absent = [m for m in self.measures or () if m not in ev.measures]
+            if absent and not self._count:
+                reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
+                warn(
+                    f"mleval: {len(absent)} of the measures chosen for each epoch cannot be "
+                    f"computed ({reasons})."
+                )
+            self._count += 1
+            metrics = present(self._metrics)
+            metrics.add(ev, epoch, self.measures)
+            if time.monotonic() - self._sent >= _SECONDS:
+                metrics.send(Delivery())
+                self._sent = time.monotonic()
 
     def end(self, predict: Predict, epoch: int | None = None, *, among: int | None = None) -> None:
         """Training has ended, with the model of this epoch, which it may have chosen among so many
         by these very data.
         """
-        self.attempt(
-            "the evaluation at the end was not logged", lambda: self._log_end(predict, epoch, among)
-        )
+        if self.failure is not None:
+            return
+        with self.attempt("the evaluation at the end was not logged"):
+            if self._best is None:
+                predicted = predict()
+            else:
+                (_, epoch, predicted), among = self._best, self._count
+            self.evaluation = _evaluated(predicted, **self._options)
+            tags = {} if epoch is None else {schema.TAG_EPOCH: str(epoch)}
+            options = LogOptions(selected_among=among, tags=tags)
+            payload = payload_of(self.evaluation, self.method, self.dataset, options)
+            payload = replace(payload, history=present(self._metrics).pending)
+            # A store that was away for an epoch may be back, and the result of the whole training
+            # is worth a try.
+            delivery = Delivery(now=True)
+            delivery.send("the evaluation at the end", payload, self.run_id, None)
+            if delivery.warning:
+                warn(f"mleval: {delivery.warning}")
+            self._forget()
 
-    def attempt(self, what: str, act: Callable[[], None]) -> None:
-        """Do it unless something has failed already; say so if it fails now."""
-        if self._failure is None:
-            try:
-                with same_randomness():
-                    act()
-            except Exception as error:
-                self.fail(what, error)
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """What fails in the block is said, and the random state stays."""
+        try:
+            with same_randomness():
+                yield
+        except Exception as error:
+            self.fail(what, error)
 
     def fail(self, what: str, error: Exception) -> None:
         """Something has failed: nothing more is done for this training, and the first time it is
         said.
         """
-        if self._failure is None:
-            self._failure = error
+        if self.failure is None:
+            self.failure = error
             warn(f"mleval: {what}. {type(error).__name__}: {error}")
 
     def evaluate(self, truth: Any, scores: Any) -> Evaluation:
@@ -187,59 +239,6 @@ class EpochLog:
         for options in (self._of_epoch, self._options):
             if options["label_names"] is None:
                 options["label_names"] = tuple(names)
-
-    def _find_run(self) -> None:
-        run_id = runs.target(self._chosen_run)
-        if run_id is None:
-            raise ValueError(
-                "No run is active. Train inside `with mlflow.start_run():`, or pass `run_id`."
-            )
-        delivery = Delivery()
-        if runs.holds_result(delivery.ask(lambda: runs.held(run_id), {})):
-            raise ValueError(
-                f"Run {run_id} holds a result already, and a run is one method on one dataset. "
-                "Start another."
-            )
-        self.run_id, self._metrics = run_id, EpochMetrics(run_id)
-        say("the store did not answer when the training began", delivery)
-
-    def _log_epoch(self, epoch: int, predicted: Evaluation | tuple[Any, Any]) -> None:
-        ev = _evaluated(predicted, instances=False, **self._of_epoch)
-        if (by := self.best_by) and by not in ev.measures:
-            raise ValueError(f"{by} cannot be computed: {ev.absent[by]}. Choose another `best_by`.")
-        if by:
-            value = ev.measures[by] * (-1 if MEASURES[by].direction == "min" else 1)
-            if self._best is None or value > self._best[0]:
-                self._best = value, epoch, predicted
-        if not self._count and (absent := [m for m in self.measures or () if m not in ev.measures]):
-            reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
-            warn(
-                f"mleval: {len(absent)} of the measures chosen for each epoch cannot be computed "
-                f"({reasons})."
-            )
-        self._count += 1
-        present(self._metrics).add(ev, epoch, self.measures)
-        if time.monotonic() - self._sent >= _SECONDS:
-            present(self._metrics).send(Delivery())
-            self._sent = time.monotonic()
-
-    def _log_end(self, predict: Predict, epoch: int | None, among: int | None) -> None:
-        if self._best is None:
-            predicted = predict()
-        else:
-            (_, epoch, predicted), among = self._best, self._count
-        self.evaluation = _evaluated(predicted, **self._options)
-        tags = {} if epoch is None else {schema.TAG_EPOCH: str(epoch)}
-        options = LogOptions(selected_among=among, tags=tags)
-        payload = payload_of(self.evaluation, self.method, self.dataset, options)
-        payload = replace(payload, history=present(self._metrics).pending)
-        # A store that was away for an epoch may be back, and the result of the whole training is
-        # worth a try.
-        delivery = Delivery(now=True)
-        delivery.send("the evaluation at the end", payload, self.run_id, None)
-        if delivery.warning:
-            warn(f"mleval: {delivery.warning}")
-        self._forget()
 
 
 def _evaluated(predicted: Evaluation | tuple[Any, Any], **options: Any) -> Evaluation:

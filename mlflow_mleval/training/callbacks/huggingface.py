@@ -18,7 +18,6 @@ from transformers import (
 
 from mlflow_mleval.evaluation import Evaluation, merge
 from mlflow_mleval.training.callbacks.epochs import EpochLog
-from mlflow_mleval.training.delivery import same_randomness
 from mlflow_mleval.training.run_content import chosen
 from mlflow_mleval.validation import from_tensor
 
@@ -84,13 +83,10 @@ class HuggingFaceCallback(TrainerCallback):
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         """The measures of all instances, or, in batches, of those since the last result."""
-        try:
-            with same_randomness():
-                truth, scores = self.extract(prediction.predictions, prediction.label_ids)
-                part = self.epochs.evaluate(from_tensor(truth), from_tensor(scores))
-                self._part = part if self._part is None else merge([self._part, part])
-        except Exception as error:
-            self.epochs.fail("nothing of this training is logged", error)
+        with self.epochs.attempt("nothing of this training is logged"):
+            truth, scores = self.extract(prediction.predictions, prediction.label_ids)
+            part = self.epochs.evaluate(from_tensor(truth), from_tensor(scores))
+            self._part = part if self._part is None else merge([self._part, part])
         if not compute_result or self._part is None:
             return {}
         self._latest, self._part = self._part, None

@@ -106,9 +106,9 @@ class OptunaCallback:
                 self._count += 1
                 if self._best is None or self._sign * value > self._sign * self._best[0]:
                     self._best = value, ev
-                self.epochs.attempt(
-                    "this trial and later ones are not logged", lambda: self._log(trial, ev)
-                )
+                if self.epochs.failure is None:
+                    with self.epochs.attempt("this trial and later ones are not logged"):
+                        self._log(trial, ev)
             return value
 
         return evaluated

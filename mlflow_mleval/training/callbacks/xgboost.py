@@ -49,7 +49,14 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
 
     def before_training(self, model: Any) -> Any:
         self.epochs.begin()
-        self.epochs.attempt("nothing of this training is logged", lambda: self._prepare(model))
+        with self.epochs.attempt("nothing of this training is logged"):
+            if not isinstance(model, xgboost.Booster):
+                raise TypeError(
+                    "xgboost.cv trains a model for each fold. Use xgboost.train, or "
+                    "mleval.cross_validate."
+                )
+            own = isinstance(self.X, xgboost.DMatrix)
+            self._matrix = self.X if own else xgboost.DMatrix(self.X, enable_categorical=True)
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
@@ -62,15 +69,6 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
         # hold it.
         self._matrix = None
         return model
-
-    def _prepare(self, model: Any) -> None:
-        if not isinstance(model, xgboost.Booster):
-            raise TypeError(
-                "xgboost.cv trains a model for each fold. Use xgboost.train, or "
-                "mleval.cross_validate."
-            )
-        own = isinstance(self.X, xgboost.DMatrix)
-        self._matrix = self.X if own else xgboost.DMatrix(self.X, enable_categorical=True)
 
     def _predict(self, model: xgboost.Booster, best: int | None = None) -> tuple[Any, Any]:
         return self.Y, model.predict(
