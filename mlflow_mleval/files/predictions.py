@@ -295,30 +295,24 @@ def open_class_sets(
                         f"{paths[short].name} ends behind line {line + len(parts[short])}, and "
                         f"{paths[1 - short].name} goes on. Both need a line for each instance."
                     )
-                sides = [
-                    _matrix_of_lines(lines, line, h, p.name)
-                    for lines, p in zip(parts, paths, strict=True)
-                ]
+                batch: Batch = {}
+                for side, lines, p in zip(("true_sets", "pred_sets"), parts, paths, strict=True):
+                    rows = [text.split() for text in lines]
+                    for at, row in enumerate(rows, line + 1):
+                        if unknown := [name for name in row if name not in h]:
+                            want = f"hierarchy ({len(h)} classes, such as {quoted(h.nodes[0])})"
+                            why = f"{quoted(unknown[0])} is no class of the {want}"
+                            raise ImportFileError(f"{p.name}, line {at}: {why}.")
+                    batch[side] = h.indicator(rows, p.name)
+                    read += sum(map(len, lines))
                 line += len(parts[0])
-                read += sum(len(text) for lines in parts for text in lines)
                 progress(min(read, total), total)
-                yield dict(zip(("true_sets", "pred_sets"), sides, strict=True))
+                yield batch
         if not line:
             raise ImportFileError(f"{paths[1].name} is empty. It needs a line an instance.")
         progress(total, total)
 
     return PredictionFile(tuple(h.nodes), ("pred_sets",), (), batches())
-
-
-def _matrix_of_lines(lines: Sequence[str], before: int, h: Hierarchy, file: str) -> Any:
-    """Lines of classes as a matrix; so many lines stand before them."""
-    rows = [text.split() for text in lines]
-    for at, row in enumerate(rows, before + 1):
-        if unknown := [name for name in row if name not in h]:
-            want = f"hierarchy ({len(h)} classes, such as {quoted(h.nodes[0])})"
-            text = f"{file}, line {at}: {quoted(unknown[0])} is no class of the {want}."
-            raise ImportFileError(text)
-    return h.indicator(rows, file)
 
 
 def read_hierarchy(path: str | Path) -> Hierarchy:

@@ -69,6 +69,11 @@ class Measure:
         """``↑`` where larger is better, ``↓`` where smaller is."""
         return "↑" if self.direction == "max" else "↓"
 
+    @property
+    def sign(self) -> int:
+        """What a value is multiplied by so that larger is better."""
+        return 1 if self.direction == "max" else -1
+
 
 def gain(
     name: str,

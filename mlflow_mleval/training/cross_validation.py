@@ -347,12 +347,7 @@ class Scoring:
                 names = tuple(m for m in names if MEASURES[m].family not in of_scores)
             names += tuple(m for m in ev.measures if m in SETS["hierarchical"])
         values: dict[str, Any] = dict.fromkeys(names, np.nan) | ev.measures
-        return {scorer_key(m): _sign(m) * values[m] for m in names}
-
-
-def _sign(measure: str) -> int:
-    """The larger must be the better for scikit-learn."""
-    return -1 if MEASURES[measure].direction == "min" else 1
+        return {scorer_key(m): MEASURES[m].sign * values[m] for m in names}
 
 
 def scoring(
@@ -408,7 +403,7 @@ def scorer_key(measure: str) -> str:
     >>> scorer_key("f1"), scorer_key("hamming_loss")
     ('f1', 'neg_hamming_loss')
     """
-    return f"neg_{measure}" if _sign(measure) < 0 else measure
+    return f"neg_{measure}" if MEASURES[measure].sign < 0 else measure
 
 
 def log_search(
@@ -464,7 +459,7 @@ def log_search(
     by_fold = {}
     for m in measures:
         of_folds = [float(results[f"split{i}_test_{scorer_key(m)}"][best]) for i in folds]
-        by_fold[m] = [_sign(m) * value for value in of_folds]
+        by_fold[m] = [MEASURES[m].sign * value for value in of_folds]
     means = {m: float(np.mean(values)) for m, values in by_fold.items()}
     means["fit_time"] = float(results["mean_fit_time"][best])
     table = pd.DataFrame(results)

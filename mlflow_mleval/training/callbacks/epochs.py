@@ -166,7 +166,7 @@ class EpochLog:
                 if by not in ev.measures:
                     why = f"{by} cannot be computed: {ev.absent[by]}"
                     raise ValueError(f"{why}. Choose another `best_by`.")
-                value = ev.measures[by] * (-1 if MEASURES[by].direction == "min" else 1)
+                value = ev.measures[by] * MEASURES[by].sign
                 if self._best is None or value > self._best[0]:
                     self._best = value, epoch, predicted
             absent = [m for m in self.measures or () if m not in ev.measures]

@@ -68,6 +68,7 @@ class OptunaCallback:
         self, *, method: str, dataset: str, measure: str, run_id: str | None = None
     ) -> None:
         self.measure = one_measure(measure, "measure")
+        self._sign = MEASURES[self.measure].sign
         self.epochs = EpochLog(method=method, dataset=dataset, run_id=run_id)
         self._alone = Lock()  # a study with n_jobs has its trials in threads
         self._forget()
@@ -116,10 +117,6 @@ class OptunaCallback:
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is None:
             self.epochs.end(self._winner, among=self._count)
-
-    @property
-    def _sign(self) -> int:
-        return -1 if MEASURES[self.measure].direction == "min" else 1
 
     def _refuse_other_directions(self, trial: Trial) -> None:
         wanted = StudyDirection.MINIMIZE if self._sign < 0 else StudyDirection.MAXIMIZE
