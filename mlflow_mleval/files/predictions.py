@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -473,7 +473,7 @@ def _column(path: str | Path, name: str, argument: str) -> pd.Series:
             return pd.Series(_as_text(_npz_arrays(path)[name]))
         if path.suffix == ".parquet":
             file = _parquet_file(path)
-            refuse_bomb(path, 8 * _elements(file, [name]))
+            _refuse_large(path, file, [name])
             return file.read([name]).to_pandas()[name]
         if path.suffix == ".csv":
             return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
@@ -522,6 +522,7 @@ _NameRow = Callable[[int], str]
 class Columns:
     """Which column of a table holds what; `names` is None where labels are those that occur."""
 
+    file: str
     header: Sequence[str]
     places: dict[str, list[int]]
     names: tuple[str, ...] | None
@@ -537,20 +538,20 @@ class Columns:
             kinds |= dict.fromkeys(places, "number" if name == "y_score" else other)
         return kinds if self.fold is None else kinds | {self.fold: "fold"}
 
-    def opened(self, file: str, parts: _Parts, row_name: _NameRow) -> PredictionFile:
+    def opened(self, parts: _Parts, row_name: _NameRow) -> PredictionFile:
         """The file of these columns, of which `parts` gives some."""
         names = self.names
         if names is None:
             of_classes = {place: kind for place, kind in self.kinds.items() if kind == "class"}
-            read = self._read(of_classes, None, file, parts, row_name)
+            read = self._read(of_classes, None, parts, row_name)
             names = tuple(sorted({name for values in read for name in chain(*values.values())}))
             if "y_score" in self.places and len(names) != 2:
                 raise ImportFileError(
-                    f"{file}: a column score is that of the second of two classes, and there are "
-                    f"{len(names)} ({some(names, 8)}). Add one column score_CLASS for each class; "
-                    "measurements of a regression are not evaluated."
+                    f"{self.file}: a column score is that of the second of two classes, and there "
+                    f"are {len(names)} ({some(names, 8)}). Add one column score_CLASS for each "
+                    "class; measurements of a regression are not evaluated."
                 )
-        batches = map(self._batch, self._read(self.kinds, set(names), file, parts, row_name))
+        batches = map(self._batch, self._read(self.kinds, set(names), parts, row_name))
         ignored = tuple(name for place, name in enumerate(self.header) if place not in self.kinds)
         return PredictionFile(names, tuple(self.places)[1:], ignored, batches)
 
@@ -558,7 +559,6 @@ class Columns:
         self,
         kinds: Mapping[int, str],
         names: set[str] | None,
-        file: str,
         parts: _Parts,
         row_name: _NameRow,
     ) -> Iterator[dict[int, Any]]:
@@ -569,7 +569,7 @@ class Columns:
             for (place, kind), cells in zip(kinds.items(), part.columns, strict=True):
                 where = f"column {quoted(self.header[place])}"
                 known = names if kind == "class" else None
-                values[place], unfit = _values_of_cells(cells, kind, known, f"{file}, {where}")
+                values[place], unfit = _values_of_cells(cells, kind, known, f"{self.file}, {where}")
                 if unfit.any():
                     wrong = int(unfit.argmax())
                     cell = cells[wrong].as_py()
@@ -577,11 +577,12 @@ class Columns:
                     why = f"{shown} {_NEEDED[kind]}"
                     if known:
                         why += f" with scores ({some(map(repr, sorted(known)), 8)})"
-                    raise ImportFileError(f"{file}, {row_name(done + wrong)}, {where}: {why}.")
+                    row = row_name(done + wrong)
+                    raise ImportFileError(f"{self.file}, {row}, {where}: {why}.")
             done += len(part)
             yield values
         if not done:
-            raise ImportFileError(f"{file} has a header but no rows.")
+            raise ImportFileError(f"{self.file} has a header but no rows.")
 
     def _batch(self, values: Mapping[int, Any]) -> Batch:
         """The arguments of `evaluate`."""
@@ -611,7 +612,7 @@ def table_columns(header: Sequence[str], file: str) -> Columns:
         raise ImportFileError(
             f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
         )
-    return Columns(header, places, names, there.get(FOLD, [None])[0], one_label)
+    return Columns(file, header, places, names, there.get(FOLD, [None])[0], one_label)
 
 
 def _found_columns(
@@ -723,7 +724,7 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
     def row_name(row: int) -> str:
         return f"line {next(islice(_csv_lines(path), 1 + row, None))[0]}"
 
-    return table_columns(header, path.name).opened(path.name, parts, row_name)
+    return table_columns(header, path.name).opened(parts, row_name)
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -745,7 +746,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
                     return
                 yield line
 
-    return ((at, cells) for at, cells in csv_rows(lines(), 1, path.name) if cells)
+    return ((at, cells) for at, cells in csv_rows(lines(), path.name) if cells)
 
 
 # ---- parquet -------------------------------------------------------------------------------------
@@ -765,7 +766,7 @@ def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
             raise ImportFileError(f"{where}: the type is {shown}, not numbers.")
         if pa.types.is_nested(held):
             raise ImportFileError(f"{where}: the type is {held}, not one value a row.")
-    refuse_bomb(path, 8 * file.metadata.num_rows * len(columns.kinds))
+    _refuse_large(path, file, [schema.names[place] for place in columns.kinds])
 
     def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
         used = [schema.names[place] for place in places]
@@ -773,7 +774,7 @@ def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
         size = max(1, _CELLS // len(used))
         return (batch.select(used) for _, batch in _parquet_batches(path, file, used, size, told))
 
-    return columns.opened(path.name, parts, lambda row: f"row {row + 1}")
+    return columns.opened(parts, lambda row: f"row {row + 1}")
 
 
 def _parquet_file(path: Path) -> parquet.ParquetFile:
@@ -848,7 +849,7 @@ def _open_lists(
         )
     lists = {*sources.values(), *(["score"] if "y_score" in sources else [])}
     used = [column for column in header if column in {*lists, FOLD}]
-    refuse_bomb(path, 8 * _elements(file, used))
+    _refuse_large(path, file, used)
     found: set[Any] = set()
     for _, batch in _parquet_batches(path, file, [*sources.values()], _LINES, lambda *_: None):
         for column in batch.schema.names:
@@ -874,16 +875,14 @@ def _open_lists(
     return PredictionFile(names, tuple(sources)[1:], ignored, batches())
 
 
-def _elements(file: parquet.ParquetFile, columns: Iterable[str]) -> int:
-    """How many values the columns hold, as the file declares."""
-    roots = set(columns)
-    about = file.metadata
-    total = 0
+def _refuse_large(path: Path, file: parquet.ParquetFile, columns: Sequence[str]) -> None:
+    """Raise where the columns would unpack to hundreds of times the file's size."""
+    about, total = file.metadata, 0
     for group in map(about.row_group, range(about.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
-            if column.path_in_schema.partition(".")[0] in roots:
+            if column.path_in_schema.partition(".")[0] in columns:
                 total += column.num_values
-    return total
+    refuse_bomb(path, 8 * total)
 
 
 class BadRow(ValueError):

@@ -28,11 +28,11 @@ from mlflow_mleval.validation import in_pandas, of_kind
 # ---- what readers of files share -----------------------------------------------------------------
 
 
-def csv_rows(lines: Iterable[str], line: int, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and stripped cells of each row, the first in this line; an empty line has no cells."""
+def csv_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and stripped cells of each row; an empty line has no cells."""
     reader = csv.reader(lines, strict=True)
     while True:
-        at = line + reader.line_num
+        at = 1 + reader.line_num
         try:
             cells = [cell.strip() for cell in next(reader)]
         except StopIteration:
@@ -193,7 +193,7 @@ def _from_csv(content: bytes, name: str) -> SourceTable:
                 f"of results ({MAX_LINE:,}). Is it a file of results?"
             )
     lines.seek(0)
-    for line, cells in csv_rows(lines, 1, name):
+    for line, cells in csv_rows(lines, name):
         counted = f"{len(cells)} cells, the header has {len(table.header)}."
         if not cells:
             continue

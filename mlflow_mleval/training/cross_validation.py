@@ -217,7 +217,7 @@ def evaluate_folds(
     predictions: Sequence[Predictions],
     Y: Any,
     splits: Sequence[tuple[Any, Any]],
-    fit_times: Any = None,
+    fit_times: Any,
     **options: Any,
 ) -> Evaluation:
     """One Evaluation of each fold's predictions; weights are those of the rows of `Y`."""
@@ -230,14 +230,13 @@ def evaluate_folds(
         has_scores = has_scores and len({p.y_score.ndim for p in predictions}) == 1
     if options.get("sample_weight") is not None:
         options["sample_weight"] = np.asarray(options["sample_weight"])[rows]
-    if fit_times is not None:
-        options["fit_time"] = dict(zip(folds, map(float, fit_times), strict=True))
     times: Any = {i: p.predict_time for i, p in enumerate(predictions)}
     ev = evaluate(
         _safe_indexing(Y, rows),
         _stacked([p.y_score for p in predictions]) if has_scores else None,
         _stacked([p.y_pred for p in predictions]),
         folds=np.repeat(folds, [len(test) for test in tests]),
+        fit_time=dict(zip(folds, map(float, fit_times), strict=True)),
         predict_time=times,
         **options,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,170 +30,170 @@ _INSTEAD = (
 )
 
 
+@dataclass(frozen=True)
+class _Request:
+    """What MLflow asks for: the dataset, what predicts, and what the user configured."""
+
+    model_type: str
+    dataset: Any
+    model: Any
+    config: Mapping[str, Any]
+
+    @property
+    def one_label(self) -> bool:
+        return self.model_type == "one_label"
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The columns of predictions and scores that the configuration names."""
+        given = {name: self.config.get(name) for name in ("predictions", "scores")}
+        return {name: columns for name, columns in given.items() if columns is not None}
+
+    @property
+    def estimator(self) -> Any:
+        """The scikit-learn estimator that was logged with ``predict``, else None."""
+        about = getattr(getattr(self.model, "metadata", None), "flavors", {})
+        flavor = about.get("python_function", {})
+        predicts = flavor.get("predict_fn", "predict") == "predict"
+        is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
+        return self.model.get_raw_model() if is_known else None
+
+    @property
+    def features(self) -> Any:
+        """The data without what no model takes: the truth, and weights."""
+        table, weights = self.dataset.features_data, self.config.get("sample_weights")
+        if not isinstance(table, pd.DataFrame):
+            return table
+        own = [weights] if isinstance(weights, str) else []
+        return table.drop(columns=[*_listed(self.config.get("targets", [])), *own])
+
+    def options(self) -> dict[str, Any]:
+        """Options of every evaluation; measures that are only computed when they are asked for."""
+        config = self.config
+        names = (*HIERARCHICAL, "threshold", "conventions")
+        options = {name: config[name] for name in names if name in config}
+        hierarchy, weights = config.get("hierarchy"), config.get("sample_weights")
+        if isinstance(hierarchy, (str, Path)):
+            hierarchy = read_hierarchy(hierarchy)
+        elif hierarchy is not None and not isinstance(hierarchy, Hierarchy):
+            hierarchy = Hierarchy(hierarchy)
+        elif hierarchy is None and self.model_type == "hierarchical":
+            raise ValueError("`evaluator_config['hierarchy']` must be given for hierarchical.")
+        if isinstance(weights, str):
+            data = self.dataset.features_data
+            weights = column(_chosen(data, weights, "sample_weights", "the data"))
+        wanted = expand(config.get("measures") or ())
+        if asked := [m for m in wanted if m in MEASURES and MEASURES[m].asked]:
+            options["measures"] = asked
+        return options | {"hierarchy": hierarchy, "sample_weight": weights}
+
+    def truth(self) -> tuple[AnyArray, Sequence[Any] | None]:
+        """The targets as MLflow has them or by named columns, and the names of the labels."""
+        columns, names = self.config.get("targets"), self.config.get("label_names")
+        given = self.dataset.labels_data
+        if columns is not None:
+            if given is not None:
+                raise ValueError(
+                    "`evaluator_config['targets']` must be left out where MLflow knows them, got "
+                    "both."
+                )
+            given = _chosen(self.dataset.features_data, columns, "targets", "the data")
+            is_lists = given.shape[1] == 1 and given.dtypes.iloc[0].kind == "O"
+            if not (self.one_label or is_lists):
+                return given.to_numpy(), list(given.columns) if names is None else names
+        if given is None:
+            raise ValueError(
+                "`targets` must be given, got none: an array, one column of lists or classes, or "
+                f"columns by label in evaluator_config={{'targets': [...]}}. {_INSTEAD}"
+            )
+        truth = np.asarray(given)
+        if self.one_label or truth.dtype == object:
+            truth = column(truth)
+        if self.one_label and not is_vector(truth):
+            raise ValueError(
+                "`targets` must hold one class for each instance with this `model_type`, got shape "
+                f"{truth.shape} of {type(truth.flat[0]).__name__}. Label sets are "
+                "model_type='multilabel', sets of classes 'hierarchical'."
+            )
+        if not self.one_label and truth.ndim == 1 and truth.dtype != object:
+            raise ValueError(
+                "`targets` must hold the labels of each instance, got one value an instance "
+                f"({truth[0]!r}, ...). Pass a matrix of 0 and 1, or a column of lists; one label "
+                f"of several classes is model_type='one_label'. {_INSTEAD}"
+            )
+        return truth, names
+
+    def of_estimator(self, estimator: Any, names: Sequence[Any] | None) -> Predictions | None:
+        """What a scikit-learn estimator says, with scores; None without one, or with columns."""
+        lacks = self.one_label and not hasattr(estimator, "classes_")
+        if estimator is None or self.named or lacks:
+            return None
+        labels: Any = len(names or ())
+        if self.one_label:
+            labels = np.asarray(estimator.classes_ if names is None else names).tolist()
+        table, schema = self.features, self.model.metadata.get_input_schema()
+        if isinstance(table, pd.DataFrame) and schema is not None and schema.has_input_names():
+            # the columns that the model was logged with, in their order, as MLflow would hand them
+            # over
+            table = table[[name for name in schema.input_names() if name in table]]
+        predictions = predict(estimator, table, labels)
+        if predictions.without_score:
+            reason = f"mleval: there are no scores ({predictions.without_score})"
+            warnings.warn(reason, stacklevel=4)
+        return predictions
+
+    def of_sets(self, truth: AnyArray, options: dict[str, Any]) -> Evaluation:
+        """The evaluation of lists of classes."""
+        for name in ("threshold", "conventions", "scores"):
+            if name in self.config:
+                why = "must be left out for sets of classes"
+                raise ValueError(f"`evaluator_config[{name!r}]` {why}.")
+        raw, options["predict_time"] = self.output()
+        sets, h = raw["predictions"], options.pop("hierarchy")
+        sets = list(sets if isinstance(sets, list) else column(sets))
+        return evaluate_hierarchical(list(truth), sets, h, **options)
+
+    def output(self) -> tuple[dict[str, Any], float | None]:
+        """What is predicted as it came, and the seconds that a model took."""
+        table, seconds, where = self.dataset.features_data, None, "the data"
+        whole = self.dataset.predictions_data
+        if self.model is not None:
+            start = time.perf_counter()
+            table = whole = self.model.predict(self.features)
+            seconds, where = time.perf_counter() - start, "the model's output"
+        elif not self.named and whole is None:
+            raise ValueError(
+                "`predictions` must be given without a model, got none: one column of lists, or "
+                f"columns by label in evaluator_config={{'predictions': [...]}}. {_INSTEAD}"
+            )
+        if not self.named:
+            return {"predictions": whole}, seconds
+        sides = {name: _chosen(table, by, name, where) for name, by in self.named.items()}
+        return sides, seconds
+
+
 def evaluate_output(
     model_type: str, dataset: Any, model: Any, config: Mapping[str, Any]
 ) -> tuple[Evaluation, Any]:
     """Evaluate what a model returns, or a dataset holds; with the scikit-learn estimator."""
-    one_label = model_type == "one_label"
-    truth, names = _truth(dataset, config, one_label)
-    estimator, options = _estimator(model), _options(dataset, config)
-    if model_type == "hierarchical" and options["hierarchy"] is None:
-        raise ValueError("`evaluator_config['hierarchy']` must be given for hierarchical.")
+    asked = _Request(model_type, dataset, model, config)
+    (truth, names), estimator, options = asked.truth(), asked.estimator, asked.options()
     if model_type == "hierarchical" and names is None and truth.ndim == 1:
-        return _of_sets(dataset, model, config, truth, options), estimator
-    if not one_label:
-        truth = _rows(truth)
+        return asked.of_sets(truth, options), estimator
+    if not asked.one_label:
+        is_matrix = truth.ndim == 2 and truth.dtype != object
+        truth = truth if is_matrix else stacked(truth, "the targets")
         names = list(range(truth.shape[1])) if names is None else list(names)
-    predictions = _of_estimator(dataset, model, estimator, config, names, one_label)
+    predictions = asked.of_estimator(estimator, names)
     if predictions is None:
-        raw, seconds = _output(dataset, model, config)
-        sides = _sides(raw, None if one_label else names)
+        raw, seconds = asked.output()
+        sides = _sides(raw, None if asked.one_label else names)
         predictions = Predictions(sides.get("y_score"), sides.get("y_pred"), seconds)
-    elif one_label and names is None:
+    elif asked.one_label and names is None:
         names = np.asarray(estimator.classes_).tolist()
-    if "threshold" in config and not one_label and predictions.y_score is not None:
+    if "threshold" in config and not asked.one_label and predictions.y_score is not None:
         predictions = replace(predictions, y_pred=None)
     return predictions.evaluated(truth, label_names=names, **options), estimator
-
-
-def _estimator(model: Any) -> Any:
-    """The scikit-learn estimator that was logged with ``predict``, else None."""
-    flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
-    predicts = flavor.get("predict_fn", "predict") == "predict"
-    is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
-    return model.get_raw_model() if is_known else None
-
-
-def _options(dataset: Any, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of every evaluation; measures that are only computed when they are asked for."""
-    names = (*HIERARCHICAL, "threshold", "conventions")
-    options = {name: config[name] for name in names if name in config}
-    hierarchy, weights = config.get("hierarchy"), config.get("sample_weights")
-    if isinstance(hierarchy, (str, Path)):
-        hierarchy = read_hierarchy(hierarchy)
-    elif hierarchy is not None and not isinstance(hierarchy, Hierarchy):
-        hierarchy = Hierarchy(hierarchy)
-    if isinstance(weights, str):
-        weights = column(_chosen(dataset.features_data, weights, "sample_weights", "the data"))
-    asked = [m for m in expand(config.get("measures") or ()) if m in MEASURES and MEASURES[m].asked]
-    options |= {"measures": asked} if asked else {}
-    return options | {"hierarchy": hierarchy, "sample_weight": weights}
-
-
-def _of_sets(
-    dataset: Any, model: Any, config: Mapping[str, Any], truth: AnyArray, options: dict[str, Any]
-) -> Evaluation:
-    """The evaluation of lists of classes."""
-    for name in ("threshold", "conventions", "scores"):
-        if name in config:
-            raise ValueError(f"`evaluator_config[{name!r}]` must be left out for sets of classes.")
-    raw, options["predict_time"] = _output(dataset, model, config)
-    sets, h = raw["predictions"], options.pop("hierarchy")
-    sets = list(sets if isinstance(sets, list) else column(sets))
-    return evaluate_hierarchical(list(truth), sets, h, **options)
-
-
-def _rows(truth: AnyArray) -> AnyArray:
-    """The labels of each instance as a matrix."""
-    is_matrix = truth.ndim == 2 and truth.dtype != object
-    return truth if is_matrix else stacked(truth, "the targets")
-
-
-def _truth(
-    dataset: Any, config: Mapping[str, Any], one_label: bool
-) -> tuple[AnyArray, Sequence[Any] | None]:
-    """The targets as MLflow has them or by named columns, and the names of the labels."""
-    columns, given, names = config.get("targets"), dataset.labels_data, config.get("label_names")
-    if columns is not None:
-        if given is not None:
-            raise ValueError(
-                "`evaluator_config['targets']` must be left out where MLflow knows them, got both."
-            )
-        given = _chosen(dataset.features_data, columns, "targets", "the data")
-        is_lists = given.shape[1] == 1 and given.dtypes.iloc[0].kind == "O"
-        if not (one_label or is_lists):
-            return given.to_numpy(), list(given.columns) if names is None else names
-    if given is None:
-        raise ValueError(
-            "`targets` must be given, got none: an array, one column of lists or classes, or "
-            f"columns by label in evaluator_config={{'targets': [...]}}. {_INSTEAD}"
-        )
-    truth = np.asarray(given)
-    if one_label or truth.dtype == object:
-        truth = column(truth)
-    if one_label and not is_vector(truth):
-        raise ValueError(
-            "`targets` must hold one class for each instance with this `model_type`, got shape "
-            f"{truth.shape} of {type(truth.flat[0]).__name__}. Label sets are "
-            "model_type='multilabel', sets of classes 'hierarchical'."
-        )
-    if not one_label and truth.ndim == 1 and truth.dtype != object:
-        raise ValueError(
-            "`targets` must hold the labels of each instance, got one value an instance "
-            f"({truth[0]!r}, ...). Pass a matrix of 0 and 1, or a column of lists; one label of "
-            f"several classes is model_type='one_label'. {_INSTEAD}"
-        )
-    return truth, names
-
-
-def _named(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of predictions and scores that the configuration names."""
-    return {n: config[n] for n in ("predictions", "scores") if config.get(n) is not None}
-
-
-def _of_estimator(
-    dataset: Any,
-    model: Any,
-    estimator: Any,
-    config: Mapping[str, Any],
-    names: Sequence[Any] | None,
-    one_label: bool,
-) -> Predictions | None:
-    """What a scikit-learn estimator says, with scores; None without one, or with columns."""
-    if estimator is None or _named(config) or (one_label and not hasattr(estimator, "classes_")):
-        return None
-    classes = estimator.classes_ if one_label and names is None else names
-    labels = list(np.asarray(classes).tolist()) if one_label else len(names or ())
-    table = _features(dataset, config)
-    schema = model.metadata.get_input_schema()
-    if isinstance(table, pd.DataFrame) and schema is not None and schema.has_input_names():
-        # the columns that the model was logged with, in their order, as MLflow would hand them over
-        table = table[[name for name in schema.input_names() if name in table]]
-    predictions = predict(estimator, table, labels)
-    if predictions.without_score:
-        reason = f"mleval: there are no scores ({predictions.without_score})"
-        warnings.warn(reason, stacklevel=4)
-    return predictions
-
-
-def _output(
-    dataset: Any, model: Any, config: Mapping[str, Any]
-) -> tuple[dict[str, Any], float | None]:
-    """What is predicted as it came, and the seconds that a model took."""
-    named = _named(config)
-    table, seconds, where = dataset.features_data, None, "the data"
-    whole = dataset.predictions_data
-    if model is not None:
-        start = time.perf_counter()
-        table = whole = model.predict(_features(dataset, config))
-        seconds, where = time.perf_counter() - start, "the model's output"
-    elif not named and whole is None:
-        raise ValueError(
-            "`predictions` must be given without a model, got none: one column of lists, or "
-            f"columns by label in evaluator_config={{'predictions': [...]}}. {_INSTEAD}"
-        )
-    if not named:
-        return {"predictions": whole}, seconds
-    return {name: _chosen(table, columns, name, where) for name, columns in named.items()}, seconds
-
-
-def _features(dataset: Any, config: Mapping[str, Any]) -> Any:
-    """The data without what no model takes: the truth, and weights."""
-    table, weights = dataset.features_data, config.get("sample_weights")
-    if not isinstance(table, pd.DataFrame):
-        return table
-    own = [weights] if isinstance(weights, str) else []
-    return table.drop(columns=[*_listed(config.get("targets", [])), *own])
 
 
 def _sides(raw: Mapping[str, Any], names: Sequence[Any] | None) -> dict[str, Any]:
