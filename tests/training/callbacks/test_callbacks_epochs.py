@@ -48,11 +48,17 @@ def train(log, y, scores):
     log.end(lambda: (y, scores[-1]), len(scores) - 1)
 
 
-def test_every_epoch_has_its_measures_and_profile_and_the_end_a_full_evaluation(client):
-    y, scores = epochs()
-    log = EpochLog(**NAMES)
+def trained(client, y, scores, **options):
+    """The log of a training, and its run."""
+    log = EpochLog(**NAMES, **options)
     with mlflow.start_run() as run:
         train(log, y, scores)
+    return log, client.get_run(run.info.run_id)
+
+
+def test_every_epoch_has_its_measures_and_profile_and_the_end_a_full_evaluation(client):
+    y, scores = epochs()
+    log, run = trained(client, y, scores)
     evs = [mleval.evaluate(y, s) for s in scores]
     measures = [m for m in EPOCH_MEASURES if m in evs[0].measures]
     assert_epochs(client, run.info.run_id, y, dict(enumerate(scores)), measures, 1e-15)
@@ -61,16 +67,14 @@ def test_every_epoch_has_its_measures_and_profile_and_the_end_a_full_evaluation(
         for kind in ("hard", "soft")
         for k in range(1, 5)
     }
-    found = {
-        k for k in client.get_run(run.info.run_id).data.metrics if k.startswith("mleval.epoch")
-    }
+    found = {key for key in run.data.metrics if key.startswith("mleval.epoch")}
     assert found == {*profiles, *(schema.EPOCH_PREFIX + m for m in measures)}
     for key, (kind, k) in profiles.items():
         values = {i: ev.profile(kind=kind).losses[k - 1] for i, ev in enumerate(evs)}
         logged = client.get_metric_history(run.info.run_id, key)
         assert {m.step: m.value for m in logged} == pytest.approx(values, rel=1e-12)
     assert log.run_id == run.info.run_id and log.evaluation.measures == evs[-1].measures
-    tags = client.get_run(run.info.run_id).data.tags
+    tags = run.data.tags
     assert (tags[schema.TAG_STATUS], tags[schema.TAG_EPOCH]) == (schema.COMPLETE, "4")
     assert schema.TAG_SELECTED not in tags and schema.TAG_DATASET_DIGEST in tags
     study = mleval.load_study(experiment_names=["Default"])
@@ -82,9 +86,7 @@ def test_every_epoch_has_its_measures_and_profile_and_the_end_a_full_evaluation(
 @pytest.mark.parametrize("measure", ["micro_f1", "soft_binomial_area"])
 def test_the_best_epoch_is_evaluated_and_said_to_be_chosen(client, measure):
     y, scores = epochs()
-    log = EpochLog(**NAMES, best_by=measure)
-    with mlflow.start_run() as run:
-        train(log, y, scores)
+    log, run = trained(client, y, scores, best_by=measure)
     assert tags_of(client, run, schema.TAG_EPOCH, schema.TAG_SELECTED) == ("3", "5")
     assert log.evaluation.measures == mleval.evaluate(y, scores[3]).measures
     report = mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/{schema.ARTIFACT_REPORT}")
@@ -93,28 +95,22 @@ def test_the_best_epoch_is_evaluated_and_said_to_be_chosen(client, measure):
 
 def test_of_epochs_that_are_equally_good_the_first_is_taken(client):
     y, (low, _, _, best, _) = epochs()
-    log = EpochLog(**NAMES, best_by="micro_f1")
-    with mlflow.start_run() as run:  # the second and the third predict the same labels
-        train(log, y, [low, best, best + 0.001, low])
+    scores = [low, best, best + 0.001, low]  # the second and the third predict the same labels
+    log, run = trained(client, y, scores, best_by="micro_f1")
     assert tags_of(client, run, schema.TAG_EPOCH) == ("1",)
     assert log.evaluation.measures == mleval.evaluate(y, best).measures
 
 
 def test_chosen_measures_and_epochs_only(client):
-    y, scores = epochs(6)
-    with mlflow.start_run() as run:
-        train(EpochLog(**NAMES, measures=["ranking", "f1"], every=2), y, scores)
-    found = client.get_run(run.info.run_id).data.metrics
+    _, run = trained(client, *epochs(6), measures=["ranking", "f1"], every=2)
+    found = run.data.metrics
     keys = {k.removeprefix(schema.EPOCH_PREFIX) for k in found if k.startswith(schema.EPOCH_PREFIX)}
     assert keys == {"one_error", "coverage", "ranking_loss", "average_precision", "f1"}
     assert list(history(client, run.info.run_id, "f1")) == [1, 3, 5]
 
 
 def test_many_labels_have_ten_points_of_the_profile_that_sort_by_k(client):
-    y, scores = epochs(3, k=150)
-    with mlflow.start_run() as run:
-        train(EpochLog(**NAMES), y, scores)
-    metrics = client.get_run(run.info.run_id).data.metrics
+    metrics = trained(client, *epochs(3, k=150))[1].data.metrics
     for prefix in schema.EPOCH_PROFILE_PREFIXES.values():
         ks = [int(key.rpartition("k")[2]) for key in sorted(metrics) if key.startswith(prefix)]
         assert len(ks) == 10 and ks == sorted(ks) and (ks[0], ks[-1]) == (1, 150)
@@ -123,17 +119,14 @@ def test_many_labels_have_ten_points_of_the_profile_that_sort_by_k(client):
 def test_scores_that_are_no_probabilities_have_hard_profiles(client):
     y, scores = epochs()
     logits = [np.log((s + 1e-9) / (1 - s + 1e-9)) for s in scores]
-    with mlflow.start_run() as run:
-        train(EpochLog(**NAMES, threshold=0.0), y, logits)
+    _, run = trained(client, y, logits, threshold=0.0)
     hard = mleval.evaluate(y, scores[-1]).profile(kind="hard").losses[1]
-    metrics = client.get_run(run.info.run_id).data.metrics
-    assert metrics["mleval.epoch.profile/k2"] == pytest.approx(hard, rel=1e-12)
+    assert run.data.metrics["mleval.epoch.profile/k2"] == pytest.approx(hard, rel=1e-12)
 
 
 def test_one_label_and_scores_without_columns(client):
     y, scores = epochs(3, k=1)
-    with mlflow.start_run() as run:
-        train(EpochLog(**NAMES, measures=["f1"]), y, [s[:, 0] for s in scores])
+    _, run = trained(client, y, [s[:, 0] for s in scores], measures=["f1"])
     assert len(history(client, run.info.run_id, "f1")) == 3
 
 
@@ -141,11 +134,8 @@ def test_a_hierarchy_and_measures_on_request_count_where_they_are_asked_for(clie
     y, scores = epochs(3)
     options = {"label_names": list("abcd"), "hierarchy": H, "max_distance": 3}
     for measures, expected in ((["f1", "h_f1", "micro_ap"], 3), (["f1"], 0)):
-        log = EpochLog(**NAMES, measures=measures, best_by="ece_15", **options)
-        with mlflow.start_run() as run:
-            train(log, y, scores)
-        found = client.get_run(run.info.run_id).data.metrics
-        at = int(client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH])
+        _, run = trained(client, y, scores, measures=measures, best_by="ece_15", **options)
+        found, at = run.data.metrics, int(run.data.tags[schema.TAG_EPOCH])
         assert found["mleval/h_f1"] == mleval.evaluate(y, scores[at], **options).measures["h_f1"]
         assert len(history(client, run.info.run_id, "h_f1")) == expected
         on_request = {"mleval/micro_ap", "mleval.epoch/micro_ap"} & found.keys()
@@ -246,9 +236,8 @@ def test_a_loop_written_by_hand(client):
             assert mleval.log_evaluation(ev, step=np.int64(epoch)) == run.info.run_id
         assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
         mleval.log_evaluation(evs[-1], **NAMES)
-    with mlflow.start_run() as other:
-        train(EpochLog(**NAMES), y, scores)
-    byhand, callback = (client.get_run(r.info.run_id).data for r in (run, other))
+    _, other = trained(client, y, scores)
+    byhand, callback = client.get_run(run.info.run_id).data, other.data
     assert byhand.metrics == callback.metrics
     found = [history(client, of.info.run_id, "f1") for of in (run, other)]
     assert found[0] == found[1] and "mleval.epoch.profile/k2" in byhand.metrics
@@ -359,9 +348,7 @@ def test_the_random_state_stays(client):
 
 
 def test_epochs_that_share_a_request_all_arrive(client):
-    y, scores = epochs(120, n=10)
-    with mlflow.start_run() as run:
-        train(EpochLog(**NAMES), y, scores)
+    _, run = trained(client, *epochs(120, n=10))
     assert sorted(history(client, run.info.run_id, "f1")) == list(range(120))
 
 
@@ -388,11 +375,9 @@ def test_one_label_of_several_classes(client, columns):
     rng = np.random.default_rng(0)
     y = rng.integers(0, max(columns, 2), 40)
     scores = rng.dirichlet(np.ones(columns), 40) if columns > 1 else rng.random((40, 1))
-    log = EpochLog(**NAMES, best_by="top1_accuracy")
-    with mlflow.start_run() as run:
-        train(log, y, [scores, scores])
+    log, run = trained(client, y, [scores, scores], best_by="top1_accuracy")
     expected = mleval.evaluate(y, scores if columns > 1 else scores[:, 0]).measures
-    found = client.get_run(run.info.run_id).data.metrics
+    found = run.data.metrics
     wanted = {f"mleval.epoch/{m}" for m in expected if m in EPOCH_MEASURES}
     assert {m for m in found if m.startswith("mleval.epoch/")} == wanted
     assert {"mleval.epoch/top1_accuracy", "mleval.epoch/log_loss"} <= wanted
