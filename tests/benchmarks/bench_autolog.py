@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 import warnings
 from statistics import median
 
@@ -35,7 +34,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from timing import Row, told
+from timing import Row, once, told
 
 import mlflow_mleval as mleval
 
@@ -43,22 +42,16 @@ OVERHEAD, LEAST, ADDED, GRANTED, PAIRS = 0.02, 1e-4, 0.2, 2, 3
 warnings.filterwarnings("ignore")
 
 
-def timed(call):
-    start = time.process_time()
-    call()
-    return time.process_time() - start
-
-
 def off_and_on(call, rounds=5):
     """Best times with autologging off and on, taken in turn so that the machine's load falls on
     both.
     """
     times = [], []
-    repeats = max(3, min(50, int(0.15 / timed(call))))
+    repeats = max(3, min(50, int(0.15 / once(call))))
     for _ in range(rounds):
         for on, found in enumerate(times):
             mleval.autolog(silent=True, disable=not on)
-            taken = [timed(call) for _ in range(2 * repeats)]
+            taken = [once(call) for _ in range(2 * repeats)]
             found += taken[repeats:]  # switching on and off leaves cold caches
     mleval.autolog(disable=True)
     return min(times[0]), min(times[1])
@@ -104,7 +97,7 @@ def beside_mlflow(X, Y):
     for turn in range(1 + PAIRS):
         for on, taken in enumerate(times):
             mleval.autolog(silent=True, disable=not on)
-            seconds = timed(call)
+            seconds = once(call)
             if turn:  # the first imports and compiles, also for MLflow
                 taken.append(seconds)
     mleval.autolog(disable=True)
@@ -131,9 +124,9 @@ def cross_validated(X, Y):
 
     call()
     by_itself()
-    off, alone = min(timed(call) for _ in range(3)), min(timed(by_itself) for _ in range(3))
+    off, alone = min(once(call) for _ in range(3)), min(once(by_itself) for _ in range(3))
     mleval.autolog(dataset="d")
-    on = min(timed(call) for _ in range(3))
+    on = min(once(call) for _ in range(3))
     mleval.autolog(disable=True)
     work = "added to ten folds of a forest of 50, 2,000 x 50, 20 labels"
     return Row(work, on - off, "predicting, evaluating, logging", alone, most=GRANTED)

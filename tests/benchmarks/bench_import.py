@@ -17,12 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pandas as pd
 from bench_query import cpu_of, serving
-from timing import Row, told
+from timing import Row, pages, told
 
 BOUND, N_MEASURES, N_METHODS = 1.5, 16, 16
 REPEATS = int(os.environ.get("MLEVAL_BENCH_REPEATS", "3"))
@@ -51,12 +51,6 @@ def bare(source):
 
     there = MlflowClient(source)
     held = there.get_experiment_by_name("made").experiment_id
-    runs, token = [], None
-    while token is not None or not runs:
-        page = there.search_runs([held], max_results=1_000, page_token=token)
-        runs, token = runs + list(page), page.token
-        if not token:
-            break
     content = [
         (
             run.info.run_name,
@@ -64,7 +58,8 @@ def bare(source):
             [Param(*item) for item in run.data.params.items()],
             [RunTag(*item) for item in run.data.tags.items() if item[0] != "mlflow.runName"],
         )
-        for run in runs
+        for page in pages(there, held)
+        for run in page
     ]
 
     def write():
@@ -103,39 +98,29 @@ def taken(uri, way, given, pid):
     return own + cpu_of(pid) - before, wall
 
 
-def compared(n, places):
+def compared(n, behind_server):
     """The least seconds of CPU, and of time, of an import and of bare calls."""
     ways = {"import": [], "bare": []}
     for _ in range(REPEATS):
-        with places() as (uri, pid, _):
+        with place(behind_server) as (uri, pid):
             ways["import"].append(taken(uri, "import", n, pid))
-            with places() as (other, other_pid, _):
+            with place(behind_server) as (other, other_pid):
                 ways["bare"].append(taken(other, "bare", uri, other_pid))
     return [min(row[i] for row in rows) for rows in ways.values() for i in (0, 1)]
 
 
-class Place:
-    """A store in a folder of its own, behind a server or not."""
-
-    def __init__(self, behind_server):
-        self.behind_server = behind_server
-
-    def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        uri = f"sqlite:///{self.folder.name}/mlflow.db"
-        self.server = serving(self.folder.name, uri) if self.behind_server else None
-        where = self.server.__enter__() if self.server else (uri, None)
-        return *where, Path(self.folder.name)
-
-    def __exit__(self, *error):
-        if self.server:
-            self.server.__exit__(None, None, None)
-        self.folder.cleanup()
+@contextmanager
+def place(behind_server):
+    """A store in a folder of its own, behind a server or not, and the server's process."""
+    with tempfile.TemporaryDirectory() as folder:
+        uri = f"sqlite:///{folder}/mlflow.db"
+        with serving(folder, uri) if behind_server else nullcontext((uri, None)) as where:
+            yield where
 
 
 def rows(n):
     for name, behind_server in (("SQLite", False), ("HTTP, with its server", True)):
-        ours, ours_wall, theirs, their_wall = compared(n, lambda b=behind_server: Place(b))
+        ours, ours_wall, theirs, their_wall = compared(n, behind_server)
         work = f"import of {n:,} results of {N_MEASURES} measures, {name}"
         note = f"({ours_wall:.1f} s of time beside {their_wall:.1f} s)"
         yield Row(work, ours, "bare MLflow calls", theirs, note=note, most=BOUND)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from timing import Row, told
+from timing import Row, largest, told
 
 DEMO = Path(__file__).parents[2] / "mlflow_mleval" / "data" / "madjarov2012.csv"
 #: Name -> methods, datasets, seeds, folds, and at most so many seconds of CPU.
@@ -62,9 +62,7 @@ def report(table: Path) -> None:
     missing = ["--missing", "worst"] if table == DEMO else []
     with redirect_stdout(StringIO()):
         main(["report", str(table), *missing, "-o", "r.html"], standalone_mode=False)
-    # not `ru_maxrss`, which begins with that of the parent
-    status = Path("/proc/self/status").read_text()
-    print(json.dumps([time.process_time(), int(status.partition("VmHWM:")[2].split()[0]) / 1024]))
+    print(json.dumps([time.process_time(), largest()]))
 
 
 def rows(names: list[str]) -> Iterator[Row]:

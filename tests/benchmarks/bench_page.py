@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 import requests
-from timing import Row, told
+from timing import Row, pages, timed, told
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 READERS = 20
@@ -63,69 +63,21 @@ CASES = {
 def fill(path: Path, methods: int, datasets: int, measures: list[str], seeds: int = 1) -> str:
     """Runs as mleval logs them, put straight into the tables; the experiment's id."""
     from mlflow import MlflowClient
+    from plain_store import Writer
 
     from mlflow_mleval.store import schema
 
     experiment_id = MlflowClient(f"sqlite:///{path}").create_experiment("many")
-    rng, at = np.random.default_rng(0), 1_700_000_000_000
+    rng = np.random.default_rng(0)
     with sqlite3.connect(path) as connection:
-        put = connection.executemany
-        cells = product(range(datasets), range(methods), range(seeds))
-        for d, m, seed in cells:
-            at += 60_000
-            run = f"{at:032x}"
-            row = {
-                "run_uuid": run,
-                "name": run,
-                "source_type": "LOCAL",
-                "source_name": "",
-                "entry_point_name": "",
-                "user_id": "me",
-                "status": "FINISHED",
-                "start_time": at,
-                "end_time": at + 5000,
-                "source_version": "",
-                "lifecycle_stage": "active",
-                "artifact_uri": f"mlflow-artifacts:/{run}",
-                "experiment_id": experiment_id,
-            }
-            put(
-                f"INSERT INTO runs ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
-                [[*row.values()]],
-            )
-            tags = {
-                schema.TAG_METHOD: f"method {m}",
-                schema.TAG_DATASET: f"dataset {d}",
-                "mlflow.runName": run,
-            }
-            put(
-                "INSERT INTO tags (key, value, run_uuid) VALUES (?, ?, ?)",
-                [(*item, run) for item in tags.items()],
-            )
-            if seeds > 1:
-                put(
-                    "INSERT INTO params (key, value, run_uuid) VALUES (?, ?, ?)",
-                    [("seed", str(seed), run)],
-                )
+        writer = Writer(connection, {"many": experiment_id})
+        for d, m, seed in product(range(datasets), range(methods), range(seeds)):
             values = np.clip(0.5 + 0.1 * rng.standard_normal(len(measures)) + m / methods / 5, 0, 1)
-            rows = [
-                (key, float(value), at, 0, False, run)
-                for key, value in zip(measures, values, strict=True)
-            ]
-            for table in ("metrics", "latest_metrics"):
-                put(
-                    f"INSERT INTO {table} (key, value, timestamp, step, is_nan, run_uuid) "
-                    "VALUES (?, ?, ?, ?, ?, ?)",
-                    rows,
-                )
+            tags = {schema.TAG_METHOD: f"method {m}", schema.TAG_DATASET: f"dataset {d}"}
+            params = {"seed": seed} if seeds > 1 else {}
+            writer.run("many", params, dict(zip(measures, values, strict=True)), tags=tags)
     connection.close()
     return experiment_id
-
-
-def timed(call):
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result
 
 
 def processor(session: int) -> float:
@@ -152,15 +104,10 @@ def quiet(session: int) -> None:
 
 
 def search(url: str, experiment_id: str) -> int:
-    """All runs by MLflow's client, page by page."""
+    """MLflow's own search for all runs."""
     from mlflow import MlflowClient
 
-    client, token, n = MlflowClient(url), None, 0
-    while True:
-        page = client.search_runs([experiment_id], page_token=token)
-        n, token = n + len(page), page.token
-        if not token:
-            return n
+    return sum(map(len, pages(MlflowClient(url), experiment_id)))
 
 
 def felt(server, experiment_id: str, seconds: float) -> dict[str, list[float]]:

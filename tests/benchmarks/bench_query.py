@@ -35,7 +35,7 @@ from uuid import uuid4
 
 import numpy as np
 import pandas as pd
-from timing import Row, cpu, peak, told
+from timing import Row, cpu, largest, pages, peak, told
 
 for name in ("server", "helpers"):
     sys.path.insert(0, str(Path(__file__).parents[1] / name))
@@ -58,15 +58,6 @@ def results(n_methods, n_datasets, n_folds, measures):
     return table if n_folds else table.drop(columns="fold")
 
 
-def bare(client, experiment_id):
-    token, n = None, 0
-    while True:
-        page = client.search_runs([experiment_id], page_token=token)
-        n, token = n + len(page), page.token
-        if not token:
-            return n
-
-
 def shapes() -> Iterator[Row]:
     from mlflow import MlflowClient
 
@@ -82,7 +73,7 @@ def shapes() -> Iterator[Row]:
         made = import_results(table, experiment_name=name, conventions="sklearn")
         ways = (
             lambda name=name: fuse(load_study(experiment_names=[name])),
-            lambda made=made: bare(client, made.experiment_id),
+            lambda made=made: sum(map(len, pages(client, made.experiment_id))),
         )
         ours, theirs = cpu(*ways)
         note = f"{peak(ways[0]):.0f} MB at most"
@@ -191,7 +182,7 @@ def read_in_own_process(way):
     experiment_id = client.get_experiment_by_name("copies").experiment_id
     start = time.process_time()
     if way == "bare":
-        bare(client, experiment_id)
+        sum(map(len, pages(client, experiment_id)))
     elif way == "read":
         load_study(experiment_names=["copies"])
     elif way in ("runs", "rank"):
@@ -202,11 +193,7 @@ def read_in_own_process(way):
         rows = N_FOLDS * len(study.values)
         assert study.folds is not None and study.folds["f1"].notna().sum() == rows
         assert study.folds["tp"].notna().sum() == rows
-    seconds = time.process_time() - start
-    # not `ru_maxrss`, which begins with that of the parent
-    status = Path("/proc/self/status").read_text()
-    peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
-    print(json.dumps([seconds, peak]))
+    print(json.dumps([time.process_time() - start, largest()]))
 
 
 @contextmanager
@@ -263,8 +250,8 @@ def taken(uri, pid, *ways):
             check=True,
             env=os.environ | {"MLFLOW_TRACKING_URI": uri},
         )
-        seconds, largest = json.loads(done.stdout)
-        figures.append((seconds + cpu_of(pid) - before, largest))
+        seconds, most = json.loads(done.stdout)
+        figures.append((seconds + cpu_of(pid) - before, most))
     return figures
 
 
@@ -312,8 +299,8 @@ def many(n) -> Iterator[Row]:
         copies(uri, n, datasets=100)
         ways = ("bare", "runs", "rank")
         (theirs, _), *ours = taken(uri, None, *ways)
-        for way, (seconds, largest) in zip(ways[1:], ours, strict=True):
-            note = f"{largest:.0f} MB in all, of at most {MOST}"
+        for way, (seconds, most) in zip(ways[1:], ours, strict=True):
+            note = f"{most:.0f} MB in all, of at most {MOST}"
             bound = OF_MANY if way == "runs" else None
             yield Row(f"`mleval {way}` of {n:,} runs", seconds, PEER, theirs, note=note, most=bound)
 

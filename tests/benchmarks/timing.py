@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -21,13 +21,31 @@ def cpu(*calls: Callable[[], object], repeats: int = 5) -> list[float]:
     """The median of several times of each call, in seconds of CPU; taken in turns, so that a busy
     machine slows all alike.
     """
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(repeats):
-        for call, taken in zip(calls, times, strict=True):
-            start = time.process_time()
-            call()
-            taken.append(time.process_time() - start)
-    return [median(taken) for taken in times]
+    times = [[once(call) for call in calls] for _ in range(repeats)]
+    return [median(taken) for taken in zip(*times, strict=True)]
+
+
+def once(call: Callable[[], object]) -> float:
+    """The seconds of CPU of one call."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def largest() -> float:
+    """MB of the largest resident set of this process; `ru_maxrss` begins with that of the
+    parent.
+    """
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def pages(client: Any, experiment_id: str) -> Iterator[Any]:
+    """All runs of an experiment by MLflow's client, page by page."""
+    token = None
+    while token or token is None:
+        page = client.search_runs([experiment_id], page_token=token)
+        token = page.token or ""
+        yield page
 
 
 def peak(call: Callable[[], object]) -> float:

@@ -17,7 +17,9 @@ the tables: by the client they take 25 seconds.
 
 import itertools
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,11 +52,13 @@ def write(path: Path) -> None:
     client = MlflowClient(f"sqlite:///{path}")
     experiments = {name: client.create_experiment(name) for name in DATASETS}
     with sqlite3.connect(path) as connection:
-        _Writer(connection, experiments).all()
+        Writer(connection, experiments).all()
     connection.close()
 
 
-class _Writer:
+class Writer:
+    """Puts runs straight into the tables."""
+
     def __init__(self, connection: sqlite3.Connection, experiments: dict[str, str]) -> None:
         self.connection, self.experiments = connection, experiments
         self.rng = np.random.default_rng(0)
@@ -101,13 +105,13 @@ class _Writer:
         metrics: dict[str, float],
         parent: str = "",
         status: str = "FINISHED",
+        tags: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
         number = self.n_runs = self.n_runs + 1
         run_id, start = f"{number:032x}", 1_700_000_000_000 + 60_000 * number
         name, user, script = f"run-{number}", ("alice", "bob")[number % 2], "train.py"
-        tags = {"mlflow.runName": name, "mlflow.user": user, "mlflow.source.name": script}
-        if parent:
-            tags["mlflow.parentRunId"] = parent
+        usual = {"mlflow.runName": name, "mlflow.user": user, "mlflow.source.name": script}
+        tags = usual | dict(tags) | ({"mlflow.parentRunId": parent} if parent else {})
         made = {"name": name, "user_id": user, "source_type": "LOCAL", "source_name": script}
         made |= {"entry_point_name": "", "source_version": "", "lifecycle_stage": "active"}
         made |= {"experiment_id": int(self.experiments[dataset]), "status": status}
