@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -180,7 +179,14 @@ def evaluate_spark(
     refuse_keywords(evaluate_spark, options, _FURTHER)
     sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
     selected, layout = _prepared(df, sides, {"folds": folds}, hierarchy, options)
-    parts = selected.mapInArrow(partial(_evaluate_partition, layout=layout), _PART)
+
+    def evaluated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        parts = map(layout.evaluate, _joined_batches(batches))
+        return _merged(parts, f"partition {present(TaskContext.get()).partitionId()}: ")
+
+    parts = selected.mapInArrow(evaluated, _PART)
     rows = parts.repartition(1).mapInArrow(_merge_parts, _PART).collect()
     if not rows:
         raise ValueError(_NO_ROWS)
@@ -212,15 +218,29 @@ def spark_instances(
     sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
     beside = {"folds": folds, "cluster": cluster}
     selected, layout = _prepared(df, sides, beside, hierarchy, options)
-    kinds = selected.limit(1).mapInArrow(partial(_kinds, layout=layout), "name string, kind string")
-    fields = {row.name: row.kind for row in kinds.collect()}
+
+    def kinds(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            arrays = layout.instances(batch)
+            types = [str(array.type) for array in arrays.values()]
+            named = [_SPARK_TYPES.get(kind, kind) for kind in types]
+            yield pa.RecordBatch.from_pydict({"name": [*arrays], "kind": named})
+
+    found = selected.limit(1).mapInArrow(kinds, "name string, kind string")
+    fields = {row.name: row.kind for row in found.collect()}
     for name, column in ((layout.fold, "folds"), (layout.cluster, "cluster")):
         if name in fields:
             fields[name] = selected.schema[column].dataType.simpleString()
     if not fields:
         raise ValueError(_NO_ROWS)
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
-    return selected.mapInArrow(partial(_instance_table, layout=layout, columns=[*fields]), schema)
+
+    def tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in _joined_batches(batches):
+            arrays = layout.instances(batch)
+            lacking = pa.nulls(len(batch), pa.float64())
+            yield pa.RecordBatch.from_pydict({name: arrays.get(name, lacking) for name in fields})
+
+    return selected.mapInArrow(tables, ", ".join(f"`{name}` {of}" for name, of in fields.items()))
 
 
 # ---- on the driver -------------------------------------------------------------------------------
@@ -345,23 +365,13 @@ def _joined_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         held.append(batch)
 
 
-def _evaluate_partition(
-    batches: Iterator[pa.RecordBatch], layout: _Layout
-) -> Iterator[pa.RecordBatch]:
-    """One part, or one error; nothing of an empty partition."""
-    from pyspark import TaskContext
-
-    parts = map(layout.evaluate, _joined_batches(batches))
-    return _merged(parts, f"partition {present(TaskContext.get()).partitionId()}: ")
-
-
 def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = (row for batch in batches for row in batch.to_pylist())
     return _merged(_unpacked(**row) for row in rows)
 
 
 def _merged(parts: Iterable[Evaluation], where: str = "") -> Iterator[pa.RecordBatch]:
-    """One part of several, held one at a time, or the first error."""
+    """One part of several, held one at a time, or the first error; nothing of none."""
     whole: Evaluation | None = None
     row: dict[str, Any] = {"part": None, "error": None}
     try:
@@ -381,24 +391,6 @@ def _unpacked(part: bytes, error: str | None = None) -> Evaluation:
     if error is not None:
         raise ValueError(error)
     return Evaluation.from_dict(json.loads(zlib.decompress(part)))
-
-
-def _kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
-    """The columns of the table of instances, and what Spark calls their types."""
-    for batch in batches:
-        arrays = layout.instances(batch)
-        kinds = [_SPARK_TYPES.get(str(array.type), str(array.type)) for array in arrays.values()]
-        yield pa.RecordBatch.from_pydict({"name": [*arrays], "kind": kinds})
-
-
-def _instance_table(
-    batches: Iterator[pa.RecordBatch], layout: _Layout, columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """The table of instances, some rows at a time."""
-    for batch in _joined_batches(batches):
-        arrays = layout.instances(batch)
-        lacking = pa.nulls(len(batch), pa.float64())
-        yield pa.RecordBatch.from_pydict({name: arrays.get(name, lacking) for name in columns})
 
 
 # ---- parquet, for the command line ---------------------------------------------------------------

@@ -171,18 +171,6 @@ _BENCHMARKS = (  # AutoML benchmark, TabArena
 )
 
 
-def _of_benchmark(table: SourceTable) -> SourceTable:
-    """The table with the columns that hold results, where a benchmark wrote it."""
-    for columns in _BENCHMARKS:
-        kept = {**columns, "fold": "fold"}
-        if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:
-            at = [table.header.index(column) for column in kept]
-            known = replace(table, header=[*kept.values()], rows=[])
-            known.rows += [(row, [cells[i] for i in at]) for row, cells in table.rows]
-            return known
-    return table
-
-
 def _from_csv(content: bytes, name: str) -> SourceTable:
     table = SourceTable(name, [], [])
     lines = io.StringIO(_decoded(content, name), newline="")
@@ -243,7 +231,14 @@ def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
 
 def tidy(table: SourceTable) -> pd.DataFrame:
     """The results of a table, as `read_results` gives them."""
-    table = _of_benchmark(table)
+    for columns in _BENCHMARKS:  # of which only what holds results counts
+        kept = {**columns, "fold": "fold"}
+        if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:
+            at = [table.header.index(column) for column in kept]
+            rows: list[tuple[str, Sequence[object]]] = [
+                (row, [cells[i] for i in at]) for row, cells in table.rows
+            ]
+            table = replace(table, header=[*kept.values()], rows=rows)
     _check_header(table)
     table.stop_if_problems()
     if is_leaderboard(table):
@@ -254,9 +249,9 @@ def tidy(table: SourceTable) -> pd.DataFrame:
     values = _values_of_table(table, repeated)
     _note_given_twice(table, values, repeated)
     table.stop_if_problems()
-    columns = ["dataset", "method", "seed", "fold", "measure", "value"]
     left = {"seed": repeated is None, "fold": values["fold"].isna().all()}
-    frame = pd.DataFrame({c: values[c].array for c in columns if not left.get(c)}).infer_objects()
+    names = ("dataset", "method", "seed", "fold", "measure", "value")
+    frame = pd.DataFrame({c: values[c].array for c in names if not left.get(c)}).infer_objects()
     frame.attrs["notes"] = [f"{what}: {some(at, 4)}." for what, at in table.notes.items()]
     return frame
 

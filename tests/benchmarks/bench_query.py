@@ -199,8 +199,7 @@ def read_in_own_process(way):
 @contextmanager
 def serving(folder, uri):
     """The address of a server of one worker, and its process."""
-    import requests
-    from waiting import free_port
+    from waiting import free_port, wait_for
 
     url = f"http://127.0.0.1:{(port := free_port())}"
     command = ["-m", "mlflow", "server", "--workers", "1", "--port", str(port)]
@@ -211,12 +210,7 @@ def serving(folder, uri):
             [sys.executable, *command], stdout=log, stderr=log, start_new_session=True, env=settings
         )
         try:
-            for _ in range(600):
-                try:
-                    if requests.get(f"{url}/health", timeout=2).ok:
-                        break
-                except requests.RequestException:
-                    time.sleep(0.2)
+            wait_for(url, process, Path(folder, "server.log"))
             yield url, process.pid
         finally:
             os.killpg(process.pid, signal.SIGTERM)

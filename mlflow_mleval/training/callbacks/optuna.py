@@ -90,7 +90,14 @@ class OptunaCallback:
 
         @wraps(objective)
         def evaluated(trial: Trial) -> float:
-            self._refuse_other_directions(trial)
+            wanted = StudyDirection.MINIMIZE if self._sign < 0 else StudyDirection.MAXIMIZE
+            if trial.study.directions != [wanted]:
+                got = ", ".join(found.name.lower() for found in trial.study.directions)
+                want = repr(wanted.name.lower())
+                raise ValueError(
+                    f"`direction` of the study must be {want} for {self.measure}, got {got}. Make "
+                    f"another: optuna.create_study(direction={want})."
+                )
             ev = objective(trial)
             if not isinstance(ev, Evaluation):
                 raise TypeError(
@@ -117,16 +124,6 @@ class OptunaCallback:
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is None:
             self.epochs.end(self._winner, among=self._count)
-
-    def _refuse_other_directions(self, trial: Trial) -> None:
-        wanted = StudyDirection.MINIMIZE if self._sign < 0 else StudyDirection.MAXIMIZE
-        if trial.study.directions != [wanted]:
-            got = ", ".join(found.name.lower() for found in trial.study.directions)
-            want = repr(wanted.name.lower())
-            raise ValueError(
-                f"`direction` of the study must be {want} for {self.measure}, got {got}. Make "
-                f"another: optuna.create_study(direction={want})."
-            )
 
     def _log(self, trial: Trial, ev: Evaluation) -> None:
         parent = present(self.epochs.run_id)
