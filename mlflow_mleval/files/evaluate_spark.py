@@ -470,9 +470,10 @@ def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tupl
         classes = {_SIDES[name]: at[name][0] for name in ("y_true", "y_pred") if name in at}
         arguments |= classes
         held = [*classes.values()]
-        if is_list := _element(df.select(held[0])) is not None:
-            held += ["scored"] * ("y_score" in at)
-        else:
+        is_list = _element(df.select(held[0])) is not None
+        if is_list and "y_score" in at:
+            held.append("scored")
+        if not is_list:
             df = df.withColumns({name: df[name].cast("string") for name in held})
         names = columns.names or _occurring(df, held, is_list)
         if "scored" in held:

@@ -22,6 +22,7 @@ from mlflow_mleval.analysis.answer_comparison import PASS, Answers
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.results import (
     INSTANCE,
+    PARQUET,
     check_separator,
     columns_shown,
     reason,
@@ -256,7 +257,7 @@ def holds_instances(path: str | Path) -> bool:
         if is_answer_log(path):
             is_json = path.suffix == ".json"  # it may hold results of another tool
             return not is_json or tool_results(path.read_text("utf-8"), path.name) is None
-        if str(path).endswith((".parquet", ".pq")):
+        if path.suffix in PARQUET:
             return INSTANCE in pq.read_schema(path).names
         with path.open(encoding="utf-8-sig", newline="") as file:
             return INSTANCE in [cell.strip() for cell in next(csv.reader(file), [])]
@@ -331,7 +332,7 @@ def _columns_of_instances(
 def _read(path: Path) -> pd.DataFrame:
     """The table as text."""
     try:
-        if str(path).endswith((".parquet", ".pq")):
+        if path.suffix in PARQUET:
             table = pd.read_parquet(path)
             return table.astype(object).where(table.notna(), "").astype(str)
         table = pd.read_csv(
@@ -383,7 +384,7 @@ def _numbers_of_column(path: Path, column: pd.Series) -> pd.Series:
 
 
 def _row(path: Path, row: int) -> str:
-    return f"row {row + 1}" if str(path).endswith((".parquet", ".pq")) else f"line {row + 2}"
+    return f"row {row + 1}" if path.suffix in PARQUET else f"line {row + 2}"
 
 
 def _wide(

@@ -70,6 +70,7 @@ def columns_shown(header: Sequence[str]) -> str:
 # ---- tables of results ---------------------------------------------------------------------------
 
 IDENTITY = ("dataset", "method")
+PARQUET = (".parquet", ".pq")
 #: The column that says which instance a result is of.
 INSTANCE = "instance"
 #: What a column that tells repeats apart may be called.
@@ -113,7 +114,7 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
         content = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
-    if content[:4] == b"PAR1" or path.suffix.lower() in (".parquet", ".pq"):
+    if content[:4] == b"PAR1" or path.suffix.lower() in PARQUET:
         try:
             frame = pd.read_parquet(io.BytesIO(content))
         except Exception as error:  # pyarrow raises many kinds for a damaged file
