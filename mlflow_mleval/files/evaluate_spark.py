@@ -471,10 +471,10 @@ def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tupl
         arguments |= classes
         held = [*classes.values()]
         is_list = _element(df.select(held[0])) is not None
-        if is_list and "y_score" in at:
-            held.append("scored")
         if not is_list:
             df = df.withColumns({name: df[name].cast("string") for name in held})
+        elif "y_score" in at:
+            held.append("scored")
         names = columns.names or _occurring(df, held, is_list)
         if "scored" in held:
             df = df.withColumn("score", f.arrays_zip("scored", "score"))
