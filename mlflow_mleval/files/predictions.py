@@ -147,9 +147,10 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     if len(given) < 2 or "y_true" not in given:
         listed = some(map(quoted, arrays))
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
-    n, *width = arrays["y_true"].shape or (0,)
-    names = _as_text(arrays.pop("label_names", np.arange(*width[:1] or [0]))).tolist()
-    held = {key: arrays.pop(key) for key in (*given, "folds") if key in arrays}
+    n, *width = np.atleast_1d(arrays["y_true"]).shape
+    names = _as_text(arrays.pop("label_names", np.arange(sum(width[:1])))).tolist()
+    beside = ["folds"] if "folds" in arrays else []
+    held = {key: arrays.pop(key) for key in given + beside}
     if not n or any(array.shape[:1] != (n,) for array in held.values()):
         shapes = ", ".join(f"{key} {array.shape}" for key, array in held.items())
         raise ImportFileError(f"{path.name}: the shapes are {shapes}. {_NPZ_NEEDS}")
