@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from uuid import uuid4
 
@@ -33,7 +34,7 @@ from mlflow_mleval.files.results import INSTANCE, read_results
 from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.artifacts import artifact
-from mlflow_mleval.store.runs_table import grouped_results
+from mlflow_mleval.store.runs_table import grouped_results, result_name
 from mlflow_mleval.store.schema import LARGEST, MAX_CELLS, bounded_json, decoded, packed
 from mlflow_mleval.validation import one_of
 
@@ -171,8 +172,8 @@ def import_results(
         counts["unchanged"] += len(others)
     if others:
         changes.append(
-            f"another import made the runs of {some(map(_cell_name, others))} at the same time: "
-            "its runs are kept, those of this one were withdrawn"
+            f"another import made the runs of {some(starmap(result_name, others))} at the same "
+            "time: its runs are kept, those of this one were withdrawn"
         )
     return ImportReport(
         experiment_id,
@@ -180,7 +181,7 @@ def import_results(
         **counts,
         unfinished=sum(r.status == schema.DNF for r in results.values()),
         changes=tuple(changes),
-        absent=tuple(_cell_name(cell) for cell in earlier if cell not in results),
+        absent=tuple(result_name(*cell) for cell in earlier if cell not in results),
         warnings=(*table.attrs["notes"], *(w for r in results.values() for w in r.warnings)),
     )
 
@@ -193,7 +194,7 @@ class _Result(runs.Payload):
 
     @property
     def name(self) -> str:
-        return some([_cell_name((self.dataset, self.method, self.params.get(_SEED, "")))])
+        return some([result_name(self.dataset, self.method, self.params.get(_SEED, ""))])
 
     @property
     def status(self) -> str:
@@ -202,11 +203,6 @@ class _Result(runs.Payload):
     @property
     def run_status(self) -> str:
         return "FINISHED" if self.means else "KILLED"
-
-
-def _cell_name(cell: _Cell) -> str:
-    dataset, method, seed = cell
-    return f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:

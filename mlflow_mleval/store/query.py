@@ -68,6 +68,7 @@ from mlflow_mleval.store.reader import (
     period_doubts,
     results_of_runs,
     rules_of,
+    told_by,
     with_models,
     with_name_parts,
 )
@@ -461,7 +462,17 @@ class _Loading:
         if optimistic:
             most = rows.index.map(lambda cell: optimistic.get(cell, 1))
             rows["selected_among"] = rows["selected_among"].clip(lower=pd.Series(most, rows.index))
-        notes = [*_choice_notes(chosen, used), *step_notes(step_by, among_steps, used)]
+        notes = []
+        for metric in sorted({metric for metric, _ in chosen.values()}):
+            names = (f"{a} on {d} (of {n})" for (d, a), (by, n) in chosen.items() if by == metric)
+            note = f"The best of several candidates by {metric} was taken: {some(names, 6)}."
+            if metric not in used:
+                note += (
+                    f" {metric} itself is not compared; if it was measured on the same data as "
+                    "what is, these results are optimistic."
+                )
+            notes.append(note)
+        notes += step_notes(step_by, among_steps, used)
         return used, replace(cells, rows=rows), notes
 
     def run_rows(self, cells: Cells) -> pd.DataFrame:
@@ -477,17 +488,17 @@ class _Loading:
         """The loss profiles of each cell, of the last of its runs that finished and has any; those
         of a table may lie among artifacts of a store that nobody named.
         """
+        if self.tabled:
+            return {}
         members = cells.members
         there = members.table.has(f"tags.{schema.TAG_PROFILE}")
         there |= members.table.has(f"tags.{schema.TAG_SOFT_PROFILE}")
         single = ~members.rows.duplicated(["dataset", "method"], keep=False)
         held = members.rows[there & (members.finished | single)]
-        if self.tabled:
-            return {}
         held = held.drop_duplicates(["dataset", "method"], keep="last")
-        cells_of = zip(held["dataset"], held["method"], strict=True)
-        found = ((c, members.profiles(at)) for c, at in zip(cells_of, held.index, strict=True))
-        return {cell: profiles for cell, profiles in found if profiles}
+        named = held[["dataset", "method"]].itertuples(name=None)
+        found = {(dataset, method): members.profiles(at) for at, dataset, method in named}
+        return {cell: profiles for cell, profiles in found.items() if profiles}
 
     def source(self, cells: Cells, used: Sequence[str]) -> dict[str, Any]:
         """How the study came about."""
@@ -500,7 +511,7 @@ class _Loading:
             rules = ("method_by", "dataset_by", "folds_by", "repeats_by", "duplicates")
             given = {name: rule for name, rule in chosen.arguments().items() if name in rules}
             if not _ours(cells).all():
-                given = {"method_by": _rules(cells, "method"), **given}
+                given = {"method_by": told_by(cells.rows["method_by"], {}), **given}
             return {**self.table.source, **given, **measured}
         experiments = {*cells.rows["experiment_id"]}
         return {
@@ -511,8 +522,8 @@ class _Loading:
                 if i in experiments
             ],
             "filter": store.without_passwords(chosen.filter_string),
-            "method_by": ", ".join(chosen.method_by) or _rules(cells, "method"),
-            "dataset_by": chosen.dataset_by or _rules(cells, "dataset"),
+            "method_by": ", ".join(chosen.method_by) or told_by(cells.rows["method_by"], {}),
+            "dataset_by": chosen.dataset_by or told_by(cells.rows["dataset_by"], {}),
             "folds_by": chosen.folds_by or f"tag:{schema.TAG_FOLDS}",
             "repeats_by": ", ".join(chosen.repeats_by) or "seeds",
             "children": chosen.children or "",
@@ -521,19 +532,6 @@ class _Loading:
             "runs_found": len(self.table),
             **measured,
         }
-
-
-def _choice_notes(chosen: Mapping[Cell, tuple[str, int]], used: Sequence[str]) -> Iterator[str]:
-    """By what candidates and trials were chosen, and among how many."""
-    for metric in sorted({metric for metric, _ in chosen.values()}):
-        names = (f"{a} on {d} (of {n})" for (d, a), (by, n) in chosen.items() if by == metric)
-        note = f"The best of several candidates by {metric} was taken: {some(names, 6)}."
-        if metric not in used:
-            note += (
-                f" {metric} itself is not compared; if it was measured on the same data as what "
-                "is, these results are optimistic."
-            )
-        yield note
 
 
 def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
@@ -561,11 +559,9 @@ class _Choice:
         self.reasons: dict[str, str] = {}
         self.declared = list(self.directions([*selection.minimize, *selection.maximize]))
         self.set_name: str | None = None
-        if self.asked is None:
-            usual = (m for m in MEASURES if m not in NOT_BY_DEFAULT)
-            self.wanted = list(dict.fromkeys([*usual, *self.declared]))
-            return
-        self.wanted = expand(self.asked)
+        usual = (m for m in MEASURES if m not in NOT_BY_DEFAULT)
+        asked = [*usual, *self.declared] if self.asked is None else expand(self.asked)
+        self.wanted = list(dict.fromkeys(asked))
 
     def _way(self, metric: str) -> str | None:
         return direction_of(metric, self.proposed)
@@ -692,10 +688,10 @@ class _Choice:
     def _without_training(self, used: list[str]) -> list[str]:
         """Metrics of training data by themselves, where they were asked for; else none of them."""
         training = [m for m in used if m in self.training]
+        others = [m for m in used if m not in self.training]
         asked = {*self.declared, *(self.asked or ())}
         if not asked.intersection(training):
-            return [m for m in used if m not in training]
-        others = [m for m in used if m not in training]
+            return others
         if mixed := [m for m in others if m in asked]:
             raise MeasureError(
                 f"{some(training)} {agree(training, 'is')} of training data, and {some(mixed)} "
@@ -815,10 +811,7 @@ def _no_measure(finished: int, unused: Sequence[Excluded]) -> str:
     """That no measure is left, what there is, and what may be done."""
     if len(unused) == 1 and unused[0].undirected:
         return f"{unused[0].name} is all there is. Say which way it is better."
-    reasons: dict[str, list[str]] = {}
-    for e in unused:
-        reasons.setdefault(e.reason, []).append(e.name)
-    shown = [*reasons.items()][:_SHOWN]
+    shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
     left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
     text = f"there is no measure in common to {count(finished, 'finished run')} that can be used ("
     return Message(text, left, "). ", MEASURE, " with a name takes it as far as runs have it.")
@@ -1024,26 +1017,17 @@ def _range_notes(values: pd.DataFrame) -> Iterator[str]:
 
 def _direction_notes(values: pd.DataFrame, selection: Selection) -> Iterator[str]:
     """Doubts about directions that were taken from names, or turned round."""
-    better: dict[str, str] = {"max": "larger", "min": "smaller"}
+    ways = ("max", "larger", selection.maximize), ("min", "smaller", selection.minimize)
     told = {*selection.maximize, *selection.minimize}
     untold = [m for m in values if direction_of(m) is None and m not in told]
-    sides = grouped((str(direction_of(m, True)), m) for m in untold)
-    texts = [f"{better[w]} values of {some(sides[w])} are better" for w in better if w in sides]
+    sides = grouped((direction_of(m, True), m) for m in untold)
+    texts = [f"{size} values of {some(sides[w])} are better" for w, size, _ in ways if w in sides]
     if texts:
         yield f"Taken from their names: {', '.join(texts)}."
-    for way, names in (("min", selection.minimize), ("max", selection.maximize)):
+    for way, size, names in reversed(ways):
         known = [m for m in names if m in values and m in MEASURES]
         if turned := [m for m in known if MEASURES[m].direction != way]:
             yield (
-                f"As declared, {better[way]} values of {some(turned)} count as better; by "
-                "definition they are worse."
+                f"As declared, {size} values of {some(turned)} count as better; by definition "
+                "they are worse."
             )
-
-
-def _rules(cells: Cells, what: str) -> str:
-    """How names were found, with counts where there are several ways."""
-    counts = Counter(cells.rows[f"{what}_by"])
-    return ", ".join(
-        f"{rule} ({count(n, 'run')})" if len(counts) > 1 else rule
-        for rule, n in counts.most_common()
-    )

@@ -895,13 +895,11 @@ def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tu
     return tuple(factors)
 
 
-def told_by(rules: pd.Series) -> str:
+def told_by(rules: pd.Series, words: Mapping[str, str] = _IN_WORDS) -> str:
     """By what names were found, with counts where there are several ways."""
     counts = Counter(rules)
     return ", ".join(
-        f"{_IN_WORDS.get(rule, rule)} ({count(n, 'run')})"
-        if len(counts) > 1
-        else str(_IN_WORDS.get(rule, rule))
+        f"{words.get(rule, rule)} ({count(n, 'run')})" if len(counts) > 1 else words.get(rule, rule)
         for rule, n in counts.most_common()
     )
 

@@ -36,7 +36,7 @@ from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
 from mlflow_mleval.sentences import Argument, Message, count, did_you_mean, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.reader import METHOD, Results, Rule, differing, is_seed, measured, settings
-from mlflow_mleval.store.runs_table import RunsTable, families, read_children, read_store
+from mlflow_mleval.store.runs_table import RunsTable, read_children, read_store
 from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded
 from mlflow_mleval.validation import present
@@ -122,7 +122,6 @@ class _Gathering:
     def __init__(self, results: Results, selection: Selection, searched: Mapping[str, set[str]]):
         self.results, self.selection = results, selection
         self.excluded: list[Excluded] = []
-        self.notes: list[str] = []
         rows = results.rows
         self.cell = rows.groupby(["dataset", "method"], sort=False).ngroup()
         names = rows.drop_duplicates(["dataset", "method"])[["dataset", "method"]]
@@ -270,7 +269,7 @@ class _Gathering:
 
     def refuse(self, mixed: Mapping[int, Sequence[str]]) -> CandidatesError:
         """What stops where candidates are not chosen, and the ways on."""
-        which = "; ".join(self.which(cell, mixed[cell]) for cell in [*mixed][:_SHOWN])
+        which = "; ".join(map(": ".join, self.which(mixed)[:_SHOWN]))
         more = f"; and {count(len(mixed) - _SHOWN, 'more cell')}" if len(mixed) > _SHOWN else ""
         text = (
             f"{which}{more}. They are different methods or candidates of a search, which are not "
@@ -293,10 +292,16 @@ class _Gathering:
         ways.append(("take the run that started last", {"duplicates": "latest"}))
         return CandidatesError(text, ways)
 
-    def which(self, cell: int, params: Sequence[str], before: str = ": ", after: str = "") -> str:
-        runs = count(int((self.cell == cell).sum()), "run")
-        differ = some(params, 6)
-        return f"{_cell_said(self.names[cell])}{before}{runs} that differ in {differ}{after}"
+    def which(self, mixed: Mapping[int, Sequence[str]]) -> list[tuple[str, str]]:
+        """The cells, and in what how many runs of each differ."""
+        sizes = self.cell.value_counts()
+        return [
+            (
+                _cell_said(self.names[c]),
+                f"{count(int(sizes[c]), 'run')} that differ in {some(d, 6)}",
+            )
+            for c, d in mixed.items()
+        ]
 
     def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
         """A metric that every run has and whose direction is known, rather one that is not
@@ -436,7 +441,7 @@ def gather(
     elif policy not in ("latest", "mean") and DIGEST not in selection.repeats_by:
         found.refuse_other_data()
     mixed = {} if policy == "latest" else found.mixed()
-    notes = found.notes
+    notes: list[str] = []
     chosen: dict[Cell, tuple[str, int]] = {}
     if policy == "latest":
         later = "because a later one of the same method and dataset counts"
@@ -447,7 +452,7 @@ def gather(
     elif mixed and policy in ("error", "latest-data"):
         raise found.refuse(mixed)
     elif mixed and policy == "mean":
-        which = (found.which(cell, params, " (", ")") for cell, params in mixed.items())
+        which = (f"{cell} ({differ})" for cell, differ in found.which(mixed))
         notes.append(
             "As asked, runs that are no repeats of each other count as one method, by their "
             f"mean: {some(which, _SHOWN)}."
@@ -561,7 +566,9 @@ class Searches:
     @classmethod
     def among(cls, children: RunsTable) -> Searches:
         """The searches whose trials these runs are."""
-        held = families(children)
+        parents = children.parent[children.is_child]
+        groups, index = parents.groupby(parents, sort=False).groups, children.frame.index
+        held = {str(parent): index.get_indexer(at) for parent, at in groups.items()}
         names, codes = children.codes()
         params = {parent: differing(names, codes[at]) for parent, at in held.items()}
         return cls(children, held, params)
@@ -758,32 +765,6 @@ class FoldRule:
         return read
 
 
-def elsewhere(
-    client: MlflowClient, runs: Mapping[str, str], measures: Collection[str]
-) -> dict[str, schema.FoldValues | str | None]:
-    """By run id, the values by fold that a tag only points to, or the reason why they cannot be
-    read; None where there are none.
-    """
-
-    def fold_table(path: Path) -> pd.DataFrame:
-        there = open_parquet(path, ["fold"]).schema_arrow.names
-        table = read_table(path, ["fold", *(m for m in measures if m in there)])
-        if table["fold"].duplicated().any():
-            raise ValueError("it has a fold twice")
-        return table.assign(fold=artifacts.by_fold(table)).set_index("fold").astype(float)
-
-    def read(item: tuple[str, str]) -> schema.FoldValues | str | None:
-        run_id, where = item
-        if where.endswith("/"):
-            return _fold_history(client, run_id, {m: where + m for m in measures})
-        table = artifacts.artifact(client, run_id, where, fold_table)
-        if not isinstance(table, pd.DataFrame):
-            return table
-        return schema.FoldValues(table.index.tolist(), {m: table[m].tolist() for m in table})
-
-    return dict(zip(runs, artifacts.at_once(read, runs.items()), strict=True))
-
-
 def _fold_history(
     client: MlflowClient, run_id: str, keys: Mapping[str, str]
 ) -> schema.FoldValues | None:
@@ -824,13 +805,12 @@ def _children(client: MlflowClient, parents: RunsTable) -> list[schema.FoldValue
 
 def _columns_by_fold(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
     """(measure, fold, value) as columns, NaN for what is no result; None if there are none."""
-    cells = {
-        (measure, fold): value if computable(value) else np.nan for measure, fold, value in values
-    }
-    folds = sorted({fold for _, fold in cells})
-    measures = dict.fromkeys(measure for measure, _ in cells)
-    columns = {m: [float(cells.get((m, fold), np.nan)) for fold in folds] for m in measures}
-    return schema.FoldValues(folds, columns) if cells else None
+    columns: dict[str, dict[int, float]] = {}
+    for measure, fold, value in values:
+        columns.setdefault(measure, {})[fold] = float(value) if computable(value) else np.nan
+    folds = sorted({fold for column in columns.values() for fold in column})
+    whole = {m: [column.get(fold, np.nan) for fold in folds] for m, column in columns.items()}
+    return schema.FoldValues(folds, whole) if folds else None
 
 
 def study_folds(
@@ -840,7 +820,7 @@ def study_folds(
     excluded: list[Excluded],
 ) -> tuple[pd.DataFrame | None, list[str]]:
     """Values by fold of the runs that carry them, and notes on them; what is broken is listed."""
-    tagged, absent, rounded = _tagged_folds(client, cells.members, used, excluded)
+    tagged, notes = _folds_of_runs(client, cells.members, used, excluded)
     rows = cells.members.rows.loc[[*tagged]]
     by_cell: dict[Cell, schema.FoldValues] = {}
     for (dataset, method), runs in rows.groupby(["dataset", "method"], sort=False):
@@ -849,81 +829,89 @@ def study_folds(
             excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
         else:
             by_cell[dataset, method] = mean
-    notes = []
-    for names, what in (
-        (absent, "are too many for one tag, and not where it says"),
-        (rounded, "are rounded to few digits, because there are many"),
-    ):
-        if names:
-            notes.append(f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)}).")
     folds = pd.Series({cell: tuple(sorted(values.folds)) for cell, values in by_cell.items()})
     several = folds.groupby(level=0).nunique() > 1 if len(folds) else folds
     if several.any():
         notes.append(f"Not all runs have the same folds on {some(several.index[several])}.")
-    measures = [m for m in used if any(m in values.values for values in by_cell.values())]
-    if not measures:
+    held = dict.fromkeys(m for values in by_cell.values() for m in values.values)
+    columns: dict[str, list[float]] = {m: [] for m in used if m in held}
+    if not columns:
         return None, notes
-    keys = [(*cell, fold) for cell, values in by_cell.items() for fold in values.folds]
-    columns: dict[str, list[float]] = {m: [] for m in measures}
     for values in by_cell.values():
         nothing = [np.nan] * len(values.folds)
         for m, column in columns.items():
             column += values.values.get(m, nothing)
+    keys = [(*cell, fold) for cell, values in by_cell.items() for fold in values.folds]
     index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
     return pd.DataFrame(columns, index, dtype=float), notes
 
 
-def _tagged_folds(
+def _folds_of_runs(
     client: MlflowClient | None,
     members: Results,
     used: Sequence[str],
     excluded: list[Excluded],
-) -> tuple[dict[int, schema.FoldValues], list[str], list[str]]:
-    """By the labels of runs, their values by fold, also those to which a tag only points; and the
-    runs of which these are not there, or rounded.
+) -> tuple[dict[int, schema.FoldValues], list[str]]:
+    """By the labels of runs, their values by fold, also those to which a tag only points; and notes
+    on those that are not there, or rounded.
     """
-    rows = members.rows
+    rows, titles = members.rows, members.titles
+    tags = rows["folds"].where(members.finished, "")
     tagged: dict[int, schema.FoldValues] = {}
-    broken: dict[int, str] = {}
-    for label, run_id, tag in zip(rows.index, rows["run_id"], rows["folds"], strict=True):
+    absent, rounded = list[str](), list[str]()
+    for label, run_id, tag in zip(rows.index, rows["run_id"], tags, strict=True):
         values: schema.FoldValues | str | None = members.by_fold.get(run_id)
-        if values is None and tag and members.finished[label]:
+        if values is None and tag:
             values = store.of_one_run(partial(schema.decode_folds, tag))
         if isinstance(values, str):
-            broken[label] = values
+            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {titles[label]}", values))
         elif values is not None:
             tagged[label] = values
-    for title, why in zip(members.at([*broken]).titles, broken.values(), strict=True):
-        excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {title}", why))
-    rounded = members.at([at for at, tag in tagged.items() if tag.digits and not tag.omitted])
-    return tagged, _resolved(client, members, tagged, used, excluded), [*rounded.titles]
-
-
-def _resolved(
-    client: MlflowClient | None,
-    members: Results,
-    tagged: dict[int, schema.FoldValues],
-    used: Sequence[str],
-    excluded: list[Excluded],
-) -> list[str]:
-    """Put values in the place of tags that only point to them; the runs of which there are none."""
-    ids = members.rows["run_id"]
-    pointers = {label: tag.omitted for label, tag in tagged.items() if tag.omitted}
-    titles = members.at([*pointers]).titles
-    places = {ids[label]: where for label, where in pointers.items()}
-    there = elsewhere(client, places, used) if places and client is not None else {}
-    absent = []
-    for label, where in pointers.items():
-        found = there.get(ids[label])
-        if isinstance(found, schema.FoldValues):
-            tagged[label] = found
+            rounded += [titles[label]] if values.digits else []
+    where = {label: values.omitted for label, values in tagged.items() if values.omitted}
+    items = [(str(rows.at[label, "run_id"]), place) for label, place in where.items()]
+    found = artifacts.at_once(partial(_elsewhere, client, used), items)
+    for (label, place), values in zip(where.items(), found, strict=True):
+        if isinstance(values, schema.FoldValues):
+            tagged[label] = values
             continue
         del tagged[label]
-        if found is None:
+        if values is None:
             absent.append(titles[label])
         else:
-            excluded.append(Excluded("artifact", f"{where} of {titles[label]}", found))
-    return absent
+            excluded.append(Excluded("artifact", f"{place} of {titles[label]}", values))
+    notes = [
+        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
+        for names, what in (
+            (absent, "are too many for one tag, and not where it says"),
+            (rounded, "are rounded to few digits, because there are many"),
+        )
+        if names
+    ]
+    return tagged, notes
+
+
+def _elsewhere(
+    client: MlflowClient | None, measures: Collection[str], item: tuple[str, str]
+) -> schema.FoldValues | str | None:
+    """The values by fold of a run that its tag only points to, or why they cannot be read; None
+    where there are none, or no store is known.
+    """
+    run_id, where = item
+    if client is None:
+        return None
+    if where.endswith("/"):
+        return _fold_history(client, run_id, {m: where + m for m in measures})
+
+    def fold_table(path: Path) -> schema.FoldValues:
+        there = open_parquet(path, ["fold"]).schema_arrow.names
+        table = read_table(path, ["fold", *(m for m in measures if m in there)])
+        if table["fold"].duplicated().any():
+            raise ValueError("it has a fold twice")
+        folds = artifacts.by_fold(table).tolist()
+        return schema.FoldValues(folds, table.drop(columns="fold").astype(float).to_dict("list"))
+
+    return artifacts.artifact(client, run_id, where, fold_table)
 
 
 def _mean_folds(
@@ -933,7 +921,7 @@ def _mean_folds(
     first = repeats[0]
     if len(repeats) == 1:
         return first
-    folds, chooses = sorted(first.folds), (Argument("filter_string"), " chooses one of them")
+    folds, chooses = sorted(first.folds), (FILTER, " chooses one of them")
     if any(sorted(values.folds) != folds for values in repeats):
         return Message("its repeats have different folds; ", *chooses)
     if schema.differ(split_digests):

@@ -288,22 +288,22 @@ def read_store(
     remembered, a run is let go as soon as its row is there.
     """
     doubts: list[str] = []
-    selection = store.with_runs_of_models(client, selection)
-    filters = filters_of(selection)
-    if store.is_remembering() or len(filters) > 1:
-        runs, experiments = select(client, selection, doubts, progress)
-        return table_of_runs(runs, experiments, doubts=tuple(doubts))
     selection, experiments = _asked_experiments(client, selection)
     made = partial(table_of_runs, experiments=experiments)
-    table = store.search(client, [*experiments], filters[0], doubts, progress, made)
+    search = partial(store.search, client, [*experiments], doubts=doubts, progress=progress)
+    filters = filters_of(selection)
+    if len(filters) == 1:
+        table = search(filters[0], made=made)
+    else:
+        table = made(run for text in filters for run in search(text))
     ids = table.frame["run_id"]
     _check_there(selection, {*ids})
     return replace(table.where(~ids.isin(selection.exclude_runs)), doubts=tuple(doubts))
 
 
-def table_of_runs(runs: Iterable[Run], experiments: Mapping[str, str], **more: Any) -> RunsTable:
+def table_of_runs(runs: Iterable[Run], experiments: Mapping[str, str]) -> RunsTable:
     """The table of runs as MLflow gives them."""
-    return RunsTable.of(map(_row_of, runs), experiments, **more).sorted()
+    return RunsTable.of(map(_row_of, runs), experiments).sorted()
 
 
 def _row_of(run: Run) -> RunRow:
@@ -354,21 +354,11 @@ def _as_named(data: str) -> str:
     return NAMELESS if _PART.fullmatch(data or "") else data
 
 
-def select(
-    client: MlflowClient,
-    selection: Selection,
-    doubts: list[str] | None = None,
-    progress: Callable[[int, int], object] = lambda done, total: None,
-) -> tuple[list[Run], dict[str, str]]:
-    """The runs, the first started first, and the names of the experiments by their ids; `doubts`
-    takes what a reader must know.
-    """
+def select(client: MlflowClient, selection: Selection) -> tuple[list[Run], dict[str, str]]:
+    """The runs, the first started first, and the names of the experiments by their ids."""
     selection, names = _asked_experiments(client, selection)
-    runs = [
-        run
-        for text in filters_of(selection)
-        for run in store.search(client, [*names], text, doubts, progress)
-    ]
+    filters = filters_of(selection)
+    runs = [run for text in filters for run in store.search(client, [*names], text)]
     _check_there(selection, {run.info.run_id for run in runs})
     return [run for run in runs if run.info.run_id not in selection.exclude_runs], names
 
@@ -422,26 +412,14 @@ def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTa
     if client is None:
         finished = table.frame["status"] == "FINISHED"
         return table.where(finished & table.parent.isin(parents.frame["run_id"])).sorted()
-    experiments = sorted({*parents.frame["experiment_id"]})
-    found = (
-        store.search(client, experiments, f"tags.`{schema.MLFLOW_PARENT}` LIKE '%'")
-        if experiments
-        else []
-    )
+    found: Sequence[Run] = []
     ids = {*parents.frame["run_id"]}
-    children = (
-        run
-        for run in found
-        if run.info.status == "FINISHED" and run.data.tags[schema.MLFLOW_PARENT] in ids
-    )
+    if ids:
+        experiments = sorted({*parents.frame["experiment_id"]})
+        found = store.search(client, experiments, f"tags.`{schema.MLFLOW_PARENT}` LIKE '%'")
+    finished = (run for run in found if run.info.status == "FINISHED")
+    children = (run for run in finished if run.data.tags[schema.MLFLOW_PARENT] in ids)
     return table_of_runs(children, parents.experiments)
-
-
-def families(table: RunsTable) -> dict[str, Sequence[int]]:
-    """By the id of the parent, the positions of its children."""
-    parents = table.parent
-    held = parents[table.is_child.to_numpy()].groupby(parents, sort=False)
-    return {str(parent): table.frame.index.get_indexer(at) for parent, at in held.groups.items()}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -603,6 +581,11 @@ class TableResult:
     warnings: tuple[str, ...]
 
 
+def result_name(dataset: str, method: str, seed: str) -> str:
+    """What lists call it."""
+    return f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
+
+
 def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResult]:
     """By dataset, method and seed (empty where there are no repeats), what a tidy table of
     `read_results` holds, in its order.
@@ -618,18 +601,16 @@ def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResu
             means[measure] = value
         else:
             folded.setdefault(key, {}).setdefault(measure, {})[int(fold)] = value
-    return {key: _table_result(*key, means, folded.get(key, {})) for key, means in single.items()}
+    return {
+        key: _table_result(result_name(*key), means, folded.get(key, {}))
+        for key, means in single.items()
+    }
 
 
 def _table_result(
-    dataset: str,
-    method: str,
-    seed: str,
-    means: dict[str, float],
-    by_fold: dict[str, dict[int, float]],
+    name: str, means: dict[str, float], by_fold: dict[str, dict[int, float]]
 ) -> TableResult:
     """Of values by measure, without folds and with them."""
-    name = f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
     folds = sorted({fold for held in by_fold.values() for fold in held})
     values, warnings = {}, []
     for m, held in by_fold.items():

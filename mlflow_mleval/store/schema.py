@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -326,9 +326,7 @@ def decode_folds(text: str) -> FoldValues:
             return FoldValues([], {}, omitted=content["omitted"])
         folds, digits = whole_numbers(content["folds"]), content.get("digits")
         values = {m: _plain_numbers(column, gaps=True) for m, column in content["values"].items()}
-        if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(
-            folds
-        ):
+        if {len({*folds}), *map(len, values.values())} != {len(folds)}:
             raise ValueError("columns of different length")
         if digits is not None and digits not in _DIGITS:
             raise ValueError("digits that are none")
@@ -382,7 +380,7 @@ def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
         content = bounded_json(text)
         folds = whole_numbers(content["folds"])
         counts = {cell: _plain_numbers(content[cell]) for cell in CELLS}
-        lengths = {len(set(folds)), *map(len, counts.values())}
+        lengths = {len({*folds}), *map(len, counts.values())}
         if lengths != {len(folds)} or any(v < 0 for row in counts.values() for v in row):
             raise ValueError("counts that are none")
         return folds, counts
@@ -422,7 +420,7 @@ def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -
     counts = [list(map(int, row)) for row in counts]
     for parts, rows in _by_fold_then_pooled(counts, folds):
         sparse = [[v for pair in enumerate(row) if pair[1] for v in pair] for row in rows]
-        for form in ({"counts": [_without_zeros(row) for row in rows]}, {"sparse": sparse}):
+        for form in ({"counts": [*map(_without_zeros, rows)]}, {"sparse": sparse}):
             if len(text := _text(head | parts | form)) <= MAX_TAG:
                 return text
     return _pointer(head)
@@ -449,8 +447,7 @@ def encode_soft_profile(
                 [float(v) if decimals is None else round(float(v), decimals) for v in row]
                 for row in exact
             ]
-            rounded = [[*_without_zeros(row)] for row in rounded]
-            text = _text(head | parts | {"n": sizes, "errors": rounded})
+            text = _text(head | parts | {"n": sizes, "errors": [*map(_without_zeros, rounded)]})
             if len(text) <= MAX_TAG:
                 return text
     return _pointer(head)
@@ -462,10 +459,8 @@ def decode_profile(text: str) -> ProfileTag:
     >>> decode_profile(encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])).rows
     [[5, 1], [4, 0, 2]]
     """
-    with _expected_form("profile"):
-        content, n_labels, folds = _profile_head(text)
-        if "omitted" in content:
-            return ProfileTag(n_labels, [], [], [], omitted=True)
+
+    def held(content: Mapping[str, Any], n_labels: int) -> tuple[list[int], list[list[int]]]:
         if "counts" in content:
             rows = [whole_numbers(row, 0) for row in content["counts"]]
         else:
@@ -474,8 +469,9 @@ def decode_profile(text: str) -> ProfileTag:
             pairs = [dict(zip(row[::2], row[1::2], strict=True)) for row in sparse]
             rows = [[at.get(i, 0) for i in range(max(at, default=-1) + 1)] for at in pairs]
         _refuse_more(list(map(len, rows)), n_labels + 1)
-        n = [sum(row) for row in rows]
-        return _complete_rows(ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True))
+        return [sum(row) for row in rows], rows
+
+    return _decoded_profile(text, held)
 
 
 def decode_soft_profile(text: str) -> ProfileTag:
@@ -484,10 +480,8 @@ def decode_soft_profile(text: str) -> ProfileTag:
     >>> decode_soft_profile(encode_soft_profile([[0.75, 0.25]], [20])).rows
     [[0.75, 0.25]]
     """
-    with _expected_form("profile"):
-        content, n_labels, folds = _profile_head(text)
-        if "omitted" in content:
-            return ProfileTag(n_labels, [], [], [], omitted=True)
+
+    def held(content: Mapping[str, Any], n_labels: int) -> tuple[list[int], list[list[float]]]:
         rows = [*map(_plain_numbers, content["errors"])]
         n = whole_numbers(content["n"], 1)
         _refuse_more(list(map(len, rows)), n_labels)
@@ -495,7 +489,28 @@ def decode_soft_profile(text: str) -> ProfileTag:
         possible = all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)
         if not (falling and possible):
             raise ValueError("its errors are none")
-        return _complete_rows(ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True))
+        return n, rows
+
+    return _decoded_profile(text, held)
+
+
+def _decoded_profile(
+    text: str,
+    held: Callable[[Mapping[str, Any], int], tuple[Sequence[int], Sequence[Sequence[float]]]],
+) -> ProfileTag:
+    """A profile of which `held` gives sizes and rows."""
+    with _expected_form("profile"):
+        content = _content(text)
+        n_labels = content["n_labels"]
+        if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
+            raise ValueError("its number of labels is none")
+        folds = whole_numbers(content.get("folds", []))
+        if "omitted" in content:
+            return ProfileTag(n_labels, [], [], [], omitted=True)
+        n, rows = held(content, n_labels)
+        if not len(rows) == len(n) == (len(folds) or 1) or len({*folds}) < len(folds) or min(n) < 1:
+            raise ValueError("rows, sizes and folds of different number")
+        return ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True)
 
 
 def _by_fold_then_pooled(
@@ -559,25 +574,6 @@ def _content(text: str) -> Mapping[str, Any]:
     if content["schema"] > SCHEMA_VERSION:
         raise ValueError(f"it has schema {content['schema']}, newer than {SCHEMA_VERSION}")
     return content
-
-
-def _profile_head(text: str) -> tuple[Mapping[str, Any], int, list[int]]:
-    content = _content(text)
-    n_labels = content["n_labels"]
-    if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
-        raise ValueError("its number of labels is none")
-    return content, n_labels, whole_numbers(content.get("folds", []))
-
-
-def _complete_rows(tag: ProfileTag) -> ProfileTag:
-    expected = len(tag.folds) or 1
-    if (
-        not len(tag.rows) == len(tag.n) == expected
-        or len(set(tag.folds)) != len(tag.folds)
-        or any(n < 1 for n in tag.n)
-    ):
-        raise ValueError("rows, sizes and folds of different number")
-    return tag
 
 
 # --------------------------------------------------------------------------------------------------
@@ -743,10 +739,8 @@ def computable(value: Any) -> Any:
 def whole_numbers(values: Any, least: int = -(2**63)) -> list[int]:
     """The values as they are, if they are a list of whole numbers of at least `least`."""
     if not isinstance(values, list) or any(type(v) is not int or v < least for v in values):
-        raise ValueError(
-            f"{quoted(values)} are no whole numbers"
-            + (f" from {least}" if least > -(2**63) else "")
-        )
+        bound = f" from {least}" if least > -(2**63) else ""
+        raise ValueError(f"{quoted(values)} are no whole numbers{bound}")
     return values
 
 
@@ -828,12 +822,10 @@ def decoded(read: Any) -> Any:
         raise ValueError(f"it is damaged: {' '.join(str(error).split())[:200]}") from error
 
 
-def _whole_number(digits: str) -> int:
-    if len(digits.lstrip("-")) > MAX_DIGITS:
-        raise ValueError(
-            f"a whole number has {len(digits.lstrip('-')):,} digits, more than {MAX_DIGITS}"
-        )
-    return int(digits)
+def _whole_number(text: str) -> int:
+    if (digits := len(text.lstrip("-"))) > MAX_DIGITS:
+        raise ValueError(f"a whole number has {digits:,} digits, more than {MAX_DIGITS}")
+    return int(text)
 
 
 def _finite(text: str) -> float:

@@ -350,7 +350,7 @@ def search(
     made: Callable[[Iterable[Run]], Any] = list,
 ) -> Any:
     """Active runs of the experiments, the first started first, each once: a list of them, or what
-    else is `made` of them as they come, which is not remembered.
+    else is `made` of them as they come, unless they are to be remembered.
 
     What takes several pages is read in one pass (`pages`), and again where runs were deleted
     meanwhile; `doubts` takes what a reader must know. `progress(done, total)` is called after each
@@ -364,7 +364,8 @@ def search(
             told = of_these
             break
     else:
-        read = partial(_all_pages, client, experiment_ids, told, progress, made)
+        first = made if known is None else list
+        read = partial(_all_pages, client, experiment_ids, told, progress, first)
         try:
             found = read(filter_string)
         except StoreError as error:
@@ -372,8 +373,9 @@ def search(
                 raise
             told.append("Runs without a start time are left out, for MLflow cannot read them.")
             found = read(_both(filter_string, "attributes.start_time != -1"))
-        if known is not None and made is list:
+        if known is not None:
             known[wanted, filter_string] = found, told
+            found = made(found)
     if doubts is not None:
         doubts += told
     return found
@@ -504,11 +506,6 @@ def opened(run: Run) -> Run:
     """The run, its tags by their names wherever it holds them."""
     run.data.tags.update(schema.unpacked(run.data.tags))
     return run
-
-
-def is_remembering() -> bool:
-    """Whether a search that is made now is kept for the next."""
-    return _known.get() is not None
 
 
 @contextmanager
