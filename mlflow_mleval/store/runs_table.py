@@ -282,7 +282,7 @@ class _Cells:
 def read_store(
     client: MlflowClient,
     selection: Selection,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: store.Progress = store.untold,
 ) -> RunsTable:
     """The runs that a selection names; the same errors as `select`. Unless a search is to be
     remembered, a run is let go as soon as its row is there.
@@ -435,7 +435,7 @@ def best_steps(
     metric: str,
     sign: Callable[[], int],
     wanted: Callable[[str], object],
-    progress: Callable[[int, int], object],
+    progress: store.Progress,
 ) -> tuple[RunsTable, dict[str, int]]:
     """The runs with the metrics of the step where one is best, where others logged them, and by run
     id among how many steps that is; a request a run and a metric that is `wanted`. `sign` is 1
@@ -581,7 +581,7 @@ class TableResult:
     warnings: tuple[str, ...]
 
 
-def result_name(dataset: str, method: str, seed: str) -> str:
+def result_name(dataset: str, method: str, seed: str = "") -> str:
     """What lists call it."""
     return f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
 

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import mlflow
@@ -47,6 +47,8 @@ from mlflow_mleval.store import budget, schema
 # what a conflict has undone.
 
 T = TypeVar("T")
+#: What is told how far something is: how much is done, and of how much.
+Progress: TypeAlias = Callable[[int, int], object]
 _TRIES = 12
 _SECONDS = 0.05, 2.0
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
@@ -58,6 +60,10 @@ _CONFLICTS = (
     "deadlock",
     "could not serialize",
 )
+
+
+def untold(done: int, total: int) -> None:
+    """Nobody wants to know."""
 
 
 def patiently(act: Callable[[], T]) -> T:
@@ -346,7 +352,7 @@ def search(
     experiment_ids: Sequence[str],
     filter_string: str = "",
     doubts: list[str] | None = None,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Progress = untold,
     made: Callable[[Iterable[Run]], Any] = list,
 ) -> Any:
     """Active runs of the experiments, the first started first, each once: a list of them, or what
@@ -389,7 +395,7 @@ def _all_pages(
     client: MlflowClient,
     experiment_ids: Sequence[str],
     doubts: list[str],
-    progress: Callable[[int, int], object],
+    progress: Progress,
     made: Callable[[Iterable[Run]], Any],
     filter_string: str,
 ) -> Any:
