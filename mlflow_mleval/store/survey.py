@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -103,7 +103,7 @@ _TRIES = 4
 
 
 def take_stock(
-    selection: Selection, *, progress: Callable[[int, int], object] = lambda done, total: None
+    selection: Selection, *, progress: store.Progress = store.untold
 ) -> tuple[Study | None, Survey]:
     """The Study that a selection yields, None where it yields none yet, and what the store holds;
     where no experiment is named and several hold runs, what each holds.
@@ -176,10 +176,11 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
     _, held = take_stock(selection)
     ways, undirected = held.rankings, False
     text = held.problem or "It is not clear what to compare with what."
-    if not held.problem and len(ways) == 2 and _turned(ways[0].selection) == ways[1].selection:
-        text = joined(
-            " ", [*held.notes, "Nobody has said whether smaller or larger values are better."]
-        )
+    if not held.problem and len(ways) == 2:
+        one, other = (way.selection for way in ways)
+        if replace(one, minimize=one.maximize, maximize=one.minimize) == other:
+            unsaid = "Nobody has said whether smaller or larger values are better."
+            text = joined(" ", [*held.notes, unsaid])
     if len(ways) == 1 and not held.problem:
         way = ways[0].selection
         if with_gaps:
@@ -190,11 +191,6 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
         undirected = way.missing == selection.missing
         text = joined(" ", held.notes) if held.notes else _CONFIRM
     raise UnclearError(text, held.ways, undirected)
-
-
-def _turned(selection: Selection) -> Selection:
-    """The same with the other side better."""
-    return replace(selection, minimize=selection.maximize, maximize=selection.minimize)
 
 
 def taken_for_units(selection: Selection) -> tuple[Selection, str]:
@@ -221,11 +217,12 @@ def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
     used, values = found.used, found.values
     rule = selection.folds_by or _fold_pattern(values)
     variables = _variables_table(used)
-    methods = _method_rules(variables, used, selection)
+    methods = _first_of("method", selection.method_by, _method_rules(variables, used))
     by_experiment = any(c.chosen and c.rule == "experiment" for c in methods)
+    datasets = _dataset_rules(variables, used, by_experiment)
     candidates = [
         *methods,
-        *_dataset_rules(variables, used, selection, by_experiment),
+        *_first_of("dataset", filter(None, [selection.dataset_by]), datasets),
         *_repeat_rules(variables, selection),
         *_fold_rules(rule, found.searches, used, selection),
         *_steps(used, selection),
@@ -358,23 +355,17 @@ def _last(name: str) -> str:
     return re.split(r"[./:]|__", name)[-1].lower()
 
 
-def _chosen_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    return [replace(candidate, chosen=i == 0) for i, candidate in enumerate(candidates)]
-
-
-def _asked_rules(
-    role: str, rules: Sequence[str], others: Sequence[Candidate] = ()
-) -> list[Candidate]:
-    """The rules that were asked for, and others that were not chosen."""
+def _first_of(role: str, rules: Iterable[str], found: Sequence[Candidate] = ()) -> list[Candidate]:
+    """The rules that were asked for, all chosen, and what was found: the first is chosen if nothing
+    was asked for.
+    """
     asked = [Candidate(role, rule, "as asked", True) for rule in rules]
-    return [*asked, *(replace(c, chosen=False) for c in others if c.rule not in rules)]
+    told = {c.rule for c in asked}
+    others = [replace(c, chosen=not told and c is found[0]) for c in found if c.rule not in told]
+    return [*asked, *others]
 
 
-def _method_rules(
-    variables: pd.DataFrame, table: RunsTable, selection: Selection
-) -> list[Candidate]:
-    if rules := selection.method_by:
-        return _asked_rules("method", rules, _method_rules(variables, table, Selection()))
+def _method_rules(variables: pd.DataFrame, table: RunsTable) -> list[Candidate]:
     if table.ours.all():
         return []
     n = len(table)
@@ -390,7 +381,7 @@ def _method_rules(
     candidates += _named_by_runs(table)
     others = [v.name for v in (*named, *_called(variables, DATASET))]
     candidates += _unnamed(variables, n, others, none=not candidates)
-    return _chosen_first(candidates or [Candidate("method", "run_name", _ALONE)])
+    return candidates or [Candidate("method", "run_name", _ALONE)]
 
 
 def _unnamed(
@@ -443,30 +434,25 @@ def _role_candidates(role: str, variables: Iterable[Any], why: str, runs: int) -
     ]
 
 
-def _dataset_rules(
-    variables: pd.DataFrame, table: RunsTable, selection: Selection, are_methods: bool
-) -> list[Candidate]:
+def _dataset_rules(variables: pd.DataFrame, table: RunsTable, are_methods: bool) -> list[Candidate]:
     """What may name the datasets; experiments may not, where they are methods."""
-    if rule := selection.dataset_by:
-        others = _dataset_rules(variables, table, Selection(), are_methods)
-        return _asked_rules("dataset", [rule], others)
     if table.ours.all():
         return []
     named = _called(variables, DATASET)
     candidates = _role_candidates("dataset", named, "is called like one", len(table))
     if are_methods:
-        return _chosen_first(candidates)
+        return candidates
     texts, by = Rule("dataset").named(table)
     for rule, held in texts[by != "experiment"].groupby(by, sort=False):
         of = f"{len(held)} of {count(len(table), 'run')}"
         candidates.append(Candidate("dataset", str(rule), f"{held.nunique()} in {of}"))
     held = table.frame["experiment_id"].nunique()
     reason = f"each of the {held} is one" if held > 1 else "all runs are of one"
-    return _chosen_first([*candidates, Candidate("dataset", "experiment", reason)])
+    return [*candidates, Candidate("dataset", "experiment", reason)]
 
 
 def _repeat_rules(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
-    candidates = _asked_rules("repeats", selection.repeats_by)
+    candidates = _first_of("repeats", selection.repeats_by)
     for v in variables.itertuples(index=False):
         if v.kind == "param" and is_seed(v.name):
             reason = (
@@ -489,7 +475,7 @@ def _fold_rules(
     rule: str | None, found: Searches, table: RunsTable, selection: Selection
 ) -> list[Candidate]:
     if selection.folds_by:
-        return _asked_rules("folds", [selection.folds_by])
+        return _first_of("folds", [selection.folds_by])
     candidates = [Candidate("folds", rule, "metrics are numbered like this", True)] if rule else []
     alike = [p for p, at in found.families.items() if len(at) > 1 and not found.trial_params(p)]
     if alike:
@@ -504,7 +490,7 @@ def _fold_rules(
 def _steps(table: RunsTable, selection: Selection) -> list[Candidate]:
     """Which of the values that were logged by step count, and what else might."""
     if selection.step:
-        return _asked_rules("step", [selection.step])
+        return _first_of("step", [selection.step])
     stepped = _by_step(table)
     if not stepped or selection.folds_by:
         return []
@@ -679,11 +665,9 @@ def _to_settle(trial: _Trial, base: Selection) -> Iterator[Way]:
 def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
     """The metrics that were asked for, else those whose direction is known, of test data first."""
     asked = [*(selection.measures or ()), *selection.minimize, *selection.maximize]
-    known = held.metrics[
-        (held.metrics["direction"] != "")
-        & (2 * held.metrics["runs"] > held.n_runs)
-        & (held.metrics["data"] != TRAINING)
-    ]
+    table = held.metrics
+    common = (table["direction"] != "") & (2 * table["runs"] > held.n_runs)
+    known = table[common & (table["data"] != TRAINING)]
     tested = known[known["data"] != VALIDATION]
     usable = [m for m in (tested if len(tested) else known)["metric"] if m not in NOT_BY_DEFAULT]
     return asked or usable
@@ -783,13 +767,12 @@ def _with_candidates(held: Survey, selection: Selection) -> Selection:
     """The selection with the rules that were chosen for it, but for those that hold unasked."""
     rules: dict[str, Any] = {}
     for c in held.candidates:
-        if not c.chosen or c.reason == "as asked":
-            continue
-        if c.role == "method" or (c.role == "repeats" and not is_seed(key_of(c.rule)[1])):
-            rules[f"{c.role}_by"] = [c.rule]
-        elif c.role == "folds" or (
-            c.role == "dataset" and c.rule not in ("experiment", "input", "shape")
-        ):
+        unasked = {
+            "dataset": c.rule in ("experiment", "input", "shape"),
+            "repeats": is_seed(key_of(c.rule)[1]),
+        }
+        takes = c.role in ("method", "folds") or not unasked.get(c.role, True)
+        if c.chosen and c.reason != "as asked" and takes:
             rules[f"{c.role}_by"] = c.rule
     return replace(selection, **rules)
 
