@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -100,7 +100,7 @@ def import_results(
     *,
     experiment_name: str,
     conventions: str = schema.UNKNOWN_CONVENTIONS,
-    progress: Callable[[int, int], object] | None = None,
+    progress: store.Progress | None = None,
 ) -> ImportReport:
     """Put results into the store that MLflow is set to: one run per method and dataset, and seed if
     there are repeats.
@@ -158,7 +158,7 @@ def import_results(
     experiment_id = store.ensure_experiment(client, experiment_name)
     earlier, _ = _imported(client, experiment_id)
     with runs.quiet():
-        outcomes = _write_all(client, experiment_id, results, earlier, progress)
+        outcomes = _write_all(client, experiment_id, results, earlier, progress or store.untold)
         counts = Counter(created=0, updated=0, unchanged=0)
         counts.update(outcome.what for outcome in outcomes.values())
         changes = [change for outcome in outcomes.values() for change in outcome.changes]
@@ -219,8 +219,7 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run
             raise StoreError(f"run {run.info.run_id} has {newer}")
         keys = schema.TAG_DATASET, schema.TAG_METHOD, schema.TAG_SEED
         dataset, method, seed = (run.data.tags.get(key, "") for key in keys)
-        pair = dataset, method, seed
-        claims.setdefault(pair, []).append(run)
+        claims.setdefault((dataset, method, seed), []).append(run)
     counting, later = {}, []
     for pair, several in claims.items():
         whole = [run for run in several if _is_whole(run)]
@@ -281,7 +280,7 @@ def _write_all(
     experiment_id: str,
     results: Mapping[_Cell, _Result],
     earlier: Mapping[_Cell, Run],
-    progress: Callable[[int, int], object] | None,
+    progress: store.Progress,
 ) -> dict[_Cell, _Outcome]:
     """Write what is missing, several results at a time where the store is no file. New runs start
     in the order of the source.
@@ -294,8 +293,7 @@ def _write_all(
             outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
         with lock:
             outcomes[pair] = outcome
-            if progress:
-                progress(len(outcomes), len(results))
+            progress(len(outcomes), len(results))
 
     def jobs() -> Iterator[Callable[[], None]]:
         begun = 0
@@ -329,8 +327,8 @@ def _write(
             name += f" · {seed}"
         run = runs.create(client, experiment_id, name, marks, start)
     run_id, tags = run.info.run_id, run.data.tags
-    keys = {schema.measure_of(key): value for key, value in run.data.metrics.items()}
-    stored = {measure: value for measure, value in keys.items() if measure}
+    metrics = run.data.metrics.items()
+    stored = {m: value for key, value in metrics if (m := schema.measure_of(key))}
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     different = _different_tags(result, stored, tags)
     changed, finished = bool(means or different), run.info.status == result.run_status
@@ -440,7 +438,7 @@ def import_answers(
     path: str | Path,
     *,
     experiment_name: str,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: store.Progress = store.untold,
 ) -> ImportReport:
     """Put a file with a result an answer into the store: one run per method and data set, the means
     as metrics. Importing it again changes nothing; a changed one makes new runs, which are repeats
@@ -491,12 +489,12 @@ def import_answers(
     )
 
 
-def read_imported(client: MlflowClient, run: Run) -> Answers:
-    """The answers of a run."""
+def read_imported(client: MlflowClient, run: Run, grades: Mapping[str, Sequence[str]]) -> Answers:
+    """The answers of a run, with what is graded as numbers."""
     answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, _answers_in_file)
     if not isinstance(answers, Answers):
         raise ValueError(answers or "its table of answers is not there")
-    return answers
+    return graded(answers, grades)
 
 
 def _packed(answers: Answers) -> bytes:

@@ -23,7 +23,6 @@ from mlflow_mleval.analysis.answer_comparison import (
     PASS,
     Answers,
     aligned,
-    graded,
     unclear,
 )
 from mlflow_mleval.analysis.gate_tests import Changed
@@ -525,7 +524,7 @@ def load_answers(
     shared: bool = False,
     asked_of: str | None = None,
     most: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: store.Progress = store.untold,
 ) -> SelectedAnswers:
     """What the runs of a selection answered, question by question; several runs of a method on a
     data set are repeats, more answers to the same questions. With `asked_of` all questions of that
@@ -642,7 +641,7 @@ class _Reader:
     instance_by: str | None
     measures: Sequence[str] | None
     grades: Mapping[str, Sequence[str]]
-    progress: Callable[[int, int], object] | None
+    progress: store.Progress
     total: int
     most: int | None
     done: int = 0
@@ -680,18 +679,7 @@ class _Reader:
         """
         runs = {run.info.run_id: run for same in by_method.values() for run in same}
         self.left_out = []
-        self._refuse(sum(counted(run) or 0 for run in runs.values()))
-        parts = self._each(runs)
-        if tabled := {run_id: run for run_id, run in runs.items() if run_id not in parts}:
-            parts |= read_answer_tables(
-                self.client,
-                tabled,
-                table=self.table,
-                instance_by=self.instance_by,
-                measures=self.measures,
-                grades=self.grades,
-            )
-            self._step(len(tabled))
+        parts = self._parts(runs)
         read: dict[str, list[Answers]] = {}
         unreadable: dict[str, list[str]] = {}
         for method, same in by_method.items():
@@ -708,26 +696,33 @@ class _Reader:
             raise MissingResultsError("none of its runs can be read.")
         return {method: _repeats_joined(several) for method, several in read.items()}
 
-    def _each(self, runs: Mapping[str, Run]) -> dict[str, Answers | str]:
-        """The answers of runs that are read one by one, or why they cannot be read."""
+    def _parts(self, runs: Mapping[str, Run]) -> dict[str, Answers | str]:
+        """The answers of runs, or why they cannot be read."""
+        from mlflow_mleval.store.importing import read_imported
+
+        self._refuse(sum(counted(run) or 0 for run in runs.values()))
+        how: dict[str, Any] = {"instance_by": self.instance_by, "grades": self.grades}
         parts: dict[str, Answers | str] = {}
+        tabled: dict[str, Run] = {}
         n = 0
         for run_id, run in runs.items():
-            if self.table is None and (is_evaluated(run) or _holds_imported(run)):
-                parts[run_id] = part = store.of_one_run(partial(self._one, run))
-                n += len(part.values) if isinstance(part, Answers) else 0
-                self._refuse(n)
-                self._step(1)
+            read: Callable[[], Answers]
+            if self.table is None and _holds_imported(run):
+                read = partial(read_imported, self.client, run, self.grades)
+            elif self.table is None and is_evaluated(run):
+                read = partial(read_traces, self.client, run, most=self.most, **how)
+            else:
+                tabled[run_id] = run
+                continue
+            parts[run_id] = part = store.of_one_run(read)
+            n += len(part.values) if isinstance(part, Answers) else 0
+            self._refuse(n)
+            self._step(1)
+        if tabled:
+            options = how | {"table": self.table, "measures": self.measures}
+            parts |= read_answer_tables(self.client, tabled, **options)
+            self._step(len(tabled))
         return parts
-
-    def _one(self, run: Run) -> Answers:
-        if _holds_imported(run):
-            from mlflow_mleval.store.importing import read_imported
-
-            return graded(read_imported(self.client, run), self.grades)
-        return read_traces(
-            self.client, run, instance_by=self.instance_by, grades=self.grades, most=self.most
-        )
 
     def _refuse(self, n: int) -> None:
         if self.most is not None and n + self.held > self.most:
@@ -736,8 +731,7 @@ class _Reader:
 
     def _step(self, n: int) -> None:
         self.done += n
-        if self.progress is not None:
-            self.progress(self.done, self.total)
+        self.progress(self.done, self.total)
 
 
 def _changed(run: Run, answers: Answers) -> list[Changed]:
