@@ -32,7 +32,6 @@ from mlflow_mleval.cli.command import (
 from mlflow_mleval.errors import (
     MissingResultsError,
     MlevalError,
-    NoRunsError,
     UnclearError,
     UndirectedError,
 )
@@ -565,16 +564,11 @@ def profile(kind: Literal["hard", "soft"], output: str | None, **choices: Any) -
     """
     from mlflow_mleval.analysis.loss_profiles import compare_profiles
     from mlflow_mleval.report.content.profiles import document
-    from mlflow_mleval.store.study_artifacts import HOW, any_profiles, selected_profiles
+    from mlflow_mleval.store.study_artifacts import selected_profiles
 
     to = opt.target(output)
     say("reading runs …")
-    try:
-        selection, taken = _taken(Selection.of(choices))
-    except UnclearError:
-        if any_profiles():
-            raise
-        raise NoRunsError(f"no run in the store has a loss profile. {HOW}") from None
+    selection, taken = _taken(Selection.of(choices))
     profiles = selected_profiles(selection, kind)
     profiles = replace(profiles, notes=(*map(in_options, profiles.notes), *taken))
     n_methods, n_datasets = len(profiles.methods), len(profiles.datasets)

@@ -5,7 +5,7 @@ out is listed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property, partial
@@ -149,7 +149,7 @@ def load_study(
     percent: Iterable[str] = (),
     name_as: str | None = None,
     duplicates: str = "error",
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: store.Progress = store.untold,
 ) -> Study:
     """The Study that a selection of tracked runs yields.
 
@@ -274,7 +274,7 @@ def load_study(
 
 def selected_study(
     selection: Selection,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: store.Progress = store.untold,
     table: RunsTable | None = None,
 ) -> Study:
     """The Study that a selection of runs yields, as `load_study` says; of a table that was read
@@ -289,7 +289,7 @@ class _Loading:
     def __init__(
         self,
         selection: Selection,
-        progress: Callable[[int, int], object],
+        progress: store.Progress,
         table: RunsTable | None = None,
     ) -> None:
         self.progress = progress
@@ -583,12 +583,6 @@ class _Choice:
         return set(expand(self.exclude))
 
     @property
-    def unasked(self) -> set[str]:
-        """Known measures that nobody asked for and that are not used by default."""
-        unasked = NOT_BY_DEFAULT if self.asked is None else frozenset()
-        return {*unasked, *self._beside_the_set, *self.training, *self.reasons}
-
-    @property
     def _beside_the_set(self) -> set[str]:
         """Known measures that the default set for such predictions does not hold."""
         if self.set_name is None:
@@ -742,16 +736,12 @@ class _Choice:
     def _used(self, counts: Mapping[str, int], finished: int) -> list[str]:
         """Measures that all finished runs have, or some where they were asked for."""
         wanted = [m for m in self.wanted if m not in self.dropped]
+        asked = self.declared if self.asked is None else wanted
         if self.asked is None:
             in_all = [m for m in wanted if counts[m] == finished and m not in self.training]
             self.set_name = default_set(in_all)
-        asked = {*self.declared, *(() if self.asked is None else wanted)}
-        return [
-            m
-            for m in wanted
-            if m not in self._beside_the_set
-            and (counts[m] == finished or (counts[m] and m in asked))
-        ]
+        enough = [m for m in wanted if counts[m] >= (1 if m in asked else finished)]
+        return [m for m in enough if m not in self._beside_the_set]
 
     def _unused(
         self, used: Collection[str], counts: Mapping[str, int], finished: int
@@ -759,7 +749,10 @@ class _Choice:
         """Measures that are not used, of which a reader would ask why."""
         told = {*used, *self.of_folds.difference(self.wanted)}
         others = [m for m in dict.fromkeys([*self.wanted, *sorted(counts)]) if m not in told]
-        passed_over = self.unasked - self.dropped
+        # known measures that nobody asked for and that are not used by default
+        passed_over = {*self._beside_the_set, *self.training, *self.reasons}
+        passed_over |= NOT_BY_DEFAULT if self.asked is None else set()
+        passed_over -= self.dropped
         passed_over |= {m for m in others if is_bookkeeping(m) or is_cost(m)}
         reasons = {m: self._why_not(m, counts[m], finished) for m in others}
         return [

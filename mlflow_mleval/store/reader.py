@@ -455,19 +455,16 @@ _TAGS = {
 
 
 class RunProfiles(Mapping[str, schema.ProfileTag]):
-    """The loss profiles that a run carries, "hard" and "soft"; each tag is decoded when it is first
-    asked for.
+    """The loss profiles that a run carries, "hard" and "soft"; a tag is decoded when it is asked
+    for.
     """
 
     def __init__(self, tags: Mapping[str, str]) -> None:
-        self._tags = {kind: text for kind, text in tags.items() if text}
-        self._found: dict[str, schema.ProfileTag] = {}
+        self._tags = tags
 
     def __getitem__(self, kind: str) -> schema.ProfileTag:
-        if kind not in self._found:
-            decode = {"hard": schema.decode_profile, "soft": schema.decode_soft_profile}[kind]
-            self._found[kind] = decode(self._tags[kind])
-        return self._found[kind]
+        decode = schema.decode_profile if kind == "hard" else schema.decode_soft_profile
+        return decode(self._tags[kind])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tags)
@@ -488,7 +485,6 @@ class Results:
     values: One column a measure, NaN where a run has none.
     plain: Which of them were logged without our prefix, though they are named like our measures.
     keys: The metrics whose names MLflow made of calls, by measure, empty where there is none.
-    by_fold: By run id, values by fold that stand in no tag of ours.
     broken: By run id and tag, why it cannot be read.
     """
 
@@ -497,7 +493,6 @@ class Results:
     values: pd.DataFrame
     plain: pd.DataFrame
     keys: pd.DataFrame
-    by_fold: Mapping[str, schema.FoldValues] = field(default_factory=dict)
     broken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -530,9 +525,11 @@ class Results:
 
     def profiles(self, label: Any) -> RunProfiles:
         """The loss profiles of a run."""
-        tags = {k: self.table.frame.get(f"tags.{tag}") for k, tag in schema.TAG_PROFILES.items()}
-        held = {kind: column.at[label] for kind, column in tags.items() if column is not None}
-        return RunProfiles({kind: text for kind, text in held.items() if isinstance(text, str)})
+        tags = ((kind, f"tags.{tag}") for kind, tag in schema.TAG_PROFILES.items())
+        frame = self.table.frame
+        held = {kind: frame.at[label, column] for kind, column in tags if column in frame}
+        # what a run has not is NaN
+        return RunProfiles({k: text for k, text in held.items() if text and isinstance(text, str)})
 
     def bad(self, label: Any) -> Mapping[str, float]:
         """Measures of a run whose values are no results."""
@@ -600,7 +597,7 @@ def results_of_runs(
     rows["protocol"] = _protocols(usable, rows, values)
     finished = rows["status"] == schema.COMPLETE
     values = values if finished.all() else values.where(finished)
-    results = Results(usable, rows, values, plain, keys, usable.by_fold, broken)
+    results = Results(usable, rows, values, plain, keys, broken)
     counting = values[[m for m in values if wanted(m)]].notna().any(axis=1)
     strangers = results.finished & ~usable.ours & ~counting
     for at in rows.index[strangers]:

@@ -33,10 +33,10 @@ from mlflow_mleval.measures.metric_names import (
 )
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
-from mlflow_mleval.sentences import Argument, Message, count, did_you_mean, some
+from mlflow_mleval.sentences import Argument, Message, count, did_you_mean, grouped, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.reader import METHOD, Results, Rule, differing, is_seed, measured, settings
-from mlflow_mleval.store.runs_table import RunsTable, read_children, read_store
+from mlflow_mleval.store.runs_table import RunsTable, read_children, read_store, result_name
 from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded
 from mlflow_mleval.validation import present
@@ -104,7 +104,7 @@ class Cells:
     def name(self, cell: Cell) -> str:
         """How lists call it."""
         run_id, n = self.rows.at[cell, "run_id"], self.rows.at[cell, "n"]
-        return f"{_cell_said(cell)} ({f'run {run_id}' if n == 1 else f'{n} runs'})"
+        return f"{result_name(*cell)} ({f'run {run_id}' if n == 1 else f'{n} runs'})"
 
     def where(self, mask: Any) -> Cells:
         """Some of the cells."""
@@ -136,12 +136,11 @@ class _Gathering:
         self.identity = pd.Series(identity, rows.index)
         self.told = pd.Series((self.codes >= 0).any(axis=1), rows.index)
 
-    def keep(self, kept: pd.Series, reason: str | Callable[[int], str]) -> None:
+    def keep(self, kept: pd.Series, reason: str) -> None:
         """Go on with these runs only; the others are listed."""
         gone = self.results.where(~kept).titles
-        why = reason if isinstance(reason, str) else reason(len(gone))
         order = self.cell[gone.index].sort_values(kind="stable").index
-        self.excluded += [Excluded("run", name, why) for name in gone[order]]
+        self.excluded += [Excluded("run", name, reason) for name in gone[order]]
         at = kept.to_numpy()
         self.results, self.codes = self.results.where(at), self.codes[at]
         self.cell, self.identity = self.cell[at], self.identity[at]
@@ -188,7 +187,7 @@ class _Gathering:
         if not differ:
             return
         which = [
-            f"{_cell_said(self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()
+            f"{result_name(*self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()
         ]
         text = (
             "Runs of one method on one dataset were made on different data "
@@ -260,7 +259,7 @@ class _Gathering:
         """MeasureError where no run of these cells has the metric by which to choose."""
         values = self.results.values[self.cell.isin(cells)].dropna(axis=1, how="all")
         if metric not in values:
-            which = some((_cell_said(self.names[cell]) for cell in cells), _SHOWN)
+            which = some((result_name(*self.names[cell]) for cell in cells), _SHOWN)
             guess = did_you_mean([metric], values)
             raise MeasureError(
                 f"no run of {which} has {metric!r}, by which to choose; there are "
@@ -297,7 +296,7 @@ class _Gathering:
         sizes = self.cell.value_counts()
         return [
             (
-                _cell_said(self.names[c]),
+                result_name(*self.names[c]),
                 f"{count(int(sizes[c]), 'run')} that differ in {some(d, 6)}",
             )
             for c, d in mixed.items()
@@ -367,41 +366,42 @@ class _Gathering:
     def doubts(self) -> list[str]:
         """What may be wrong with the means, and of which cells."""
         rows, finished = self.results.rows, self.results.finished
-        found: dict[str, dict[int, list[str]]] = {}
-
-        def doubt(text: str, cell: int, shown: Any) -> None:
-            found.setdefault(text, {}).setdefault(cell, []).append(str(shown))
-
         several = self.cell.duplicated(keep=False)
-        if not self.selection.repeats_by:
-            said = rows[["repeat", "dataset_digest", "split_digest"]]
-            said = said.assign(cell=self.cell, identity=self.identity)
-            seeds = said[several & (said["repeat"] != "")]
-            twice = seeds[seeds.duplicated()].drop_duplicates()
-            text = "Repeats have the same seed and other results, and all of them count"
-            for seed, cell in zip(twice["repeat"], twice["cell"], strict=True):
-                doubt(text, cell, seed)
+        said = rows[["repeat", "dataset_digest", "split_digest"]]
+        said = said.assign(cell=self.cell, identity=self.identity)
+        asked = bool(self.selection.repeats_by)
+        seeds = said[several & (said["repeat"] != "") & (not asked)]
+        twice = seeds[seeds.duplicated()].drop_duplicates()
         by_cell = finished[several].groupby(self.cell)
         sizes, done = by_cell.size(), by_cell.sum()
-        for cell in sizes.index[(done > 0) & (done < sizes)]:
-            text = "Some repeats did not finish, so that means are over the others"
-            doubt(text, cell, f"{sizes[cell] - done[cell]} of {sizes[cell]}")
         having = self.results.values[several].notna().groupby(self.cell).sum()
-        for m in having:
-            text = "Some repeats lack a value, so that its means are over the others"
-            for cell in having.index[(having[m] > 0) & (having[m] < done)]:
-                doubt(text, cell, f"{m} in {done[cell] - having.at[cell, m]} of {done[cell]}")
-        commits = rows.loc[several & (rows["commit"] != ""), "commit"].str[:7]
-        for cell, held in commits.groupby(self.cell).unique().items():
-            text = "Repeats were made by different versions of the code (their Git commits differ)"
-            for commit in sorted(held) if len(held) > 1 else ():
-                doubt(text, int(str(cell)), commit)
-        return [
-            f"{text}: "
-            + some((f"{_cell_said(self.names[c])} ({some(at[c], 3)})" for c in sorted(at)), 6)
-            + "."
-            for text, at in found.items()
-        ]
+        commits = rows.loc[several & (rows["commit"] != ""), "commit"].str[:7].groupby(self.cell)
+        found: dict[str, Iterable[tuple[int, str]]] = {
+            "Repeats have the same seed and other results, and all of them count": zip(
+                twice["cell"], twice["repeat"], strict=True
+            ),
+            "Some repeats did not finish, so that means are over the others": (
+                (c, f"{sizes[c] - done[c]} of {sizes[c]}")
+                for c in sizes.index[(done > 0) & (done < sizes)]
+            ),
+            "Some repeats lack a value, so that its means are over the others": (
+                (c, f"{m} in {done[c] - having.at[c, m]} of {done[c]}")
+                for m in having
+                for c in having.index[(having[m] > 0) & (having[m] < done)]
+            ),
+            "Repeats were made by different versions of the code (their Git commits differ)": (
+                (c, commit)
+                for c, held in commits.unique().items()
+                if len(held) > 1
+                for commit in sorted(held)
+            ),
+        }
+        doubts = []
+        for text, pairs in found.items():
+            cells = sorted(grouped(pairs).items())
+            named = [f"{result_name(*self.names[c])} ({some(shown, 3)})" for c, shown in cells]
+            doubts += [f"{text}: {some(named, 6)}."] if named else []
+        return doubts
 
     def cells(self, notes: list[str], chosen: dict[Cell, tuple[str, int]]) -> Cells:
         """The cells of the runs that are left."""
@@ -423,10 +423,6 @@ class _Gathering:
         return Cells(members, table, values.set_axis(table.index), self.excluded, notes, chosen)
 
 
-def _cell_said(cell: Cell) -> str:
-    return f"{cell[1]} on {cell[0]}"
-
-
 def gather(
     results: Results, selection: Selection, searched: Mapping[str, set[str]] | None = None
 ) -> Cells:
@@ -444,11 +440,10 @@ def gather(
     notes: list[str] = []
     chosen: dict[Cell, tuple[str, int]] = {}
     if policy == "latest":
+        gone = found.cell.duplicated(keep="last")
+        passed = "1 run was" if gone.sum() == 1 else f"{gone.sum():,} runs were"
         later = "because a later one of the same method and dataset counts"
-        found.keep(
-            ~found.cell.duplicated(keep="last"),
-            lambda n: f"{n:,} {'run was' if n == 1 else 'runs were'} passed over, {later}",
-        )
+        found.keep(~gone, f"{passed} passed over, {later}")
     elif mixed and policy in ("error", "latest-data"):
         raise found.refuse(mixed)
     elif mixed and policy == "mean":
@@ -826,7 +821,7 @@ def study_folds(
     for (dataset, method), runs in rows.groupby(["dataset", "method"], sort=False):
         mean = _mean_folds([tagged[label] for label in runs.index], runs["split_digest"])
         if isinstance(mean, str):
-            excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
+            excluded.append(Excluded("folds", result_name(dataset, method), mean))
         else:
             by_cell[dataset, method] = mean
     folds = pd.Series({cell: tuple(sorted(values.folds)) for cell, values in by_cell.items()})
@@ -860,7 +855,7 @@ def _folds_of_runs(
     tagged: dict[int, schema.FoldValues] = {}
     absent, rounded = list[str](), list[str]()
     for label, run_id, tag in zip(rows.index, rows["run_id"], tags, strict=True):
-        values: schema.FoldValues | str | None = members.by_fold.get(run_id)
+        values: schema.FoldValues | str | None = members.table.by_fold.get(run_id)
         if values is None and tag:
             values = store.of_one_run(partial(schema.decode_folds, tag))
         if isinstance(values, str):
@@ -955,7 +950,7 @@ def everywhere(client: MlflowClient, selection: Selection) -> Selection:
 
 
 def placed(
-    selection: Selection, progress: Callable[[int, int], object] = lambda done, total: None
+    selection: Selection, progress: store.Progress = store.untold
 ) -> tuple[Selection, RunsTable | None]:
     """The selection with the experiment, or those that belong together, that alone hold runs which
     can be compared, and these runs, for they have been read; as it is where it names some, or where

@@ -34,7 +34,7 @@ from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.repeats import placed
-from mlflow_mleval.store.runs_table import read_store
+from mlflow_mleval.store.runs_table import read_store, result_name
 from mlflow_mleval.store.schema import decoded, is_number, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out
 from mlflow_mleval.validation import one_of, refuse_keywords
@@ -97,14 +97,11 @@ def instances_of(
         for table in tables.values():
             by_method.setdefault(table.method, []).append(table.path)
         if len(by_method) < 2:
+            remedy = "Log the evaluations with log_instances=True, or have mleval evaluate log "
+            remedy = " ".join(broken) or f"{remedy}the rows of the file."
             raise MissingResultsError(
                 f"{len(tables)} of {len(runs)} runs on {dataset} carry values by instance; a test "
-                "needs two. "
-                + (
-                    " ".join(broken)
-                    or "Log the evaluations with log_instances=True, or have mleval evaluate log "
-                    "the rows of the file."
-                )
+                f"needs two. {remedy}"
             )
         if len({table.truth for table in tables.values()} - {None}) > 1:
             raise IncomparableRunsError(
@@ -321,11 +318,12 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     keys: list[tuple[str, str, int]] = []
     parts, without, broken = list[Sequence[float]](), list[str](), list[Excluded]()
     for run, sums in zip(runs.itertuples(), found, strict=True):
+        name = result_name(run.dataset, run.method)
         if isinstance(sums, str):
-            name = f"{schema.ARTIFACT_COUNTS} of {run.method} on {run.dataset} (run {run.run_id})"
-            broken.append(Excluded("artifact", name, sums))
+            what = f"{schema.ARTIFACT_COUNTS} of {name} (run {run.run_id})"
+            broken.append(Excluded("artifact", what, sums))
         if isinstance(sums, str) or not sums:
-            without.append(f"{run.method} on {run.dataset}")
+            without.append(name)
             continue
         keys += [(run.dataset, run.method, fold) for fold in sums]
         parts.extend(sums.values())
@@ -336,11 +334,8 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
             f"no run of the study carries counts by fold{which}. Log the evaluations with "
             f"folds.{why}"
         )
-    notes = (
-        [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."]
-        if without
-        else []
-    )
+    lacking = f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."
+    notes = [lacking] if without else []
     index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
     over_repeats = pd.DataFrame(parts, index, CELLS).groupby(level=[0, 1, 2]).mean()
     folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(over_repeats)
@@ -481,14 +476,6 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
     return selected_profiles(Selection(**selection), kind)
 
 
-def any_profiles() -> bool:
-    """Whether any run in the store carries a loss profile."""
-    client = store.connect()
-    ids = [experiment.experiment_id for experiment in store.all_experiments(client)]
-    tags = schema.TAG_PROFILES.values()
-    return any(store.search(client, ids, f"tags.`{tag}` LIKE '%'") for tag in tags)
-
-
 def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "hard") -> Profiles:
     """As `load_profiles` says."""
     measures = selection.measures or ["hamming_loss"]
@@ -529,67 +516,78 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     """
     one_of(kind, "kind", schema.TAG_PROFILES)
     absent: dict[str, str] = {}
-    tags = _profile_tags(study, kind, absent)
     ids: dict[Pair, str] = {}
     if "run_id" in study.runs:
         ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
-    n_labels = {pair: tag.n_labels for pair, tag in tags.items()}
-    errors = {pair: errors_of(tag, kind) for pair, tag in tags.items() if not tag.omitted}
-    elsewhere = [pair for pair, tag in tags.items() if tag.omitted]
-    if elsewhere:
-        client, path = store.connect(), schema.ARTIFACT_PROFILE
-
-        def read(pair: Pair) -> pd.DataFrame | str | None:
-            errors_in = partial(_errors, kind=kind, n_labels=n_labels[pair])
-            return artifacts.artifact(client, ids[pair], path, errors_in)
-
-        for pair, row in zip(elsewhere, artifacts.at_once(read, elsewhere), strict=True):
-            if isinstance(row, pd.DataFrame):
-                errors[pair] = row.to_numpy()
-            else:
-                why = f"{row}; " if row else ""
-                lacking = f"its run has no {path} that holds it ({why}run {ids[pair]})"
-                absent[_pair_name(pair)] = lacking
+    tags = _profile_tags(study, kind, ids, absent)
+    errors = _errors_by_pair(tags, kind, ids, absent)
     if not errors:
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(
             f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons}). {HOW}"
         )
     notes = [*study.notes]
-    if several := [_pair_name(pair) for pair in errors if study.n_repeats.get(pair, 1) > 1]:
+    if several := [result_name(*pair) for pair in errors if study.n_repeats.get(pair, 1) > 1]:
         notes.append(f"Loss profiles are of the latest repeat only: {some(several, 3)}.")
-    if pooled := [_pair_name(pair) for pair, tag in tags.items() if tag.omitted or tag.pooled]:
+    if pooled := [result_name(*pair) for pair, tag in tags.items() if tag.omitted or tag.pooled]:
         notes.append(
             f"{len(pooled)} profiles are of all folds together, for instances have weights or a "
             f"tag has no room for more ({some(pooled, 3)})."
         )
+    n_labels = {pair: tag.n_labels for pair, tag in tags.items()}
     folds = {pair: tuple(tag.folds) for pair, tag in tags.items()}
     about = {"absent": absent, "runs": study.runs, "notes": notes, "source": study.source}
     return gather_profiles(errors, n_labels, folds, kind, **about)
 
 
-def _profile_tags(study: Study, kind: str, absent: dict[str, str]) -> dict[Pair, schema.ProfileTag]:
+def _profile_tags(
+    study: Study, kind: str, ids: Mapping[Pair, str], absent: dict[str, str]
+) -> dict[Pair, schema.ProfileTag]:
     """The profiles of the runs; why others have none goes to `absent`."""
     tags: dict[Pair, schema.ProfileTag] = {}
     for pair in map(tuple, study.values.index):
         profiles = study.profiles.get(pair, {})
         if kind not in [*profiles]:
-            absent[_pair_name(pair)] = f"its run carries no profile of {_WHAT[kind]}"
+            absent[result_name(*pair)] = f"its run carries no profile of {_WHAT[kind]}"
             continue
         tag = store.of_one_run(partial(profiles.__getitem__, kind))
         if isinstance(tag, str):
-            runs = study.runs[(study.runs[["dataset", "method"]] == pair).all(axis=1)]
-            absent[_pair_name(pair)] = f"{tag} (run {runs['run_id'].iloc[-1]})"
+            absent[result_name(*pair)] = f"{tag} (run {ids[pair]})"
         else:
             tags[pair] = tag
     return tags
 
 
-def _pair_name(pair: Pair) -> str:
-    return f"{pair[1]} on {pair[0]}"
+def _errors_by_pair(
+    tags: Mapping[Pair, schema.ProfileTag],
+    kind: str,
+    ids: Mapping[Pair, str],
+    absent: dict[str, str],
+) -> dict[Pair, np.ndarray]:
+    """The errors from the tags, or from an artifact where a tag only points to it; why others have
+    none goes to `absent`.
+    """
+    errors = {pair: errors_of(tag, kind) for pair, tag in tags.items() if not tag.omitted}
+    elsewhere = [pair for pair, tag in tags.items() if tag.omitted]
+    if not elsewhere:
+        return errors
+    client, path = store.connect(), schema.ARTIFACT_PROFILE
+
+    def read(pair: Pair) -> np.ndarray | str | None:
+        errors_in = partial(_errors, kind=kind, n_labels=tags[pair].n_labels)
+        return artifacts.artifact(client, ids[pair], path, errors_in)
+
+    for pair, row in zip(elsewhere, artifacts.at_once(read, elsewhere), strict=True):
+        if isinstance(row, np.ndarray):
+            errors[pair] = row
+        else:
+            why = f"{row}; " if row else ""
+            lacking = f"its run has no {path} that holds it ({why}run {ids[pair]})"
+            absent[result_name(*pair)] = lacking
+    return errors
 
 
-def _errors(path: Path, kind: str, n_labels: int) -> pd.DataFrame:
+def _errors(path: Path, kind: str, n_labels: int) -> np.ndarray:
     """The mean i-th largest errors of all instances, one row."""
     table = read_table(path, ["parameter", "loss"], ["family", "kind"])
     own = table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
@@ -604,4 +602,4 @@ def _errors(path: Path, kind: str, n_labels: int) -> pd.DataFrame:
     row[0, at.astype(int) - 1] = loss
     if not ((loss >= 0) & (loss <= 1 + schema.SLACK)).all() or (np.diff(row) > schema.SLACK).any():
         raise ValueError("its errors are none")
-    return pd.DataFrame(row)
+    return row
