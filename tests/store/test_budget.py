@@ -11,9 +11,12 @@ import threading
 import time
 import warnings
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from answering import answering
 from click.testing import CliRunner
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -74,64 +77,40 @@ SEARCHES = {
 REASONS = {"endless pages": "comes to no end", "a token again": "comes to no end"}
 
 
-class Server:
-    """Listens, and answers each connection in the way it was told."""
-
-    def __init__(self, searches):
-        self.searches, self.over = searches, threading.Event()
-        self.artifacts, self.answering, self.asked = searches, set(), 0
-        one = {"experiment": EXPERIMENT, "experiments": [EXPERIMENT]}
-        self.experiments = lambda: reply(one)
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.listen, daemon=True).start()
-
-    def listen(self):
-        while not self.over.is_set():
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
-
-    def answer(self, connection):
-        try:
-            with connection:
-                asked, self.asked = b"", self.asked + 1
-                while b"\r\n\r\n" not in asked and (more := connection.recv(65536)):
-                    asked += more
-                if b"/experiments/" in asked:
-                    parts = self.experiments()
-                elif b"/runs/get" in asked:
-                    parts = reply({"run": run("")["runs"][0]})
-                elif b"artifact" in asked:
-                    self.answering.add(connection)
-                    parts = self.artifacts()
-                else:
-                    parts = self.searches()
-                for part in parts:
-                    if self.over.is_set():
-                        return
-                    connection.sendall(part)
-        except OSError:
-            pass
-        finally:
-            self.answering.discard(connection)
-
-
 @pytest.fixture
 def serving(monkeypatch):
     """Makes a server with such searches the one that MLflow uses."""
 
     @contextmanager
     def serving(searches):
-        server = Server(searches)
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
-        try:
-            yield server
-        finally:
-            server.over.set()
-            server.listener.close()
+        over, one = threading.Event(), {"experiment": EXPERIMENT, "experiments": [EXPERIMENT]}
+        server = SimpleNamespace(searches=searches, artifacts=searches, answering=set(), asked=0)
+        server.experiments = lambda: reply(one)
+
+        def answer(asked):
+            server.asked += 1
+            if "/experiments/" in asked.path:
+                parts = server.experiments()
+            elif "/runs/get" in asked.path:
+                parts = reply({"run": run("")["runs"][0]})
+            elif "artifact" in asked.path:
+                server.answering.add(asked)
+                parts = server.artifacts()
+            else:
+                parts = server.searches()
+            try:
+                for part in itertools.takewhile(lambda _: not over.is_set(), parts):
+                    asked.wfile.write(part)
+            finally:
+                server.answering.discard(asked)
+
+        with answering(answer) as url:
+            server.port = urlsplit(url).port
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+            try:
+                yield server
+            finally:
+                over.set()
 
     return serving
 
