@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from poisons import logged, many, parquet
+from poisons import logged, many, mutated, parquet
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema, store
@@ -49,11 +49,6 @@ SOUND = {
     "mlflow.parentRunId": "0" * 32,
     "mlflow.runType": "genai_evaluate",
 }
-EVIL = [
-    *("Infinity", "NaN", "-1", "1e999", "1e308", "9" * 401, "null", "[]", "{}", '"x"'),
-    *("[" * 300 + "]" * 300, "true", "-0.0", "18446744073709551616", '"\\ud800"', "\x1b[2J"),
-    *("\u202e", "10000000", "'", '{"a":' * 50 + "1" + "}" * 50),
-]
 SCHEMES = [
     *("ftp", "http", "https", "sftp", "hdfs", "viewfs", "file", "runs", "models"),
     *("mlflow-artifacts", "dbfs", "x", ""),
@@ -113,15 +108,6 @@ def flipped(chance, content):
     for _ in range(chance.randint(1, 12)):
         content[chance.randrange(size)] ^= 1 << chance.randrange(8)
     return bytes(content[: chance.choice([size, size, chance.randrange(size)])])
-
-
-def mutated(chance, text):
-    """The text with some of it exchanged, as a store takes it."""
-    for _ in range(chance.randint(1, 3)):
-        start = chance.randint(0, len(text))
-        end = chance.randint(start, min(len(text), start + 8))
-        text = text[:start] + chance.choice([*EVIL, "", ",", ":", "[", "}"]) + text[end:]
-    return text[:5000].encode("utf-8", "replace").decode().replace("\0", "0")
 
 
 def address(chance):

@@ -1,4 +1,4 @@
-"""Runs of ours that carry what is given, many of them, and tables in bytes."""
+"""Runs of ours that carry what is given, many of them; texts that are spoilt, tables in bytes."""
 
 import io
 import sqlite3
@@ -6,6 +6,22 @@ import sqlite3
 import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow.entities import Metric, RunTag
+
+#: What ends, hangs or fills the memory of a careless reader.
+EVIL = [
+    *("Infinity", "NaN", "-1", "1e999", "1e308", "9" * 401, "null", "[]", "{}", '"x"'),
+    *("[" * 300 + "]" * 300, "true", "-0.0", "18446744073709551616", '"\\ud800"', "\x1b[2J"),
+    *("\u202e", "0.5", "10000000", "'", '{"a":' * 50 + "1" + "}" * 50),
+]
+
+
+def mutated(chance, text):
+    """The text with some of it exchanged, as a store takes it."""
+    for _ in range(chance.randint(1, 3)):
+        start = chance.randint(0, len(text))
+        end = chance.randint(start, min(len(text), start + 8))
+        text = text[:start] + chance.choice([*EVIL, "", ",", ":", "[", "}"]) + text[end:]
+    return text[:5000].encode("utf-8", "replace").decode().replace("\0", "0")
 
 
 def parquet(**columns):
