@@ -644,10 +644,7 @@ class _Choice:
         but for runs named by id. `doubts` stand before why there is no measure.
         """
         self._check_named(_runs_with(_finished_values(cells)))
-        rows, bad = cells.members.rows, dict[Cell, dict[str, float]]()
-        for label in rows.index[rows["run_id"].isin(cells.members.table.unusable)]:
-            cell = rows.at[label, "dataset"], rows.at[label, "method"]
-            bad.setdefault(cell, {}).update(cells.members.bad(label))
+        bad = cells.members.unusable()
         apart = self._apart(cells, named, bad)
         excluded += [Excluded("run", cells.name(cell), why) for cell, why in apart.items()]
         cells = cells.where(~cells.rows.index.isin([*apart]))
@@ -658,9 +655,8 @@ class _Choice:
         excluded += unused
         wanted = {*self.wanted} - self.dropped - self._beside_the_set
         for cell, held in bad.items():
-            texts = [f"{m} is {v}" for m, v in held.items() if m in wanted]
             if cell in values.index:
-                texts = [f"{text}, which is no result" for text in texts]
+                texts = [f"{m} is {v}, which is no result" for m, v in held.items() if m in wanted]
                 excluded += [Excluded("cell", cells.name(cell), text) for text in texts]
         if not used:
             text = joined(" ", [*doubts, _no_measure(len(values), unused)])

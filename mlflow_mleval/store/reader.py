@@ -41,7 +41,7 @@ from mlflow_mleval.sentences import (
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.runs_table import MOST_MS, NAMELESS, RunsTable
 from mlflow_mleval.store.schema import MAX_DIGITS, bounded_json
-from mlflow_mleval.study import NEWER, Factor
+from mlflow_mleval.study import NEWER, Cell, Factor
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -245,8 +245,7 @@ def digests(table: RunsTable) -> pd.Series:
     """The digest of the data that each run was evaluated on, or, where only these were logged,
     trained on; empty where there is none.
     """
-    own = table.tag(schema.TAG_DATASET_DIGEST)
-    return own.where(own != "", table.frame["digest"])
+    return table.tag(schema.TAG_DATASET_DIGEST, table.frame["digest"])
 
 
 def estimators(table: RunsTable) -> pd.Series:
@@ -373,16 +372,11 @@ def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule)
     if _MODEL not in rule.rules:
         return rule
     named, measured = logged_models(client, experiment_ids)
-
-    def search(token: str | None) -> Any:
-        with store.store_errors("read"):
-            return client.search_model_versions(page_token=token)
-
-    pages = store.paged(search, lambda each: f"{each.name}/{each.version}", "model versions")
-    versions = [version for page in pages for version in page]
-    versions.sort(key=lambda version: version.creation_timestamp)  # the last one counts
     called = {model: f"{name} {model[:_ID_SHOWN]}" for model, name in named.items()}
-    for version in versions:
+    ask = client.search_model_versions
+    versions = store.listed(ask, lambda each: f"{each.name}/{each.version}", "model versions")
+    # the last one counts
+    for version in sorted(versions, key=lambda version: version.creation_timestamp):
         # a registry may know the run alone
         if made := store.id_of_version(version) or version.run_id:
             called[made] = f"{version.name}/{version.version}"
@@ -399,18 +393,11 @@ def logged_models(
     """
     named: dict[str, str] = {}
     by_run: dict[str, set[str]] = {}
-
-    def search(token: str | None) -> Any:
-        with store.store_errors("read"):
-            return client.search_logged_models(
-                experiment_ids=list(experiment_ids), page_token=token
-            )
-
-    for page in store.paged(search, lambda model: model.model_id, "models"):
-        for model in page:
-            named[model.model_id] = model.name
-            for metric in model.metrics or ():
-                by_run.setdefault(metric.run_id, set()).add(model.model_id)
+    ask = partial(client.search_logged_models, experiment_ids=list(experiment_ids))
+    for model in store.listed(ask, lambda model: model.model_id, "models"):
+        named[model.model_id] = model.name
+        for metric in model.metrics or ():
+            by_run.setdefault(metric.run_id, set()).add(model.model_id)
     return named, {run: next(iter(models)) for run, models in by_run.items() if len(models) == 1}
 
 
@@ -531,14 +518,16 @@ class Results:
         # what a run has not is NaN
         return RunProfiles({k: text for k, text in held.items() if text and isinstance(text, str)})
 
-    def bad(self, label: Any) -> Mapping[str, float]:
-        """Measures of a run whose values are no results."""
-        unusable = self.table.unusable.get(self.rows.at[label, "run_id"], {})
-        return {
-            schema.measure_of(key) or key: value
-            for key, value in unusable.items()
-            if schema.measure_of(key) or not key.startswith("mleval.")
-        }
+    def unusable(self) -> dict[Cell, dict[str, float]]:
+        """By cell, measures of its runs whose values are no results."""
+        found: dict[Cell, dict[str, float]] = {}
+        rows = self.rows[self.rows["run_id"].isin(self.table.unusable)]
+        for run_id, *cell in rows[["run_id", "dataset", "method"]].itertuples(index=False):
+            for key, value in self.table.unusable[run_id].items():
+                measure = schema.measure_of(key)
+                if measure or not key.startswith("mleval."):
+                    found.setdefault(tuple(cell), {})[measure or key] = value
+        return found
 
     def with_profile_measures(self, asked: Collection[str]) -> Results:
         """With the measures that were asked for and that the loss profile of a run gives, where it
@@ -566,20 +555,20 @@ def results_of_runs(
     table: RunsTable,
     rules: tuple[Rule, Rule],
     selection: Selection,
-    wanted: Callable[[str], object] = lambda measure: True,
+    wanted: Callable[[str], object],
 ) -> tuple[Results, pd.Series]:
     """The results among the runs of a table, and why the others hold none (empty for results).
 
     Measures that have values by fold get their mean; `wanted` tells whether a measure may count.
     """
-    status = table.tag(schema.TAG_STATUS)
     state = table.frame["status"].replace("FINISHED", schema.COMPLETE)
-    status = status.where(status != "", state)
-    conventions = table.tag(schema.TAG_CONVENTIONS)
-    conventions = conventions.where(conventions != "", schema.UNKNOWN_CONVENTIONS)
+    status = table.tag(schema.TAG_STATUS, state)
+    conventions = table.tag(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS)
     reasons = _why_none(table, status, conventions)
-    named = [rule.named(table) for rule in rules]
-    for rule, (names, _) in zip(rules, named, strict=True):
+    named = []
+    for rule in rules:
+        names, by = rule.named(table)
+        named.append((names, by))
         lacking = (reasons == "") & (names == "")
         if lacking.any():
             reasons[lacking] = rule.lacking(table.where(lacking))
@@ -686,8 +675,8 @@ def _rows_of_results(
         **{name: table.tag(tag) for name, tag in _TAGS.items()},
     }
     # the size is of the data that the run's own input names
-    own = table.tag(schema.TAG_DATASET_DIGEST)
-    columns["n_rows"] = columns["n_rows"].where((own == "") | (own == table.frame["digest"]), 0)
+    of_input = columns["dataset_digest"] == table.frame["digest"]
+    columns["n_rows"] = columns["n_rows"].where(of_input, 0)
     return pd.DataFrame(columns, index, copy=False), broken
 
 
@@ -948,13 +937,18 @@ def _fewer(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
     return Message(text, _ALONE, " if each is of its own data.")
 
 
+def last_part(name: str) -> str:
+    """The last part of the name of a param or tag, in small letters."""
+    return re.split(r"[./:]|__", name)[-1].lower()
+
+
 def called_dataset(table: RunsTable) -> list[tuple[str, pd.Series]]:
     """The params and tags that are called like a dataset's, with their texts."""
     return [
         (f"{kind}:{name}", table.texts(f"{kind}s.{name}"))
         for kind in ("param", "tag")
         for name in table.names[f"{kind}s"]
-        if re.split(r"[./:]|__", name)[-1].lower() in DATASET and not name.startswith("mlflow.")
+        if last_part(name) in DATASET and not name.startswith("mlflow.")
     ]
 
 

@@ -127,8 +127,10 @@ class RunsTable:
         texts = self.frame[column].astype(object)
         return texts.where(texts.notna(), "") if column.partition(".")[0] in _KINDS else texts
 
-    def tag(self, name: str) -> pd.Series:
-        return self.texts(f"tags.{name}")
+    def tag(self, name: str, otherwise: Any = None) -> pd.Series:
+        """A tag as text, and what is given in its place where a run has none."""
+        texts = self.texts(f"tags.{name}")
+        return texts if otherwise is None else texts.where(texts != "", otherwise)
 
     def has(self, column: str) -> pd.Series:
         """Which runs have it."""
@@ -394,15 +396,14 @@ def filters_of(selection: Selection) -> list[str]:
     """The filters to search with; one, unless there are very many run ids."""
     own, ids = selection.filter_string, list(dict.fromkeys(selection.run_ids))
     if selection.since is not None:
-        begun = f"attributes.start_time >= {started(selection.since)}"
-        own = f"{own} and {begun}" if own.strip() else begun
+        own = store.filter_of(own, f"attributes.start_time >= {started(selection.since)}")
     if not ids:
         return [own]
     if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:
         raise NoRunsError(f"no run id: {some(map(repr, wrong))}.")
     parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
     chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
-    return [f"{text} and {own}" for text in chosen] if own.strip() else chosen
+    return [store.filter_of(text, own) for text in chosen]
 
 
 def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTable) -> RunsTable:
@@ -471,8 +472,7 @@ def best_steps(
                 frame.loc[label, f"metrics.{key}"] = value
     if not among:
         others = table.where(~table.ours)
-        names = others.names["metrics"]
-        logged = sorted(filter(lambda m: others.has(f"metrics.{m}").any(), names))
+        logged = sorted(m for m in others.names["metrics"] if others.has(f"metrics.{m}").any())
         guess = did_you_mean([metric], logged)
         there = f"they have {some(logged)}" if logged else "mleval logged all of them"
         raise MeasureError(

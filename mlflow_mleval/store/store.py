@@ -102,10 +102,8 @@ def alone(what: str, seconds: float = 60) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             if not _is_conflict(error):
                 raise
-            message = (
-                f"another process has been busy with the same for {seconds:g} seconds. Try again."
-            )
-            raise StoreError(message) from None
+            busy = f"another process has been busy with the same for {seconds:g} seconds"
+            raise StoreError(f"{busy}. Try again.") from None
         yield
 
 
@@ -338,13 +336,9 @@ def ensure_experiment(client: MlflowClient, name: str) -> str:
 
 def all_experiments(client: MlflowClient) -> list[Experiment]:
     """Every active experiment of the store."""
-
-    def page(token: str | None) -> Any:
-        with quick(), store_errors("read"):
-            return client.search_experiments(max_results=PAGE, page_token=token)
-
-    every = paged(page, lambda experiment: experiment.experiment_id, "experiments")
-    return [experiment for each in every for experiment in each]
+    ask = partial(client.search_experiments, max_results=PAGE)
+    with quick():
+        return [*listed(ask, lambda experiment: experiment.experiment_id, "experiments")]
 
 
 def search(
@@ -378,7 +372,7 @@ def search(
             if _TIMELESS not in str(error):
                 raise
             told.append("Runs without a start time are left out, for MLflow cannot read them.")
-            found = read(_both(filter_string, "attributes.start_time != -1"))
+            found = read(filter_of(filter_string, "attributes.start_time != -1"))
         if known is not None:
             known[wanted, filter_string] = found, told
             found = made(found)
@@ -387,8 +381,9 @@ def search(
     return found
 
 
-def _both(filter_string: str, condition: str) -> str:
-    return f"{filter_string} and {condition}" if filter_string.strip() else condition
+def filter_of(*conditions: str) -> str:
+    """The filter that takes what all of these take, as far as they say anything."""
+    return " and ".join(condition for condition in conditions if condition.strip())
 
 
 def _all_pages(
@@ -452,11 +447,8 @@ def having(
         for text in schema.filters_for_tag(tag, value)
         for run in search(client, experiment_ids, text)
     }
-    return [
-        run
-        for run in found.values()
-        if (run.data.tags.get(tag) == value if value else tag in run.data.tags)
-    ]
+    held = [run for run in found.values() if tag in run.data.tags]
+    return [run for run in held if not value or run.data.tags[tag] == value]
 
 
 #: What is noted of runs that were read, by store and run, and of how many this is kept: where
@@ -539,7 +531,7 @@ def pages(
     size = usual
     while True:
         later = "" if since is None else f"attributes.start_time >= {since}"
-        text = _both(filter_string, later) if later else filter_string
+        text = filter_of(filter_string, later)
         with store_errors("search", filter_string):
             page = _page_of_runs(client, experiment_ids, text, size)
         new = [run for run in page if run.info.run_id not in seen]
@@ -600,6 +592,17 @@ def paged(
             raise _endless(what)
         _check_number(seen, what)
         tokens.add(token)
+
+
+def listed(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
+    """All that a search of MLflow's gives, page after page."""
+
+    def page(token: str | None) -> Any:
+        with store_errors("read"):
+            return ask(page_token=token)
+
+    for each in paged(page, identity, what):
+        yield from each
 
 
 def _endless(what: str) -> StoreError:
@@ -788,11 +791,7 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
         if not _is_foreseen(error) and not secrets.tells_a_secret(error, mlflow.get_tracking_uri()):
             raise
         text = _first_sentence(error)
-        if (
-            filter_string
-            and isinstance(error, MlflowException)
-            and error.error_code == "INVALID_PARAMETER_VALUE"
-        ):
+        if filter_string and getattr(error, "error_code", "") == "INVALID_PARAMETER_VALUE":
             reason = text.partition(" Valid keys are")[0].rstrip(".")
             text = f"MLflow does not accept the filter {filter_string!r}: {reason}. "
             message = Message(text, advice(filter_string))
@@ -821,11 +820,9 @@ def reason(error: Exception) -> str:
     without a full stop.
     """
     text = _first_sentence(error).rstrip(".")
-    return (
-        text
-        if isinstance(error, ValueError | MlflowException)
-        else f"{type(error).__name__}: {text}".rstrip(": ")
-    )
+    if isinstance(error, ValueError | MlflowException):
+        return text
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def quick():
@@ -863,9 +860,8 @@ def _sqlite_file(uri: str) -> str | None:
     if not _is_database(uri):
         return None
     url = _url(uri)
-    return (
-        url.database if url.get_backend_name() == "sqlite" and url.database != ":memory:" else None
-    )
+    is_file = url.get_backend_name() == "sqlite" and url.database != ":memory:"
+    return url.database if is_file else None
 
 
 def _or_none(lookup, name: str) -> Experiment | None:
@@ -950,10 +946,8 @@ def _what_to_do(error: Exception) -> str:
     if isinstance(error, ImportError):
         import sqlalchemy
 
-        return (
-            f"Install {error.name}, which that store takes (SQLAlchemy's version is "
-            f"{sqlalchemy.__version__})."
-        )
+        version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
+        return f"Install {error.name}, which that store takes ({version})."
     if _connection_error(error) is not None:
         return "Is the server running, and is MLFLOW_TRACKING_URI right?"
     if not isinstance(error, MlflowException):
@@ -1012,8 +1006,7 @@ def advice(filter_string: str) -> str:
             "A filter knows `and` only, no `or`. Select more runs, and choose among them by "
             "method and dataset."
         )
-    if re.search(
-        r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b", filter_string.strip(), re.IGNORECASE
-    ):
+    of_experiments = r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b"
+    if re.search(of_experiments, filter_string.strip(), re.IGNORECASE):
         return Message("Experiments are chosen by ", EXPERIMENTS, ".")
     return f"Examples: {'; '.join(EXAMPLES)}. Join conditions with `and`."
