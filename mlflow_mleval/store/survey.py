@@ -34,7 +34,7 @@ from mlflow_mleval.measures.metric_names import (
 )
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Selection, key_of, name_parts
-from mlflow_mleval.sentences import Argument, Message, count, joined, some
+from mlflow_mleval.sentences import Argument, Message, count, grouped, joined, some
 from mlflow_mleval.store import query, schema, store
 from mlflow_mleval.store.reader import (
     DATASET,
@@ -43,6 +43,7 @@ from mlflow_mleval.store.reader import (
     Rule,
     estimators,
     is_seed,
+    last_part,
     measured,
     pattern_of,
 )
@@ -210,9 +211,8 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
         raise
 
 
-def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
+def survey(table: RunsTable, selection: Selection) -> Survey:
     """What these runs hold, and what may name their methods, datasets, repeats and folds."""
-    selection = selection or Selection()
     found = Found.among(table)
     used, values = found.used, found.values
     rule = selection.folds_by or _fold_pattern(values)
@@ -235,7 +235,7 @@ def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
     shared = of_trials.iloc[at].dropna(axis=1) if at else of_trials.iloc[:, :0]
     return Survey(
         experiments=_experiments_table(table),
-        metrics=_metrics_table(values, FoldRule(rule) if rule else None, used, selection),
+        metrics=_metrics_table(values, FoldRule(rule or ""), used, selection),
         variables=variables,
         n_runs=len(used),
         trials=tuple(sorted(shared)),
@@ -288,13 +288,10 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
 
 
 def _metrics_table(
-    values: pd.DataFrame, folds: FoldRule | None, used: RunsTable, selection: Selection
+    values: pd.DataFrame, folds: FoldRule, used: RunsTable, selection: Selection
 ) -> pd.DataFrame:
     """One row a metric, those of most runs first."""
-    keys: dict[str, list[str]] = {}
-    for key in values:
-        at = folds.match(key) if folds else None
-        keys.setdefault(at[0] if at else key, []).append(key)
+    keys = grouped((at[0] if (at := folds.match(key)) else key, key) for key in values)
     counts = {m: int(values[held].notna().any(axis=1).sum()) for m, held in keys.items()}
     declared: dict[str, str] = dict.fromkeys(selection.minimize, "min")
     declared |= dict.fromkeys(selection.maximize, "max")
@@ -306,8 +303,8 @@ def _metrics_table(
         told = declared.get(m) or direction_of(m, confirmed) or ""
         proposed = "" if told or m in training or is_bookkeeping(m) else proposed_direction(m)
         held = values[keys[m]]
-        row = {"metric": m, "runs": n, "low": held.min().min(), "high": held.max().max()}
         data = TRAINING if m in training else known.data if known else ""
+        row = {"metric": m, "runs": n, "low": held.min().min(), "high": held.max().max()}
         rows.append(row | {"direction": told, "data": data, "proposed": proposed or ""})
     order = [HELD_OUT, "", VALIDATION, TRAINING]
 
@@ -343,16 +340,9 @@ def _variables_table(table: RunsTable) -> pd.DataFrame:
 
 def _called(variables: pd.DataFrame, names: Sequence[str]) -> list[Any]:
     """The variables whose last part is one of these names, in their order."""
-    place = {name: i for i, name in enumerate(names)}
-    last = [(place.get(_last(v.name), len(names)), v) for v in variables.itertuples(index=False)]
-    return [
-        v for at, v in sorted(last, key=lambda item: item[0]) if at < len(names) and v.values > 1
-    ]
-
-
-def _last(name: str) -> str:
-    """The last part of a name."""
-    return re.split(r"[./:]|__", name)[-1].lower()
+    several = variables[variables["values"] > 1].itertuples(index=False)
+    called = [v for v in several if last_part(v.name) in names]
+    return sorted(called, key=lambda v: names.index(last_part(v.name)))
 
 
 def _first_of(role: str, rules: Iterable[str], found: Sequence[Candidate] = ()) -> list[Candidate]:
@@ -375,7 +365,7 @@ def _method_rules(variables: pd.DataFrame, table: RunsTable) -> list[Candidate]:
     if (classes != "").all() and classes.nunique() > 1:
         reason = f"scikit-learn's estimator; {classes.nunique()} in all of {count(n, 'run')}"
         mine = Candidate("method", "estimator", reason)
-        at = sum(METHOD.index("estimator_name") > METHOD.index(_last(v.name)) for v in named)
+        at = sum(METHOD.index("estimator_name") > METHOD.index(last_part(v.name)) for v in named)
         candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
         candidates.insert(at, mine)
     candidates += _named_by_runs(table)
@@ -569,10 +559,8 @@ def _nothing(table: RunsTable, selection: Selection) -> str:
             return f"No run {what} in {store.store_name()}."
         return f"The store {store.store_name()} holds no runs."
     status = Counter(results.frame["status"])
-    return (
-        f"No run has finished: {', '.join(f'{n} {what}' for what, n in status.most_common())}. "
-        "Their values are no results."
-    )
+    each = ", ".join(f"{n} {what}" for what, n in status.most_common())
+    return f"No run has finished: {each}. Their values are no results."
 
 
 def _ways_to_choose(
@@ -695,8 +683,7 @@ def _vague(held: Survey) -> str:
     """That nothing names the methods, where each run would be one, under a name that MLflow made
     up; empty where something does.
     """
-    method = next((c for c in held.candidates if c.role == "method" and c.chosen), None)
-    if method is None or method.reason != _ALONE:
+    if not any(c.chosen and c.reason == _ALONE for c in held.candidates):
         return ""
     return (
         "Nothing names the methods: no param or tag is called like a method's, and the names of "
@@ -782,9 +769,7 @@ def _counterpart(metric: str, held: Survey) -> str:
     empty where there is none.
     """
     stem = _PART.sub(r"\1*\3", metric)
-    alike = [
-        m
-        for m in dict.fromkeys([*held.metrics["metric"], *held.trials])
-        if m != metric and _PART.search(m) and _PART.sub(r"\1*\3", m) == stem
-    ]
-    return next((m for m in alike if not held.trials or m in held.trials), "")
+    names = dict.fromkeys([*held.metrics["metric"], *held.trials])
+    among = [m for m in names if m != metric and m in (held.trials or names)]
+    alike = (m for m in among if _PART.search(m) and _PART.sub(r"\1*\3", m) == stem)
+    return next(alike, "")

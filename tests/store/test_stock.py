@@ -8,6 +8,7 @@ import pytest
 from command_line import as_json, mleval
 
 from mlflow_mleval.errors import MeasureError
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
 from mlflow_mleval.store.runs_table import RunsTable
@@ -302,7 +303,7 @@ def test_hostile_names_stay_text(log):
 
 
 def test_the_survey_needs_rows_only():
-    nothing = survey(RunsTable.of([], {"1": "x"}))
+    nothing = survey(RunsTable.of([], {"1": "x"}), Selection())
     assert nothing.n_runs == 0 and nothing.experiments["runs"].tolist() == [0]
     assert not nothing.candidates and not nothing.foreign
     assert "Put results into the store" in nothing.report().to_text()
