@@ -158,16 +158,14 @@ def import_results(
     experiment_id = store.ensure_experiment(client, experiment_name)
     earlier, _ = _imported(client, experiment_id)
     with runs.quiet():
-        outcomes = _write_all(client, experiment_id, results, earlier, progress or store.untold)
+        outcomes = _write_all(client, experiment_id, results, earlier, progress)
         counts = Counter(created=0, updated=0, unchanged=0)
         counts.update(outcome.what for outcome in outcomes.values())
         changes = [change for outcome in outcomes.values() for change in outcome.changes]
         written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
-        others = (
-            _settle(client, experiment_id, results, written)
-            if counts["created"] or counts["updated"]
-            else []
-        )
+        others: list[_Cell] = []
+        if counts["created"] or counts["updated"]:
+            others = _settle(client, experiment_id, results, written)
         counts["created"] -= len(others)
         counts["unchanged"] += len(others)
     if others:
@@ -280,20 +278,20 @@ def _write_all(
     experiment_id: str,
     results: Mapping[_Cell, _Result],
     earlier: Mapping[_Cell, Run],
-    progress: store.Progress,
+    progress: store.Progress | None,
 ) -> dict[_Cell, _Outcome]:
     """Write what is missing, several results at a time where the store is no file. New runs start
     in the order of the source.
     """
     outcomes: dict[_Cell, _Outcome] = {}
-    lock = threading.Lock()
+    lock, tell = threading.Lock(), progress or store.untold
 
     def write(pair: _Cell, start: int) -> None:
         with store.store_errors("write to"):
             outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
         with lock:
             outcomes[pair] = outcome
-            progress(len(outcomes), len(results))
+            tell(len(outcomes), len(results))
 
     def jobs() -> Iterator[Callable[[], None]]:
         begun = 0
@@ -467,10 +465,10 @@ def import_answers(
                 tags={schema.TAG_ANSWERS: digest},
                 files={ARTIFACT_ANSWERS: partial(bytes, table)},
             )
-            into = (
-                {"experiment_name": experiment_name} if run is None else {"run_id": run.info.run_id}
-            )
-            runs.write(payload, **into)
+            if run is None:
+                runs.write(payload, experiment_name=experiment_name)
+            else:
+                runs.write(payload, run_id=run.info.run_id)
             created += 1
         progress(done, len(results))
     # what was not read as a measure, and what it is good for
@@ -513,10 +511,8 @@ def _packed(answers: Answers) -> bytes:
 def _answers_in_file(path: Path) -> Answers:
     head = decoded(lambda: pq.ParquetFile(path))
     if head.metadata.num_rows * len(head.schema_arrow.names) > MAX_CELLS:
-        raise ValueError(
-            f"it has {head.metadata.num_rows:,} rows of {len(head.schema_arrow.names)} columns, "
-            "too many"
-        )
+        size = f"{head.metadata.num_rows:,} rows of {len(head.schema_arrow.names)} columns"
+        raise ValueError(f"it has {size}, too many")
     text = (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace")
     meta = {"passing": [], "notes": [], "words": [], **bounded_json(text, 1_000_000)}
     frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))

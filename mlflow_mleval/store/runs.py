@@ -109,16 +109,9 @@ class Payload:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the results; files follow from them and count by their names."""
-        parts = [
-            self.method,
-            self.dataset,
-            self.means,
-            list(self.folds),
-            self.by_fold,
-            self.curves,
-            self.tags,
-        ]
-        text = json.dumps([*parts, sorted(self.files)], sort_keys=True, default=list)
+        told = self.method, self.dataset, self.means, list(self.folds)
+        parts = [*told, self.by_fold, self.curves, self.tags, sorted(self.files)]
+        text = json.dumps(parts, sort_keys=True, default=list)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def metrics(self, timestamp: int, model_id: str | None = None, **data: Any) -> list[Metric]:
@@ -341,14 +334,10 @@ def log(
     batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
     for batch in batches[:-1]:
         _request(partial(client.log_batch, run_id, metrics=batch))
-    more = (
-        [RunTag(k, v) for k, v in (tags or {}).items()],
-        [Param(k, v) for k, v in (params or {}).items()],
-    )
-    if any((*more, batches[-1])):
-        _request(
-            lambda: client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1])
-        )
+    own_tags = [RunTag(k, v) for k, v in (tags or {}).items()]
+    own_params = [Param(k, v) for k, v in (params or {}).items()]
+    if batches[-1] or own_tags or own_params:
+        _request(lambda: client.log_batch(run_id, batches[-1], own_params, own_tags))
 
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
@@ -455,11 +444,8 @@ def existing(run_id: str) -> Run:
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
-            raise_alone(
-                RunRefusedError(
-                    f"cannot read the store {store.store_name()}: it has no run {run_id}."
-                )
-            )
+            text = f"cannot read the store {store.store_name()}: it has no run {run_id}."
+            raise_alone(RunRefusedError(text))
     if run.info.lifecycle_stage != "active":
         raise RunRefusedError(
             f"run {run_id} is deleted. Restore it in MLflow, or log into another run."
@@ -556,42 +542,34 @@ def log_comparison(
     data: Mapping[str, str | bytes],
     comparison: Comparison,
     *,
-    asked: Mapping[str, object] | None = None,
-    experiment_name: str | None = None,
+    asked: Mapping[str, object],
+    experiment_name: str | None,
 ) -> str:
     """Store the report about a comparison; where the same was asked before, in the run that holds
     the answer. It goes to the experiment that is named, else to that of most of its runs.
     """
-    files: dict[str, str | bytes] = {
-        schema.ARTIFACT_REPORT: page,
-        schema.ARTIFACT_SUMMARY: summary,
-    }
-    files |= {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
+    others = {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
+    files = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary, **others}
     about = about_report(comparison, asked)
     if experiment_name is not None:
         about["experiment_id"] = store.ensure_experiment(store.connect(), experiment_name)
     return log_report(files, summary=summary, **about)
 
 
-def about_report(
-    comparison: Comparison, asked: Mapping[str, object] | None = None
-) -> dict[str, Any]:
+def about_report(comparison: Comparison, asked: Mapping[str, object]) -> dict[str, Any]:
     """What the run of a report about a comparison says of itself, as `log_report` takes it."""
     study, where = comparison.study, ("experiment_ids", "experiment_names")
     params = {name: value for name, value in comparison.options.items() if value is not None}
     key = [
         sorted({*study.runs["experiment_id"]}),
         params,
-        {k: v for k, v in (asked or {}).items() if k not in where},
+        {k: v for k, v in asked.items() if k not in where},
     ]
+    text = json.dumps(key, sort_keys=True, default=str)
     return {
         "experiment_id": str(study.runs["experiment_id"].mode()[0]),
         "run_name": f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
-        "tags": {
-            schema.TAG_REPORT: hashlib.sha256(
-                json.dumps(key, sort_keys=True, default=str).encode()
-            ).hexdigest()
-        },
+        "tags": {schema.TAG_REPORT: hashlib.sha256(text.encode()).hexdigest()},
         "params": params,
     }
 
@@ -743,10 +721,8 @@ def marks_of(selection: Selection) -> list[Marks]:
     for run in runs:
         held = run.data.tags
         if any(key.startswith(schema.TAG_PREFIX) for key in held):
-            own = (
-                held.get(schema.TAG_OWN_RUN) == "true"
-                or held.get(schema.TAG_KIND) in schema.RECORDS
-            )
+            own = held.get(schema.TAG_OWN_RUN) == "true"
+            own |= held.get(schema.TAG_KIND) in schema.RECORDS
             with store.store_errors("read"):
                 written = client.get_run(run.info.run_id).data.tags  # several stand in one
             tags = [key for key in written if key.startswith(schema.TAG_PREFIX)]
