@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,10 @@ FOLDS = "number of folds"
 FILTER = Argument("filter_string")
 #: Cells that an error names.
 _SHOWN = 4
+#: By cell, the params in which its runs differ though they are no repeats; and by which metric, and
+#: among how many candidates, the best of a cell was chosen.
+Mixed: TypeAlias = Mapping[int, Sequence[str]]
+Chosen: TypeAlias = dict[Cell, tuple[str, int]]
 
 
 def check_repeats(results: Results, rules: Sequence[str]) -> None:
@@ -87,7 +91,7 @@ class Cells:
     values: One row a cell: means over the runs that finished.
     excluded
     notes: What a reader must know of how runs became cells.
-    chosen: By which metric, and among how many candidates, the best was chosen.
+    chosen
     """
 
     members: Results
@@ -95,7 +99,7 @@ class Cells:
     values: pd.DataFrame
     excluded: list[Excluded] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    chosen: dict[Cell, tuple[str, int]] = field(default_factory=dict)
+    chosen: Chosen = field(default_factory=dict)
 
     @property
     def finished(self) -> pd.Series:
@@ -210,7 +214,7 @@ class _Gathering:
         ways.insert(0 if sure else len(ways), splits)
         raise CandidatesError(text, ways, sure)
 
-    def mixed(self) -> dict[int, list[str]]:
+    def mixed(self) -> Mixed:
         """By cell, the params in which its runs differ, beside their seed; `FOLDS` where their
         protocols do. A run without any param tells nothing of how its method was set.
         """
@@ -228,10 +232,8 @@ class _Gathering:
                 names[cell] = differ
         return names
 
-    def best(self, mixed: Mapping[int, Sequence[str]]) -> dict[Cell, tuple[str, int]]:
-        """Of each of these cells the repeats of the candidate whose mean is best count; by what,
-        and among how many candidates it was chosen.
-        """
+    def best(self, mixed: Mixed) -> Chosen:
+        """Of each of these cells the repeats of the candidate whose mean is best count."""
         metric = best_metric(self.selection.duplicates)
         self.check_chooser(metric, [*mixed])
         larger = sign_of(metric, self.selection)
@@ -266,7 +268,7 @@ class _Gathering:
                 f"{some(sorted(values))}.{guess}"
             )
 
-    def refuse(self, mixed: Mapping[int, Sequence[str]]) -> CandidatesError:
+    def refuse(self, mixed: Mixed) -> CandidatesError:
         """What stops where candidates are not chosen, and the ways on."""
         which = "; ".join(map(": ".join, self.which(mixed)[:_SHOWN]))
         more = f"; and {count(len(mixed) - _SHOWN, 'more cell')}" if len(mixed) > _SHOWN else ""
@@ -291,7 +293,7 @@ class _Gathering:
         ways.append(("take the run that started last", {"duplicates": "latest"}))
         return CandidatesError(text, ways)
 
-    def which(self, mixed: Mapping[int, Sequence[str]]) -> list[tuple[str, str]]:
+    def which(self, mixed: Mixed) -> list[tuple[str, str]]:
         """The cells, and in what how many runs of each differ."""
         sizes = self.cell.value_counts()
         return [
@@ -322,7 +324,7 @@ class _Gathering:
         )
         return best, best in compared if compared is not None else len(directed) == 1
 
-    def apart(self, mixed: Mapping[int, Sequence[str]]) -> dict[str, Any]:
+    def apart(self, mixed: Mixed) -> dict[str, Any]:
         """The options that make methods of the candidates; on one dataset where others would have
         gaps; empty where none does.
         """
@@ -342,7 +344,7 @@ class _Gathering:
                 return {"datasets": [dataset], "method_by": rules} if rules else {}
         return {"method_by": rules} if rules else {}
 
-    def telling(self, mixed: Mapping[int, Sequence[str]]) -> list[str]:
+    def telling(self, mixed: Mixed) -> list[str]:
         """The rules that name the method now, and the fewest params that tell the candidates apart;
         empty where params do not.
         """
@@ -403,7 +405,7 @@ class _Gathering:
             doubts += [f"{text}: {some(named, 6)}."] if named else []
         return doubts
 
-    def cells(self, notes: list[str], chosen: dict[Cell, tuple[str, int]]) -> Cells:
+    def cells(self, notes: list[str], chosen: Chosen) -> Cells:
         """The cells of the runs that are left."""
         order = self.cell.sort_values(kind="stable")
         members = self.results.at(order.index)
@@ -438,7 +440,7 @@ def gather(
         found.refuse_other_data()
     mixed = {} if policy == "latest" else found.mixed()
     notes: list[str] = []
-    chosen: dict[Cell, tuple[str, int]] = {}
+    chosen: Chosen = {}
     if policy == "latest":
         gone = found.cell.duplicated(keep="last")
         passed = "1 run was" if gone.sum() == 1 else f"{gone.sum():,} runs were"
@@ -828,8 +830,8 @@ def study_folds(
     several = folds.groupby(level=0).nunique() > 1 if len(folds) else folds
     if several.any():
         notes.append(f"Not all runs have the same folds on {some(several.index[several])}.")
-    held = dict.fromkeys(m for values in by_cell.values() for m in values.values)
-    columns: dict[str, list[float]] = {m: [] for m in used if m in held}
+    columns: dict[str, list[float]]
+    columns = {m: [] for m in used if any(m in values.values for values in by_cell.values())}
     if not columns:
         return None, notes
     for values in by_cell.values():

@@ -58,6 +58,8 @@ PAGE = 500
 INPUTS, OUTPUTS = "inputs", "outputs"
 #: MLflow cuts the inputs in a trace's metadata here.
 CUT = 250
+#: By measure that holds words, these from the worst to the best.
+Grades: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def is_evaluated(run: Run) -> bool:
@@ -70,15 +72,15 @@ def read_traces(
     run: Run,
     *,
     instance_by: str | None = None,
-    grades: Mapping[str, Sequence[str]] | None = None,
+    grades: Grades | None = None,
     most: int | None = None,
 ) -> Answers:
     """The answers of one run, from its traces, in the order in which they were given."""
     rows, scores = [], _Scores(run, grades or {})
-    asked, server = asked_of(run), store.server_address()
+    server = store.server_address()
     where = f"{server}/#/experiments/{quote(run.info.experiment_id, safe='')}/traces"
-    for trace, (inputs,) in traces_of(client, run, (INPUTS,), most):
-        inputs, trace_id = asked(inputs), trace.info.trace_id
+    for trace, key, (inputs,) in traces_of(client, run, (INPUTS,), instance_by, most):
+        trace_id = trace.info.trace_id
         output = trace.info.response_preview or ""
         with suppress(ValueError):  # MLflow has cut it, or it is plain text
             output = bounded_json(output)
@@ -88,7 +90,6 @@ def read_traces(
             "output": question_shown(output),
             "address": f"{where}?selectedEvaluationId={quote(trace_id, safe='')}" if server else "",
         }
-        key = question_key(trace, inputs, instance_by)
         when = trace.info.request_time, trace_id
         rows.append((when, key, scores.means(trace), _plain_inputs(inputs) | about))
     rows.sort(key=lambda row: row[0])
@@ -115,7 +116,7 @@ class _Scores:
     `passing` whether all values of a measure are pass or fail.
     """
 
-    def __init__(self, run: Run, grades: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, run: Run, grades: Grades) -> None:
         self.run, self.grades = run, grades
         self.versions: dict[str, set[str]] = defaultdict(set)
         self.words: dict[str, Counter[str]] = defaultdict(Counter)
@@ -169,15 +170,20 @@ def _hashed(text: str) -> str:
 
 
 def traces_of(
-    client: MlflowClient, run: Run, parts: Sequence[str], most: int | None = None
-) -> Iterator[tuple[Trace, list[Any]]]:
-    """Each trace with its full inputs, the first of the parts, a page in memory at a time.
+    client: MlflowClient,
+    run: Run,
+    parts: Sequence[str],
+    instance_by: str | None,
+    most: int | None = None,
+) -> Iterator[tuple[Trace, str, list[Any]]]:
+    """Each trace with the key of its question and the parts, the first of which are its inputs, as
+    far as the data hold them; a page in memory at a time.
 
     A page comes with its spans only where the metadata have cut a part of some trace in it, or in
     the page before.
     """
     spans, n = False, 0
-    lost: list[str] = []
+    asked, lost = asked_of(run), list[str]()
 
     def search(token: str | None) -> Any:
         nonlocal spans
@@ -200,10 +206,11 @@ def traces_of(
         if most is not None and n > most:
             raise ValueError(f"it holds more answers than the {most:,} that are read here.")
         for trace in page:
-            values = _trace_parts(trace, parts)
-            if values[0] is None:
+            inputs, *others = _trace_parts(trace, parts)
+            if inputs is None:
                 lost.append(trace.info.trace_id)
-            yield trace, values
+            inputs = asked(inputs)
+            yield trace, question_key(trace, inputs, instance_by), [inputs, *others]
     if lost:
         raise ValueError(
             f"the inputs of {len(lost):,} traces are cut, and their spans are not there "
@@ -319,7 +326,7 @@ def read_answer_tables(
     table: str | None = None,
     instance_by: str | None = None,
     measures: Sequence[str] | None = None,
-    grades: Mapping[str, Sequence[str]] | None = None,
+    grades: Grades | None = None,
 ) -> dict[str, Answers | str]:
     """The answers of several runs, from a table that each of them holds, or why those of one cannot
     be read.
@@ -395,7 +402,7 @@ def read_frame(path: Path) -> pd.DataFrame:
 def _measure_columns(
     frame: pd.DataFrame,
     wanted: Sequence[str] | None,
-    grades: Mapping[str, Sequence[str]],
+    grades: Grades,
     instance_by: str | None,
 ) -> dict[str, str]:
     """By measure the column that holds it."""
@@ -444,7 +451,7 @@ def _answers_of_table(
     frame: pd.DataFrame,
     columns: Mapping[str, str],
     keys: Sequence[str],
-    grades: Mapping[str, Sequence[str]],
+    grades: Grades,
 ) -> Answers:
     rows = [*frame[[*keys]].itertuples(index=False, name=None)]
     index = pd.Index(keys_of(frame, keys), name="instance", dtype=object)
@@ -520,7 +527,7 @@ def load_answers(
     table: str | None = None,
     instance_by: str | None = None,
     measures: Sequence[str] | None = None,
-    grades: Mapping[str, Sequence[str]] | None = None,
+    grades: Grades | None = None,
     shared: bool = False,
     asked_of: str | None = None,
     most: int | None = None,
@@ -640,7 +647,7 @@ class _Reader:
     table: str | None
     instance_by: str | None
     measures: Sequence[str] | None
-    grades: Mapping[str, Sequence[str]]
+    grades: Grades
     progress: store.Progress
     total: int
     most: int | None
@@ -654,7 +661,7 @@ class _Reader:
         self,
         groups: Mapping[str, Mapping[str, Sequence[Run]]],
         shared: bool,
-        asked_of: str | None = None,
+        asked_of: str | None,
     ) -> tuple[dict[str, Units], dict[str, str]]:
         """By data set the answers of its methods, or why they cannot be compared; `notes` says
         which runs of those that can are left out.
@@ -857,12 +864,12 @@ def read_raw_answers(
 def _from_traces(
     client: MlflowClient, run: Run, predicted: str, expected: str, instance_by: str | None
 ) -> list[tuple[Any, Any, Any]]:
-    asked, rows = asked_of(run), []
-    for trace, (inputs, outputs) in traces_of(client, run, (INPUTS, OUTPUTS)):
+    rows = []
+    for trace, question, (_, outputs) in traces_of(client, run, (INPUTS, OUTPUTS), instance_by):
         said = (a for a in trace.info.assessments or () if a.valid is not False)
         wanted = {a.name: a.expectation.value for a in said if a.expectation and belongs(a, run)}
         recorded = {OUTPUTS: outputs, EXPECTATIONS: wanted}
-        key = question_key(trace, asked(inputs), instance_by), trace.info.request_time
+        key = question, trace.info.request_time
         parts = _recorded_part(recorded, predicted), _recorded_part(recorded, expected)
         rows.append((key, *parts))
     return rows

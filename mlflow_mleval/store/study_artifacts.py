@@ -29,7 +29,7 @@ from mlflow_mleval.errors import (
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Selection
-from mlflow_mleval.sentences import some
+from mlflow_mleval.sentences import grouped, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
@@ -115,7 +115,7 @@ def instances_of(
         with suppress(MeasureError):  # a table cannot be read
             folds = _fold_of_instances(tables)
         readers: dict[Hashable, Callable[[str], pd.Series]] = {
-            m: _reader(dataset, m, paths) for m, paths in by_method.items()
+            m: partial(_mean_by_instance, dataset, m, paths) for m, paths in by_method.items()
         }
         column = partial(_names_by_instance, tables)
         weighted = any(schema.INSTANCE_WEIGHT in table.columns for table in tables.values())
@@ -268,21 +268,17 @@ def _fold_of_instances(tables: _InstanceTables) -> pd.Series | None:
     return first if first.nunique() > 1 and all(own.equals(first) for own in others) else None
 
 
-def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.Series]:
-    """Reads a measure by its name, the mean over repeats; they have to be of the same instances."""
-
-    def read(measure: str) -> pd.Series:
-        total = _series(paths[0], measure)
-        for path in paths[1:]:  # one at a time: all of them may be too much memory
-            more = _series(path, measure)
-            if not more.index.equals(total.index):
-                raise IncomparableRunsError(
-                    f"the repeats of {method} on {dataset} were evaluated on other instances of it."
-                )
-            total = total + more
-        return total / len(paths)
-
-    return read
+def _mean_by_instance(dataset: str, method: str, paths: Sequence[Path], measure: str) -> pd.Series:
+    """A measure as the mean over repeats, which have to be of the same instances."""
+    total = _series(paths[0], measure)
+    for path in paths[1:]:  # one at a time: all of them may be too much memory
+        more = _series(path, measure)
+        if not more.index.equals(total.index):
+            raise IncomparableRunsError(
+                f"the repeats of {method} on {dataset} were evaluated on other instances of it."
+            )
+        total = total + more
+    return total / len(paths)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -409,7 +405,7 @@ def selected_folds(selection: Selection) -> Study:
     if not counted:
         return selected_study(selection)
     others = [m for m in selection.measures or () if m not in COUNTS]
-    ways = {way: [m for m in CELLS if COUNTS[m] == way] for way in ("min", "max")}
+    ways = grouped((COUNTS[m], m) for m in CELLS)
     counts = replace(
         selection,
         measures=[*others, *CELLS],
@@ -432,15 +428,8 @@ def selected_folds(selection: Selection) -> Study:
 
 
 # --------------------------------------------------------------------------------------------------
-# Loss profiles of tracked runs: `load_profiles` returns
-# `mlflow_mleval.analysis.loss_profiles.Profiles`.
-#
-# One paged search reads them, for they travel in tags: the numbers of wrong labels by fold
-# ("hard"), and the mean i-th largest errors by fold ("soft"). `profiles_of` takes them from a Study
-# that is loaded already, so that a report of measures and profiles needs one search. Where a tag
-# says that it had no room, the artifact mleval/profile.csv is read, which has no folds. What has no
-# profile is listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes` and `.source`
-# are those of the study.
+# Loss profiles of tracked runs. They travel in tags, so that one search reads measures and
+# profiles; where a tag had no room, the artifact mleval/profile.csv is read, which has no folds.
 
 _WHAT = {"hard": "label sets", "soft": "scores"}
 #: How profiles come about.
