@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from mlflow_mleval.secrets import masked, without_passwords
 from mlflow_mleval.sentences import did_you_mean
 
 #: What was chosen by options, in fields or in Python: arguments by name.
 Choices = Mapping[str, Any]
+#: What is told how far reading is: how much is done, and of how much.
+Progress: TypeAlias = Callable[[int, int], object]
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 #: The rules that name a method without a param or tag.
@@ -199,6 +201,10 @@ _OF_STORES = (
 )
 #: Those that hold several values.
 SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
+
+
+def in_silence(done: int, total: int) -> None:
+    """The progress that nobody wants to know."""
 
 
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")

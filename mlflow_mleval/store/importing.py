@@ -31,6 +31,7 @@ from mlflow_mleval.analysis.answer_comparison import Answers, graded
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.files.harness_logs import ABOUT, is_answer_log, read_instance_results
 from mlflow_mleval.files.results import INSTANCE, read_results
+from mlflow_mleval.selection import Progress, in_silence
 from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.artifacts import artifact
@@ -100,7 +101,7 @@ def import_results(
     *,
     experiment_name: str,
     conventions: str = schema.UNKNOWN_CONVENTIONS,
-    progress: store.Progress | None = None,
+    progress: Progress | None = None,
 ) -> ImportReport:
     """Put results into the store that MLflow is set to: one run per method and dataset, and seed if
     there are repeats.
@@ -278,13 +279,13 @@ def _write_all(
     experiment_id: str,
     results: Mapping[_Cell, _Result],
     earlier: Mapping[_Cell, Run],
-    progress: store.Progress | None,
+    progress: Progress | None,
 ) -> dict[_Cell, _Outcome]:
     """Write what is missing, several results at a time where the store is no file. New runs start
     in the order of the source.
     """
     outcomes: dict[_Cell, _Outcome] = {}
-    lock, tell = threading.Lock(), progress or store.untold
+    lock, tell = threading.Lock(), progress or in_silence
 
     def write(pair: _Cell, start: int) -> None:
         with store.store_errors("write to"):
@@ -436,7 +437,7 @@ def import_answers(
     path: str | Path,
     *,
     experiment_name: str,
-    progress: store.Progress = store.untold,
+    progress: Progress = in_silence,
 ) -> ImportReport:
     """Put a file with a result an answer into the store: one run per method and data set, the means
     as metrics. Importing it again changes nothing; a changed one makes new runs, which are repeats

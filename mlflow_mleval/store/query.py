@@ -44,7 +44,15 @@ from mlflow_mleval.measures.registry import (
     default_set,
     expand,
 )
-from mlflow_mleval.selection import DIGEST, Directions, Missing, Selection, best_metric
+from mlflow_mleval.selection import (
+    DIGEST,
+    Directions,
+    Missing,
+    Progress,
+    Selection,
+    best_metric,
+    in_silence,
+)
 from mlflow_mleval.sentences import (
     PROPOSED,
     Argument,
@@ -149,7 +157,7 @@ def load_study(
     percent: Iterable[str] = (),
     name_as: str | None = None,
     duplicates: str = "error",
-    progress: store.Progress = store.untold,
+    progress: Progress = in_silence,
 ) -> Study:
     """The Study that a selection of tracked runs yields.
 
@@ -274,7 +282,7 @@ def load_study(
 
 def selected_study(
     selection: Selection,
-    progress: store.Progress = store.untold,
+    progress: Progress = in_silence,
     table: RunsTable | None = None,
 ) -> Study:
     """The Study that a selection of runs yields, as `load_study` says; of a table that was read
@@ -289,7 +297,7 @@ class _Loading:
     def __init__(
         self,
         selection: Selection,
-        progress: store.Progress,
+        progress: Progress,
         table: RunsTable | None = None,
     ) -> None:
         self.progress = progress

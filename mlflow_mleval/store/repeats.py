@@ -32,7 +32,7 @@ from mlflow_mleval.measures.metric_names import (
     suggestions,
 )
 from mlflow_mleval.measures.registry import MEASURES, meant
-from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
+from mlflow_mleval.selection import DIGEST, Progress, Selection, best_metric, in_silence, key_of
 from mlflow_mleval.sentences import Argument, Message, count, did_you_mean, grouped, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.reader import METHOD, Results, Rule, differing, is_seed, measured, settings
@@ -866,8 +866,8 @@ def _folds_of_runs(
             tagged[label] = values
             rounded += [titles[label]] if values.digits else []
     where = {label: values.omitted for label, values in tagged.items() if values.omitted}
-    items = [(str(rows.at[label, "run_id"]), place) for label, place in where.items()]
-    found = artifacts.at_once(partial(_elsewhere, client, used), items)
+    places = [(str(rows.at[label, "run_id"]), place) for label, place in where.items()]
+    found = _elsewhere(client, places, used)
     for (label, place), values in zip(where.items(), found, strict=True):
         if isinstance(values, schema.FoldValues):
             tagged[label] = values
@@ -889,16 +889,13 @@ def _folds_of_runs(
 
 
 def _elsewhere(
-    client: MlflowClient | None, measures: Collection[str], item: tuple[str, str]
-) -> schema.FoldValues | str | None:
-    """The values by fold of a run that its tag only points to, or why they cannot be read; None
-    where there are none, or no store is known.
+    client: MlflowClient | None, places: Sequence[tuple[str, str]], measures: Collection[str]
+) -> Sequence[schema.FoldValues | str | None]:
+    """By run id and place, the values by fold that a tag only points to, or why they cannot be
+    read; None where there are none, or no store is known.
     """
-    run_id, where = item
-    if client is None:
-        return None
-    if where.endswith("/"):
-        return _fold_history(client, run_id, {m: where + m for m in measures})
+    if client is None or not places:
+        return [None] * len(places)
 
     def fold_table(path: Path) -> schema.FoldValues:
         there = open_parquet(path, ["fold"]).schema_arrow.names
@@ -908,7 +905,13 @@ def _elsewhere(
         folds = artifacts.by_fold(table).tolist()
         return schema.FoldValues(folds, table.drop(columns="fold").astype(float).to_dict("list"))
 
-    return artifacts.artifact(client, run_id, where, fold_table)
+    def read(item: tuple[str, str]) -> schema.FoldValues | str | None:
+        run_id, where = item
+        if where.endswith("/"):
+            return _fold_history(client, run_id, {m: where + m for m in measures})
+        return artifacts.artifact(client, run_id, where, fold_table)
+
+    return artifacts.at_once(read, places)
 
 
 def _mean_folds(
@@ -952,7 +955,7 @@ def everywhere(client: MlflowClient, selection: Selection) -> Selection:
 
 
 def placed(
-    selection: Selection, progress: store.Progress = store.untold
+    selection: Selection, progress: Progress = in_silence
 ) -> tuple[Selection, RunsTable | None]:
     """The selection with the experiment, or those that belong together, that alone hold runs which
     can be compared, and these runs, for they have been read; as it is where it names some, or where

@@ -34,7 +34,7 @@ from mlflow_mleval.errors import (
     StoreError,
 )
 from mlflow_mleval.files.harness_logs import SHOWN, flat, shortened
-from mlflow_mleval.selection import Selection
+from mlflow_mleval.selection import Progress, Selection, in_silence
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.reader import period_doubts, rules_of, with_models
@@ -531,7 +531,7 @@ def load_answers(
     shared: bool = False,
     asked_of: str | None = None,
     most: int | None = None,
-    progress: store.Progress = store.untold,
+    progress: Progress = in_silence,
 ) -> SelectedAnswers:
     """What the runs of a selection answered, question by question; several runs of a method on a
     data set are repeats, more answers to the same questions. With `asked_of` all questions of that
@@ -648,7 +648,7 @@ class _Reader:
     instance_by: str | None
     measures: Sequence[str] | None
     grades: Grades
-    progress: store.Progress
+    progress: Progress
     total: int
     most: int | None
     done: int = 0
@@ -714,7 +714,10 @@ class _Reader:
         n = 0
         for run_id, run in runs.items():
             read: Callable[[], Answers]
-            if self.table is None and _holds_imported(run):
+            tags = run.data.tags
+            imported = schema.TAG_ANSWERS in tags
+            imported &= tags.get(schema.TAG_STATUS) == schema.COMPLETE
+            if self.table is None and imported:
                 read = partial(read_imported, self.client, run, self.grades)
             elif self.table is None and is_evaluated(run):
                 read = partial(read_traces, self.client, run, most=self.most, **how)
@@ -801,12 +804,6 @@ def hold_answers(table: RunsTable) -> pd.Series:
     imported &= table.tag(schema.TAG_STATUS) == schema.COMPLETE
     logged = table.tag("mlflow.loggedArtifacts").str.contains(EVALUATED, regex=False)
     return imported | logged | (table.tag("mlflow.runType") == "genai_evaluate")
-
-
-def _holds_imported(run: Run) -> bool:
-    """Whether the run holds answers that were imported, complete."""
-    tags = run.data.tags
-    return schema.TAG_ANSWERS in tags and tags.get(schema.TAG_STATUS) == schema.COMPLETE
 
 
 # --------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from mlflow_mleval.files.results import (
     with_datasets_alone,
 )
 from mlflow_mleval.measures.metric_names import data_of
-from mlflow_mleval.selection import Selection, started
+from mlflow_mleval.selection import Progress, Selection, in_silence, started
 from mlflow_mleval.sentences import agree, count, did_you_mean, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.schema import bounded_json, computable
@@ -284,7 +284,7 @@ class _Cells:
 def read_store(
     client: MlflowClient,
     selection: Selection,
-    progress: store.Progress = store.untold,
+    progress: Progress = in_silence,
 ) -> RunsTable:
     """The runs that a selection names; the same errors as `select`. Unless a search is to be
     remembered, a run is let go as soon as its row is there.
@@ -309,7 +309,6 @@ def table_of_runs(runs: Iterable[Run], experiments: Mapping[str, str]) -> RunsTa
 
 
 def _row_of(run: Run) -> RunRow:
-    data, digest, n_rows, shape = _dataset_input(run)
     info = run.info
     return RunRow(
         info.run_id,
@@ -320,10 +319,7 @@ def _row_of(run: Run) -> RunRow:
         run.data.metrics,
         run.data.params,
         {key: text for key, text in run.data.tags.items() if key not in _PASSED_OVER},
-        data,
-        digest,
-        n_rows,
-        shape,
+        *_dataset_input(run),
         store.model_of(run) or "",
         max((metric.step for metric in run.data._metric_objs), default=0),
     )
@@ -436,7 +432,7 @@ def best_steps(
     metric: str,
     sign: Callable[[], int],
     wanted: Callable[[str], object],
-    progress: store.Progress,
+    progress: Progress,
 ) -> tuple[RunsTable, dict[str, int]]:
     """The runs with the metrics of the step where one is best, where others logged them, and by run
     id among how many steps that is; a request a run and a metric that is `wanted`. `sign` is 1

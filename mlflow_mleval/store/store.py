@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import mlflow
@@ -38,7 +38,7 @@ from mlflow.utils.search_utils import SearchUtils
 from mlflow_mleval import secrets
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.secrets import masked, raise_alone
-from mlflow_mleval.selection import Selection
+from mlflow_mleval.selection import Progress, Selection, in_silence
 from mlflow_mleval.sentences import Argument, Message, did_you_mean, some
 from mlflow_mleval.store import budget, schema
 
@@ -47,8 +47,6 @@ from mlflow_mleval.store import budget, schema
 # what a conflict has undone.
 
 T = TypeVar("T")
-#: What is told how far something is: how much is done, and of how much.
-Progress: TypeAlias = Callable[[int, int], object]
 _TRIES = 12
 _SECONDS = 0.05, 2.0
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
@@ -60,10 +58,6 @@ _CONFLICTS = (
     "deadlock",
     "could not serialize",
 )
-
-
-def untold(done: int, total: int) -> None:
-    """Nobody wants to know."""
 
 
 def patiently(act: Callable[[], T]) -> T:
@@ -346,7 +340,7 @@ def search(
     experiment_ids: Sequence[str],
     filter_string: str = "",
     doubts: list[str] | None = None,
-    progress: Progress = untold,
+    progress: Progress = in_silence,
     made: Callable[[Iterable[Run]], Any] = list,
 ) -> Any:
     """Active runs of the experiments, the first started first, each once: a list of them, or what

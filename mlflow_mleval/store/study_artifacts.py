@@ -505,11 +505,7 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     """
     one_of(kind, "kind", schema.TAG_PROFILES)
     absent: dict[str, str] = {}
-    ids: dict[Pair, str] = {}
-    if "run_id" in study.runs:
-        ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
-    tags = _profile_tags(study, kind, ids, absent)
-    errors = _errors_by_pair(tags, kind, ids, absent)
+    tags, errors = _profiles_of_runs(study, kind, absent)
     if not errors:
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(
@@ -529,10 +525,15 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     return gather_profiles(errors, n_labels, folds, kind, **about)
 
 
-def _profile_tags(
-    study: Study, kind: str, ids: Mapping[Pair, str], absent: dict[str, str]
-) -> dict[Pair, schema.ProfileTag]:
-    """The profiles of the runs; why others have none goes to `absent`."""
+def _profiles_of_runs(
+    study: Study, kind: str, absent: dict[str, str]
+) -> tuple[dict[Pair, schema.ProfileTag], dict[Pair, np.ndarray]]:
+    """The profiles of the runs, and the errors from the tags, or from an artifact where a tag only
+    points to it; why others have none goes to `absent`.
+    """
+    ids: dict[Pair, str] = {}
+    if "run_id" in study.runs:
+        ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
     tags: dict[Pair, schema.ProfileTag] = {}
     for pair in map(tuple, study.values.index):
         profiles = study.profiles.get(pair, {})
@@ -544,22 +545,10 @@ def _profile_tags(
             absent[result_name(*pair)] = f"{tag} (run {ids[pair]})"
         else:
             tags[pair] = tag
-    return tags
-
-
-def _errors_by_pair(
-    tags: Mapping[Pair, schema.ProfileTag],
-    kind: str,
-    ids: Mapping[Pair, str],
-    absent: dict[str, str],
-) -> dict[Pair, np.ndarray]:
-    """The errors from the tags, or from an artifact where a tag only points to it; why others have
-    none goes to `absent`.
-    """
     errors = {pair: errors_of(tag, kind) for pair, tag in tags.items() if not tag.omitted}
     elsewhere = [pair for pair, tag in tags.items() if tag.omitted]
     if not elsewhere:
-        return errors
+        return tags, errors
     client, path = store.connect(), schema.ARTIFACT_PROFILE
 
     def read(pair: Pair) -> np.ndarray | str | None:
@@ -573,7 +562,7 @@ def _errors_by_pair(
             why = f"{row}; " if row else ""
             lacking = f"its run has no {path} that holds it ({why}run {ids[pair]})"
             absent[result_name(*pair)] = lacking
-    return errors
+    return tags, errors
 
 
 def _errors(path: Path, kind: str, n_labels: int) -> np.ndarray:

@@ -33,7 +33,7 @@ from mlflow_mleval.measures.metric_names import (
     term,
 )
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
-from mlflow_mleval.selection import Selection, key_of, name_parts
+from mlflow_mleval.selection import Progress, Selection, in_silence, key_of, name_parts
 from mlflow_mleval.sentences import Argument, Message, count, grouped, joined, some
 from mlflow_mleval.store import query, schema, store
 from mlflow_mleval.store.reader import (
@@ -104,7 +104,7 @@ _TRIES = 4
 
 
 def take_stock(
-    selection: Selection, *, progress: store.Progress = store.untold
+    selection: Selection, *, progress: Progress = in_silence
 ) -> tuple[Study | None, Survey]:
     """The Study that a selection yields, None where it yields none yet, and what the store holds;
     where no experiment is named and several hold runs, what each holds.
