@@ -139,29 +139,12 @@ def _open(verdict: Verdict) -> str:
 
 def _further(verdict: Verdict) -> Iterator[str]:
     """What the decision takes, and what the ledger says."""
-    over, tests = verdict.over, verdict.tests
-    zero, observed = (tests.needed[key] for key in ("zero", "observed"))
-    if not verdict.more or verdict.changed or (verdict.table["verdict"] == "not judged").all():
-        pass
-    elif tests.lost and (verdict.table["low"] == -inf).any():
-        yield (
-            f"How many {over} it takes cannot be said: nobody knows how bad those can be that "
-            f"{name(verdict.candidate)} lacks."
-        )
-    elif isnan(zero):
-        few = "Too few of them make the difference"
-        few = "That is too few" if tests.units < LEAST_SEEN else few
-        yield f"{few} to say how many {over} it takes."
-    else:
-        power = f"(with probability {short(POWER)})"
-        alike, differ = f"no number of {over} shows it", "no number does"
-        if zero < inf:
-            alike = f"about {_rounded(zero)} {over} show it {power}"
-        if observed < inf:
-            differ = f"about {_rounded(observed)}{'' if zero < inf else f' {power}'}"
-        yield f"If the two are equally good, {alike}; if they differ as observed, {differ}."
+    tests = verdict.tests
+    unjudged = (verdict.table["verdict"] == "not judged").all()
+    if verdict.more and not verdict.changed and not unjudged:
+        yield _needed(verdict)
     if entry := verdict.entry:
-        again = f" The same {over} were asked {count(entry.asked, 'time')} before."
+        again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
         yield (
             f"This is gate {entry.number} of the ledger {name(entry.ledger)}, after "
             f"{count(entry.ships, 'ship')}; its evidence is {number(tests.evidence, 2)}, "
@@ -172,6 +155,28 @@ def _further(verdict: Verdict) -> Iterator[str]:
                 "Gates of it that took a number and entered nothing, not ended yet or dead, count "
                 f"as not shipped: {entry.silent}."
             )
+
+
+def _needed(verdict: Verdict) -> str:
+    """How many units the decision takes."""
+    over, tests = verdict.over, verdict.tests
+    zero, observed = (tests.needed[key] for key in ("zero", "observed"))
+    if tests.lost and (verdict.table["low"] == -inf).any():
+        return (
+            f"How many {over} it takes cannot be said: nobody knows how bad those can be that "
+            f"{name(verdict.candidate)} lacks."
+        )
+    if isnan(zero):
+        few = "Too few of them make the difference"
+        few = "That is too few" if tests.units < LEAST_SEEN else few
+        return f"{few} to say how many {over} it takes."
+    power = f"(with probability {short(POWER)})"
+    alike, differ = f"no number of {over} shows it", "no number does"
+    if zero < inf:
+        alike = f"about {_rounded(zero)} {over} show it {power}"
+    if observed < inf:
+        differ = f"about {_rounded(observed)}{'' if zero < inf else f' {power}'}"
+    return f"If the two are equally good, {alike}; if they differ as observed, {differ}."
 
 
 def _rounded(n: float) -> str:

@@ -636,7 +636,7 @@ def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Colum
     columns = [doc.pvalues("p (Holm)", shown["pvalue_corrected"], keep=6)]
     if (shown["carried"] != "").any():
         note = "Carried by: what differs on its own, + where the first is better, else −."
-        columns.append(Column("carried by", shown["carried"].tolist(), "<", note=note))
+        columns.append(Column("carried by", shown["carried"].tolist(), "<", keep=2, note=note))
     note = "Direction: of the means; the test itself has none."
     columns.append(Column("direction", shown["direction"].tolist(), "<", keep=3, note=note))
     head = "Λ" if comparison.is_five_by_two else "T²"

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
-from scipy.optimize import isotonic_regression
 
 from mlflow_mleval.report.text import number, shorten, terminal
 
@@ -422,7 +421,15 @@ def spread(places: Sequence[float], room: float, low: float, high: float) -> lis
     """
     order = np.argsort(places, kind="stable")
     before = room * np.arange(len(places))
-    wanted = isotonic_regression(np.array(places)[order] - before).x
+    # neighbours that must share a mean, by hand, for scipy.optimize is slow to import
+    pools: list[tuple[float, int]] = []
+    for mean in (np.array(places)[order] - before).tolist():
+        size = 1
+        while pools and pools[-1][0] >= mean:
+            other, n = pools.pop()
+            mean, size = (mean * size + other * n) / (size + n), size + n
+        pools.append((mean, size))
+    wanted = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
     found = np.empty(len(places))
     found[order] = np.minimum(np.maximum(wanted, low), high - before[-1:]) + before
     return found.tolist()
