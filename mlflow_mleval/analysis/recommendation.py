@@ -284,9 +284,10 @@ def pairs_of(c: Comparison, method: str) -> pd.DataFrame:
 
 def _rows_of_cell(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
     """The rows of a cell in a table by (dataset, method, …); none where there is no such table."""
-    if values is None or (dataset, method) not in values.index.droplevel(2):
+    if values is None:
         return pd.DataFrame()
-    return values.loc[(dataset, method)]
+    datasets, methods = (values.index.get_level_values(level) for level in (0, 1))
+    return values[(datasets == dataset) & (methods == method)].droplevel([0, 1])
 
 
 # --------------------------------------------------------------------------------------------------

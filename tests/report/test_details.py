@@ -29,6 +29,7 @@ from mlflow_mleval.report.content.beyond import over_time_blocks, over_time_head
 from mlflow_mleval.report.content.details import section
 from mlflow_mleval.report.html import fragment
 from mlflow_mleval.report.text import terminal
+from mlflow_mleval.store.query import load_study
 from mlflow_mleval.study import Study
 
 
@@ -74,6 +75,13 @@ def test_a_cell_has_its_runs_with_their_values_and_where_they_lie():
     assert "<a " not in plain.to_html() and runs["run_id"][0] in plain.to_text()
     policy = "did not finish: what is missing counts as the worst of the dataset (policy worst)"
     assert policy in told(c, method="c", dataset="e")
+
+
+@pytest.mark.filterwarnings("error")
+def test_repeats_in_any_order_are_found_without_a_warning():
+    rows = [(d, m, seed, (ord(m) + seed) / 200) for seed in (0, 1) for d in "ed" for m in "ba"]
+    c = compare(load_study(pd.DataFrame(rows, columns=["dataset", "method", "seed", "f1"])))
+    assert "The values of a on e are means over 2 runs" in told(c, method="a", dataset="e")
 
 
 def test_a_method_has_its_ranks_places_and_pairs():
