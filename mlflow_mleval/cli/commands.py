@@ -32,6 +32,7 @@ from mlflow_mleval.cli.command import (
 from mlflow_mleval.errors import (
     MissingResultsError,
     MlevalError,
+    NoRunsError,
     UnclearError,
     UndirectedError,
 )
@@ -564,11 +565,16 @@ def profile(kind: Literal["hard", "soft"], output: str | None, **choices: Any) -
     """
     from mlflow_mleval.analysis.loss_profiles import compare_profiles
     from mlflow_mleval.report.content.profiles import document
-    from mlflow_mleval.store.study_artifacts import selected_profiles
+    from mlflow_mleval.store.study_artifacts import HOW, any_profiles, selected_profiles
 
     to = opt.target(output)
     say("reading runs …")
-    selection, taken = _taken(Selection.of(choices))
+    try:
+        selection, taken = _taken(Selection.of(choices))
+    except UnclearError:
+        if any_profiles():
+            raise
+        raise NoRunsError(f"no run in the store has a loss profile. {HOW}") from None
     profiles = selected_profiles(selection, kind)
     profiles = replace(profiles, notes=(*map(in_options, profiles.notes), *taken))
     n_methods, n_datasets = len(profiles.methods), len(profiles.datasets)

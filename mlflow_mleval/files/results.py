@@ -416,11 +416,11 @@ def _check_columns(table: SourceTable) -> None:
             "mleval import, and compare them with mleval compare."
         )
     if missing := [c for c in needed if c not in header]:
+        other = "" if {*IDENTITY} & {*header} else " Predictions are for mleval evaluate."
         raise ImportFileError(
             f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has "
             f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)}, the wide form "
-            "dataset, method and one column a measure; a leaderboard methods by datasets. "
-            "Predictions are for mleval evaluate."
+            f"dataset, method and one column a measure; a leaderboard methods by datasets.{other}"
         )
     others = [c for c in header if c not in (*needed, *SEEDS, "fold")]
     if is_long and others:

@@ -465,6 +465,14 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
     return selected_profiles(Selection(**selection), kind)
 
 
+def any_profiles() -> bool:
+    """Whether any run in the store carries a loss profile."""
+    client = store.connect()
+    ids = [experiment.experiment_id for experiment in store.all_experiments(client)]
+    tags = schema.TAG_PROFILES.values()
+    return any(store.search(client, ids, f"tags.`{tag}` LIKE '%'") for tag in tags)
+
+
 def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "hard") -> Profiles:
     """As `load_profiles` says."""
     measures = selection.measures or ["hamming_loss"]

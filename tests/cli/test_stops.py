@@ -123,6 +123,8 @@ def test_tests_within_datasets_take_what_runs_finds(log):
     assert "Taken as `mleval runs` finds it: mleval rank -n seeds" in json.dumps(told)
     code, error, _ = _run("mleval profile")
     assert code == 1 and "Profiles come about where mleval evaluates label sets" in error
+    _gaps(log)  # now no experiment is the only one
+    assert "no run in the store has a loss profile" in _run("mleval profile")[1]
 
 
 def test_a_gate_of_methods_takes_what_runs_finds(log):
