@@ -30,7 +30,8 @@ def test_the_published_study_in_words():
         "RF-PCT (0.209) is before BR (0.125).",
         "Step-down max-T, α = .05: 4 of 66 pairs are separated: RF-PCT, BR, HOMER and RFML-C4.5 "
         "from PCT.",
-        "Were any one of scene, yeast and 10 more left out, BR would not be separated from PCT.",
+        "Were any one of the datasets scene, yeast and 5 more or the methods ML-C4.5, ML-kNN and 3 "
+        "more left out, BR would not be separated from PCT.",
         "RF-PCT is ahead under all 13 other choices of function, weights or policy, in 83% of "
         "random weightings and without any one other method.",
         "The separation of BR from PCT, the least sure of 4, stays under 7 of 15 such choices and "

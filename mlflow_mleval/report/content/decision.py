@@ -29,7 +29,7 @@ from mlflow_mleval.report.blocks import Data, Sentence, claim, joined, listed, n
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import cost_figure
 from mlflow_mleval.report.text import confidence, fixed, level, number, percent
-from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words
+from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words, plural
 from mlflow_mleval.validation import present
 
 #: So many methods are named, more are counted; of the better ones so many.
@@ -622,17 +622,23 @@ def needed_in_words(c: Comparison) -> list[Sentence]:
     found = c.needed_by
     if found is None or found.empty:
         return []
-    needed = [[*row.jackknife, *(row.companions or ())] for row in found.itertuples()]
-    most = max(range(len(needed)), key=lambda i: len(needed[i]))
+    needed = [len(row.jackknife) + len(row.companions or ()) for row in found.itertuples()]
+    most = int(np.argmax(needed))
     if not needed[most]:
         text = "No separation depends on a single dataset"
         text += "" if found["companions"].isna().any() else " or other method"
     else:
         row = found.iloc[most]
-        any_of = "any one of " if len(needed[most]) > 1 else ""
+        kinds = {"dataset": row["jackknife"], "method": row["companions"] or ()}
+        gone = " or ".join(
+            f"the {kind if len(held) == 1 else plural(kind)} {listed(held, 3)}"
+            for kind, held in kinds.items()
+            if held
+        )
+        any_of = "any one of " if needed[most] > 1 else ""
         text = (
-            f"Were {any_of}{listed(needed[most], 3)} left out, {name(row['better'])} would not "
-            f"be separated from {name(row['worse'])}"
+            f"Were {any_of}{gone} left out, {name(row['better'])} would not be separated from "
+            f"{name(row['worse'])}"
         )
     return [Sentence(f"{text}.", claim("survives", "separations"))]
 
