@@ -133,8 +133,8 @@ class Terms:
 
     def __post_init__(self) -> None:
         probability(self.alpha, "alpha")
-        if below := {m: v for m, v in self.margins.items() if not v >= 0}:
-            raise ValueError(f"`margins` must be at least 0, got {below}.")
+        if below := [f"{v:g} for {m}" for m, v in self.margins.items() if not v >= 0]:
+            raise ValueError(f"`margins` must be at least 0, got {some(below)}.")
 
 
 @dataclass(frozen=True)

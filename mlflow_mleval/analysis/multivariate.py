@@ -264,9 +264,9 @@ def mardia(
     names = [names[k] for k in independent]
     if df <= p:
         raise ValueError(
-            f"`x` must have at least two more folds than measures, got {n_methods} methods on "
-            f"{n_folds} folds for {p} measures. Test several methods together, or fewer "
-            "measures."
+            "`x` must have at least two more folds than measures, got "
+            f"{count(n_methods, 'method')} on {n_folds} folds for {p} measures. Test several "
+            "methods together, or fewer measures."
         )
     rows = two_way(values[..., independent], n_methods > 1)
     white = np.linalg.qr(rows / np.linalg.norm(rows, axis=0))[0] * np.sqrt(n)

@@ -64,7 +64,7 @@ def reason(error: Exception) -> str:
 
 def columns_shown(header: Sequence[str]) -> str:
     """The first columns of a table that lacks others."""
-    return ", ".join(map(quoted, header[:8] or ["none"])) + (" …" if len(header) > 8 else "")
+    return (", ".join(map(quoted, header[:8])) or "none") + (" …" if len(header) > 8 else "")
 
 
 # ---- tables of results ---------------------------------------------------------------------------

@@ -810,8 +810,9 @@ def _no_measure(finished: int, unused: Sequence[Excluded]) -> str:
         return f"{unused[0].name} is all there is. Say which way it is better."
     shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
     left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
-    text = f"there is no measure in common to {count(finished, 'finished run')} that can be used ("
-    return Message(text, left, "). ", MEASURE, " with a name takes it as far as runs have it.")
+    text = f"there is no measure in common to {count(finished, 'finished run')} that can be used"
+    why_not = Message(" (", left, ")") if shown else ""
+    return Message(text, why_not, ". ", MEASURE, " with a name takes it as far as runs have it.")
 
 
 def _ours(cells: Cells) -> pd.Series:

@@ -321,7 +321,7 @@ def test_parts_with_values_of_their_own():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"margin": -0.1}, "`margins` must be at least 0"),
+        ({"margin": -0.1}, r"`margins` must be at least 0, got -0\.1 for "),
         ({"improve": ("recall",)}, "`improve` must name measures"),
         ({"anytime": True, "bounds": None}, "`anytime` takes single answers"),
         ({"clusters": ["a"] * 20}, "`clusters` must hold"),

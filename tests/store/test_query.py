@@ -324,6 +324,7 @@ def test_measures_by_name(ours):
             MeasureError,
             "no measure in common to 2 finished .*recall: lacking in 1 of 2.*f1: excluded as asked",
         ),
+        ({"measures": []}, MeasureError, r"to 2 finished runs that can be used\. "),
         ({"minimize": ["odd"], "maximize": ["odd"]}, ValueError, "both as minimised and as max"),
     ],
 )
