@@ -96,7 +96,6 @@ def read(
     """What `compared` compares: all of it that is in the store."""
     from mlflow_mleval.store import store
     from mlflow_mleval.store.query import selected_study
-    from mlflow_mleval.store.study_artifacts import profiles_of
 
     _options_of_compare(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
@@ -127,6 +126,8 @@ def read(
     instances = {}
     profiles = None
     if whole:
+        from mlflow_mleval.store.study_artifacts import profiles_of
+
         with suppress(NoRunsError):  # the runs carry none
             profiles = profiles_of(study)
         if tracked and len(study.runs) <= MOST_RUNS:
@@ -191,7 +192,6 @@ def _study_asked_for(
     """
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.repeats import is_placed, placed
-    from mlflow_mleval.store.survey import taken_unasked
 
     ruled, table = selection.is_ruled, None
     if ruled and not is_placed(selection):
@@ -208,6 +208,8 @@ def _study_asked_for(
             raise asked_for
     elif asked_for is not None and (ruled or not asked_for.is_foreign):
         return asked_for, selection
+    from mlflow_mleval.store.survey import taken_unasked  # a ranking that was asked for needs none
+
     try:
         taken, line = taken_unasked(selection)
     except UnclearError as unclear:

@@ -419,10 +419,12 @@ class Beside:
 
 
 class Late(Sequence[Any]):
-    """Blocks that are made when somebody first looks at them: a page shows the heading before."""
+    """Blocks that are made when somebody first looks at them: a page shows the heading before, and
+    a terminal need not make those of which none lies above `depth`.
+    """
 
-    def __init__(self, make: Callable[[], Sequence[Any]]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], Sequence[Any]], depth: int = PAPER) -> None:
+        self._make, self.depth = make, depth
 
     @cached_property
     def _blocks(self) -> Sequence[Any]:
@@ -455,7 +457,8 @@ class Section:
         """The blocks down to this depth, one below the other; a figure that lies too deep leaves
         its table, or stays in TikZ.
         """
-        pending = list(self.blocks)[::-1]
+        least = self.blocks.depth if isinstance(self.blocks, Late) else ALWAYS
+        pending = list(self.blocks)[::-1] if least <= depth else []
         while pending:
             block = pending.pop()
             if isinstance(block, Beside):

@@ -278,7 +278,7 @@ def _section(
 
         lost = lost_pairs(cast("Iterable[FoldComparison]", tests.values()))
     hint = "described" if about else f"{_hint(tests)}{lost}"
-    return doc.Section(_KINDS[unit].key, _KINDS[unit].title, doc.Late(blocks), hint)
+    return doc.Section(_KINDS[unit].key, _KINDS[unit].title, doc.Late(blocks, ALWAYS), hint)
 
 
 def _not_tested(absent: Mapping[str, str]) -> list[str]:
