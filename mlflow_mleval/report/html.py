@@ -130,8 +130,8 @@ def _visible(value: Any) -> Any:
 
 def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyType({})) -> Markup:
     """A name that never wraps, the whole of it in a tooltip where it is cut."""
-    tip = Markup(' title="{}"').format(whole) if whole and whole != shown else ""
-    return Markup('<bdi class="name"{}{}>{}</bdi>').format(tip, _marks(marks), shown)
+    tip = f' title="{escape(whole)}"' if whole and whole != shown else ""
+    return Markup(f'<bdi class="name"{tip}{_marks(marks)}>{escape(shown)}</bdi>')
 
 
 def _names_at_ends(names: Sequence[str]) -> list[Markup]:
@@ -210,6 +210,5 @@ def _data_for_script(data: Any) -> Markup:
 
 def _marks(marks: Mapping[str, str]) -> Markup:
     """Attributes that scripts find an element by."""
-    return Markup("").join(
-        Markup(' data-{}="{}"').format(key, terminal(text)) for key, text in marks.items()
-    )
+    texts = (f' data-{key}="{escape(terminal(text))}"' for key, text in marks.items())
+    return Markup("".join(texts))
