@@ -88,14 +88,12 @@ REASONS: dict[str, str] = {
     "were then, on this one, they take .38 (100 methods with seeds), .45 (500) and .44 (folds).",
     "page: ": "each job is a process of its own that reads the runs itself, and packs what it "
     "compared for the next.",
-    "`mleval rank` of 132 runs": "what is ranked is tested, too; the search alone reads runs.",
     "import and evaluate once": "imports differ by a twentieth from one start to the next.",
     "1,000,000 rows × 10 labels, two workers": "two workers and the driver share two cores.",
     "points of ROC and PR": "nearly all is numpy's sorting, which took a third of this on the "
     "machine before; the peer's took two thirds.",
     "Nemenyi": "it took a third of this on the machine before, and the peer two thirds.",
     "all 124,750 T²": "it took a third of this on the machine before, and the peer two thirds.",
-    "read 1,000 runs with": "what the folds of each run say is read and checked beside the search.",
 }
 HEAD = """# Performance
 
