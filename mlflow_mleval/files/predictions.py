@@ -151,6 +151,8 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     names = _as_text(arrays.pop("label_names", np.arange(sum(width[:1])))).tolist()
     beside = ["folds"] if "folds" in arrays else []
     held = {key: arrays.pop(key) for key in given + beside}
+    if not width and "y_score" in given and held["y_score"].dtype.kind in "iu":
+        held["y_score"] = held["y_score"].astype(float)  # scores, also where they look like classes
     if not n or any(array.shape[:1] != (n,) for array in held.values()):
         shapes = ", ".join(f"{key} {array.shape}" for key, array in held.items())
         raise ImportFileError(f"{path.name}: the shapes are {shapes}. {_NPZ_NEEDS}")

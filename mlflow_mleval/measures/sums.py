@@ -613,7 +613,7 @@ def why_absent(
         (family == "cost", "it was not measured, or not of all parts"),
         (kind not in measure.kinds, _why_of_others(name, kind)),
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
-        (of_scores and sums.score_range is None, "no `y_score` was given"),
+        (of_scores and sums.score_range is None, "no scores were given"),
         ((family == "probability" or on_thresholds) and improbable, _no_probabilities(sums)),
         (on_thresholds and sums.weight is not None, "it has no form with `sample_weight`"),
         (name in sums.columns, f"it is not defined for {undefined} of {sums.n} instances"),
@@ -640,7 +640,7 @@ def _why_of_others(name: str, kind: str) -> str:
 
 def _no_probabilities(sums: Sums) -> str:
     if sums.score_range is None:
-        return "no `y_score` was given"
+        return "no scores were given"
     low, high = sums.score_range
     if low >= 0 and high <= 1:
         return "it needs probabilities, and `y_score` is said to hold other scores"

@@ -456,3 +456,11 @@ def test_bytes_are_text_or_refused(tmp_path):
                 refused("bytes that are no UTF-8", tmp_path / "p.parquet")
     np.savez(tmp_path / "p.npz", y_true=np.array([b"a", b"b"]), y_pred=np.array([b"a", b"a"]))
     assert evaluate_file(tmp_path / "p.npz").label_names == ("a", "b")
+
+
+def test_scores_of_a_file_are_scores_also_where_they_are_0_and_1(tmp_path):
+    y, s = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 1])
+    np.savez(tmp_path / "p.npz", y_true=y, y_score=s)
+    pd.DataFrame({"true": y, "score": s}).to_csv(tmp_path / "p.csv", index=False)
+    for name in ("p.npz", "p.csv"):
+        assert evaluate_file(tmp_path / name).measures["macro_auroc"] == 0.5

@@ -375,7 +375,7 @@ def test_reasons_say_what_is_missing():
     y, s = [[1, 0], [0, 1]], [[0.9, 0.2], [0.4, 0.6]]
     assert mleval.evaluate(y, s, **options).absent["s_min"] == "no `train_labels` were given"
     without = mleval.evaluate(y, y_pred=y, **options).absent
-    assert without["f_max"] == without["distance_at_3"] == "no `y_score` was given"
+    assert without["f_max"] == without["distance_at_3"] == "no scores were given"
     wide = mleval.evaluate(y, np.array(s) * 2, **options).absent
     assert wide["f_max"].startswith("it needs scores in [0, 1]")
     assert mleval.evaluate([[0, 0]], [[0.9, 0.2]], **options).absent["f_max"] == "nothing is true"

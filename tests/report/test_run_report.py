@@ -68,7 +68,7 @@ def test_without_folds_without_scores_and_with_one_label():
     rng = np.random.default_rng(0)
     y = rng.random((40, 3)) < 0.5
     page = Page(of(y, y_pred=rng.random((40, 3)) < 0.5).to_html())
-    assert "folds" not in page.sections and "no `y_score` was given" in page.section("doubts")
+    assert "folds" not in page.sections and "no scores were given" in page.section("doubts")
     assert "0.5" not in page.section("")[:80] and "label sets as given" in page.text
     assert "profile" not in Page(of(y[:, :1], rng.random((40, 1))).to_html()).sections
     perfect = of(y, y.astype(float), folds=np.arange(40) % 2)
