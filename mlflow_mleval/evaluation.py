@@ -460,8 +460,8 @@ def evaluate(
         need it in [0, 1]. Zeros that a sparse matrix does not store, and labels that a mapping of
         label to score lacks, are scores of 0. Integers that are all 0 or 1 give a warning. Of one
         label: probabilities or values of a decision function, shape (N, C); of two classes also
-        (N,), for the second. Rows of probabilities sum to 1. A vector of text or booleans, or of
-        integers that all occur in ``y_true``, is taken for ``y_pred``.
+        (N,), for the second. Rows of probabilities sum to 1. A vector of text, booleans
+        or integers is taken for ``y_pred``.
     y_pred : the same as ``y_true``, optional
         What is predicted. Without it, the labels with ``y_score >= threshold``, the threshold being
         rounded to the type of the scores; of one label, the class with the highest score (of equal
@@ -526,7 +526,7 @@ def evaluate(
         own_index = None
         y_true, y_score, y_pred, label_names = label_matrices(y_true, y_score, y_pred, label_names)
     one_label = is_vector(y_true)
-    if one_label and y_pred is None and are_classes(y_score, y_true):
+    if one_label and y_pred is None and are_classes(y_score):
         y_score, y_pred = None, y_score
     kind = ONE_LABEL if one_label else LABEL_SETS
     asked, chosen = requested(measures, kind, h is not None)

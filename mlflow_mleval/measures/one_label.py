@@ -67,17 +67,12 @@ def is_vector(value: Any) -> bool:
     return isinstance(first, (str, bytes)) or (np.ndim(first) == 0 and not is_set)
 
 
-def are_classes(values: Any, y_true: Any) -> bool:
-    """Whether what stands in the place of scores is the predicted classes: text, booleans, or
-    integers that all occur in the truth.
-    """
+def are_classes(values: Any) -> bool:
+    """Whether what stands in the place of scores is a vector of classes, which no fractions are."""
     if values is None or not is_vector(values):
         return False
-    array = np.asarray(values)
-    kind = pd.api.types.infer_dtype(array)
-    return kind in ("string", "boolean") or (
-        kind == "integer" and {*np.unique(array)} <= {*pd.unique(pd.Series(np.asarray(y_true)))}
-    )
+    kind = pd.api.types.infer_dtype(np.asarray(values))
+    return kind in ("string", "boolean", "integer")
 
 
 def classes_of(values: Any, name: str) -> AnyArray:

@@ -183,7 +183,8 @@ def test_classes_in_the_place_of_scores_are_predictions(y_true, given):
     assert evaluation.measures == named.measures
 
 
-def test_integers_that_are_no_classes_are_scores():
-    evaluation = mleval.evaluate([0, 1, 1, 0], [-3, 2, 5, 1])
-    assert evaluation.inputs == ("y_score",)
-    assert evaluation.measures["macro_auroc"] == 1
+def test_batches_that_lack_classes_take_predictions_alike():
+    batches = [([0, 0], [1, 0]), ([0, 2], [0, 2])]
+    evaluation = mleval.evaluate_batches(batches, label_names=[0, 1, 2])
+    assert evaluation.measures == mleval.evaluate([0, 0, 0, 2], y_pred=[1, 0, 0, 2]).measures
+    assert mleval.evaluate([0, 1, 1, 0], [-3.0, 2, 5, 1]).measures["macro_auroc"] == 1
