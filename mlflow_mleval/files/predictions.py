@@ -55,7 +55,7 @@ _NAMING = (
     "score_CLASS or both."
 )
 
-_BLOCK = 1 << 20  # bytes of CSV that are parsed together, of which a line is part
+_BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
 _CELLS = 1 << 18  # cells of tables and arrays that are read together
 _LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
 _IN_MEMORY = 1 << 24  # bytes of an array that is read at once

@@ -104,7 +104,8 @@ function ways(list, title = "What you can do") {
 }
 function working(place) {
   const bar = element("progress", {"aria-label": "Progress"}), text = element("span", {}, "Asking the server …"), began = Date.now();
-  place.replaceChildren(element("p", {class: "working"}, bar, " ", text));
+  const kind = place.tagName === "UL" ? "li" : "p";
+  place.replaceChildren(element(kind, {class: "working"}, bar, " ", text));
   return ({step = "Working", done = 0, total = 0, unit = ""}) => {
     if (total) { bar.max = total; bar.value = done; } else bar.removeAttribute("value");
     const seconds = Math.round((Date.now() - began) / 1000);
