@@ -10,9 +10,9 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -46,7 +46,7 @@ from mlflow_mleval.training.cross_validation import (
 from mlflow_mleval.training.delivery import (
     Delivery,
     forget,
-    same_randomness,
+    harmless,
     warn,
     without_mlflow,
 )
@@ -204,15 +204,6 @@ class Sink:
     asynchronous: bool = False
     logged: set[str] = field(default_factory=set)
 
-    @contextmanager
-    def harmless(self, what: str) -> Iterator[None]:
-        """Turn an error into one warning, and leave the random state as it was."""
-        try:
-            with same_randomness():
-                yield
-        except Exception as error:
-            self.fail(what, error)
-
     def fail(self, what: str, error: Exception) -> None:
         """Something was not logged."""
         self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
@@ -240,7 +231,7 @@ class Sink:
 
         The names are made of the estimator and the data; with weights, it is another dataset.
         """
-        with self.harmless(what):
+        with harmless(what, self.fail):
             _tell()
             self.logged.add(short := method_name(estimator))  # what fails is said, too
             ev, facts = make()
@@ -486,7 +477,7 @@ class SklearnAutolog:
             return
         name = type(estimator).__name__
         what = f"{name} on held-out data"
-        with self.sink.harmless(what):
+        with harmless(what, self.sink.fail):
             if estimator not in self._fits and not self.patches.wraps(type(estimator), "fit"):
                 raise RuntimeError("its class is newer than autolog(), which must see it fit.")
             fit = self._fits.setdefault(estimator, _LastFit())

@@ -417,6 +417,16 @@ def same_randomness() -> Iterator[None]:
         np.random.set_state(numpy_state)  # noqa: NPY002
 
 
+@contextmanager
+def harmless(what: str, fail: Callable[[str, Exception], None]) -> Iterator[None]:
+    """What fails in the block is told instead, and the random state stays."""
+    try:
+        with same_randomness():
+            yield
+    except Exception as error:
+        fail(what, error)
+
+
 def without_mlflow() -> AbstractContextManager[None]:
     """Without MLflow's own autologging: its wrappers would log what is predicted for an evaluation,
     and stumble over lists.

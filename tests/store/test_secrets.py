@@ -354,7 +354,7 @@ def test_no_password_is_in_a_warning(impatient, capfd, uri, raised):
 def test_no_token_is_in_a_warning_of_autologging_or_a_callback(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", CORE)
     not_logged = pytest.warns(UserWarning, match=r"x was not logged\. KeyError")
-    with not_logged as caught, Sink().harmless("x"):
+    with not_logged as caught, delivery.harmless("x", Sink().fail):
         raise KeyError(CORE)
     clean(caught[0].message)
     with pytest.warns(UserWarning, match=r"\*\*\*") as caught:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from mlflow_mleval.measures.formulas import CONVENTIONS
 from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS, refuse_without
 from mlflow_mleval.measures.registry import MEASURES, known_measures, one_measure
 from mlflow_mleval.store import runs, schema
-from mlflow_mleval.training.delivery import Delivery, same_randomness, warn
+from mlflow_mleval.training.delivery import Delivery, harmless, warn
 from mlflow_mleval.training.estimators import as_matrix, column
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.training.run_content import EpochMetrics, say
@@ -207,14 +207,9 @@ class EpochLog:
                 warn(f"mleval: {delivery.warning}")
             self._forget()
 
-    @contextmanager
-    def attempt(self, what: str) -> Iterator[None]:
+    def attempt(self, what: str) -> AbstractContextManager[None]:
         """What fails in the block is said, and the random state stays."""
-        try:
-            with same_randomness():
-                yield
-        except Exception as error:
-            self.fail(what, error)
+        return harmless(what, self.fail)
 
     def fail(self, what: str, error: Exception) -> None:
         """Something has failed: nothing more is done for this training, and the first time it is
