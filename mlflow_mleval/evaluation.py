@@ -867,9 +867,11 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
             mine = getattr(first, name)
             theirs = getattr(ev, name)
             if mine != theirs:
+                named = name == "label_names"
+                how = "Pass the same `label_names` for all" if named else "Evaluate all parts alike"
                 raise ValueError(
                     f"`evaluations` must agree in {name}, got {_difference(mine, theirs)} at "
-                    f"positions 0 and {i}. Evaluate all parts alike."
+                    f"positions 0 and {i}. {how}."
                 )
         if (None in ev.sums) != (None in first.sums):
             raise ValueError(f"`evaluations` must all have folds or none, got both at 0 and {i}.")

@@ -185,6 +185,8 @@ def test_classes_in_the_place_of_scores_are_predictions(y_true, given):
 
 def test_batches_that_lack_classes_take_predictions_alike():
     batches = [([0, 0], [1, 0]), ([0, 2], [0, 2])]
+    with pytest.raises(ValueError, match="Pass the same `label_names` for all"):
+        mleval.evaluate_batches(batches)
     evaluation = mleval.evaluate_batches(batches, label_names=[0, 1, 2])
     assert evaluation.measures == mleval.evaluate([0, 0, 0, 2], y_pred=[1, 0, 0, 2]).measures
     assert mleval.evaluate([0, 1, 1, 0], [-3.0, 2, 5, 1]).measures["macro_auroc"] == 1
