@@ -94,15 +94,15 @@ def read(
     word: Wording = str,
 ) -> Material:
     """What `compared` compares: all of it that is in the store."""
-    from mlflow_mleval.store import store
     from mlflow_mleval.store.query import selected_study
+    from mlflow_mleval.store.runs_table import remembered
 
     _options_of_compare(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
     tracked = selection.results is None  # a table holds neither answers nor instances
     answers: dict[str, Any] = {}
     means: dict[str, Any] = {}
-    with store.remembered() if tracked else nullcontext():
+    with remembered() if tracked else nullcontext():
         study, selection = _study_asked_for(selection, stage, say)
         if whole and tracked:
             answers, means = _answers_by_dataset(selection, choices, stage, say, word)

@@ -205,9 +205,9 @@ class GateRequest:
 
     def read(self, over: str) -> Shared:
         """The units, of the kind that is asked for or the first that the runs hold."""
-        from mlflow_mleval.store import store
+        from mlflow_mleval.store.runs_table import remembered
 
-        with store.remembered():
+        with remembered():
             asked = self._resolved()
             if over in ("auto", "answers"):
                 answers = asked._answers()

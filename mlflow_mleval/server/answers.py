@@ -45,8 +45,9 @@ from mlflow_mleval.selection import Choices, Selection, command_line
 from mlflow_mleval.sentences import Argument, argument_of, count, worded
 from mlflow_mleval.server import page_selection as page
 from mlflow_mleval.server.page_selection import Job, Made
-from mlflow_mleval.store import artifacts, schema, store
+from mlflow_mleval.store import artifacts, schema
 from mlflow_mleval.store.runs import about_report, log_report
+from mlflow_mleval.store.runs_table import remembered
 from mlflow_mleval.store.survey import take_stock, taken_for_units
 
 Tell = Callable[..., None]
@@ -471,7 +472,7 @@ def _store(job: Job, tell: Tell) -> Made:
 
 def _survey(job: Job, tell: Tell) -> Made:
     chosen = page.parsed(job["given"])
-    with store.remembered(), _stages(tell)("reading", "runs") as step:
+    with remembered(), _stages(tell)("reading", "runs") as step:
         study, survey = take_stock(Selection.of(chosen.choices), progress=step)
         set_to, study, ways = form_of(chosen, study, survey)
     notes = [note for note in survey.notes if not survey.problem or survey.problem not in note]

@@ -39,7 +39,7 @@ from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.reader import period_doubts, rules_of, with_models
 from mlflow_mleval.store.repeats import placed
-from mlflow_mleval.store.runs_table import RunsTable, select, table_of_runs
+from mlflow_mleval.store.runs_table import RunsTable, read_store, runs_of
 from mlflow_mleval.store.schema import MAX_CELLS, bounded_json, computable
 from mlflow_mleval.store.study_artifacts import changed_means
 from mlflow_mleval.study import Units
@@ -538,12 +538,14 @@ def load_answers(
     method are kept, and `most` bounds the answers of all data sets together.
     """
     client = store.connect()
-    chosen, experiments = select(client, placed(selection)[0])
-    by_id, every = {run.info.run_id: run for run in chosen}, table_of_runs(chosen, experiments)
+    where, read = placed(selection)
+    every = read_store(client, where) if read is None else read
     holding = every if table is not None else every.where(hold_answers(every))
+    by_id = runs_of(client, holding)
+    holding = holding.where(holding.frame["run_id"].isin(by_id))
     if not len(holding):
         raise NoRunsError(
-            f"none of the {len(chosen):,} selected runs holds answers: traces of "
+            f"none of the {len(every):,} selected runs holds answers: traces of "
             f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
             "logged."
         )
@@ -552,9 +554,9 @@ def load_answers(
     if not rows:
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
-    read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
-    by_dataset, absent = read.side_by_side(groups, shared, asked_of)
-    notes += read.notes
+    reader = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
+    by_dataset, absent = reader.side_by_side(groups, shared, asked_of)
+    notes += reader.notes
     methods = {row["run_id"]: row["method"] for row in rows}
     notes += _lineage([(method, by_id[run_id].data.tags) for run_id, method in methods.items()])
     ids = holding.frame["run_id"]
@@ -579,7 +581,7 @@ def load_answers(
             "instance_by": instance_by or "all that was asked",
             "table": table,
         },
-        tuple(read.changed),
+        tuple(reader.changed),
     )
 
 
@@ -638,7 +640,7 @@ def _is_wanted(name: str, asked: Sequence[str] | None, excluded: Sequence[str]) 
 
 def any_answers(selection: Selection) -> bool:
     """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
-    return bool(hold_answers(table_of_runs(*select(store.connect(), placed(selection)[0]))).any())
+    return hold_answers(read_store(store.connect(), placed(selection)[0])).any()
 
 
 @dataclass

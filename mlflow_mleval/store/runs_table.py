@@ -9,7 +9,8 @@ import re
 import sys
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import repeat
@@ -280,27 +281,64 @@ class _Cells:
 # --------------------------------------------------------------------------------------------------
 # Of a store: experiments, run ids, a filter.
 
+#: The tables of searches that are made once, with their doubts, by experiments and filters.
+_known: ContextVar[dict[tuple[frozenset[str], tuple[str, ...]], tuple[RunsTable, list[str]]] | None]
+_known = ContextVar("known", default=None)
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """While the block runs, the same runs are read once."""
+    token = _known.set({} if (known := _known.get()) is None else known)
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
 
 def read_store(
     client: MlflowClient,
     selection: Selection,
     progress: Progress = in_silence,
 ) -> RunsTable:
-    """The runs that a selection names; the same errors as `select`. Unless a search is to be
-    remembered, a run is let go as soon as its row is there.
-    """
-    doubts: list[str] = []
+    """The runs that a selection names; the same errors as `select`."""
     selection, experiments = _asked_experiments(client, selection)
+    table = _searched(client, experiments, filters_of(selection), progress)
+    ids = table.frame["run_id"]
+    _check_there(selection, {*ids})
+    return table.where(~ids.isin(selection.exclude_runs))
+
+
+def _searched(
+    client: MlflowClient,
+    experiments: Mapping[str, str],
+    filters: Sequence[str],
+    progress: Progress = in_silence,
+) -> RunsTable:
+    """The table of what these filters find; a run is let go as soon as its row is there."""
+    known, wanted = _known.get(), frozenset(experiments)
+    for (held, texts), (table, doubts) in (known or {}).items():
+        if texts == tuple(filters) and wanted <= held:  # of more experiments, perhaps
+            here = table.where(table.frame["experiment_id"].isin(wanted))
+            return replace(here, experiments=experiments, doubts=tuple(doubts))
+    doubts = []
     made = partial(table_of_runs, experiments=experiments)
     search = partial(store.search, client, [*experiments], doubts=doubts, progress=progress)
-    filters = filters_of(selection)
     if len(filters) == 1:
         table = search(filters[0], made=made)
     else:
         table = made(run for text in filters for run in search(text))
-    ids = table.frame["run_id"]
-    _check_there(selection, {*ids})
-    return replace(table.where(~ids.isin(selection.exclude_runs)), doubts=tuple(doubts))
+    if known is not None:
+        known[wanted, tuple(filters)] = table, doubts
+    return replace(table, doubts=tuple(doubts))
+
+
+def runs_of(client: MlflowClient, table: RunsTable) -> dict[str, Run]:
+    """The runs of a table by their ids, as MLflow gives them; those that were deleted are not."""
+    experiments = [*table.frame["experiment_id"].unique()]
+    filters = filters_of(Selection(run_ids=[*table.frame["run_id"]])) if len(table) else []
+    runs = (run for text in filters for run in store.search(client, experiments, text))
+    return {run.info.run_id: run for run in runs}
 
 
 def table_of_runs(runs: Iterable[Run], experiments: Mapping[str, str]) -> RunsTable:
@@ -406,17 +444,12 @@ def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTa
     """The finished children of runs, as they started; MLflow finds them by a tag, whatever the
     selection left out. Without a client they are in the table.
     """
-    if client is None:
-        finished = table.frame["status"] == "FINISHED"
-        return table.where(finished & table.parent.isin(parents.frame["run_id"])).sorted()
-    found: Sequence[Run] = []
-    ids = {*parents.frame["run_id"]}
-    if ids:
-        experiments = sorted({*parents.frame["experiment_id"]})
-        found = store.search(client, experiments, f"tags.`{schema.MLFLOW_PARENT}` LIKE '%'")
-    finished = (run for run in found if run.info.status == "FINISHED")
-    children = (run for run in finished if run.data.tags[schema.MLFLOW_PARENT] in ids)
-    return table_of_runs(children, parents.experiments)
+    if client is not None:
+        there = {*parents.frame["experiment_id"]} or {*parents.experiments}
+        experiments = {i: name for i, name in parents.experiments.items() if i in there}
+        table = _searched(client, experiments, [f"tags.`{schema.MLFLOW_PARENT}` LIKE '%'"])
+    finished = table.frame["status"] == "FINISHED"
+    return table.where(finished & table.parent.isin(parents.frame["run_id"])).sorted()
 
 
 # --------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -143,9 +142,6 @@ PAGE, _DATABASE_PAGE = 1_000, 400
 _TIMELESS = "start_time cannot be None"
 #: Of what is listed in pages, more than any store is known to hold.
 MOST = 5_000_000
-#: What was found in which experiments by which filter, with its doubts, while that is remembered.
-_known: ContextVar[dict[tuple[frozenset[str], str], tuple[list[Run], list[str]]] | None]
-_known = ContextVar("known", default=None)
 #: How often several pages are read at most, until no run is deleted meanwhile.
 _PASSES = 5
 #: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
@@ -344,35 +340,21 @@ def search(
     made: Callable[[Iterable[Run]], Any] = list,
 ) -> Any:
     """Active runs of the experiments, the first started first, each once: a list of them, or what
-    else is `made` of them as they come, unless they are to be remembered.
+    else is `made` of them as they come.
 
     What takes several pages is read in one pass (`pages`), and again where runs were deleted
     meanwhile; `doubts` takes what a reader must know. `progress(done, total)` is called after each
     page, with a total of 0 in the first pass.
     """
-    known, wanted = _known.get(), frozenset(experiment_ids)
-    told: list[str] = []
-    for (held, text), (runs, of_these) in (known or {}).items():
-        if text == filter_string and wanted <= held:  # of more experiments, perhaps
-            found = made(run for run in runs if run.info.experiment_id in wanted)
-            told = of_these
-            break
-    else:
-        first = made if known is None else list
-        read = partial(_all_pages, client, experiment_ids, told, progress, first)
-        try:
-            found = read(filter_string)
-        except StoreError as error:
-            if _TIMELESS not in str(error):
-                raise
-            told.append("Runs without a start time are left out, for MLflow cannot read them.")
-            found = read(filter_of(filter_string, "attributes.start_time != -1"))
-        if known is not None:
-            known[wanted, filter_string] = found, told
-            found = made(found)
-    if doubts is not None:
-        doubts += told
-    return found
+    told = [] if doubts is None else doubts
+    read = partial(_all_pages, client, experiment_ids, told, progress, made)
+    try:
+        return read(filter_string)
+    except StoreError as error:
+        if _TIMELESS not in str(error):
+            raise
+        told.append("Runs without a start time are left out, for MLflow cannot read them.")
+        return read(filter_of(filter_string, "attributes.start_time != -1"))
 
 
 def filter_of(*conditions: str) -> str:
@@ -498,16 +480,6 @@ def opened(run: Run) -> Run:
     """The run, its tags by their names wherever it holds them."""
     run.data.tags.update(schema.unpacked(run.data.tags))
     return run
-
-
-@contextmanager
-def remembered() -> Iterator[None]:
-    """While the block runs, the same search is made once."""
-    token = _known.set({} if (known := _known.get()) is None else known)
-    try:
-        yield
-    finally:
-        _known.reset(token)
 
 
 def pages(

@@ -60,7 +60,13 @@ from mlflow_mleval.store.repeats import (
     values_of,
 )
 from mlflow_mleval.store.run_answers import hold_answers
-from mlflow_mleval.store.runs_table import MOST_MS, RunsTable, read_results_table, read_store
+from mlflow_mleval.store.runs_table import (
+    MOST_MS,
+    RunsTable,
+    read_results_table,
+    read_store,
+    remembered,
+)
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 
 _REPEAT = re.compile(
@@ -127,7 +133,7 @@ def take_stock(
     if len(groups) == 1:
         selection = replace(selection, experiment_names=groups[0])
         table = in_experiments(table, groups[0])
-    with store.remembered() if selection.results is None else nullcontext():
+    with remembered() if selection.results is None else nullcontext():
         study, held = _taken(selection, table, groups, named, about)
     chosen = selection.results is None and len(groups) < 2
     if chosen and hold_answers(table).sum() > 1:

@@ -309,7 +309,7 @@ def test_the_page_offers_every_value_that_an_option_takes():
 
 
 def test_the_form_is_set_to_what_the_survey_proposes(client, log):
-    from mlflow_mleval.store import store
+    from mlflow_mleval.store.runs_table import remembered
     from mlflow_mleval.store.survey import take_stock
 
     def experiment(name, differs, metrics):
@@ -323,7 +323,7 @@ def test_the_form_is_set_to_what_the_survey_proposes(client, log):
 
     def form(**given):
         chosen = parsed({name.replace("_", "-"): value for name, value in given.items()})
-        with store.remembered():
+        with remembered():
             return form_of(chosen, *take_stock(Selection.of(chosen.choices)))
 
     seeds = experiment("seeds", "seed", ["test_f1", "cost_usd"])

@@ -20,11 +20,13 @@ from mlflow_mleval.errors import (
     StoreError,
 )
 from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
 from mlflow_mleval.store.reader import COLUMNS
 from mlflow_mleval.store.runs import log_report
+from mlflow_mleval.store.runs_table import read_store, remembered
 from mlflow_mleval.study import Study
 
 HALF = {"f1": 0.5}
@@ -612,16 +614,21 @@ def test_many_pages_read_as_one_and_runs_of_one_time_may_fill_them(ours, client,
 def test_what_was_read_of_more_experiments_is_not_read_again(client):
     ids = [client.create_experiment(name) for name in "xyz"]
     first = [client.create_run(each).info.run_id for each in ids]
-    with store.remembered():
-        whole = store.search(client, ids[:2])
+
+    def read(own, filter_string=""):
+        selection = Selection(experiment_ids=own, filter_string=filter_string)
+        table = read_store(client, selection)
+        assert [*table.experiments] == own
+        return table.frame["run_id"].tolist()
+
+    with remembered():
+        assert sorted(read(ids[:2])) == sorted(first[:2])
         client.create_run(ids[0])
         for own in (ids[:1], ids[1:2], ids[:2]):
-            again = store.search(client, own)
-            assert again == [run for run in whole if run.info.experiment_id in own]
-        assert len(store.search(client, ids[:1], "attributes.status = 'RUNNING'")) == 2
-        others = [run.info.run_id for run in store.search(client, ids[1:])]
-        assert sorted(others) == sorted(first[1:])
-    assert len(store.search(client, ids[:1])) == 2
+            assert sorted(read(own)) == sorted(first[ids.index(own[0]) :][: len(own)])
+        assert len(read(ids[:1], "attributes.status = 'RUNNING'")) == 2
+        assert sorted(read(ids[1:])) == sorted(first[1:])
+    assert len(read(ids[:1])) == 2
 
 
 @pytest.mark.parametrize("wanted", [True, False])
