@@ -353,8 +353,9 @@ class Evaluation(Reported):
         keys = [key for key in self.sums if key is not None]
         light = replace(self, instances=None)
         rows = [light.fold(key).measures for key in keys]
+        values = {m: np.array([row.get(m, np.nan) for row in rows]) for m in self.measures}
         index = pd.Index(keys, name="fold", tupleize_cols=False)
-        return pd.DataFrame(rows, index=index, columns=list(self.measures))
+        return pd.DataFrame(values, index, dtype=float)
 
     @property
     def fold_sizes(self) -> pd.Series:

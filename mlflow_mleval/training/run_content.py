@@ -141,8 +141,11 @@ class RunContent:
             tags[schema.TAG_PROPENSITIES] = ev.propensities["digest"]
         if self.has_folds:
             sizes = schema.encode_fold_sizes(ev.fold_sizes, list(self.n_train.values()))
-            sums = self.counts.groupby("fold", sort=False)[[*schema.CELLS]].sum()
-            counts = schema.encode_counts(sums.index, sums.to_dict("list"))
+            folds = self.counts["fold"].to_numpy()
+            starts = np.flatnonzero(np.diff(folds, prepend=np.nan))
+            cells = self.counts[[*schema.CELLS]].to_numpy()
+            sums = zip(schema.CELLS, np.add.reduceat(cells, starts).T.tolist(), strict=True)
+            counts = schema.encode_counts(folds[starts].tolist(), dict(sums))
             short = {schema.TAG_FOLD_SIZES: sizes, schema.TAG_COUNTS: counts}
             tags |= {tag: text for tag, text in short.items() if len(text) <= MAX_TAG}
         return {tag: text for tag, text in tags.items() if text is not None} | self._profile_tags()
@@ -174,9 +177,8 @@ class RunContent:
         """What programs read of the result, packed: of the same files the same bytes, so without
         the time.
         """
-        measures = self.measure_table(report.intervals).astype(object)
-        as_logged = measures.where(measures.notna(), None).to_dict("split", index=False)
-        data: dict[str, str | bytes] = {"measures.json": json.dumps(as_logged, allow_nan=False)}
+        measures = json.dumps(self.measure_table(report.intervals), allow_nan=False)
+        data: dict[str, str | bytes] = {"measures.json": measures}
         data["counts.parquet"] = _parquet(self.counts)
         if self.portable:
             whole = replace(self.ev, instances=None).to_dict()
@@ -220,19 +222,23 @@ class RunContent:
             tuple(remarks),
         )
 
-    def measure_table(self, intervals: MeasureIntervals) -> pd.DataFrame:
-        """One row a measure: its value, direction, and value over all instances with interval."""
-        rows = [
-            (m, self.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
-            for m, v in self.ev.measures.items()
-        ]
+    def measure_table(self, intervals: MeasureIntervals) -> dict[str, list[Any]]:
+        """One row a measure: its value, direction, and value over all instances with interval; None
+        where there is none.
+        """
+        beside = [intervals.table[["ci_low", "ci_high"]]]
+        if self.statistics is not None:
+            ends = ["low", "high", "corrected_low", "corrected_high"]
+            beside.append(self.statistics.table[["std", *ends]])
+        numbers = np.hstack([table.reindex(self.ev.measures).to_numpy(float) for table in beside])
         columns = ["measure", "value", "better", "family", "over_all_instances"]
-        table = pd.DataFrame(rows, columns=columns)
-        table = table.join(intervals.table[["ci_low", "ci_high"]], on="measure")
-        if self.statistics is None:
-            return table
-        columns = ["std", "low", "high", "corrected_low", "corrected_high"]
-        return table.join(self.statistics.table[columns], on="measure")
+        columns += [name for table in beside for name in table]
+        data = []
+        for (m, v), row in zip(self.ev.measures.items(), numbers.tolist(), strict=True):
+            values = [None if math.isnan(x) else x for x in (self.means.get(m, math.nan), v, *row)]
+            about = MEASURES[m]
+            data.append([m, values[0], about.direction, about.family, *values[1:]])
+        return {"columns": columns, "data": data}
 
     def of_labels(self, table: Callable[[list[Hashable]], pd.DataFrame]) -> pd.DataFrame:
         """A table of the labels that occur, of many thousand of those with the most instances."""
@@ -264,16 +270,17 @@ class RunContent:
     def counts(self) -> pd.DataFrame:
         """tp, fp, fn and tn of each label in each fold; of many thousand of those that occur."""
         names = np.array(list(map(str, self.ev.label_names)), dtype=object)
-        tables = []
+        labels, counts = [], []
         for part in self.parts:
             tp, predicted, true = part.total.by_label
-            rows = slice(None) if len(names) <= _LABELS else np.flatnonzero(predicted + true)
-            counts = {"tp": tp, "fp": predicted - tp, "fn": true - tp}
-            counts["tn"] = np.maximum(part.total.size - predicted - true + tp, 0)
-            tables.append(pd.DataFrame({"label": names, **counts}).iloc[rows])
-        table = pd.concat(tables, ignore_index=True)
+            tn = np.maximum(part.total.size - predicted - true + tp, 0)
+            there = slice(None) if len(names) <= _LABELS else np.flatnonzero(predicted + true)
+            labels.append(names[there])
+            counts.append(np.array([tp, predicted - tp, true - tp, tn])[:, there])
+        cells = zip(schema.CELLS, np.concatenate(counts, axis=1), strict=True)
+        table = pd.DataFrame({"label": np.concatenate(labels), **dict(cells)})
         if self.has_folds:
-            table.insert(0, "fold", np.repeat(self.fold_numbers, list(map(len, tables))))
+            table.insert(0, "fold", np.repeat(self.fold_numbers, list(map(len, labels))))
         return table
 
     def profile_table(self, binomial: Mapping[str, Profile]) -> pd.DataFrame:
