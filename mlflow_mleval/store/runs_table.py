@@ -444,8 +444,8 @@ def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTa
     """The finished children of runs, as they started; MLflow finds them by a tag, whatever the
     selection left out. Without a client they are in the table.
     """
-    if client is not None:
-        there = {*parents.frame["experiment_id"]} or {*parents.experiments}
+    if client is not None and len(parents):
+        there = {*parents.frame["experiment_id"]}
         experiments = {i: name for i, name in parents.experiments.items() if i in there}
         table = _searched(client, experiments, [f"tags.`{schema.MLFLOW_PARENT}` LIKE '%'"])
     finished = table.frame["status"] == "FINISHED"
