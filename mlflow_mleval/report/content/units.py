@@ -28,11 +28,10 @@ from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frame
 from mlflow_mleval.report.content import decision
 from mlflow_mleval.report.content.ranking import rows_of_best
 from mlflow_mleval.report.document import Brief, Document
-from mlflow_mleval.report.figures import TOP
+from mlflow_mleval.report.figures import TOP, Tikz
 from mlflow_mleval.report.figures.comparisons import (
     MOST_BARS,
     critical_difference,
-    in_tikz,
     pairwise_matrix,
     shown_cliques,
 )
@@ -486,8 +485,8 @@ def _diagram(c: Comparison) -> doc.Figure:
     if (more := len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS) > 0:
         caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
     drawn = (c.ranks.mean()[c.order], bars, present(c.deciding).critical_difference)
-    title = "Critical-difference diagram"
-    return doc.Figure(critical_difference(*drawn), caption, title=title, tikz=in_tikz(*drawn))
+    svg, tikz = critical_difference(*drawn), str(critical_difference(*drawn, Tikz))
+    return doc.Figure(svg, caption, title=svg.title, tikz=tikz)
 
 
 def _matrix(c: Comparison) -> doc.Figure:
