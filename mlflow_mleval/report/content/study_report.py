@@ -18,10 +18,9 @@ from mlflow_mleval.analysis.recommendation import decision as decide
 from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, name
-from mlflow_mleval.report.content import beyond, decision, measures, ranking, units
+from mlflow_mleval.report.blocks import ALWAYS, Brief, Column, Data, Document, Frames, listed, name
+from mlflow_mleval.report.content import decision, ranking, units
 from mlflow_mleval.report.content.ranking import rows_of_best
-from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level, number
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import present
@@ -275,9 +274,9 @@ _TOPICS = (
     Topic(ranking.spread_section, data=ranking.spread_data, frames=ranking.spread_frames),
     Topic(units.over_datasets, data=units.data_over_datasets, frames=units.frames_over_datasets),
     Topic(
-        beyond.next_dataset_section,
-        data=beyond.next_dataset_data,
-        frames=beyond.next_dataset_frames,
+        decision.next_dataset_section,
+        data=decision.next_dataset_data,
+        frames=decision.next_dataset_frames,
         apart=True,
     ),
     *(
@@ -295,9 +294,9 @@ _TOPICS = (
         _of_profiles("frames", {}),
         apart=True,
     ),
-    Topic(beyond.section, data=beyond.data),
-    Topic(measures.section, data=measures.data, frames=measures.frames),
-    Topic(measures.sensitivity_section, data=measures.sensitivity_data),
+    Topic(decision.beyond_section, data=decision.beyond_data),
+    Topic(ranking.measures_section, data=ranking.measures_data, frames=ranking.measures_frames),
+    Topic(ranking.sensitivity_section, data=ranking.sensitivity_data),
 )
 #: Sections that answer; what else there is is evidence, which a page folds as one.
 _ANSWERS = ("decision", "doubts", "ranking", "datasets", "units", "cost", "what-if", "answers")
@@ -378,8 +377,8 @@ def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) 
         doc.Section("verdict", "Verdict", [answer]),
         doubts_section(c, DOUBTS),
         units.over_datasets(c),
-        beyond.next_dataset_section(c),
-        beyond.section(c),
+        decision.next_dataset_section(c),
+        decision.beyond_section(c),
         provenance_section(c, made_by),
     ]
     there = [replace(section, depth=doc.PAPER) for section in sections if section is not None]
