@@ -41,7 +41,7 @@ from mlflow_mleval.sentences import count, grouped
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.pairs import PairTests
-    from mlflow_mleval.report.blocks import Document
+    from mlflow_mleval.report.document import Document
 
 # --------------------------------------------------------------------------------------------------
 # The command `mleval evaluate`: a file of predictions into a run.

@@ -30,7 +30,7 @@ from mlflow_mleval.sentences import some
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from mlflow_mleval.report.blocks import Document
+    from mlflow_mleval.report.document import Document
 
 #: The commands of `mleval` by name; what a client gives, and what it gets; and a call that it may
 #: make next.

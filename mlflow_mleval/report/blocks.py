@@ -10,15 +10,13 @@ has seen it; `plain` takes them away.
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.report import render, renderer
 from mlflow_mleval.report.figures import Svg
 from mlflow_mleval.report.text import (
     ARROWS,
@@ -545,188 +543,6 @@ def capitalised(text: str, names: Iterable[str] = ()) -> str:
         if text.startswith(tuple(f"{name} " for name in names))
         else text[:1].upper() + text[1:]
     )
-
-
-# --------------------------------------------------------------------------------------------------
-# The document.
-
-#: So many sections of a page are open where these do not say it themselves.
-OPENED = 4
-
-
-@dataclass(frozen=True)
-class Brief:
-    """The answer in a few words, to be pasted into a message or read by a program; names in texts
-    are marked.
-
-    Attributes
-    ----------
-    decision : In a sentence or two.
-    best_set : Methods that no difference puts below another, of `methods` in all.
-    order : The methods, best first; empty where they have no order.
-    certain : The pair told apart most surely: better, worse, measure, difference, low, high, pvalue, separated, dataset.
-    doubts : What a reader must know before believing it.
-    names : Strangers' names that doubts may hold, which nobody marked there.
-    command, address : What makes it again, and where it stands, if that is known.
-    """  # noqa: E501
-
-    decision: str
-    best_set: Sequence[str] = ()
-    order: Sequence[str] = ()
-    methods: int = 0
-    certain: Mapping[str, Any] | None = None
-    doubts: Sequence[str] = ()
-    names: Sequence[str] = ()
-    doubt: str = ""  #: the one to tell beside the decision, if that does not tell it
-    command: str = ""
-    address: str = ""
-
-    @property
-    def paragraph(self) -> str:
-        """All of it that a reader of a message needs, with the most certain difference."""
-        certain = ""
-        if (one := self.certain) is not None:
-            better, worse = name(one["better"]), name(one["worse"])
-            on = f" on {name(one['dataset'])}" if one["dataset"] else ""
-            of = f"in {one['measure']}{on} ({pvalue(one['pvalue'])})"
-            if one["difference"] is None:
-                verb = "differ" if one["separated"] else "do not certainly differ"
-                certain = f"{better} and {worse} {verb} {of}."
-            else:
-                size = f"by {number(one['difference'], 2)}"
-                if one["low"] is not None and one["high"] is not None:
-                    size += f" [{number(one['low'], 2)}, {number(one['high'], 2)}]"
-                no = "No difference is certain; nearest to it is"
-                how = "Most certain is" if one["separated"] else no
-                certain = f"{how} {better} over {worse}, {size} {of}."
-        where = self.address or (f"({self.command})" if self.command else "")
-        return " ".join(filter(None, [self.decision, certain, self.doubt, where]))
-
-
-@dataclass(frozen=True)
-class Document:
-    """What results say, in sections, beside the same as plain data and as tables.
-
-    In a notebook it shows itself.
-    """
-
-    title: str
-    sections: Sequence[Section]  #: in the order of reading; the first is the answer
-    about: str = ""  #: how it came about, in a line
-    time: str = ""
-    #: makes what JSON holds: dicts, tables and result objects; unrounded
-    data: Callable[[], Mapping[str, Any]] = dict
-    #: makes the tables that CSV files hold, by name, unrounded
-    frames: Callable[[], Mapping[str, pd.DataFrame]] = dict
-    main: str = ""  #: the one of them that is written where one CSV file is asked for
-    shortened: Callable[[], Brief] | None = None  #: makes the answer in a few words
-    pair: Sequence[str] = ()  #: the methods of which it asks which is better
-
-    @classmethod
-    def of(
-        cls, provenance: Provenance, title: str, sections: Sequence[Section], **parts: Any
-    ) -> "Document":
-        """The document with what reproduces it as its last section, where something does."""
-        made = made_from(provenance)
-        time = str(provenance.get("time") or "").replace("T", " ", 1).replace("+00:00", " UTC")
-        return cls(title, [*sections, *([made] if made.blocks else [])], time=time, **parts)
-
-    @property
-    def opened(self) -> list[str]:
-        """Keys of the sections that a page shows open."""
-        return [
-            section.key
-            for i, section in enumerate(self.sections)
-            if (i < OPENED if section.open is None else section.open)
-        ]
-
-    def render(self, format: str, width: int = 100) -> str:
-        """The document in one of the formats of `mlflow_mleval.report`; `width` is that of
-        a terminal in columns.
-        """
-        return render(self, format, width)
-
-    @property
-    def brief(self) -> Brief:
-        """The answer in a few words; where none was made, what the first section says."""
-        if self.shortened is not None:
-            return self.shortened()
-        texts = [block for block in self.sections[0].linear(PAGE) if isinstance(block, Text)]
-        return Brief(" ".join(texts[0].paragraphs) if texts else f"{self.title}.")
-
-    @property
-    def text(self) -> str:
-        """The answer as a paragraph to paste into a message; empty where none was made."""
-        return self.render("text") if self.shortened else ""
-
-    @property
-    def in_full(self) -> "Document":
-        """The document whose terminal shows all that its paper does, with all points of lists."""
-
-        def whole(section: Section) -> Section:
-            blocks = section.linear(PAPER)
-            shown = [replace(b, most=None) if isinstance(b, Text) else b for b in blocks]
-            return replace(section, blocks=shown, depth=PAPER)
-
-        return replace(self, sections=[*map(whole, self.sections)])
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """One self-contained page; written to `path` if that is given."""
-        text = self.render("html")
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8", newline="")
-        return text
-
-    def to_markdown(self) -> str:
-        """GitHub-flavoured Markdown."""
-        return self.render("md")
-
-    def to_latex(self) -> str:
-        r"""LaTeX, to be included by \\input; its head says which packages it needs."""
-        return self.render("latex")
-
-    def to_text(self, width: int = 100) -> str:
-        """For a terminal of so many columns."""
-        return self.render("table", width)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it unrounded, of dicts, lists, text, numbers and None only: what JSON holds."""
-        return renderer("json").as_dict(self)
-
-    def figures(self) -> dict[str, str]:
-        """Every drawing by its title, as an SVG file of its own."""
-        blocks = [block for section in self.sections for block in section.linear(PAGE)]
-        return {
-            b.svg.title: renderer("html").standalone(b.svg) for b in blocks if isinstance(b, Figure)
-        }
-
-    def files(self) -> dict[str, str]:
-        """``report.json`` and every table as CSV, by file name: what lies beside a report."""
-        return {name: "".join(make()) for name, make in self.parts().items()}
-
-    def parts(self) -> dict[str, Callable[[], Iterable[str]]]:
-        """The same, each file made when it is called, and in pieces: together they can be large."""
-        data = renderer("json")
-        tables = {f"{name}.csv": frame for name, frame in self.frames().items() if len(frame)}
-
-        def written(frame: pd.DataFrame) -> list[str]:
-            return [data.to_csv(frame)]
-
-        made = {name: partial(written, frame) for name, frame in tables.items()}
-        return {"report.json": partial(data.pieces, self), **made}
-
-    def _repr_html_(self) -> str:
-        """In a frame of its own, so that the notebook's style and the page's leave each other
-        alone.
-        """
-        frame = (
-            '<iframe srcdoc="{}" sandbox="allow-scripts" style="width:100%;height:80vh;border:'
-            '0"></iframe>'
-        )
-        return frame.format(self.to_html().replace("&", "&amp;").replace('"', "&quot;"))
-
-    def __str__(self) -> str:
-        return self.to_text()
 
 
 # --------------------------------------------------------------------------------------------------

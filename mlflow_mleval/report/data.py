@@ -23,7 +23,7 @@ from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.text import CLOSE, OPEN, csv_cell, shorten, terminal
 
 if TYPE_CHECKING:
-    from mlflow_mleval.report.blocks import Brief, Document
+    from mlflow_mleval.report.document import Brief, Document
 
 SCHEMA_VERSION = 1
 #: Bytes of the answer in brief.

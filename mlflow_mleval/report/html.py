@@ -23,7 +23,7 @@ from mlflow_mleval.report.text import CLOSE, OPEN, shortened, terminal
 from mlflow_mleval.validation import present
 
 if TYPE_CHECKING:
-    from mlflow_mleval.report.blocks import Document
+    from mlflow_mleval.report.document import Document
 
 #: Characters of a name above a plot.
 ROOM = 24

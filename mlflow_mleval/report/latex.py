@@ -16,7 +16,7 @@ from mlflow_mleval.report.terminal import fitting, noted
 from mlflow_mleval.report.text import latex, shortened
 
 if TYPE_CHECKING:
-    from mlflow_mleval.report.blocks import Document
+    from mlflow_mleval.report.document import Document
 
 #: Rows and characters of a line that fit on a page; longer names are cut in the middle.
 ROWS = 40

@@ -9,7 +9,7 @@ from mlflow_mleval.report.blocks import PAPER, Table, Terms, plain
 from mlflow_mleval.report.text import columns, markdown, pad, shortened, terminal
 
 if TYPE_CHECKING:
-    from mlflow_mleval.report.blocks import Document
+    from mlflow_mleval.report.document import Document
 
 #: Longer names are cut in the middle; more rows than these are left to the data.
 NAME = 60

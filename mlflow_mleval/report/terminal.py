@@ -12,7 +12,7 @@ from mlflow_mleval.report.blocks import Column, Table, Terms, Text, plain
 from mlflow_mleval.report.text import columns, pad, shortened, terminal, wrap
 
 if TYPE_CHECKING:
-    from mlflow_mleval.report.blocks import Document
+    from mlflow_mleval.report.document import Document
 
 #: Points beyond so many characters are cut.
 POINT = 200

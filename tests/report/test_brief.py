@@ -11,10 +11,11 @@ from report_cases import published, render
 from mlflow_mleval import Study
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fold_comparison import compare_all_folds
-from mlflow_mleval.report.blocks import Document, Section, Text
+from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.content.study_report import PARTS, document
 from mlflow_mleval.report.content.units import document as document_of_tests
 from mlflow_mleval.report.data import MOST
+from mlflow_mleval.report.document import Document
 
 COMMAND = "mleval report -n study"
 

@@ -5,7 +5,8 @@ sentences, tables and figures.
 from importlib import import_module
 from typing import Any
 
-from mlflow_mleval.report.blocks import Document, Provenance
+from mlflow_mleval.report.blocks import Provenance
+from mlflow_mleval.report.document import Document
 
 #: Name of a result's class -> the module and its function that says it.
 _DOCUMENTS = {

@@ -14,11 +14,12 @@ from mlflow_mleval.analysis import recommendation as part
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, Column, Document, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, Column, listed, name
 from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.decision import deciding_test
 from mlflow_mleval.report.content.ranking import grid
+from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import ratio_panels
 from mlflow_mleval.report.text import aligned, confidence, fixed, number, terminal
 from mlflow_mleval.sentences import count, some

@@ -12,8 +12,9 @@ import pandas as pd
 
 from mlflow_mleval.analysis.gate_tests import ALL, LEAST_SEEN, POWER, Verdict
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, Column, Document, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, Column, listed, name
 from mlflow_mleval.report.content.units import depends
+from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.comparisons import differences_and_margins, ledger_steps
 from mlflow_mleval.report.text import ARROWS, number
 from mlflow_mleval.sentences import agree, count

@@ -12,8 +12,9 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.metric_names import is_bookkeeping
 from mlflow_mleval.measures.registry import MEASURES, SETS
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Document, Frames, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import run
+from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
 from mlflow_mleval.sentences import agree, count, grouped, plural, some, span
 from mlflow_mleval.study import Factor, Study, Survey

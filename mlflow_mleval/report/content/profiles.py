@@ -12,8 +12,9 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.loss_profiles import ProfileComparison
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import Column, Data, Document, Frames, listed, name
+from mlflow_mleval.report.blocks import Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import units
+from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.lines import (
     DETAILED,

@@ -17,7 +17,8 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Document, Frames, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
+from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures import TOP, Svg
 from mlflow_mleval.report.figures.lines import (
     SCORE_CURVES_NAMED,

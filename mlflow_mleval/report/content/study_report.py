@@ -18,9 +18,10 @@ from mlflow_mleval.analysis.recommendation import decision as decide
 from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, Brief, Column, Data, Document, Frames, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import decision, ranking, units
 from mlflow_mleval.report.content.ranking import rows_of_best
+from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level, number
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import present

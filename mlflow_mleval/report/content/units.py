@@ -24,20 +24,10 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import (
-    ALWAYS,
-    PAGE,
-    PAPER,
-    Brief,
-    Column,
-    Data,
-    Document,
-    Frames,
-    listed,
-    name,
-)
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import decision
 from mlflow_mleval.report.content.ranking import only_best, rows_of_best
+from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.figures import TOP, Tikz
 from mlflow_mleval.report.figures.comparisons import (
     MOST_BARS,

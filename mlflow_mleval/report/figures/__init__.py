@@ -397,6 +397,7 @@ def scatter(
     ends: Sequence[tuple[float, float]],
     heads: Sequence[str],
     label: Callable[[float], str] = number,
+    right: float = WIDTH - 12,
 ) -> tuple[Svg, Scale, Scale, list[Box]]:
     """A plot of points with its axes, the scales across and up, and what is drawn already; of
     `ends` and `heads` the first is across.
@@ -406,7 +407,7 @@ def scatter(
     up = Scale(*ends[1], bottom, top)
     ticks, wide = left_ticks(up)
     left = 10 + wide
-    across = Scale(*ends[0], left, WIDTH - 12)
+    across = Scale(*ends[0], left, right)
     svg.axis(across, bottom, top, label=label)
     svg.side_axis(up, ticks, left, across.stop)
     svg.upright(left, top, bottom, "axis")
