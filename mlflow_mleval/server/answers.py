@@ -36,7 +36,7 @@ from mlflow_mleval.gates import gate
 from mlflow_mleval.measures.metric_names import direction_of, is_cost, proposed_direction
 from mlflow_mleval.report import FILES, blocks
 from mlflow_mleval.report.blocks import Late, Text
-from mlflow_mleval.report.content import decision, details, study_report
+from mlflow_mleval.report.content import decision, study_report
 from mlflow_mleval.report.content import gate as gate_report
 from mlflow_mleval.report.html import fragment
 from mlflow_mleval.report.text import terminal
@@ -409,7 +409,7 @@ def _part(job: Job, tell: Tell) -> Made:
     kind, _, name = job["part"].partition("/")
     try:
         if kind == "detail":
-            about = details.section(held.comparison, **job["question"], base="../")
+            about = study_report.detail_section(held.comparison, **job["question"], base="../")
             return {"texts": {"text": fragment(about)}}
         report, sections = report_of(held)
         if kind == "section":
