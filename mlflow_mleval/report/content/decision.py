@@ -358,48 +358,30 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
     if not advice.evidence:
         comes = agree(advice.ahead, "comes")
         return Sentence(f"{who} {comes} first, too close to call.", claim("ahead"))
-    text = f"{who} {agree(advice.ahead, 'is')} ahead{_as_good(c, advice)}{_worse(c, advice)}."
+    others = [m for m in advice.best_set if m not in advice.ahead]
+    equals = f", but {listed(others)} may be as good" if others else ""
+    if len(others) > FEW:
+        some = in_words(len(advice.best_set)) if advice.worse else "any"
+        equals = f", but {some} of the {in_words(len(c.order))} methods may be as good"
+    text = f"{who} {agree(advice.ahead, 'is')} ahead{equals}{_worse(c, advice)}."
     return Sentence(text, claim("separated" if advice.worse else "best set"))
 
 
-def _as_good(c: Comparison, advice: Decision) -> str:
-    """Who else may be as good as those ahead."""
-    equals = [m for m in advice.best_set if m not in advice.ahead]
-    if len(equals) <= FEW:
-        return f", but {listed(equals)} may be as good" if equals else ""
-    some = in_words(len(advice.best_set)) if advice.worse else "any"
-    return f", but {some} of the {in_words(len(c.order))} methods may be as good"
-
-
 def _worse(c: Comparison, advice: Decision) -> str:
-    """Who is clearly worse, and than whom: the leader, or others."""
+    """Who is clearly worse, and than whom all of them are."""
     control = c.options["control"]
     if not advice.worse:
         return "" if control is None else f"; only {name(control)} was compared with all"
-    leader = advice.ahead[0]
-    above: dict[str, list[str]] = {m: [] for m in advice.worse}
-    for winner, loser in c.told_apart:
-        if loser in above:
-            above[loser].append(winner)
-    sides = grouped((leader in above[m], m) for m in advice.worse)
-    parts = []
-    if below := sides.get(True):
-        better = above[below[0]] if len(below) == 1 else [leader]
-        whom = listed(better)
-        if len(better) > BETTER:
-            whom = f"{name(leader)} and {in_words(len(better) - 1)} more"
-        parts.append(f"{_few(below)} {agree(below, 'is')} clearly worse than {whom}")
-    if others := sides.get(False):
-        every = set.intersection(*(set(above[m]) for m in others))
-        shared = sorted(every, key=c.order.index)
-        verb = "" if parts else f" {agree(others, 'is')} clearly worse"
-        whom = _few(shared, BETTER) if shared else "others"
-        parts.append(f"{_few(others)}{verb} than {whom}")
-    return f"; {', and '.join(parts)}"
+    above = [{winner for winner, loser in c.told_apart if loser == m} for m in advice.worse]
+    shared = sorted(set.intersection(*above), key=c.order.index)
+    whom = listed(shared) if shared else "others"
+    if len(shared) > BETTER:
+        whom = f"{name(shared[0])} and {in_words(len(shared) - 1)} more"
+    return f"; {_few(advice.worse)} {agree(advice.worse, 'is')} clearly worse than {whom}"
 
 
-def _few(methods: Sequence[str], most: int = FEW) -> str:
-    return listed(methods) if len(methods) <= most else in_words(len(methods))
+def _few(methods: Sequence[str]) -> str:
+    return listed(methods) if len(methods) <= FEW else in_words(len(methods))
 
 
 def _doubt(c: Comparison, advice: Decision) -> str:
@@ -662,33 +644,35 @@ def _survives(c: Comparison) -> list[Sentence]:
     """Under how many other choices the lead stays, and the least certain of the separations."""
     lead = c.fusion.ranking.index[0]
     found, stability = present(c.survivals()), present(c.stability)
-    lost, tried = len(found.lost), found.tried
-    which = f"{tried - lost or 'none'} of" if lost else "all"
-    texts = []
-    if tried:
-        texts = [f"under {which} {tried} other choices of function, weights or policy"]
-    share = stability.acceptability.acceptability.loc[lead, 1]
-    texts.append(f"in {percent(share)} of random weightings")
+    share = percent(stability.acceptability.acceptability.loc[lead, 1])
+    texts = [f"in {share} of random weightings"]
+    if found.tried:
+        under = _out_of(found.tried - len(found.lost), found.tried)
+        texts.insert(0, f"under {under} other choices of function, weights or policy")
     if found.methods:
         kept = found.methods - len(found.lost_methods)
-        some = f"of {kept or 'none'} of the {found.methods} others"
-        texts.append(f"without any one {'other method' if kept == found.methods else some}")
+        which = (
+            "other method" if kept == found.methods else f"of {_out_of(kept, found.methods)} others"
+        )
+        texts.append(f"without any one {which}")
     else_ = f"; else {listed(found.rivals, last='or')} is" if found.rivals else ""
     keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
     text = f"{name(lead)} is ahead {joined(texts)}{else_}."
     said = [Sentence(text, claim("survives", *keys))]
     if separations := stability.separations:
         pairs = {pair: separations.counts[pair] for pair in c.separated}
-        (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
-        which = f"The separation of {name(a)} from {name(b)}"
-        if stays == of and len(pairs) > 1:
-            which = f"Each of the {len(pairs):,} separations"
-        elif len(pairs) > 1:
-            which += f", the least sure of {len(pairs):,},"
-        under = f"all {of}" if stays == of else f"{stays} of {of}"
-        text = f"{which} stays under {under} such choices and filters of measures."
+        (a, b), counts = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
+        least = f", the least sure of {len(pairs):,}," if len(pairs) > 1 else ""
+        text = (
+            f"The separation of {name(a)} from {name(b)}{least} stays under {_out_of(*counts)} "
+            "such choices and filters of measures."
+        )
         said.append(Sentence(text, claim("survives", "stability.separations")))
     return said
+
+
+def _out_of(kept: int, total: int) -> str:
+    return f"all {total}" if kept == total else f"{kept or 'none'} of {total}"
 
 
 def _is_varied(c: Comparison) -> bool:

@@ -1,12 +1,12 @@
 """Which differences are more than chance: tests of pairs over units of any kind, datasets first, as
 sections, documents and data.
 
-What is special to a kind of unit stands in `_KINDS`: columns of its table, and blocks beside it.
+What is special to a kind of unit stands in its class: columns of its table, and blocks beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.answer_comparison import AnswerComparison
     from mlflow_mleval.analysis.fold_comparison import FoldComparison
     from mlflow_mleval.analysis.multivariate import ManovaResult
-    from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, RepeatTests
+    from mlflow_mleval.analysis.pairs_by_unit import RepeatTests
 
 #: By dataset.
 Tests: TypeAlias = "Mapping[str, PairTests]"
@@ -68,26 +68,6 @@ _REPLACED = (
     *("notes", "moments", "largest", "bounded", "largest_score", "error", "values", "means"),
     *("tests", "order", "ways", "manova", "naive_manova", "ranking"),
 )
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """How a kind of unit is shown: its section, its key in the JSON of a report, the names of its
-    CSV files; columns of the table of pairs and what else there is.
-    """
-
-    title: str
-    key: str
-    pairs_file: str
-    prefix: str
-    #: Columns of the table, the p-values that decide first.
-    columns: Callable[[Any, pd.DataFrame], list[Column]]
-    #: Sentences about a dataset after the verdict.
-    sentences: Callable[[Any], list[str]] = lambda tests: []
-    #: What stands above the table, and below it on the dataset with this number.
-    above: Callable[[Mapping[str, Any]], list[Any]] = lambda tests: []
-    below: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
-    record: Callable[[Any], Data] = lambda tests: {}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -624,62 +604,6 @@ def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
     )
 
 
-def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Column]:
-    columns = [doc.pvalues("p (Holm)", shown["pvalue_corrected"], keep=6)]
-    if (shown["carried"] != "").any():
-        note = "Carried by: what differs on its own, + where the first is better, else −."
-        columns.append(Column("carried by", shown["carried"].tolist(), "<", keep=2, note=note))
-    note = "Direction: of the means; the test itself has none."
-    columns.append(Column("direction", shown["direction"].tolist(), "<", keep=3, note=note))
-    head = "Λ" if comparison.is_five_by_two else "T²"
-    columns.append(doc.alike(head, shown["statistic"], keep=1))
-    if shown["n"].nunique() > 1:
-        note = "Folds: how many both methods have."
-        columns.append(Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
-    return columns
-
-
-def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[doc.Figure]:
-    """The folds of a dataset on the first two measures."""
-    from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
-
-    if len(comparison.measures) < 2:
-        return []
-    caption = ""
-    if i == 1:
-        caption = (
-            f"Points: folds; large: their means. Ellipses: where {INSIDE:.0%} of folds lie if they "
-            "are normal, not how sure the mean is."
-        )
-    if len(comparison.methods) > DETAILED:
-        caption += f" Folds and ellipses of the best {DETAILED} are drawn."
-    heads = [f"{m} {ARROWS[o.direction]}" for m, o in comparison.orderings.items()][:2]
-    title = f"Folds on {dataset}" if dataset else "Folds on two measures"
-    svg = fold_scatter(comparison.values.iloc[:, :2], comparison.order, heads, title)
-    return [doc.Figure(svg, caption.strip(), title=title)]
-
-
-def _fold_record(comparison: FoldComparison) -> Data:
-    """What JSON holds of the folds of one dataset beside what it holds of all tests of pairs."""
-    learned = comparison.learned
-    keys = ("direction", "order", "groups", "letters")
-    return {
-        "sentences": fold_sentences(comparison),
-        **doc.named(comparison, "cliques", "letters", "directions"),
-        "manova": _manova(comparison.manova),
-        "naive_manova": _manova(comparison.naive_manova),
-        "orderings": {m: doc.named(o, *keys) for m, o in comparison.orderings.items()},
-        "learned": learned
-        and {
-            "weights": learned.weights.to_dict(),
-            "scaled_weights": learned.scaled_weights.to_dict(),
-            "dimensions": learned.dimensions.to_dict(orient="index"),
-            "tests": comparison.learned_tests,
-            **doc.named(learned, "eigenvalues", "shares"),
-        },
-    }
-
-
 def _manova(manova: ManovaResult | None) -> Data | None:
     if manova is None:
         return None
@@ -688,46 +612,7 @@ def _manova(manova: ManovaResult | None) -> Data | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# What is special to instances, and to repeats.
-
-
-def _instance_columns(tests: InstanceTests, rows: pd.DataFrame) -> list[Column]:
-    over = "pairs and measures" if tests.n_datasets == 1 else "pairs, measures and datasets"
-    larger = " or, where larger, the score test" if tests.bounded else ""
-    draws = f"{tests.n_resamples:,} draws, seed {tests.seed}"
-    note = f"p: by changes of sign ({draws}){larger}, corrected for the number of {over}."
-    return [doc.pvalues("p", rows["pvalue_corrected"], keep=6, note=note)]
-
-
-def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> list[Column]:
-    together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
-    over = f"{count(tests.n_comparisons, 'test')}{together}"
-    note = f"p: {tests.test} (Welch 1947), corrected by Holm over {over}."
-    repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
-    pvalues = doc.pvalues("p", rows["pvalue_corrected"], keep=5, note=note)
-    return [pvalues, Column("repeats", repeats, keep=2)]
-
-
-# --------------------------------------------------------------------------------------------------
 # What is special to answers: who leads, on which questions, and what more questions would give.
-
-
-def _answer_tables(c: AnswerComparison, i: int, dataset: str) -> list[doc.Table]:
-    """What answers tell beside the tests, each part under its title."""
-    on = f" on {name(dataset)}" if dataset else ""
-    parts = {
-        "Ranking": (_ranking, c.ranking),
-        "Where they differ most": (_differing, c.differing),
-        "Which scorers agree": (_agreement, c.agreement),
-        "Questions and samples": (_sampling, c.sampling),
-        "What more questions would show": (_needed, c.needed),
-    }
-    tables = [
-        replace(make(c, rows), title=f"{title}{on}")
-        for title, (make, rows) in parts.items()
-        if rows is not None and len(rows)
-    ]
-    return [replace(table, key=f"{table.key}-{i}") for table in tables]
 
 
 def _ranking(c: AnswerComparison, table: pd.DataFrame) -> doc.Table:
@@ -814,27 +699,146 @@ def _needed(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
     return doc.Table(columns, len(found), caption=caption, key="needed", most=8)
 
 
+# --------------------------------------------------------------------------------------------------
+# The kinds of units.
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of unit is shown: its section, its key in the JSON of a report, the names of its
+    CSV files; columns of the table of pairs and what else there is.
+    """
+
+    title: str
+    key: str
+    pairs_file: str
+    prefix: str
+
+    def columns(self, tests: Any, rows: pd.DataFrame) -> list[Column]:
+        """Columns of the table, the p-values that decide first."""
+        over = "pairs and measures" if tests.n_datasets == 1 else "pairs, measures and datasets"
+        larger = " or, where larger, the score test" if tests.bounded else ""
+        draws = f"{tests.n_resamples:,} draws, seed {tests.seed}"
+        note = f"p: by changes of sign ({draws}){larger}, corrected for the number of {over}."
+        return [doc.pvalues("p", rows["pvalue_corrected"], keep=6, note=note)]
+
+    def sentences(self, tests: Any) -> list[str]:
+        """Sentences about a dataset after the verdict."""
+        return []
+
+    def above(self, tests: Mapping[str, Any]) -> list[Any]:
+        """What stands above the table."""
+        return []
+
+    def below(self, tests: Any, i: int, dataset: str) -> list[Any]:
+        """What stands below it on the dataset with this number."""
+        return []
+
+    def record(self, tests: Any) -> Data:
+        """What JSON holds beside what it holds of all tests of pairs."""
+        return {}
+
+
+class Folds(Kind):
+    """Several measures tested together, and a picture of the folds."""
+
+    def columns(self, tests: FoldComparison, rows: pd.DataFrame) -> list[Column]:
+        columns = [doc.pvalues("p (Holm)", rows["pvalue_corrected"], keep=6)]
+        if (rows["carried"] != "").any():
+            note = "Carried by: what differs on its own, + where the first is better, else −."
+            columns.append(Column("carried by", rows["carried"].tolist(), "<", keep=2, note=note))
+        note = "Direction: of the means; the test itself has none."
+        columns.append(Column("direction", rows["direction"].tolist(), "<", keep=3, note=note))
+        head = "Λ" if tests.is_five_by_two else "T²"
+        columns.append(doc.alike(head, rows["statistic"], keep=1))
+        if rows["n"].nunique() > 1:
+            note = "Folds: how many both methods have."
+            columns.append(Column("folds", rows["n"].map(str).tolist(), keep=3, note=note))
+        return columns
+
+    def sentences(self, tests: FoldComparison) -> list[str]:
+        return fold_sentences(tests)
+
+    def above(self, tests: Mapping[str, FoldComparison]) -> list[Any]:
+        return [means_table(tests)]
+
+    def below(self, tests: FoldComparison, i: int, dataset: str) -> list[Any]:
+        from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
+
+        if len(tests.measures) < 2:
+            return []
+        caption = ""
+        if i == 1:
+            caption = (
+                f"Points: folds; large: their means. Ellipses: where {INSIDE:.0%} of folds lie if "
+                "they are normal, not how sure the mean is."
+            )
+        if len(tests.methods) > DETAILED:
+            caption += f" Folds and ellipses of the best {DETAILED} are drawn."
+        heads = [f"{m} {ARROWS[o.direction]}" for m, o in tests.orderings.items()][:2]
+        title = f"Folds on {dataset}" if dataset else "Folds on two measures"
+        svg = fold_scatter(tests.values.iloc[:, :2], tests.order, heads, title)
+        return [doc.Figure(svg, caption.strip(), title=title)]
+
+    def record(self, tests: FoldComparison) -> Data:
+        learned = tests.learned
+        keys = ("direction", "order", "groups", "letters")
+        return {
+            "sentences": fold_sentences(tests),
+            **doc.named(tests, "cliques", "letters", "directions"),
+            "manova": _manova(tests.manova),
+            "naive_manova": _manova(tests.naive_manova),
+            "orderings": {m: doc.named(o, *keys) for m, o in tests.orderings.items()},
+            "learned": learned
+            and {
+                "weights": learned.weights.to_dict(),
+                "scaled_weights": learned.scaled_weights.to_dict(),
+                "dimensions": learned.dimensions.to_dict(orient="index"),
+                "tests": tests.learned_tests,
+                **doc.named(learned, "eigenvalues", "shares"),
+            },
+        }
+
+
+class Repeats(Kind):
+    """Means of repeats compared."""
+
+    def columns(self, tests: RepeatTests, rows: pd.DataFrame) -> list[Column]:
+        together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
+        over = f"{count(tests.n_comparisons, 'test')}{together}"
+        note = f"p: {tests.test} (Welch 1947), corrected by Holm over {over}."
+        repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
+        pvalues = doc.pvalues("p", rows["pvalue_corrected"], keep=5, note=note)
+        return [pvalues, Column("repeats", repeats, keep=2)]
+
+
+class Answers(Kind):
+    """Who leads, on which questions, and what more questions would give."""
+
+    def below(self, tests: AnswerComparison, i: int, dataset: str) -> list[Any]:
+        on = f" on {name(dataset)}" if dataset else ""
+        parts = {
+            "Ranking": (_ranking, tests.ranking),
+            "Where they differ most": (_differing, tests.differing),
+            "Which scorers agree": (_agreement, tests.agreement),
+            "Questions and samples": (_sampling, tests.sampling),
+            "What more questions would show": (_needed, tests.needed),
+        }
+        tables = [
+            replace(make(tests, rows), title=f"{title}{on}")
+            for title, (make, rows) in parts.items()
+            if rows is not None and len(rows)
+        ]
+        return [replace(table, key=f"{table.key}-{i}") for table in tables]
+
+    def record(self, tests: AnswerComparison) -> Data:
+        ranking = tests.ranking
+        return {"ranking": None if ranking is None else {"table": ranking.reset_index()}}
+
+
 _KINDS = {
-    "folds": _Kind(
-        *("By fold", "folds", "fold_pairs", "fold"),
-        columns=_fold_columns,
-        sentences=fold_sentences,
-        above=lambda folds: [means_table(folds)],
-        below=_scatter,
-        record=_fold_record,
-    ),
-    "repeats": _Kind(
-        *("Tests over repeats", "repeat_tests", "repeat_tests", "repeat"), columns=_repeat_columns
-    ),
-    "instances": _Kind(
-        *("By instance", "instances", "instances", "instance"), columns=_instance_columns
-    ),
-    "answers": _Kind(
-        *("Answer by answer", "answers", "answers_instances", "answers"),
-        columns=_instance_columns,
-        below=_answer_tables,
-        record=lambda c: {
-            "ranking": None if c.ranking is None else {"table": c.ranking.reset_index()}
-        },
-    ),
+    "folds": Folds("By fold", "folds", "fold_pairs", "fold"),
+    "repeats": Repeats("Tests over repeats", "repeat_tests", "repeat_tests", "repeat"),
+    "instances": Kind("By instance", "instances", "instances", "instance"),
+    "answers": Answers("Answer by answer", "answers", "answers_instances", "answers"),
 }
