@@ -377,11 +377,9 @@ def _worse(c: Comparison, advice: Decision) -> str:
     whom = listed(shared) if shared else "others"
     if len(shared) > BETTER:
         whom = f"{name(shared[0])} and {in_words(len(shared) - 1)} more"
-    return f"; {_few(advice.worse)} {agree(advice.worse, 'is')} clearly worse than {whom}"
-
-
-def _few(methods: Sequence[str]) -> str:
-    return listed(methods) if len(methods) <= FEW else in_words(len(methods))
+    worse = advice.worse
+    who = listed(worse) if len(worse) <= FEW else in_words(len(worse))
+    return f"; {who} {agree(worse, 'is')} clearly worse than {whom}"
 
 
 def _doubt(c: Comparison, advice: Decision) -> str:

@@ -260,15 +260,25 @@ def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> 
     rows; of one dataset with repeats, the least to the largest of these.
     """
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
-    single = _single(c, measure)
-    several, title = len(c.ranks) > 1, asked
+    several, title, single = len(c.ranks) > 1, asked, {}
+    held = c.study.folds if c.study.repeats is None else c.study.repeats
+    if held is not None and measure:  # over several datasets means of those that are on all
+        by_dataset = held[measure].unstack(0).reindex(columns=c.ranks.index).dropna().mean(axis=1)
+        by_method = by_dataset.groupby(level=0)
+        single = {m: values.tolist() for m, values in by_method if m in c.ranks}
     notes = ["Shaded: may be the best."] if c.letters_apply or c.told_apart else []
     if single and not several and c.study.repeats is not None:
         ends = {method: (min(values), max(values)) for method, values in single.items()}
         table.loc[[*ends], ["low", "high"]] = [*ends.values()]
         notes.append("Lines: the least to the largest of its runs.")
     elif (found := c.comparison_intervals) is not None:
-        table, title = _as_shown(c, found.loc[means.index], means, title)
+        table = found.loc[means.index]
+        if np.allclose(-table["mean"], means):  # a measure of which smaller values are better
+            turned = {"low": -table["high"], "high": -table["low"]}
+            table = pd.DataFrame({"mean": -table["mean"], **turned})
+        if not np.allclose(table["mean"], means):
+            by_rank = np.allclose(table["mean"], c.ranks.mean()[table.index])
+            title = "mean rank, 1 is best" if by_rank else f"{title}, as a share of its range"
         test = f"the deciding test (α = {level(c.options['alpha'])})"
         notes.append(f"Where two lines lie apart, {test} tells the methods apart, or nearly so.")
     if title != asked:  # where intervals are in other units, dots have no place
@@ -282,33 +292,6 @@ def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> 
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}
     return Column(axis, cells, "<", tip=title, note=" ".join(notes), marks=marks)
-
-
-def _single(c: Comparison, measure: str) -> dict[str, list[float]]:
-    """By method, what its repeats or else its folds are by themselves; over several datasets the
-    means of those that are on all.
-    """
-    held = c.study.folds if c.study.repeats is None else c.study.repeats
-    if held is None or not measure:
-        return {}
-    by_dataset = held[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
-    return {
-        m: rows.mean(axis=1).tolist() for m, rows in by_dataset.groupby(level=0) if m in c.ranks
-    }
-
-
-def _as_shown(
-    c: Comparison, intervals: pd.DataFrame, means: pd.Series, title: str
-) -> tuple[pd.DataFrame, str]:
-    """Intervals in the units of the means beside them, or what else they are of."""
-    if np.allclose(intervals["mean"], means):
-        return intervals, title
-    if np.allclose(-intervals["mean"], means):  # a measure of which smaller values are better
-        turned = {"mean": -intervals["mean"], "low": -intervals["high"], "high": -intervals["low"]}
-        return pd.DataFrame(turned), title
-    if np.allclose(intervals["mean"], c.ranks.mean()[intervals.index]):
-        return intervals, "mean rank, 1 is best"
-    return intervals, f"{title}, as a share of its range"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -530,14 +513,29 @@ def measures_section(c: Comparison) -> doc.Section:
         hint += f", {len(r.kept)} of them kept at correlation {r.max_correlation:g}"
 
     def blocks() -> list[Any]:
-        left: list[Any]
+        left: list[Any] = []
         if r is None:
             why = c.absent.get("redundancy", "not asked for")
-            left = [doc.note(f"Redundancy was not examined: {why}.")]
+            left.append(doc.note(f"Redundancy was not examined: {why}."))
         elif r.dropped.empty:
-            left = [doc.note(f"No two measures correlate above {r.max_correlation:g}.")]
+            left.append(doc.note(f"No two measures correlate above {r.max_correlation:g}."))
         else:
-            left = [_correlation(c), _without(c)]
+            gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
+            arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
+            groups = (r.max_correlation, r.groups, r.kept)
+            svg = correlation_graph(r.correlation, *groups, c.fusion.weights.mean(), arrows, gone)
+            over, doubt = "methods, averaged over datasets", ""
+            if len(c.study.datasets) == 1:
+                over = f"{len(c.order)} methods"
+                if (chance := by_chance(r.max_correlation, len(c.order))) >= 0.01:
+                    doubt = f" Of pairs of unrelated measures chance would join {chance:.0%}."
+            caption = (
+                f"Joined: measures that correlate above {r.max_correlation:g} over {over}.{doubt} "
+                "Kept: filled dots; beside a hollow one, what stands for it."
+                f"{only_best(len(r.correlation), 'measures')}"
+            )
+            left.append(doc.Figure(svg, caption, title="Measures that say the same"))
+            left.append(_without(c))
         plane = []
         if (found := c.plane) is not None:
             order = c.fusion.ranking.index
@@ -588,28 +586,6 @@ def _by_measure(c: Comparison) -> doc.Table:
     ]
     note = "Who leads by each alone. τ: Kendall's, with the fused ranking."
     return doc.Table(columns, title="Each measure by itself", note=note, depth=PAGE)
-
-
-def _correlation(c: Comparison) -> doc.Figure:
-    r, n = present(c.redundancy), len(c.order)
-    gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
-    arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
-    groups = (r.max_correlation, r.groups, r.kept)
-    svg = correlation_graph(r.correlation, *groups, c.fusion.weights.mean(), arrows, gone)
-    averaged, doubt = ", averaged over datasets", ""
-    if len(c.study.datasets) == 1:
-        averaged = ""
-        if (chance := by_chance(r.max_correlation, n)) >= 0.01:
-            doubt = (
-                f" Over {n} methods on one dataset, {chance:.0%} of pairs of unrelated measures "
-                "would be joined by chance."
-            )
-    caption = (
-        f"Joined: measures that correlate above {r.max_correlation:g} over methods{averaged}."
-        f"{doubt} Kept: filled dots; beside a hollow one, what stands for it."
-        f"{only_best(len(r.correlation), 'measures')}"
-    )
-    return doc.Figure(svg, caption, title="Measures that say the same")
 
 
 def _without(c: Comparison) -> doc.Table:

@@ -516,8 +516,14 @@ def _curves(report: RunReport) -> doc.Section | None:
         heads = "Recall", "Precision", "average precision"
         svg = score_curves(*lines, heads, "Precision against recall")
         caption = f"{drawn}{over}" if curves.several else over
-        table = _areas(areas, noun) if curves.several else None
-        blocks.append(doc.Figure(svg, caption, table))
+        shown = areas.head(_LABELS)
+        known = {"average_precision": "average precision", "auroc": "AUROC"}
+        known |= {"brier_score": "Brier score"}
+        columns = [doc.names(noun, shown.index), doc.counts("support", shown["support"])]
+        columns += [doc.decimals(head, shown[c], 3) for c, head in known.items() if c in shown]
+        title, things = "Areas in numbers, the lowest first", plural(noun)
+        table = doc.Table(columns, len(areas), title, things=things, folded=True, depth=PAGE)
+        blocks.append(doc.Figure(svg, caption, table if curves.several else None))
     if not np.isnan(curves.whole["auroc"]):
         lines = curves.lines("auroc", ["fpr", "recall"], (0.0, 0.0))
         heads = "False positive rate", "Recall (true positive rate)", "AUROC"
@@ -536,16 +542,6 @@ def _curves(report: RunReport) -> doc.Section | None:
         blocks.append(doc.Figure(svg, caption))
     hint = "precision and recall, ROC, reliability"
     return doc.Section("curves", "Curves", blocks, hint=hint) if blocks else None
-
-
-def _areas(areas: pd.DataFrame, noun: str) -> doc.Table:
-    shown = areas.head(_LABELS)
-    heads = {"average_precision": "average precision", "auroc": "AUROC"}
-    heads |= {"brier_score": "Brier score"}
-    columns = [doc.names(noun, shown.index), doc.counts("support", shown["support"])]
-    columns += [doc.decimals(head, shown[c], 3) for c, head in heads.items() if c in shown]
-    title = "Areas in numbers, the lowest first"
-    return doc.Table(columns, len(areas), title, things=plural(noun), folded=True, depth=PAGE)
 
 
 def _profile(report: RunReport) -> doc.Section | None:

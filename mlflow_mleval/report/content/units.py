@@ -612,94 +612,6 @@ def _manova(manova: ManovaResult | None) -> Data | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# What is special to answers: who leads, on which questions, and what more questions would give.
-
-
-def _ranking(c: AnswerComparison, table: pd.DataFrame) -> doc.Table:
-    flow = "φ: net flow of PROMETHEE on the means (V-shape, equal weights)."
-    ranks = [span(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
-    columns = [
-        doc.names("method", table.index),
-        doc.numbers("rank", table["rank"]),
-        doc.decimals("φ", table["phi"], 3, note=flow),
-        Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
-    ]
-    caption = f"Fused ranking over {len(c.measures)} measures"
-    return doc.Table(columns, caption=caption, key="answer-ranking", first=True, depth=ALWAYS)
-
-
-def _differing(c: AnswerComparison, rows: pd.DataFrame) -> doc.Table:
-    a, b = map(name, c.compared)
-    columns = [Column("asked", [*rows["asked"].astype(str)], "wrap")]
-    for method, side in zip(c.compared, "ab", strict=True):
-        if rows[f"output_{side}"].astype(bool).any():
-            columns.append(Column(method, [*rows[f"output_{side}"].astype(str)], "wrap"))
-    for m in [m for m in c.measures if rows[m].abs().max() > 0][:4]:
-        both = zip(rows[f"{m}:a"], rows[f"{m}:b"], strict=True)
-        columns.append(Column(m, [f"{number(x)} | {number(y)}" for x, y in both]))
-    for head, side in (("trace", "a"), ("trace of the other", "b")):
-        links = map(doc.Link.to, rows[f"link_{side}"], rows[f"address_{side}"])
-        columns.append(Column(head, [*links], "<", keep=1))
-    caption = f"The answers on which {a} and {b} differ most"
-    note = f"Scores: {a} | {b}."
-    return doc.Table(columns, caption=caption, key="differing", note=note, most=10)
-
-
-def _agreement(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
-    rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
-    how = "Correlation: Pearson's, over the answers of all methods, within each method."
-    equal = "Equal: share of the answers that both pass or both fail."
-    columns = [
-        Column("measure", [*rows["measure_a"]], "<"),
-        Column("and", [*rows["measure_b"]], "<"),
-        doc.decimals("correlation", rows["correlation"], 2, note=how),
-        doc.percents("equal", rows["equal_share"], note=equal),
-        doc.counts("answers", rows["n"], keep=1),
-    ]
-    caption = "Agreement of the scorers"
-    return doc.Table(columns, len(found), caption=caption, key="agreement", most=8)
-
-
-def _sampling(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
-    rows = found.head(ANSWERS_ROWS)
-    share = "Question's: its share of the variance of one answer; the rest is sampling."
-    errors = "Errors are standard errors of the mean."
-    columns = [
-        doc.names("method", rows["method"]),
-        Column("measure", [*rows["measure"]], "<"),
-        doc.counts("questions", rows["questions"], keep=1),
-        Column("samples", [number(x, 3) for x in rows["samples"]], keep=1),
-        doc.percents("question's", rows["question_share"], note=share),
-        doc.alike("error now", rows["standard_error"], 2, note=errors),
-        doc.alike("twice the questions", rows["with_questions"], 2),
-        doc.alike("twice the samples", rows["with_samples"], 2),
-    ]
-    caption = "Questions and samples as sources of variance"
-    return doc.Table(columns, len(found), caption=caption, key="sampling", most=8)
-
-
-def _needed(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
-    from mlflow_mleval.analysis.answer_comparison import POWER
-
-    rows = found.head(ANSWERS_ROWS)
-    unit = f"clusters ({c.cluster})" if c.cluster else "questions"
-    note = (
-        f"Needed: {unit} until a difference of this size would be found in {percent(POWER)} of "
-        "such evaluations, at the level corrected for all rows; none where no difference is seen."
-    )
-    needed = ["" if x == float("inf") else f"{int(x):,}" for x in rows["needed"]]
-    columns = [
-        *doc.pair(rows),
-        Column("measure", [*rows["measure"]], "<"),
-        doc.alike("difference", rows["difference"], 3),
-        doc.counts("now", rows["n"], keep=1),
-        Column("needed", needed, note=note),
-    ]
-    caption = "Size of an evaluation that would find the difference"
-    return doc.Table(columns, len(found), caption=caption, key="needed", most=8)
-
-
-# --------------------------------------------------------------------------------------------------
 # The kinds of units.
 
 
@@ -813,27 +725,109 @@ class Repeats(Kind):
 
 
 class Answers(Kind):
-    """Who leads, on which questions, and what more questions would give."""
+    """Who leads, on which questions, and what more questions would give: tables by title."""
+
+    PARTS = (
+        ("ranking", "Ranking"),
+        ("differing", "Where they differ most"),
+        ("agreement", "Which scorers agree"),
+        ("sampling", "Questions and samples"),
+        ("needed", "What more questions would show"),
+    )
 
     def below(self, tests: AnswerComparison, i: int, dataset: str) -> list[Any]:
         on = f" on {name(dataset)}" if dataset else ""
-        parts = {
-            "Ranking": (_ranking, tests.ranking),
-            "Where they differ most": (_differing, tests.differing),
-            "Which scorers agree": (_agreement, tests.agreement),
-            "Questions and samples": (_sampling, tests.sampling),
-            "What more questions would show": (_needed, tests.needed),
-        }
-        tables = [
-            replace(make(tests, rows), title=f"{title}{on}")
-            for title, (make, rows) in parts.items()
-            if rows is not None and len(rows)
-        ]
-        return [replace(table, key=f"{table.key}-{i}") for table in tables]
+        tables = []
+        for part, title in self.PARTS:
+            rows = getattr(tests, part)
+            if rows is not None and len(rows):
+                table = getattr(self, part)(tests, rows)
+                tables.append(replace(table, title=f"{title}{on}", key=f"{table.key}-{i}"))
+        return tables
 
     def record(self, tests: AnswerComparison) -> Data:
         ranking = tests.ranking
         return {"ranking": None if ranking is None else {"table": ranking.reset_index()}}
+
+    def ranking(self, c: AnswerComparison, table: pd.DataFrame) -> doc.Table:
+        flow = "φ: net flow of PROMETHEE on the means (V-shape, equal weights)."
+        ranks = [span(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
+        columns = [
+            doc.names("method", table.index),
+            doc.numbers("rank", table["rank"]),
+            doc.decimals("φ", table["phi"], 3, note=flow),
+            Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
+        ]
+        caption = f"Fused ranking over {len(c.measures)} measures"
+        return doc.Table(columns, caption=caption, key="answer-ranking", first=True, depth=ALWAYS)
+
+    def differing(self, c: AnswerComparison, rows: pd.DataFrame) -> doc.Table:
+        a, b = map(name, c.compared)
+        columns = [Column("asked", [*rows["asked"].astype(str)], "wrap")]
+        for method, side in zip(c.compared, "ab", strict=True):
+            if rows[f"output_{side}"].astype(bool).any():
+                columns.append(Column(method, [*rows[f"output_{side}"].astype(str)], "wrap"))
+        for m in [m for m in c.measures if rows[m].abs().max() > 0][:4]:
+            both = zip(rows[f"{m}:a"], rows[f"{m}:b"], strict=True)
+            columns.append(Column(m, [f"{number(x)} | {number(y)}" for x, y in both]))
+        for head, side in (("trace", "a"), ("trace of the other", "b")):
+            links = map(doc.Link.to, rows[f"link_{side}"], rows[f"address_{side}"])
+            columns.append(Column(head, [*links], "<", keep=1))
+        caption = f"The answers on which {a} and {b} differ most"
+        note = f"Scores: {a} | {b}."
+        return doc.Table(columns, caption=caption, key="differing", note=note, most=10)
+
+    def agreement(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
+        rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
+        how = "Correlation: Pearson's, over the answers of all methods, within each method."
+        equal = "Equal: share of the answers that both pass or both fail."
+        columns = [
+            Column("measure", [*rows["measure_a"]], "<"),
+            Column("and", [*rows["measure_b"]], "<"),
+            doc.decimals("correlation", rows["correlation"], 2, note=how),
+            doc.percents("equal", rows["equal_share"], note=equal),
+            doc.counts("answers", rows["n"], keep=1),
+        ]
+        caption = "Agreement of the scorers"
+        return doc.Table(columns, len(found), caption=caption, key="agreement", most=8)
+
+    def sampling(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
+        rows = found.head(ANSWERS_ROWS)
+        share = "Question's: its share of the variance of one answer; the rest is sampling."
+        errors = "Errors are standard errors of the mean."
+        columns = [
+            doc.names("method", rows["method"]),
+            Column("measure", [*rows["measure"]], "<"),
+            doc.counts("questions", rows["questions"], keep=1),
+            Column("samples", [number(x, 3) for x in rows["samples"]], keep=1),
+            doc.percents("question's", rows["question_share"], note=share),
+            doc.alike("error now", rows["standard_error"], 2, note=errors),
+            doc.alike("twice the questions", rows["with_questions"], 2),
+            doc.alike("twice the samples", rows["with_samples"], 2),
+        ]
+        caption = "Questions and samples as sources of variance"
+        return doc.Table(columns, len(found), caption=caption, key="sampling", most=8)
+
+    def needed(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
+        from mlflow_mleval.analysis.answer_comparison import POWER
+
+        rows = found.head(ANSWERS_ROWS)
+        unit = f"clusters ({c.cluster})" if c.cluster else "questions"
+        note = (
+            f"Needed: {unit} until a difference of this size would be found in {percent(POWER)} "
+            "of such evaluations, at the level corrected for all rows; none where no difference is "
+            "seen."
+        )
+        needed = ["" if x == float("inf") else f"{int(x):,}" for x in rows["needed"]]
+        columns = [
+            *doc.pair(rows),
+            Column("measure", [*rows["measure"]], "<"),
+            doc.alike("difference", rows["difference"], 3),
+            doc.counts("now", rows["n"], keep=1),
+            Column("needed", needed, note=note),
+        ]
+        caption = "Size of an evaluation that would find the difference"
+        return doc.Table(columns, len(found), caption=caption, key="needed", most=8)
 
 
 _KINDS = {
