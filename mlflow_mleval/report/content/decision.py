@@ -358,13 +358,17 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
     if not advice.evidence:
         comes = agree(advice.ahead, "comes")
         return Sentence(f"{who} {comes} first, too close to call.", claim("ahead"))
-    others = [m for m in advice.best_set if m not in advice.ahead]
-    equals = f", but {listed(others)} may be as good" if others else ""
-    if len(others) > FEW:
-        some = in_words(len(advice.best_set)) if advice.worse else "any"
-        equals = f", but {some} of the {in_words(len(c.order))} methods may be as good"
-    text = f"{who} {agree(advice.ahead, 'is')} ahead{equals}{_worse(c, advice)}."
+    text = f"{who} {agree(advice.ahead, 'is')} ahead{_as_good(c, advice)}{_worse(c, advice)}."
     return Sentence(text, claim("separated" if advice.worse else "best set"))
+
+
+def _as_good(c: Comparison, advice: Decision) -> str:
+    """Who else may be as good as those ahead."""
+    equals = [m for m in advice.best_set if m not in advice.ahead]
+    if len(equals) <= FEW:
+        return f", but {listed(equals)} may be as good" if equals else ""
+    some = in_words(len(advice.best_set)) if advice.worse else "any"
+    return f", but {some} of the {in_words(len(c.order))} methods may be as good"
 
 
 def _worse(c: Comparison, advice: Decision) -> str:

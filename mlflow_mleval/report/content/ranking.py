@@ -260,25 +260,15 @@ def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> 
     rows; of one dataset with repeats, the least to the largest of these.
     """
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
-    several, title, single = len(c.ranks) > 1, asked, {}
-    held = c.study.folds if c.study.repeats is None else c.study.repeats
-    if held is not None and measure:  # over several datasets means of those that are on all
-        by_dataset = held[measure].unstack(0).reindex(columns=c.ranks.index).dropna().mean(axis=1)
-        by_method = by_dataset.groupby(level=0)
-        single = {m: values.tolist() for m, values in by_method if m in c.ranks}
+    single = _single(c, measure)
+    several, title = len(c.ranks) > 1, asked
     notes = ["Shaded: may be the best."] if c.letters_apply or c.told_apart else []
     if single and not several and c.study.repeats is not None:
         ends = {method: (min(values), max(values)) for method, values in single.items()}
         table.loc[[*ends], ["low", "high"]] = [*ends.values()]
         notes.append("Lines: the least to the largest of its runs.")
     elif (found := c.comparison_intervals) is not None:
-        table = found.loc[means.index]
-        if np.allclose(-table["mean"], means):  # a measure of which smaller values are better
-            turned = {"low": -table["high"], "high": -table["low"]}
-            table = pd.DataFrame({"mean": -table["mean"], **turned})
-        if not np.allclose(table["mean"], means):
-            by_rank = np.allclose(table["mean"], c.ranks.mean()[table.index])
-            title = "mean rank, 1 is best" if by_rank else f"{title}, as a share of its range"
+        table, title = _as_shown(c, found.loc[means.index], means, title)
         test = f"the deciding test (α = {level(c.options['alpha'])})"
         notes.append(f"Where two lines lie apart, {test} tells the methods apart, or nearly so.")
     if title != asked:  # where intervals are in other units, dots have no place
@@ -292,6 +282,33 @@ def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> 
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}
     return Column(axis, cells, "<", tip=title, note=" ".join(notes), marks=marks)
+
+
+def _single(c: Comparison, measure: str) -> dict[str, list[float]]:
+    """By method, what its repeats or else its folds are by themselves; over several datasets the
+    means of those that are on all.
+    """
+    held = c.study.folds if c.study.repeats is None else c.study.repeats
+    if held is None or not measure:
+        return {}
+    by_dataset = held[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
+    return {
+        m: rows.mean(axis=1).tolist() for m, rows in by_dataset.groupby(level=0) if m in c.ranks
+    }
+
+
+def _as_shown(
+    c: Comparison, intervals: pd.DataFrame, means: pd.Series, title: str
+) -> tuple[pd.DataFrame, str]:
+    """Intervals in the units of the means beside them, or what else they are of."""
+    if np.allclose(intervals["mean"], means):
+        return intervals, title
+    if np.allclose(-intervals["mean"], means):  # a measure of which smaller values are better
+        turned = {"mean": -intervals["mean"], "low": -intervals["high"], "high": -intervals["low"]}
+        return pd.DataFrame(turned), title
+    if np.allclose(intervals["mean"], c.ranks.mean()[intervals.index]):
+        return intervals, "mean rank, 1 is best"
+    return intervals, f"{title}, as a share of its range"
 
 
 # --------------------------------------------------------------------------------------------------

@@ -260,13 +260,13 @@ class RunReport:
                     "least one fold; what they count in that fold's macro averages is "
                     "convention."
                 )
+        # nobody expects times, nor hierarchical measures without a hierarchy
+        hopeless = ("cost", "hierarchical") if ev.hierarchy is None else ("cost",)
         missed = []
         for measure, why in ev.absent.items():
             known = MEASURES[measure]
-            hopeless = known.family.startswith("hierarchical") and ev.hierarchy is None
-            # nobody expects times, nor hierarchical measures without a hierarchy
-            fits = ev.kind in known.kinds and "asked" not in why and known.family != "cost"
-            if (fits and not hopeless) or measure in ev.asked:
+            fits = ev.kind in known.kinds and not known.family.startswith(hopeless)
+            if (fits and "asked" not in why) or measure in ev.asked:
                 missed.append((why, measure))
         return [
             *found,

@@ -436,33 +436,45 @@ def critical_difference(
     x = Scale(low, max(high, end) if has_room else high, room + 14, WIDTH - room - 14)
     places = [*map(x, ranks)]
     bars = _levels(shown_cliques(cliques, methods), places)
-    groups = "; ".join(", ".join(ranks.index[members]) for _, members in bars)
-    words = f"Mean ranks, best first: {', '.join(f'{m} {fixed(r, 2)}' for m, r in ranks.items())}."
-    if cd is not None:
-        words += f" Critical difference {fixed(cd, 2)}."
-    words += f" Not separated from each other: {groups or 'no methods'}."
     top = 64 if cd is not None else 30
     first = top + 35 + LEVEL * max((level for level, _ in bars), default=-1)
     half = (len(methods) + 1) // 2
-    svg = pen("Critical-difference diagram", words, first + (half - 1) * ROW + 10)
+    svg = pen(
+        "Critical-difference diagram",
+        _order_in_words(ranks, bars, cd),
+        first + (half - 1) * ROW + 10,
+    )
     svg.axis_above(x, top, [t for t in x.ticks(12) if t == int(t)])
     if cd is not None:
-        more = "" if has_room else ", more than this axis"
-        svg.text(x.start, 13, f"critical difference {fixed(cd, 2)}{more}", "muted")
-        a, b = x(low), x(end)
+        about = f"critical difference {fixed(cd, 2)}"
         if has_room:
+            a, b = x(low), x(end)
             svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
+        else:
+            about += ", more than this axis"
+        svg.text(x.start, 13, about, "muted")
     for i, (method, place) in enumerate(zip(methods, places, strict=True)):
         left = i < half
         y = first + (i if left else len(methods) - 1 - i) * ROW
         edge, away, anchor = (room, -1, "end") if left else (WIDTH - room, 1, "start")
-        svg.path([(place, top), (place, y), (edge - 4 * away, y)], "elbow" if i else "leader")
+        line, style = ("elbow", None) if i else ("leader", "strong")
+        svg.path([(place, top), (place, y), (edge - 4 * away, y)], line)
         svg.text(edge, y + 4, fixed(ranks[method], 2), "muted", anchor)
-        style = None if i else "strong"
         svg.name(edge + 44 * away, y + 4, method, room - 48, style, anchor)
     for level, members in bars:
         _bar(svg, [places[i] for i in members], members, top + 14 + level * LEVEL)
     return svg
+
+
+def _order_in_words(
+    ranks: pd.Series, bars: Sequence[tuple[int, list[int]]], cd: float | None
+) -> str:
+    """The order, and who is not separated from whom."""
+    order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in ranks.items())
+    groups = "; ".join(", ".join(ranks.index[members]) for _, members in bars)
+    ruler = f" Critical difference {fixed(cd, 2)}." if cd is not None else ""
+    apart = groups or "no methods"
+    return f"Mean ranks, best first: {order}.{ruler} Not separated from each other: {apart}."
 
 
 def _bar(svg: Svg, places: Sequence[float], members: Sequence[int], y: float) -> None:

@@ -257,17 +257,21 @@ def ratio_panels(
         f"{'; '.join(words)}.",
         -(-len(pairs) // across) * tall + 10,
     )
-    last = float(ratios.index.get_level_values("parameter").max())
+    ticks = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
+    if family == "polynomial":
+        last = float(ratios.index.get_level_values("parameter").max())
+        along = Scale(0, math.log10(last) if last > 1 else 1.0, 0, 1)
+        ticks = [(along(value), text) for value, text in _ticks(along, family)]
     wide, room = PANEL if across == 2 else WIDTH, room_for(kinds, 84)
     for i, pair in enumerate(pairs):
         left, top = (i % across) * (PANEL + GAP), (i // across) * tall
         for row, arrow, method in zip((0, 1), "↑↓", pair, strict=True):
             short = fit(method, wide - _BETTER, SIZE * BOLD)
-            tip = method if short != method else ""
-            svg.text(left, top + 13 + LINE * row, f"{arrow} {short} better", "strong", tip=tip)
+            said, y = f"{arrow} {short} better", top + 13 + LINE * row
+            svg.text(left, y, said, "strong", tip=method)
         here = crossings[crossings["method_a"].isin(pair) & crossings["method_b"].isin(pair)]
         x = Scale(0, 1, left + 36, left + wide - room - 32)
-        _panel(svg, kinds, shown[pair], here, x, top + 24 + LINE, room, family, last)
+        _panel(svg, kinds, shown[pair], here, x, top + 24 + LINE, room, ticks)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
 
@@ -285,8 +289,7 @@ def _panel(
     x: Scale,
     head: float,
     room: float,
-    family: str,
-    last: float,
+    ticks: Sequence[tuple[float, str]],
 ) -> None:
     """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
     logs = {
@@ -299,13 +302,9 @@ def _panel(
         style = "axis" if value == 1 else "grid"
         svg.level(y(math.log(value)), x.start, x.stop, style)
         svg.text(x.start - 5, y(math.log(value)) + 4, number(value), "muted small", "end")
-    along, ticks = x, [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
-    if family == "polynomial":
-        along = Scale(0, math.log10(last) if last > 1 else 1.0, x.start, x.stop)
-        ticks = _ticks(along, family)
     for value, text in ticks:
-        svg.upright(along(value), y.start, y.start + 4, "axis")
-        svg.text(along(value), y.start + 16, text, "muted small", "middle")
+        svg.upright(x(value), y.start, y.start + 4, "axis")
+        svg.text(x(value), y.start + 16, text, "muted small", "middle")
     ends: dict[str, Point] = {}
     for d, c in lines.items():
         points = np.column_stack([[*map(x, c["position"])], [*map(y, logs[d])]])
