@@ -314,12 +314,12 @@ class Tikz(Svg):
             self.path([(at["x1"], at["y1"]), (at["x2"], at["y2"])], at["class_"])
         elif tag == "circle":
             where = f"({at['cx']:.1f},{at['cy']:.1f})"
-            self.parts.append(rf"\fill {where} circle[radius={at['r']:g}];")
+            self.parts.append(rf"\draw[fill] {where} circle[radius={at['r']:g}];")
         else:
             side = {None: "base west", "middle": "base", "end": "base east"}[at["text_anchor"]]
-            node = f"[anchor={side},inner sep=0pt] at ({at['x']:.1f},{at['y']:.1f})"
+            node = f"({at['x']:.1f},{at['y']:.1f}) node[anchor={side},inner sep=0pt]"
             text = latex(shorten(terminal(tip), 24) if tip else content)
-            self.parts.append(rf"\node{node} {{{text}}};")
+            self.parts.append(rf"\draw {node} {{{text}}};")
 
     def __str__(self) -> str:
         begin = r"\begin{tikzpicture}[x=.02cm,y=-.02cm,font=\footnotesize]"
