@@ -101,8 +101,7 @@ class _Pen(Svg):
             self.path([(at["x1"], at["y1"]), (at["x2"], at["y2"])], at["class_"])
         elif tag == "text":
             side = {None: "left", "middle": "center", "end": "right"}[at["text_anchor"]]
-            text = _name_drawn(tip or content)
-            self.ax.text(self.value(at["x"]), at["y"], text, ha=side)
+            self.ax.text(self.value(at["x"]), at["y"], _name_drawn(content), ha=side)
 
 
 def _critical_differences(c: Any, ax: Axes) -> None:

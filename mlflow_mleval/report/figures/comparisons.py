@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.report.figures import (
+    BOLD,
     COLOURS,
     ROW,
     SIZE,
@@ -36,6 +37,8 @@ from mlflow_mleval.report.text import (
     percent,
     pvalue,
     shorten,
+    shortened,
+    terminal,
 )
 from mlflow_mleval.sentences import count, span
 
@@ -434,7 +437,7 @@ def critical_difference(
     has_room = end - high <= (high - low) / 2
     room = room_for(methods, 124) + 48
     x = Scale(low, max(high, end) if has_room else high, room + 14, WIDTH - room - 14)
-    places = [*map(x, ranks)]
+    places, short = [*map(x, ranks)], shortened(map(terminal, methods), 14)
     bars = _levels(shown_cliques(cliques, methods), places)
     top = 64 if cd is not None else 30
     first = top + 35 + LEVEL * max((level for level, _ in bars), default=-1)
@@ -460,7 +463,8 @@ def critical_difference(
         line, style = ("elbow", None) if i else ("leader", "strong")
         svg.path([(place, top), (place, y), (edge - 4 * away, y)], line)
         svg.text(edge, y + 4, fixed(ranks[method], 2), "muted", anchor)
-        svg.name(edge + 44 * away, y + 4, method, room - 48, style, anchor)
+        shown = fit(short[terminal(method)], room - 48, SIZE * BOLD)
+        svg.text(edge + 44 * away, y + 4, shown, style, anchor, tip=method)
     for level, members in bars:
         _bar(svg, [places[i] for i in members], members, top + 14 + level * LEVEL)
     return svg
