@@ -64,7 +64,7 @@ _WHERE = {**stats.WHERE, **losses.WHERE, **_ALSO, **_PUBLIC}
 #: What makes something of a result: the method that asks for it -> module and function.
 _MAKERS = {
     "report": ("report.content", "document_of"),
-    "detail": ("report.content.details", "document"),
+    "detail": ("report.content.study_report", "detail_document"),
     "plot": ("report.displays", "plot"),
 }
 

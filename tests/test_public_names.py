@@ -80,7 +80,7 @@ for command in (["rank", *gaps], ["report", *gaps, *page], ["runs"]):
     at_first, after_a_report, at_last = loaded("mleval.callbacks", compared, ranked)
     heavy = {"mlflow", "numpy", "pandas", "scipy", "keras", "lightning", "xgboost"}
     assert not heavy & at_first
-    idle = ("content.details", "content.profiles", "fold_comparison", "figures.lines")
+    idle = ("content.profiles", "fold_comparison", "figures.lines")
     own = ours(after_a_report)
     assert len(own) <= 65 and not [name for name in own if name.endswith(idle)]
     assert "mlflow" not in at_last and (tmp_path / "report.html").exists()

@@ -215,19 +215,20 @@ def as_csv(document: Document, width: int = 100) -> str:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """A frame as CSV (RFC 4180: commas, CRLF, quotes doubled), every cell escaped."""
+    """A frame as CSV (RFC 4180: commas, CRLF, quotes doubled), numbers as they are and each text
+    escaped once.
+    """
+    heads, columns = [], []
+    for head, column in frame.items():
+        heads.append(csv_cell(str(head)))
+        if column.dtype.kind in "fiu":
+            columns.append([None if x != x else x for x in column.tolist()])
+            continue
+        values = column.astype(object).where(column.notna(), None)
+        texts = {x: csv_cell(x) for x in {x for x in values if isinstance(x, str)}}
+        columns.append([texts[x] if isinstance(x, str) else csv_cell(x) for x in values])
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow([csv_cell(str(name)) for name in frame.columns])
-    writer.writerows(zip(*(_cells_for_csv(column) for _, column in frame.items()), strict=True))
+    writer.writerow(heads)
+    writer.writerows(zip(*columns, strict=True))
     return out.getvalue()
-
-
-def _cells_for_csv(column: pd.Series) -> Iterable[Any]:
-    """A column for a CSV writer: numbers as they are, each text escaped once."""
-    kind = column.dtype.kind
-    if kind in "fiu":
-        return [None if x != x else x for x in column.tolist()]
-    values = column.astype(object).where(column.notna(), None)
-    texts = {x: csv_cell(x) for x in {x for x in values if isinstance(x, str)}}
-    return (texts[x] if isinstance(x, str) else csv_cell(x) for x in values)

@@ -4,14 +4,15 @@ as any other axes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mlflow_mleval.errors import MlevalError
-from mlflow_mleval.report.figures import ROW
-from mlflow_mleval.report.figures.comparisons import LEVEL, _Diagram
+from mlflow_mleval.report.figures import Point, Scale, Svg
+from mlflow_mleval.report.figures.comparisons import critical_difference
 from mlflow_mleval.report.figures.lines import AXES
 from mlflow_mleval.report.text import shorten, terminal
 from mlflow_mleval.reported import Display
@@ -71,31 +72,42 @@ def _ranking(c: Any, ax: Axes) -> None:
     ax.set_xlabel("mean rank" if of_ranks else f"mean {c.compared}")
 
 
+class _Pen(Svg):
+    """Lines and texts of a drawing on axes of matplotlib; across lie the values of its own axis."""
+
+    def __init__(self, ax: Axes, *about: Any) -> None:
+        super().__init__(*about)
+        self.ax = ax
+        ax.set_ylim(self.height, 0)
+        ax.set_yticks([])
+        ax.spines[["right", "left", "bottom"]].set_visible(False)
+
+    def axis_above(self, scale: Scale, y: float, ticks: Iterable[float]) -> None:
+        self.value = Scale(scale.start, scale.stop, scale.low, scale.high)
+        self.ax.set_xlim(*map(self.value, (0, self.width)))
+        self.ax.spines["top"].set_bounds(scale.low, scale.high)
+        self.ax.spines["top"].set_position(("data", y))
+        self.ax.xaxis.set_ticks_position("top")
+        self.ax.set_xticks([*ticks])
+
+    def path(self, points: list[Point], class_: str, **attributes: Any) -> None:
+        across, down = zip(*points, strict=True)
+        width = {"bar": 3, "gap": 1, "ruler": 1}.get(class_)
+        colour, dash = "k" if width else _REST, ":" if class_ == "gap" else "-"
+        self.ax.plot([*map(self.value, across)], down, dash, color=colour, lw=width or 0.8)
+
+    def add(self, tag: str, content: Any = "", tip: str = "", **at: Any) -> None:
+        if tag == "line":
+            self.path([(at["x1"], at["y1"]), (at["x2"], at["y2"])], at["class_"])
+        elif tag == "text":
+            side = {None: "left", "middle": "center", "end": "right"}[at["text_anchor"]]
+            self.ax.text(self.value(at["x"]), at["y"], _name_drawn(content), ha=side)
+
+
 def _critical_differences(c: Any, ax: Axes) -> None:
     """Demšar's diagram: mean ranks, and bars over methods that are not separated."""
     cd = None if c.deciding is None else c.deciding.critical_difference
-    drawn = _Diagram.of(c.ranks.mean()[c.order], c.cliques, cd, (0, 600))
-    low, high = drawn.x.low, drawn.x.high
-    rank_of = np.array([0, 600]), np.array([low, high])
-    first = -26 - LEVEL * drawn.levels
-    for method, rank, left, row in drawn.rows():
-        y, end = first - row * ROW, low - 0.1 if left else high + 0.1
-        ax.plot([rank, rank, end], [0, y, y], color=_REST, lw=0.8)
-        side = "right" if left else "left"
-        ax.text(end, y, f" {_name_drawn(method)} ", ha=side, va="center")
-    for level, start, stop, gap in drawn.pieces(over=2):
-        ends = np.interp([start, stop], *rank_of)
-        ax.plot(ends, [-14 - level * LEVEL] * 2, "k:" if gap else "k-", lw=1 if gap else 3)
-    if cd is not None and drawn.ruler:
-        ax.plot([low, low + cd], [24, 24], "k-|")
-        ax.text(low + cd / 2, 28, f"CD = {cd:.2f}", ha="center")
-    ax.set_xlim(low, high)
-    ax.set_ylim(first - (len(drawn.ranks) + 1) // 2 * ROW, 44 if cd is not None else 10)
-    ax.spines[["right", "left", "bottom"]].set_visible(False)
-    ax.spines["top"].set_position(("data", 0))
-    ax.xaxis.set_ticks_position("top")
-    ax.set_xticks(drawn.ticks())
-    ax.set_yticks([])
+    critical_difference(c.ranks.mean()[c.order], c.cliques, cd, partial(_Pen, ax))
 
 
 def _profiles(compared: Any, ax: Axes, dataset: str | None = None) -> None:

@@ -36,7 +36,7 @@ from mlflow_mleval.gates import gate
 from mlflow_mleval.measures.metric_names import direction_of, is_cost, proposed_direction
 from mlflow_mleval.report import FILES, blocks
 from mlflow_mleval.report.blocks import Late, Text
-from mlflow_mleval.report.content import beyond, details, study_report
+from mlflow_mleval.report.content import decision, study_report
 from mlflow_mleval.report.content import gate as gate_report
 from mlflow_mleval.report.html import fragment
 from mlflow_mleval.report.text import terminal
@@ -389,15 +389,15 @@ def report_of(held: Held) -> tuple[Any, list[Any]]:
 
     def next_dataset() -> Sequence[Any]:
         asked = replace(comparison, options={**comparison.options, "next_dataset": True})
-        section = beyond.next_dataset_section(asked)
+        section = decision.next_dataset_section(asked)
         empty = "Fewer than two datasets have folds or repeats that can be compared."
         return [Text([empty])] if section is None else section.blocks
 
     if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
-        late = beyond.next_dataset_heading(comparison, Late(next_dataset))
+        late = decision.next_dataset_heading(comparison, Late(next_dataset))
         sections.insert(-1, replace(late, evidence=True))
-    over_time = Late(lambda: beyond.over_time_blocks(comparison, 0))
-    if heading := beyond.over_time_heading(comparison, over_time):
+    over_time = Late(lambda: decision.over_time_blocks(comparison, 0))
+    if heading := decision.over_time_heading(comparison, over_time):
         sections.insert(-1, replace(heading, evidence=True))
     return report, sections
 
@@ -410,14 +410,14 @@ def _part(job: Job, tell: Tell) -> Made:
     kind, _, name = job["part"].partition("/")
     try:
         if kind == "detail":
-            about = details.section(held.comparison, **job["question"], base="../")
+            about = study_report.detail_section(held.comparison, **job["question"], base="../")
             return {"texts": {"text": fragment(about)}}
         report, sections = report_of(held)
         if kind == "section":
             key, _, each = name.partition("/")
             section = {s.key: s for s in sections}[key]
             if each:
-                so_far = beyond.over_time_blocks(held.comparison, int(each))
+                so_far = decision.over_time_blocks(held.comparison, int(each))
                 section = replace(section, blocks=so_far)
             text = fragment(section)
         else:

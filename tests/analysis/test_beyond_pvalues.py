@@ -22,7 +22,8 @@ from mlflow_mleval.analysis.beyond_pvalues import (
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.posthoc.max_t import level_of_a_pair, max_t
 from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.beyond import beyond_pairs, sentences
+from mlflow_mleval.report.content.decision import beyond_pairs
+from mlflow_mleval.report.content.decision import beyond_sentences as sentences
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.text import probability_said
 

@@ -25,8 +25,8 @@ from mlflow_mleval.analysis.recommendation import (
     runs_of_cell,
 )
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.report.content.beyond import over_time_blocks, over_time_heading
-from mlflow_mleval.report.content.details import section
+from mlflow_mleval.report.content.decision import over_time_blocks, over_time_heading
+from mlflow_mleval.report.content.study_report import detail_section as section
 from mlflow_mleval.report.html import fragment
 from mlflow_mleval.report.text import terminal
 from mlflow_mleval.store.query import load_study

@@ -43,8 +43,9 @@ def test_critical_differences_have_a_bar_over_what_is_not_separated():
     display = c.plot("critical differences", ax=ax)
     assert display.ax_ is ax and display.figure_ is figure
     texts = [text.get_text().strip() for text in ax.texts]
-    assert {*texts} == {*c.order, f"CD = {c.nemenyi.critical_difference:.2f}"}
     ranks = sorted(c.ranks.mean())
+    ruler = f"critical difference {c.nemenyi.critical_difference:.2f}"
+    assert {*texts} == {*c.order, *map("{:.2f}".format, ranks), ruler}
     bars = [line.get_xdata() for line in ax.get_lines() if line.get_linewidth() == 3]
     assert min(bar[0] for bar in bars) == pytest.approx(ranks[0], abs=0.1)
     display.figure_.canvas.draw()

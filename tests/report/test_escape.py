@@ -14,7 +14,7 @@ from report_cases import NASTY as CASES
 
 from mlflow_mleval.report import text as escape
 from mlflow_mleval.report import text as numerals
-from mlflow_mleval.report.figures import spans
+from mlflow_mleval.report.figures import Svg
 
 NASTY = [
     *(
@@ -62,7 +62,9 @@ def test_terminal_keeps_joined_emoji_and_shows_what_it_disarms():
 
 @given(names)
 def test_html_holds_no_markup_and_reads_back(name):
-    text = str(spans((name, ""))).removeprefix('<tspan class="">').removesuffix("</tspan>")
+    svg = Svg("", "", 1)
+    svg.text(0, 0, name)
+    text = svg.parts[0].removeprefix('<text x="0" y="0">').removesuffix("</text>")
     assert not set("<>\"'") & set(text)
     assert html_reader.unescape(text) == escape.terminal(name)
 

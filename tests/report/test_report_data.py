@@ -18,7 +18,6 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.report import text as escape
 from mlflow_mleval.report.blocks import glossary
-from mlflow_mleval.report.content import measures as sensitivity
 from mlflow_mleval.report.content import ranking as best_methods
 from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.study_report import document
@@ -243,7 +242,6 @@ def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
     whole = as_dict(found)
     assert whole["shortened"] == {} and "shortened" not in render(found, "html")
     monkeypatch.setattr(best_methods, "MOST", 4)
-    monkeypatch.setattr(sensitivity, "MOST", 4)
     short, best = as_dict(found), {*found.fusion.ranking.index[:4]}
     assert set(short["shortened"].values()) == {"the best 4 of 6 methods"}
     for key in short["shortened"]:

@@ -14,8 +14,10 @@ from run_report_cases import example, hierarchical, nasty, report_of
 import mlflow_mleval as mleval
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.run import document
-from mlflow_mleval.report.html import standalone
 from mlflow_mleval.report.text import terminal
+
+CURVES = ["Precision against recall", "ROC curves", "Reliability of the probabilities"]
+DRAWINGS = ["What becomes of each label", "Loss profile", "Values by fold"]
 
 
 def test_the_summary_says_what_the_evaluation_says():
@@ -92,8 +94,8 @@ def test_names_of_strangers_are_text_in_every_form():
     assert len(parsed.scripts) == 1 and terminal(NASTY[0]) in parsed.text
     text = document(report).to_markdown()
     assert "<img" not in text and "\x1b" not in text
-    for svg in report.figures.values():
-        ET.fromstring(standalone(svg))
+    for svg in document(report).figures().values():
+        ET.fromstring(svg)
 
 
 def test_curves_are_drawn_where_they_were_asked_for():
@@ -105,13 +107,13 @@ def test_curves_are_drawn_where_they_were_asked_for():
     for label, row in areas.iterrows():
         shown = f"{row['support']:.0f}", f"{row['average_precision']:.3f}", f"{row['auroc']:.3f}"
         assert re.search(r"\s*".join([f"{label}", *shown]), text)
-    svg = str(report.figures["roc"].__html__())
+    svg = document(report).figures()["ROC curves"]
     named = [n for n in areas.index if f">{n}</text>" in svg and f"<title>{n}: " in svg]
     assert named == areas.index[:5].tolist() and f"{report.curves.whole['auroc']:.3f}" in svg
     assert "curves" not in Page(document(example()).to_html()).sections
     one = report_of(mleval.evaluate(["a", "b", "b"], [0.2, 0.9, 0.4]))
-    assert list(one.figures) == ["labels", "precision_recall", "roc", "reliability"]
-    assert ">b</text>" in one.figures["roc"].__html__()
+    drawn = document(one).figures()
+    assert list(drawn) == [DRAWINGS[0], *CURVES] and ">b</text>" in drawn["ROC curves"]
     assert "the share whose class is right" in Page(document(one).to_html()).section("curves")
     asked = report_of(mleval.evaluate([[1, 0]], [[0.9, 0.1]], measures="hmc")).doubts()
     told = map(plain, asked)
@@ -119,10 +121,9 @@ def test_curves_are_drawn_where_they_were_asked_for():
 
 
 def test_drawings_stand_alone():
-    figures = example(measures="ece_10").figures
-    names = ["labels", "precision_recall", "roc", "reliability", "profile", "folds"]
-    assert list(figures) == names
-    for text in map(standalone, figures.values()):
+    figures = document(example(measures="ece_10")).figures()
+    assert list(figures) == [DRAWINGS[0], *CURVES, *DRAWINGS[1:]]
+    for text in figures.values():
         root = ET.fromstring(text)
         assert root.tag.endswith("svg") and root.find("{*}title").text and root.find("{*}desc").text
         style = root.find("{*}style").text

@@ -1,15 +1,18 @@
 """What a comparison answers: is one method better than another, whom to use of all, in the
-measures' own units and without words of statistics; and the verdict, with what it rests on.
+measures' own units and without words of statistics; the verdict, with what it rests on; and on
+request how probable a difference that matters is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
 from mlflow_mleval.analysis.recommendation import (
@@ -20,15 +23,27 @@ from mlflow_mleval.analysis.recommendation import (
     Frontier,
     Question,
     Verdict,
+    days_of,
     decision,
     frontier,
+    over_time,
 )
 from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import Data, Sentence, claim, joined, listed, name
+from mlflow_mleval.report.blocks import (
+    PAGE,
+    Column,
+    Data,
+    Frames,
+    Sentence,
+    claim,
+    joined,
+    listed,
+    name,
+)
 from mlflow_mleval.report.figures import TOP
-from mlflow_mleval.report.figures.comparisons import cost_figure
-from mlflow_mleval.report.text import confidence, fixed, level, number, percent
+from mlflow_mleval.report.figures.comparisons import cost_figure, leaders_over_time
+from mlflow_mleval.report.text import confidence, fixed, level, number, percent, probability_said
 from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words, plural
 from mlflow_mleval.validation import present
 
@@ -647,33 +662,35 @@ def _survives(c: Comparison) -> list[Sentence]:
     """Under how many other choices the lead stays, and the least certain of the separations."""
     lead = c.fusion.ranking.index[0]
     found, stability = present(c.survivals()), present(c.stability)
-    lost, tried = len(found.lost), found.tried
-    which = f"{tried - lost or 'none'} of" if lost else "all"
-    texts = []
-    if tried:
-        texts = [f"under {which} {tried} other choices of function, weights or policy"]
-    share = stability.acceptability.acceptability.loc[lead, 1]
-    texts.append(f"in {percent(share)} of random weightings")
+    share = percent(stability.acceptability.acceptability.loc[lead, 1])
+    texts = [f"in {share} of random weightings"]
+    if found.tried:
+        under = _out_of(found.tried - len(found.lost), found.tried)
+        texts.insert(0, f"under {under} other choices of function, weights or policy")
     if found.methods:
         kept = found.methods - len(found.lost_methods)
-        some = f"of {kept or 'none'} of the {found.methods} others"
-        texts.append(f"without any one {'other method' if kept == found.methods else some}")
+        which = (
+            "other method" if kept == found.methods else f"of {_out_of(kept, found.methods)} others"
+        )
+        texts.append(f"without any one {which}")
     else_ = f"; else {listed(found.rivals, last='or')} is" if found.rivals else ""
     keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
     text = f"{name(lead)} is ahead {joined(texts)}{else_}."
     said = [Sentence(text, claim("survives", *keys))]
     if separations := stability.separations:
         pairs = {pair: separations.counts[pair] for pair in c.separated}
-        (a, b), (stays, of) = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
+        (a, b), counts = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
         which = f"The separation of {name(a)} from {name(b)}"
-        if stays == of and len(pairs) > 1:
-            which = f"Each of the {len(pairs):,} separations"
-        elif len(pairs) > 1:
+        if len(pairs) > 1:
             which += f", the least sure of {len(pairs):,},"
-        under = f"all {of}" if stays == of else f"{stays} of {of}"
-        text = f"{which} stays under {under} such choices and filters of measures."
+            which = f"Each of the {len(pairs):,} separations" if counts[0] == counts[1] else which
+        text = f"{which} stays under {_out_of(*counts)} such choices and filters of measures."
         said.append(Sentence(text, claim("survives", "stability.separations")))
     return said
+
+
+def _out_of(kept: int, total: int) -> str:
+    return f"all {total}" if kept == total else f"{kept or 'none'} of {total}"
 
 
 def _is_varied(c: Comparison) -> bool:
@@ -687,3 +704,246 @@ def counts_wins(c: Comparison) -> bool:
     the preference function.
     """
     return len(c.order) == 2 and all(c.options[key] is None for key in "pqs")
+
+
+# --------------------------------------------------------------------------------------------------
+# On request, beyond p-values: how probable a difference that matters is, and what it would take to
+# know.
+
+#: Pairs of a table.
+PAIRS = 500
+#: A decision in a cell.
+DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
+PARTS = {
+    "bayes": "Probabilities",
+    "equivalence": "Equivalence",
+    "curve": "Power of max-T",
+}
+
+
+def beyond_section(c: Comparison) -> doc.Section | None:
+    """Probabilities and planning; nothing where no rope was given."""
+    rope = c.options["rope"]
+    if rope is None:
+        return None
+
+    def blocks() -> list[Any]:
+        found = present(c.beyond)
+        made: list[Any] = [doc.Text(beyond_sentences(c), "points")]
+        made += doc.points(found.warnings, "Doubts about these")
+        if found.bayes is not None:
+            made.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
+        return made
+
+    hint = f"differences up to {number(rope)} count as none"
+    return doc.Section("beyond", "Beyond p-values", doc.Late(blocks), hint)
+
+
+def beyond_sentences(c: Comparison) -> list[str]:
+    """The verdicts of the parts over datasets, a sentence each; the parts that are absent, with
+    reasons.
+    """
+    found = present(c.beyond)
+    small = f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter."
+    texts = [small]
+    for part in (found.bayes, found.equivalence):
+        if part is not None:
+            texts.append(doc.capitalised(part.verdict(), c.order))
+    if found.curve is not None:
+        texts.append(found.curve.sentence(" by step-down max-T", name))
+    reasons = grouped((reason, PARTS[key]) for key, reason in found.absent.items())
+    for reason, which in reasons.items():
+        texts.append(f"Not computed: {doc.joined(which)} ({reason.rstrip('.')}).")
+    return [text for text in texts if text]
+
+
+def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: str) -> doc.Table:
+    """The pairs, the better one by mean rank first, the most certain ones at the top:
+    probabilities, equivalence.
+
+    `order` has the methods, best first; `what` is compared.
+    """
+    table = present(found.pair_table(order))
+    bayes = present(found.bayes)
+    shown = table.head(PAIRS)
+    difference = (
+        f"Difference of {what}, positive where the first is better, with "
+        f"{bayes.credible_level:.0%} credible interval, each alone."
+    )
+    decided = (
+        f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number of pairs, "
+        f"of which chance would call {bayes.by_chance:.1f} different."
+    )
+    says = (
+        f"P: probability that the first is better by more than {number(bayes.rope)}, that neither "
+        "or the second is."
+    )
+    limits = shown[["mean_difference", "low", "high"]]
+    columns = [
+        *doc.pair(shown),
+        doc.intervals("difference", limits, keep=1, note=difference),
+        Column("decided", [DECISIONS[d] for d in shown["decision"]], "<", note=decided),
+        *_probabilities(shown[["p_a", "p_equivalent", "p_b"]], says, keep=3),
+    ]
+    if found.equivalence:
+        note = "Equivalent p: two one-sided tests, corrected for the number of pairs."
+        columns.append(doc.pvalues("equivalent p", shown["equivalence_p"], keep=1, note=note))
+    return doc.Table(columns, len(table), title, things="pairs", depth=PAGE)
+
+
+def _probabilities(values: pd.DataFrame, note: str, **more: Any) -> list[Column]:
+    """That the first is better, that neither is, that the second is: three columns."""
+    heads = zip(("P first", "P same", "P second"), (note, "", ""), values, strict=True)
+    return [
+        Column(head, [*map(probability_said, values[key])], note=said, **more)
+        for head, said, key in heads
+    ]
+
+
+def beyond_data(c: Comparison) -> Data:
+    """What JSON holds of probabilities and planning."""
+    if (found := c.beyond) is None:
+        return {"beyond": None}
+    keys = ("rope", "methods", "bayes", "equivalence", "curve", "absent", "warnings")
+    return {"beyond": {"sentences": beyond_sentences(c), **doc.named(found, *keys)}}
+
+
+# --------------------------------------------------------------------------------------------------
+# Would it be better on the next dataset?
+#
+# The hierarchical correlated t test.
+
+
+def next_dataset_section(c: Comparison) -> doc.Section | None:
+    """Sentences and the pairs, or what it lacks; nothing where it was not asked for."""
+    found = c.next_dataset
+    if found is None:
+        if not c.options["next_dataset"] or c.tells_of_next_dataset:
+            return None
+        lacks = "It takes folds or repeats on at least two datasets to tell of the next one."
+        return doc.Section("next_dataset", "On the next dataset", [doc.Text([lacks])])
+    text = doc.Text([s.text for s in next_dataset_sentences(c)])
+    if all(pairs.table["p_better"].isna().all() for pairs in found.pairs.values()):
+        return next_dataset_heading(c, [text])
+    doubts = doc.points(found.doubts, "Doubts about these")
+    return next_dataset_heading(c, [text, *doubts, _table(c)])
+
+
+def next_dataset_heading(c: Comparison, blocks: Sequence[Any]) -> doc.Section:
+    """The section with these blocks, or none: where they take time, they can be made later."""
+    over = "folds" if c.study.folds is not None else "repeats"
+    return doc.Section("next_dataset", "On the next dataset", blocks, f"from their {over}")
+
+
+def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
+    """By measure: how probable it is that the first of the first pair is better, alike or worse on
+    the next dataset; what this rests on.
+    """
+    found = c.next_dataset
+    if found is None:
+        return []
+    said = []
+    for measure, pairs in found.pairs.items():
+        row = found.table(measure, c.order).iloc[0]
+        a, b, by = map(name, (row.method_a, row.method_b, measure))
+        if np.isnan(row.p_better):
+            said.append(
+                f"Whether {a} would be better than {b} by {by} on the next dataset, this cannot "
+                "tell: their differences by dataset are far from the t distribution that it takes."
+            )
+            continue
+        better, same, worse = map(probability_said, (row.p_better, row.p_equivalent, row.p_worse))
+        said.append(
+            f"On the next dataset {a} would be better than {b} by {by} with probability {better}, "
+            f"within {number(pairs.rope)} ({found.ropes_from[measure]}) with {same}, and worse "
+            f"with {worse}."
+        )
+    kind = {"folds": "their folds", "repeats": "repeats with other seeds"}[found.over]
+    said.append(
+        f"This rests on datasets that are drawn as these {len(found.rho)} were, each known as "
+        f"well as {kind} tell (hierarchical correlated t test)."
+    )
+    return [doc.Sentence(text, doc.claim("next dataset")) for text in said]
+
+
+def _table(c: Comparison) -> doc.Table:
+    found = present(c.next_dataset)
+    parts = [found.table(m, c.order).assign(measure=m) for m in found.pairs]
+    table = pd.concat(parts, ignore_index=True)
+    credible = next(iter(found.pairs.values())).credible_level
+    says = (
+        "P: probability that on the next dataset the first is better by more than the rope, "
+        "neither is, or the second is; the mean of these over the posterior."
+    )
+    typical = (
+        f"Typical difference: positive where the first is better, with its {credible:.0%} "
+        "interval, each alone."
+    )
+    limits = table[["mean_difference", "low", "high"]]
+    columns = [
+        *doc.pair(table),
+        *([doc.names("measure", table["measure"])] if len(parts) > 1 else []),
+        *_probabilities(table[["p_better", "p_equivalent", "p_worse"]], says),
+        doc.intervals("typical difference", limits, keep=3, note=typical),
+        doc.numbers("datasets", table["n"], keep=1),
+    ]
+    title = "Pairs on the next dataset"
+    return doc.Table(columns, title=title, key="next-dataset", things="pairs")
+
+
+def next_dataset_data(c: Comparison) -> Data:
+    """What JSON holds of the next dataset."""
+    if (found := c.next_dataset) is None:
+        return {"next_dataset": None}
+    keys = ("doubts", "over", "pairs", "ropes", "ropes_from", "rho", "methods", "absent")
+    said = [s.text for s in next_dataset_sentences(c)]
+    return {"next_dataset": {"sentences": said, **doc.named(found, *keys)}}
+
+
+def next_dataset_frames(c: Comparison) -> Frames:
+    """The pairs and the shrunken differences of all measures."""
+    if (found := c.next_dataset) is None:
+        return {}
+    tables = {"pairs": "table", "shrunken": "shrunken"}
+    parts = {
+        key: {m: getattr(p, table) for m, p in found.pairs.items()} for key, table in tables.items()
+    }
+    return {
+        f"next_dataset_{key}": pd.concat(by_measure, names=["measure"]).reset_index(0)
+        for key, by_measure in parts.items()
+    }
+
+
+def over_time_heading(c: Comparison, blocks: Sequence[Any] = ()) -> doc.Section | None:
+    """The section with these blocks, or none; None where all runs came on one day."""
+    days = days_of(c.study)
+    if not days:
+        return None
+    span = f"{days[0]:%d %b} to {days[-1]:%d %b %Y}"
+    return doc.Section("over_time", "Over time", blocks, span)
+
+
+def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
+    """Who led on each day, or after `each` so many runs, and who may have been as good."""
+    then = over_time(c, each)
+    if len(then) < 2:
+        return [doc.Text(["Earlier too little was there to compare."])]
+    changes = [
+        f"{name(now.leader)} from {now.moment} on"
+        for before, now in pairwise(then.itertuples())
+        if before.leader != now.leader
+    ]
+    first = then.iloc[0]
+    led = f"{name(first['leader'])} has led since {first['moment']}."
+    if changes:
+        led = f"{name(first['leader'])} led at {first['moment']}, {doc.joined(changes)}."
+    by, column = "on that day", "day"
+    if each:
+        by, column = f"when that run began, {count(each, 'run')} apart", "column"
+    caption = (
+        "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results that "
+        f"were complete {by}, on the datasets that all of these methods had finished. Each "
+        f"{column} is tested by itself: a method that passes in and out of the best set may do so "
+        "by chance."
+    )
+    return [doc.Text([led]), doc.Figure(leaders_over_time(then, c.order), caption)]

@@ -32,16 +32,32 @@ _CAPTION = (
 def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     """The verdict, ready for every format."""
     rows, decided = verdict.ordered, verdict.decision
-    told = {"ship": _shipped, "block": _blocked, "run more": _open}[decided](verdict)
-    headline = " ".join([*depends(verdict.crossings), f"{decided.upper()}: {told}."])
+    why = {"ship": _shipped, "block": _blocked, "run more": _open}[decided](verdict)
+    headline = " ".join([*depends(verdict.crossings), f"{decided.upper()}: {why}."])
     if (stands := verdict.stands) is not None:
         anew = f" {_units_in_words(verdict)} would make a new gate say {stands.anew.upper()}."
         headline = (
             f"{stands.decision.upper()}, as decided at {stands.time} with {stands.units:,} "
             f"{verdict.over}: that stands.{anew if stands.anew != stands.decision else ''}"
         )
+    told = [headline]
+    unjudged = (verdict.table["verdict"] == "not judged").all()
+    if verdict.more and not verdict.changed and not unjudged:
+        told.append(_needed(verdict))
+    if entry := verdict.entry:
+        again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
+        told.append(
+            f"This is gate {entry.number} of the ledger {name(entry.ledger)}, after "
+            f"{count(entry.ships, 'ship')}; its evidence is {number(verdict.tests.evidence, 2)}, "
+            f"and to ship takes {number(entry.required, 2)}.{again if entry.asked else ''}"
+        )
+        if entry.silent:
+            told.append(
+                "Gates of it that took a number and entered nothing, not ended yet or dead, count "
+                f"as not shipped: {entry.silent}."
+            )
     blocks = [
-        doc.Text([headline, *_further(verdict)], "lead", depth=ALWAYS),
+        doc.Text(told, "lead", depth=ALWAYS),
         *doc.points([*verdict.tests.warnings, *verdict.notes], depth=ALWAYS, most=_POINTS),
         doc.Figure(differences_and_margins(rows), _CAPTION),
         _table(verdict, rows),
@@ -135,26 +151,6 @@ def _open(verdict: Verdict) -> str:
     if lost == allowed:
         loss = f"slightly more than its margin, {allowed}"
     return f"{which} may be worse than {name(verdict.champion)} by {loss}"
-
-
-def _further(verdict: Verdict) -> Iterator[str]:
-    """What the decision takes, and what the ledger says."""
-    tests = verdict.tests
-    unjudged = (verdict.table["verdict"] == "not judged").all()
-    if verdict.more and not verdict.changed and not unjudged:
-        yield _needed(verdict)
-    if entry := verdict.entry:
-        again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
-        yield (
-            f"This is gate {entry.number} of the ledger {name(entry.ledger)}, after "
-            f"{count(entry.ships, 'ship')}; its evidence is {number(tests.evidence, 2)}, "
-            f"and to ship takes {number(entry.required, 2)}.{again if entry.asked else ''}"
-        )
-        if entry.silent:
-            yield (
-                "Gates of it that took a number and entered nothing, not ended yet or dead, count "
-                f"as not shipped: {entry.silent}."
-            )
 
 
 def _needed(verdict: Verdict) -> str:

@@ -61,9 +61,23 @@ def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
             Column("because", [c.reason for c in survey.candidates], "wrap"),
         ]
         rules = doc.Table(candidates, things="candidates", depth=ALWAYS)
+        held = survey.variables.head(OVERVIEW_ROWS)
+        rows = [*held.itertuples(index=False)]
+        examples = [
+            _some(row.examples, len(row.examples)) + ", …" * (row.values > len(row.examples))
+            for row in rows
+        ]
+        columns = [
+            doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
+            _share_of_runs(survey, held),
+            doc.counts("values", held["values"]),
+            Column("such as", examples, "wrap"),
+        ]
+        total, things = len(survey.variables), "params and tags"
+        variables = doc.Table(columns, total, things=things, depth=ALWAYS)
         tables += [
             ("metrics", "Metrics", _metrics(survey)),
-            ("variables", "Params and tags with several values", _variables(survey)),
+            ("variables", "Params and tags with several values", variables),
             ("candidates", "What may name what", rules),
         ]
     for key, title, table in tables:
@@ -187,22 +201,6 @@ def _metrics(survey: Survey) -> doc.Table:
 
 def _share_of_runs(survey: Survey, table: pd.DataFrame) -> Column:
     return Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]])
-
-
-def _variables(survey: Survey) -> doc.Table:
-    table = survey.variables.head(OVERVIEW_ROWS)
-    rows = [*table.itertuples(index=False)]
-    examples = [
-        _some(row.examples, len(row.examples)) + ", …" * (row.values > len(row.examples))
-        for row in rows
-    ]
-    columns = [
-        doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
-        _share_of_runs(survey, table),
-        doc.counts("values", table["values"]),
-        Column("such as", examples, "wrap"),
-    ]
-    return doc.Table(columns, len(survey.variables), things="params and tags", depth=ALWAYS)
 
 
 def _some(texts: Sequence[str], most: int) -> str:

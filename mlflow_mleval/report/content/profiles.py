@@ -98,7 +98,25 @@ def _section_of_profiles(comparison: ProfileComparison) -> doc.Section:
         made += doc.points(doubts, "Doubts", most=NOTES)
         if len(comparison.ratios):
             made.append(pairs_table(comparison))
-        made.append(doc.Beside(_ratios(comparison), [awareness_table(comparison)]))
+        pairs = comparison.ratios.index.droplevel(["dataset", "parameter"]).unique()
+        crossed = comparison.crossings.groupby(["method_a", "method_b"]).size()
+        crossed = crossed.reindex(pairs, fill_value=0).sort_values(ascending=False, kind="stable")
+        caption = (
+            "The second method's loss over the first's, a line a dataset: above 1 the first is "
+            "better. Circles: crossings."
+        )
+        if comparison.ratios["significant"].any():
+            caption += " Heavy, and full circles: the folds are sure of it."
+        if len(pairs) > PANELS:
+            caption += f" The {PANELS} of {len(pairs):,} pairs with most crossings are drawn."
+        if len(datasets) > NAMED:
+            caption += f" Of the datasets the {NAMED} farthest from 1 are named."
+        lines = comparison.ratios, comparison.crossings, [*crossed.index[:PANELS]]
+        drawn = []
+        if len(pairs):
+            svg = ratio_panels(*lines, comparison.options["family"], "Ratios of losses")
+            drawn = [doc.Figure(svg, caption, title="Where they cross")]
+        made.append(doc.Beside(drawn, [awareness_table(comparison)]))
         made += [curves_figure(comparison, dataset) for dataset in datasets[:DATASETS]]
         if len(datasets) > DATASETS:
             rest = f"The first {DATASETS} of {len(datasets)} datasets are shown"
@@ -124,27 +142,6 @@ def curves_figure(comparison: ProfileComparison, dataset: str) -> doc.Figure:
     kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
     svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}", kinds)
     return doc.Figure(svg, caption, title=f"On {name(dataset)}")
-
-
-def _ratios(comparison: ProfileComparison) -> list[doc.Figure]:
-    pairs = comparison.ratios.index.droplevel(["dataset", "parameter"]).unique()
-    if pairs.empty:
-        return []
-    crossed = comparison.crossings.groupby(["method_a", "method_b"]).size()
-    crossed = crossed.reindex(pairs, fill_value=0).sort_values(ascending=False, kind="stable")
-    caption = (
-        "The second method's loss over the first's, a line a dataset: above 1 the first is better. "
-        "Circles: crossings."
-    )
-    if comparison.ratios["significant"].any():
-        caption += " Heavy, and full circles: the folds are sure of it."
-    if len(pairs) > PANELS:
-        caption += f" The {PANELS} of {len(pairs):,} pairs with most crossings are drawn."
-    if len(comparison.datasets) > NAMED:
-        caption += f" Of the datasets the {NAMED} farthest from 1 are named."
-    drawn = [*crossed.index[:PANELS]]
-    lines = comparison.ratios, comparison.crossings, drawn, comparison.options["family"]
-    return [doc.Figure(ratio_panels(*lines, "Ratios of losses"), caption, title="Where they cross")]
 
 
 def sentences(comparison: ProfileComparison) -> list[str]:

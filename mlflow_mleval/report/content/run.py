@@ -19,7 +19,7 @@ from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.document import Document
-from mlflow_mleval.report.figures import TOP, Svg
+from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.lines import (
     SCORE_CURVES_NAMED,
     profile_lines,
@@ -101,24 +101,7 @@ class Curves:
             return terminal(str(self.ev.label_names[-1]))
         return "all classes" if self.ev.kind == ONE_LABEL else "all labels"
 
-    @cached_property
-    def figures(self) -> dict[str, Svg]:
-        """The drawings by name, as far as there is something to draw."""
-        found = {}
-        if not np.isnan(self.whole["average_precision"]):
-            lines = self._lines("average_precision", ["recall", "precision"], None)
-            axes = "Recall", "Precision", "average precision"
-            found["precision_recall"] = score_curves(*lines, axes, "Precision against recall")
-        if not np.isnan(self.whole["auroc"]):
-            lines = self._lines("auroc", ["fpr", "recall"], (0.0, 0.0))
-            axes = "False positive rate", "Recall (true positive rate)", "AUROC"
-            found["roc"] = score_curves(*lines, axes, "ROC curves", diagonal=True)
-        if len(self.bins):
-            bins = self.bins[["mean_score", "share"]].to_numpy(float)
-            found["reliability"] = reliability(bins, "Reliability of the probabilities")
-        return found
-
-    def _lines(
+    def lines(
         self, area: str, columns: list[str], start: tuple[float, float] | None
     ) -> tuple[dict[str, tuple[np.ndarray, float]], list[tuple[str, np.ndarray]]]:
         """The named curves with their areas, and the others; each from its start, else from recall
@@ -259,24 +242,6 @@ class RunReport:
         """The curves of the scores, if their counts were kept."""
         return None if self.ev.total.counts_by_score is None else Curves(self.ev)
 
-    @cached_property
-    def figures(self) -> dict[str, Svg]:
-        """The drawings by name, as far as there is something to draw."""
-        found: dict[str, Svg] = {}
-        if len(self.labels):
-            found["labels"] = run_labels(self.labels)
-        if self.curves is not None:
-            found |= self.curves.figures
-        if self.profiles:
-            parts = self.profiles.items()
-            losses = {KINDS[kind]: pd.Series(p.losses, p.parameters) for kind, p in parts}
-            curves = pd.DataFrame({"loss": pd.concat(losses), "low": np.nan, "high": np.nan})
-            found["profile"] = profile_lines(curves, "binomial", "Loss profile")
-        bounded = [m for m in self.ev.folds if MEASURES[m].range == (0, 1)]
-        if self.statistics is not None and bounded:
-            found["folds"] = run_folds(self.ev.folds[bounded], self.means)
-        return found
-
     def doubts(self) -> list[str]:
         """What a reader must know before believing the numbers."""
         ev, warnings = self.ev, [*self.ev.warnings]
@@ -295,20 +260,18 @@ class RunReport:
                     "least one fold; what they count in that fold's macro averages is "
                     "convention."
                 )
-        missed = grouped((why, m) for m, why in ev.absent.items() if self._is_missed(m, why))
+        # nobody expects times, nor hierarchical measures without a hierarchy
+        hopeless = ("cost", "hierarchical") if ev.hierarchy is None else ("cost",)
+        missed = []
+        for measure, why in ev.absent.items():
+            known = MEASURES[measure]
+            fits = ev.kind in known.kinds and not known.family.startswith(hopeless)
+            if (fits and "asked" not in why) or measure in ev.asked:
+                missed.append((why, measure))
         return [
             *found,
-            *(f"Not computed, for {why}: {listed(ms, 8)}." for why, ms in missed.items()),
+            *(f"Not computed, for {why}: {listed(ms, 8)}." for why, ms in grouped(missed).items()),
         ]
-
-    def _is_missed(self, measure: str, reason: str) -> bool:
-        """Whether the measure is missing against expectation; nobody expects times, nor
-        hierarchical ones without a hierarchy.
-        """
-        known, ev = MEASURES[measure], self.ev
-        without = known.family.startswith("hierarchical") and ev.hierarchy is None
-        fits = ev.kind in known.kinds and "asked" not in reason and known.family != "cost"
-        return (fits and not without) or measure in ev.asked
 
     def place(self, label: Hashable) -> list[Hashable]:
         """Where a label stands in the hierarchy: a path from a root down to it."""
@@ -521,7 +484,7 @@ def _labels(report: RunReport) -> doc.Section | None:
     ]
     title = "In numbers, the lowest F1 first"
     numbers = doc.Table(columns, len(table), title=title, things="labels", folded=True)
-    drawn = doc.Figure(report.figures["labels"], caption, numbers)
+    drawn = doc.Figure(run_labels(table), caption, numbers)
     title = "Classes" if report.one_label else "Labels"
     return doc.Section("labels", title, [drawn], hint="the worst first, with confusion counts")
 
@@ -539,7 +502,7 @@ def _counts(table: pd.DataFrame, *columns: str, **heads: str) -> list[Column]:
 def _curves(report: RunReport) -> doc.Section | None:
     """The curves with what they say, and the areas in numbers."""
     curves, noun = report.curves, report.noun
-    if curves is None or not curves.figures:
+    if curves is None:
         return None
     areas = curves.areas
     drawn = f"Thick: {curves.together}, pooled. Thin: each {noun}."
@@ -547,36 +510,38 @@ def _curves(report: RunReport) -> doc.Section | None:
         named = f"Named: the {plural(noun)} with the lowest average precision"
         drawn = f"Thick: {curves.together}, pooled. {named}; grey: others."
     over = " Each curve joins the instances of all folds." if len(report.ev.folds) else ""
-    what, share = "labels by their probability", "that is true"
-    if report.one_label:
-        what, share = "instances by their highest probability", "whose class is right"
-    captions = {
-        "precision_recall": f"{drawn}{over}" if curves.several else over,
-        "roc": "Scores that tell nothing would follow the dashed line.",
-        "reliability": (
+    blocks: list[Any] = []
+    if not np.isnan(curves.whole["average_precision"]):
+        lines = curves.lines("average_precision", ["recall", "precision"], None)
+        heads = "Recall", "Precision", "average precision"
+        svg = score_curves(*lines, heads, "Precision against recall")
+        caption = f"{drawn}{over}" if curves.several else over
+        shown = areas.head(_LABELS)
+        known = {"average_precision": "average precision", "auroc": "AUROC"}
+        known |= {"brier_score": "Brier score"}
+        columns = [doc.names(noun, shown.index), doc.counts("support", shown["support"])]
+        columns += [doc.decimals(head, shown[c], 3) for c, head in known.items() if c in shown]
+        title, things = "Areas in numbers, the lowest first", plural(noun)
+        table = doc.Table(columns, len(areas), title, things=things, folded=True, depth=PAGE)
+        blocks.append(doc.Figure(svg, caption, table if curves.several else None))
+    if not np.isnan(curves.whole["auroc"]):
+        lines = curves.lines("auroc", ["fpr", "recall"], (0.0, 0.0))
+        heads = "False positive rate", "Recall (true positive rate)", "AUROC"
+        svg = score_curves(*lines, heads, "ROC curves", diagonal=True)
+        blocks.append(doc.Figure(svg, "Scores that tell nothing would follow the dashed line."))
+    if len(curves.bins):
+        what, share = "labels by their probability", "that is true"
+        if report.one_label:
+            what, share = "instances by their highest probability", "whose class is right"
+        caption = (
             f"A dot is one of {count(len(curves.bins), 'bin')} of {what}: their mean, and the "
             f"share {share}. Below the dashed line probabilities are too high, above it too low."
-        ),
-    }
-    shown = areas.head(_LABELS)
-    heads = {"average_precision": "average precision", "auroc": "AUROC"}
-    heads |= {"brier_score": "Brier score"}
-    columns = [doc.names(noun, shown.index), doc.counts("support", shown["support"])]
-    columns += [doc.decimals(head, shown[c], 3) for c, head in heads.items() if c in shown]
-    table = doc.Table(
-        columns,
-        len(areas),
-        "Areas in numbers, the lowest first",
-        things=plural(noun),
-        folded=True,
-        depth=PAGE,
-    )
-    tables = {"precision_recall": table} if curves.several else {}
-    blocks = [
-        doc.Figure(svg, captions[which], tables.get(which)) for which, svg in curves.figures.items()
-    ]
+        )
+        bins = curves.bins[["mean_score", "share"]].to_numpy(float)
+        svg = reliability(bins, "Reliability of the probabilities")
+        blocks.append(doc.Figure(svg, caption))
     hint = "precision and recall, ROC, reliability"
-    return doc.Section("curves", "Curves", blocks, hint=hint)
+    return doc.Section("curves", "Curves", blocks, hint=hint) if blocks else None
 
 
 def _profile(report: RunReport) -> doc.Section | None:
@@ -598,7 +563,9 @@ def _profile(report: RunReport) -> doc.Section | None:
     columns = [Column("k", [*map(str, ks[at])], "<")]
     columns += [doc.alike(KINDS[kind], p.losses[at]) for kind, p in profiles.items()]
     table = doc.Table(columns, title="In numbers", folded=True, depth=PAGE)
-    figure = doc.Figure(report.figures["profile"], caption, table)
+    losses = {KINDS[kind]: pd.Series(p.losses, p.parameters) for kind, p in profiles.items()}
+    curves = pd.DataFrame({"loss": pd.concat(losses), "low": np.nan, "high": np.nan})
+    figure = doc.Figure(profile_lines(curves, "binomial", "Loss profile"), caption, table)
     return doc.Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
 
 
@@ -633,8 +600,9 @@ def _folds(report: RunReport) -> doc.Section | None:
     first: Any = doc.Table(
         columns, len(folds), "All in numbers", things="folds", folded=True, depth=PAGE
     )
-    if drawn := report.figures.get("folds"):
-        others = [m for m in folds if MEASURES[m].range != (0, 1)]
+    others = [m for m in folds if MEASURES[m].range != (0, 1)]
+    if len(others) < len(folds.columns):
         left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""
-        first = doc.Figure(drawn, f"A dot is a fold, the line its mean.{left}", first)
+        svg = run_folds(folds.drop(columns=others), report.means)
+        first = doc.Figure(svg, f"A dot is a fold, the line its mean.{left}", first)
     return doc.Section("folds", "Folds", [first], hint=f"{len(folds)} of them, a dot each")

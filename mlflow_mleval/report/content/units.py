@@ -1,12 +1,12 @@
 """Which differences are more than chance: tests of pairs over units of any kind, datasets first, as
 sections, documents and data.
 
-What is special to a kind of unit stands in `_KINDS`: columns of its table, and blocks beside it.
+What is special to a kind of unit stands in its class: columns of its table, and blocks beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -26,13 +26,12 @@ from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import decision
-from mlflow_mleval.report.content.ranking import rows_of_best
+from mlflow_mleval.report.content.ranking import only_best, rows_of_best
 from mlflow_mleval.report.document import Brief, Document
-from mlflow_mleval.report.figures import TOP
+from mlflow_mleval.report.figures import TOP, Tikz
 from mlflow_mleval.report.figures.comparisons import (
     MOST_BARS,
     critical_difference,
-    in_tikz,
     pairwise_matrix,
     shown_cliques,
 )
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.answer_comparison import AnswerComparison
     from mlflow_mleval.analysis.fold_comparison import FoldComparison
     from mlflow_mleval.analysis.multivariate import ManovaResult
-    from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, RepeatTests
+    from mlflow_mleval.analysis.pairs_by_unit import RepeatTests
 
 #: By dataset.
 Tests: TypeAlias = "Mapping[str, PairTests]"
@@ -69,26 +68,6 @@ _REPLACED = (
     *("notes", "moments", "largest", "bounded", "largest_score", "error", "values", "means"),
     *("tests", "order", "ways", "manova", "naive_manova", "ranking"),
 )
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """How a kind of unit is shown: its section, its key in the JSON of a report, the names of its
-    CSV files; columns of the table of pairs and what else there is.
-    """
-
-    title: str
-    key: str
-    pairs_file: str
-    prefix: str
-    #: Columns of the table, the p-values that decide first.
-    columns: Callable[[Any, pd.DataFrame], list[Column]]
-    #: Sentences about a dataset after the verdict.
-    sentences: Callable[[Any], list[str]] = lambda tests: []
-    #: What stands above the table, and below it on the dataset with this number.
-    above: Callable[[Mapping[str, Any]], list[Any]] = lambda tests: []
-    below: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
-    record: Callable[[Any], Data] = lambda tests: {}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -462,13 +441,6 @@ def omnibus(c: Comparison) -> list[str]:
     return lines
 
 
-def only_best(total: int, what: str = "methods") -> str:
-    """That a figure shows only the best, if so."""
-    if total <= TOP:
-        return ""
-    return f" The best {TOP} of {total:,} {what} are shown; the JSON and CSV data hold all."
-
-
 def _diagram(c: Comparison) -> doc.Figure:
     control = c.options["control"]
     bars = c.cliques
@@ -486,8 +458,8 @@ def _diagram(c: Comparison) -> doc.Figure:
     if (more := len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS) > 0:
         caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
     drawn = (c.ranks.mean()[c.order], bars, present(c.deciding).critical_difference)
-    title = "Critical-difference diagram"
-    return doc.Figure(critical_difference(*drawn), caption, title=title, tikz=in_tikz(*drawn))
+    svg, tikz = critical_difference(*drawn), str(critical_difference(*drawn, Tikz))
+    return doc.Figure(svg, caption, title=svg.title, tikz=tikz)
 
 
 def _matrix(c: Comparison) -> doc.Figure:
@@ -632,62 +604,6 @@ def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
     )
 
 
-def _fold_columns(comparison: FoldComparison, shown: pd.DataFrame) -> list[Column]:
-    columns = [doc.pvalues("p (Holm)", shown["pvalue_corrected"], keep=6)]
-    if (shown["carried"] != "").any():
-        note = "Carried by: what differs on its own, + where the first is better, else −."
-        columns.append(Column("carried by", shown["carried"].tolist(), "<", keep=2, note=note))
-    note = "Direction: of the means; the test itself has none."
-    columns.append(Column("direction", shown["direction"].tolist(), "<", keep=3, note=note))
-    head = "Λ" if comparison.is_five_by_two else "T²"
-    columns.append(doc.alike(head, shown["statistic"], keep=1))
-    if shown["n"].nunique() > 1:
-        note = "Folds: how many both methods have."
-        columns.append(Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
-    return columns
-
-
-def _scatter(comparison: FoldComparison, i: int, dataset: str) -> list[doc.Figure]:
-    """The folds of a dataset on the first two measures."""
-    from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
-
-    if len(comparison.measures) < 2:
-        return []
-    caption = ""
-    if i == 1:
-        caption = (
-            f"Points: folds; large: their means. Ellipses: where {INSIDE:.0%} of folds lie if they "
-            "are normal, not how sure the mean is."
-        )
-    if len(comparison.methods) > DETAILED:
-        caption += f" Folds and ellipses of the best {DETAILED} are drawn."
-    heads = [f"{m} {ARROWS[o.direction]}" for m, o in comparison.orderings.items()][:2]
-    title = f"Folds on {dataset}" if dataset else "Folds on two measures"
-    svg = fold_scatter(comparison.values.iloc[:, :2], comparison.order, heads, title)
-    return [doc.Figure(svg, caption.strip(), title=title)]
-
-
-def _fold_record(comparison: FoldComparison) -> Data:
-    """What JSON holds of the folds of one dataset beside what it holds of all tests of pairs."""
-    learned = comparison.learned
-    keys = ("direction", "order", "groups", "letters")
-    return {
-        "sentences": fold_sentences(comparison),
-        **doc.named(comparison, "cliques", "letters", "directions"),
-        "manova": _manova(comparison.manova),
-        "naive_manova": _manova(comparison.naive_manova),
-        "orderings": {m: doc.named(o, *keys) for m, o in comparison.orderings.items()},
-        "learned": learned
-        and {
-            "weights": learned.weights.to_dict(),
-            "scaled_weights": learned.scaled_weights.to_dict(),
-            "dimensions": learned.dimensions.to_dict(orient="index"),
-            "tests": comparison.learned_tests,
-            **doc.named(learned, "eigenvalues", "shares"),
-        },
-    }
-
-
 def _manova(manova: ManovaResult | None) -> Data | None:
     if manova is None:
         return None
@@ -696,153 +612,227 @@ def _manova(manova: ManovaResult | None) -> Data | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# What is special to instances, and to repeats.
+# The kinds of units.
 
 
-def _instance_columns(tests: InstanceTests, rows: pd.DataFrame) -> list[Column]:
-    over = "pairs and measures" if tests.n_datasets == 1 else "pairs, measures and datasets"
-    larger = " or, where larger, the score test" if tests.bounded else ""
-    draws = f"{tests.n_resamples:,} draws, seed {tests.seed}"
-    note = f"p: by changes of sign ({draws}){larger}, corrected for the number of {over}."
-    return [doc.pvalues("p", rows["pvalue_corrected"], keep=6, note=note)]
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of unit is shown: its section, its key in the JSON of a report, the names of its
+    CSV files; columns of the table of pairs and what else there is.
+    """
+
+    title: str
+    key: str
+    pairs_file: str
+    prefix: str
+
+    def columns(self, tests: Any, rows: pd.DataFrame) -> list[Column]:
+        """Columns of the table, the p-values that decide first."""
+        over = "pairs and measures" if tests.n_datasets == 1 else "pairs, measures and datasets"
+        larger = " or, where larger, the score test" if tests.bounded else ""
+        draws = f"{tests.n_resamples:,} draws, seed {tests.seed}"
+        note = f"p: by changes of sign ({draws}){larger}, corrected for the number of {over}."
+        return [doc.pvalues("p", rows["pvalue_corrected"], keep=6, note=note)]
+
+    def sentences(self, tests: Any) -> list[str]:
+        """Sentences about a dataset after the verdict."""
+        return []
+
+    def above(self, tests: Mapping[str, Any]) -> list[Any]:
+        """What stands above the table."""
+        return []
+
+    def below(self, tests: Any, i: int, dataset: str) -> list[Any]:
+        """What stands below it on the dataset with this number."""
+        return []
+
+    def record(self, tests: Any) -> Data:
+        """What JSON holds beside what it holds of all tests of pairs."""
+        return {}
 
 
-def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> list[Column]:
-    together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
-    over = f"{count(tests.n_comparisons, 'test')}{together}"
-    note = f"p: {tests.test} (Welch 1947), corrected by Holm over {over}."
-    repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
-    pvalues = doc.pvalues("p", rows["pvalue_corrected"], keep=5, note=note)
-    return [pvalues, Column("repeats", repeats, keep=2)]
+class Folds(Kind):
+    """Several measures tested together, and a picture of the folds."""
+
+    def columns(self, tests: FoldComparison, rows: pd.DataFrame) -> list[Column]:
+        columns = [doc.pvalues("p (Holm)", rows["pvalue_corrected"], keep=6)]
+        if (rows["carried"] != "").any():
+            note = "Carried by: what differs on its own, + where the first is better, else −."
+            columns.append(Column("carried by", rows["carried"].tolist(), "<", keep=2, note=note))
+        note = "Direction: of the means; the test itself has none."
+        columns.append(Column("direction", rows["direction"].tolist(), "<", keep=3, note=note))
+        head = "Λ" if tests.is_five_by_two else "T²"
+        columns.append(doc.alike(head, rows["statistic"], keep=1))
+        if rows["n"].nunique() > 1:
+            note = "Folds: how many both methods have."
+            columns.append(Column("folds", rows["n"].map(str).tolist(), keep=3, note=note))
+        return columns
+
+    def sentences(self, tests: FoldComparison) -> list[str]:
+        return fold_sentences(tests)
+
+    def above(self, tests: Mapping[str, FoldComparison]) -> list[Any]:
+        return [means_table(tests)]
+
+    def below(self, tests: FoldComparison, i: int, dataset: str) -> list[Any]:
+        from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
+
+        if len(tests.measures) < 2:
+            return []
+        caption = ""
+        if i == 1:
+            caption = (
+                f"Points: folds; large: their means. Ellipses: where {INSIDE:.0%} of folds lie if "
+                "they are normal, not how sure the mean is."
+            )
+        if len(tests.methods) > DETAILED:
+            caption += f" Folds and ellipses of the best {DETAILED} are drawn."
+        heads = [f"{m} {ARROWS[o.direction]}" for m, o in tests.orderings.items()][:2]
+        title = f"Folds on {dataset}" if dataset else "Folds on two measures"
+        svg = fold_scatter(tests.values.iloc[:, :2], tests.order, heads, title)
+        return [doc.Figure(svg, caption.strip(), title=title)]
+
+    def record(self, tests: FoldComparison) -> Data:
+        learned = tests.learned
+        keys = ("direction", "order", "groups", "letters")
+        return {
+            "sentences": fold_sentences(tests),
+            **doc.named(tests, "cliques", "letters", "directions"),
+            "manova": _manova(tests.manova),
+            "naive_manova": _manova(tests.naive_manova),
+            "orderings": {m: doc.named(o, *keys) for m, o in tests.orderings.items()},
+            "learned": learned
+            and {
+                "weights": learned.weights.to_dict(),
+                "scaled_weights": learned.scaled_weights.to_dict(),
+                "dimensions": learned.dimensions.to_dict(orient="index"),
+                "tests": tests.learned_tests,
+                **doc.named(learned, "eigenvalues", "shares"),
+            },
+        }
 
 
-# --------------------------------------------------------------------------------------------------
-# What is special to answers: who leads, on which questions, and what more questions would give.
+class Repeats(Kind):
+    """Means of repeats compared."""
+
+    def columns(self, tests: RepeatTests, rows: pd.DataFrame) -> list[Column]:
+        together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
+        over = f"{count(tests.n_comparisons, 'test')}{together}"
+        note = f"p: {tests.test} (Welch 1947), corrected by Holm over {over}."
+        repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
+        pvalues = doc.pvalues("p", rows["pvalue_corrected"], keep=5, note=note)
+        return [pvalues, Column("repeats", repeats, keep=2)]
 
 
-def _answer_tables(c: AnswerComparison, i: int, dataset: str) -> list[doc.Table]:
-    """What answers tell beside the tests, each part under its title."""
-    on = f" on {name(dataset)}" if dataset else ""
-    parts = {
-        "Ranking": (_ranking, c.ranking),
-        "Where they differ most": (_differing, c.differing),
-        "Which scorers agree": (_agreement, c.agreement),
-        "Questions and samples": (_sampling, c.sampling),
-        "What more questions would show": (_needed, c.needed),
-    }
-    tables = [
-        replace(make(c, rows), title=f"{title}{on}")
-        for title, (make, rows) in parts.items()
-        if rows is not None and len(rows)
-    ]
-    return [replace(table, key=f"{table.key}-{i}") for table in tables]
+class Answers(Kind):
+    """Who leads, on which questions, and what more questions would give: tables by title."""
 
-
-def _ranking(c: AnswerComparison, table: pd.DataFrame) -> doc.Table:
-    flow = "φ: net flow of PROMETHEE on the means (V-shape, equal weights)."
-    ranks = [span(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
-    columns = [
-        doc.names("method", table.index),
-        doc.numbers("rank", table["rank"]),
-        doc.decimals("φ", table["phi"], 3, note=flow),
-        Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
-    ]
-    caption = f"Fused ranking over {len(c.measures)} measures"
-    return doc.Table(columns, caption=caption, key="answer-ranking", first=True, depth=ALWAYS)
-
-
-def _differing(c: AnswerComparison, rows: pd.DataFrame) -> doc.Table:
-    a, b = map(name, c.compared)
-    columns = [Column("asked", [*rows["asked"].astype(str)], "wrap")]
-    for method, side in zip(c.compared, "ab", strict=True):
-        if rows[f"output_{side}"].astype(bool).any():
-            columns.append(Column(method, [*rows[f"output_{side}"].astype(str)], "wrap"))
-    for m in [m for m in c.measures if rows[m].abs().max() > 0][:4]:
-        both = zip(rows[f"{m}:a"], rows[f"{m}:b"], strict=True)
-        columns.append(Column(m, [f"{number(x)} | {number(y)}" for x, y in both]))
-    for head, side in (("trace", "a"), ("trace of the other", "b")):
-        links = map(doc.Link.to, rows[f"link_{side}"], rows[f"address_{side}"])
-        columns.append(Column(head, [*links], "<", keep=1))
-    caption = f"The answers on which {a} and {b} differ most"
-    note = f"Scores: {a} | {b}."
-    return doc.Table(columns, caption=caption, key="differing", note=note, most=10)
-
-
-def _agreement(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
-    rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
-    how = "Correlation: Pearson's, over the answers of all methods, within each method."
-    equal = "Equal: share of the answers that both pass or both fail."
-    columns = [
-        Column("measure", [*rows["measure_a"]], "<"),
-        Column("and", [*rows["measure_b"]], "<"),
-        doc.decimals("correlation", rows["correlation"], 2, note=how),
-        doc.percents("equal", rows["equal_share"], note=equal),
-        doc.counts("answers", rows["n"], keep=1),
-    ]
-    caption = "Agreement of the scorers"
-    return doc.Table(columns, len(found), caption=caption, key="agreement", most=8)
-
-
-def _sampling(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
-    rows = found.head(ANSWERS_ROWS)
-    share = "Question's: its share of the variance of one answer; the rest is sampling."
-    errors = "Errors are standard errors of the mean."
-    columns = [
-        doc.names("method", rows["method"]),
-        Column("measure", [*rows["measure"]], "<"),
-        doc.counts("questions", rows["questions"], keep=1),
-        Column("samples", [number(x, 3) for x in rows["samples"]], keep=1),
-        doc.percents("question's", rows["question_share"], note=share),
-        doc.alike("error now", rows["standard_error"], 2, note=errors),
-        doc.alike("twice the questions", rows["with_questions"], 2),
-        doc.alike("twice the samples", rows["with_samples"], 2),
-    ]
-    caption = "Questions and samples as sources of variance"
-    return doc.Table(columns, len(found), caption=caption, key="sampling", most=8)
-
-
-def _needed(c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
-    from mlflow_mleval.analysis.answer_comparison import POWER
-
-    rows = found.head(ANSWERS_ROWS)
-    unit = f"clusters ({c.cluster})" if c.cluster else "questions"
-    note = (
-        f"Needed: {unit} until a difference of this size would be found in {percent(POWER)} of "
-        "such evaluations, at the level corrected for all rows; none where no difference is seen."
+    PARTS = (
+        ("ranking", "Ranking"),
+        ("differing", "Where they differ most"),
+        ("agreement", "Which scorers agree"),
+        ("sampling", "Questions and samples"),
+        ("needed", "What more questions would show"),
     )
-    needed = ["" if x == float("inf") else f"{int(x):,}" for x in rows["needed"]]
-    columns = [
-        *doc.pair(rows),
-        Column("measure", [*rows["measure"]], "<"),
-        doc.alike("difference", rows["difference"], 3),
-        doc.counts("now", rows["n"], keep=1),
-        Column("needed", needed, note=note),
-    ]
-    caption = "Size of an evaluation that would find the difference"
-    return doc.Table(columns, len(found), caption=caption, key="needed", most=8)
+
+    def below(self, tests: AnswerComparison, i: int, dataset: str) -> list[Any]:
+        on = f" on {name(dataset)}" if dataset else ""
+        tables = []
+        for part, title in self.PARTS:
+            rows = getattr(tests, part)
+            if rows is not None and len(rows):
+                table = getattr(self, part)(tests, rows)
+                tables.append(replace(table, title=f"{title}{on}", key=f"{table.key}-{i}"))
+        return tables
+
+    def record(self, tests: AnswerComparison) -> Data:
+        ranking = tests.ranking
+        return {"ranking": None if ranking is None else {"table": ranking.reset_index()}}
+
+    def ranking(self, c: AnswerComparison, table: pd.DataFrame) -> doc.Table:
+        flow = "φ: net flow of PROMETHEE on the means (V-shape, equal weights)."
+        ranks = [span(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
+        columns = [
+            doc.names("method", table.index),
+            doc.numbers("rank", table["rank"]),
+            doc.decimals("φ", table["phi"], 3, note=flow),
+            Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
+        ]
+        caption = f"Fused ranking over {len(c.measures)} measures"
+        return doc.Table(columns, caption=caption, key="answer-ranking", first=True, depth=ALWAYS)
+
+    def differing(self, c: AnswerComparison, rows: pd.DataFrame) -> doc.Table:
+        a, b = map(name, c.compared)
+        columns = [Column("asked", [*rows["asked"].astype(str)], "wrap")]
+        for method, side in zip(c.compared, "ab", strict=True):
+            if rows[f"output_{side}"].astype(bool).any():
+                columns.append(Column(method, [*rows[f"output_{side}"].astype(str)], "wrap"))
+        for m in [m for m in c.measures if rows[m].abs().max() > 0][:4]:
+            both = zip(rows[f"{m}:a"], rows[f"{m}:b"], strict=True)
+            columns.append(Column(m, [f"{number(x)} | {number(y)}" for x, y in both]))
+        for head, side in (("trace", "a"), ("trace of the other", "b")):
+            links = map(doc.Link.to, rows[f"link_{side}"], rows[f"address_{side}"])
+            columns.append(Column(head, [*links], "<", keep=1))
+        caption = f"The answers on which {a} and {b} differ most"
+        note = f"Scores: {a} | {b}."
+        return doc.Table(columns, caption=caption, key="differing", note=note, most=10)
+
+    def agreement(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
+        rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
+        how = "Correlation: Pearson's, over the answers of all methods, within each method."
+        equal = "Equal: share of the answers that both pass or both fail."
+        columns = [
+            Column("measure", [*rows["measure_a"]], "<"),
+            Column("and", [*rows["measure_b"]], "<"),
+            doc.decimals("correlation", rows["correlation"], 2, note=how),
+            doc.percents("equal", rows["equal_share"], note=equal),
+            doc.counts("answers", rows["n"], keep=1),
+        ]
+        caption = "Agreement of the scorers"
+        return doc.Table(columns, len(found), caption=caption, key="agreement", most=8)
+
+    def sampling(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
+        rows = found.head(ANSWERS_ROWS)
+        share = "Question's: its share of the variance of one answer; the rest is sampling."
+        errors = "Errors are standard errors of the mean."
+        columns = [
+            doc.names("method", rows["method"]),
+            Column("measure", [*rows["measure"]], "<"),
+            doc.counts("questions", rows["questions"], keep=1),
+            Column("samples", [number(x, 3) for x in rows["samples"]], keep=1),
+            doc.percents("question's", rows["question_share"], note=share),
+            doc.alike("error now", rows["standard_error"], 2, note=errors),
+            doc.alike("twice the questions", rows["with_questions"], 2),
+            doc.alike("twice the samples", rows["with_samples"], 2),
+        ]
+        caption = "Questions and samples as sources of variance"
+        return doc.Table(columns, len(found), caption=caption, key="sampling", most=8)
+
+    def needed(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
+        from mlflow_mleval.analysis.answer_comparison import POWER
+
+        rows = found.head(ANSWERS_ROWS)
+        unit = f"clusters ({c.cluster})" if c.cluster else "questions"
+        note = (
+            f"Needed: {unit} until a difference of this size would be found in {percent(POWER)} "
+            "of such evaluations, at the level corrected for all rows; none where no difference is "
+            "seen."
+        )
+        needed = ["" if x == float("inf") else f"{int(x):,}" for x in rows["needed"]]
+        columns = [
+            *doc.pair(rows),
+            Column("measure", [*rows["measure"]], "<"),
+            doc.alike("difference", rows["difference"], 3),
+            doc.counts("now", rows["n"], keep=1),
+            Column("needed", needed, note=note),
+        ]
+        caption = "Size of an evaluation that would find the difference"
+        return doc.Table(columns, len(found), caption=caption, key="needed", most=8)
 
 
 _KINDS = {
-    "folds": _Kind(
-        *("By fold", "folds", "fold_pairs", "fold"),
-        columns=_fold_columns,
-        sentences=fold_sentences,
-        above=lambda folds: [means_table(folds)],
-        below=_scatter,
-        record=_fold_record,
-    ),
-    "repeats": _Kind(
-        *("Tests over repeats", "repeat_tests", "repeat_tests", "repeat"), columns=_repeat_columns
-    ),
-    "instances": _Kind(
-        *("By instance", "instances", "instances", "instance"), columns=_instance_columns
-    ),
-    "answers": _Kind(
-        *("Answer by answer", "answers", "answers_instances", "answers"),
-        columns=_instance_columns,
-        below=_answer_tables,
-        record=lambda c: {
-            "ranking": None if c.ranking is None else {"table": c.ranking.reset_index()}
-        },
-    ),
+    "folds": Folds("By fold", "folds", "fold_pairs", "fold"),
+    "repeats": Repeats("Tests over repeats", "repeat_tests", "repeat_tests", "repeat"),
+    "instances": Kind("By instance", "instances", "instances", "instance"),
+    "answers": Answers("Answer by answer", "answers", "answers_instances", "answers"),
 }

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from mlflow_mleval.report.text import number, shorten, terminal
+from mlflow_mleval.report.text import latex, number, shorten, terminal
 
 WIDTH = 600
 #: Sizes of type; drawn 600 wide, they stay between 11 and 13 pixels on a page of 600.
@@ -121,7 +121,7 @@ class Svg:
         self.height = height
         self.width = width
         self.inline = inline
-        self.parts: list[Markup] = []
+        self.parts: list[str] = []
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
         """An element; underscores at the end of attribute names are dropped, others become hyphens;
@@ -219,6 +219,13 @@ class Svg:
             self.text(x, y + 17, text, "muted", "middle")
         self.level(y, scale.start, scale.stop, "axis")
 
+    def axis_above(self, scale: Scale, y: float, ticks: Iterable[float]) -> None:
+        """A line at `y`, with short ticks and numbers above it."""
+        self.level(y, scale.start, scale.stop, "axis")
+        for tick in ticks:
+            self.upright(scale(tick), y - 5, y, "axis")
+            self.text(scale(tick), y - 9, number(tick), "muted", "middle")
+
     def side_axis(
         self, scale: Scale, ticks: Iterable[tuple[float, str]], left: float, right: float
     ) -> None:
@@ -292,12 +299,31 @@ class Rows(Svg):
         self.text(WIDTH - right, y + 4, text, class_, "end")
 
 
-def spans(*pieces: tuple[str, str]) -> Markup:
-    """Several (text, class) pieces of one line of text."""
-    return Markup("").join(
-        Markup('<tspan class="{}">{}</tspan>').format(class_, terminal(text))
-        for text, class_ in pieces
-    )
+class Tikz(Svg):
+    """The lines, dots and texts of a drawing for a paper, as a picture in TikZ, 12 cm wide; needs
+    no library of it.
+    """
+
+    def path(self, points: list[Point], class_: str, **attributes: Any) -> None:
+        style = {"bar": "[line width=2pt]", "gap": "[dotted, thick]"}.get(class_, "")
+        through = " -- ".join(f"({x:.1f},{y:.1f})" for x, y in points)
+        self.parts.append(rf"\draw{style} {through};")
+
+    def add(self, tag: str, content: Any = "", tip: str = "", **at: Any) -> None:
+        if tag == "line":
+            self.path([(at["x1"], at["y1"]), (at["x2"], at["y2"])], at["class_"])
+        elif tag == "circle":
+            where = f"({at['cx']:.1f},{at['cy']:.1f})"
+            self.parts.append(rf"\draw[fill] {where} circle[radius={at['r']:g}];")
+        else:
+            side = {None: "base west", "middle": "base", "end": "base east"}[at["text_anchor"]]
+            node = f"({at['x']:.1f},{at['y']:.1f}) node[anchor={side},inner sep=0pt]"
+            text = latex(shorten(terminal(tip), 24) if tip else content)
+            self.parts.append(rf"\draw {node} {{{text}}};")
+
+    def __str__(self) -> str:
+        begin = r"\begin{tikzpicture}[x=.02cm,y=-.02cm,font=\footnotesize]"
+        return "\n".join([begin, *self.parts, r"\end{tikzpicture}%"])
 
 
 def _attributes(attributes: dict[str, Any]) -> Markup:
@@ -371,6 +397,7 @@ def scatter(
     ends: Sequence[tuple[float, float]],
     heads: Sequence[str],
     label: Callable[[float], str] = number,
+    right: float = WIDTH - 12,
 ) -> tuple[Svg, Scale, Scale, list[Box]]:
     """A plot of points with its axes, the scales across and up, and what is drawn already; of
     `ends` and `heads` the first is across.
@@ -380,7 +407,7 @@ def scatter(
     up = Scale(*ends[1], bottom, top)
     ticks, wide = left_ticks(up)
     left = 10 + wide
-    across = Scale(*ends[0], left, WIDTH - 12)
+    across = Scale(*ends[0], left, right)
     svg.axis(across, bottom, top, label=label)
     svg.side_axis(up, ticks, left, across.stop)
     svg.upright(left, top, bottom, "axis")

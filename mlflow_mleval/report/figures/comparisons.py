@@ -1,8 +1,7 @@
 """A comparison drawn: ranks, weights, critical differences, pairs, gates, time."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, combinations, pairwise
 from typing import Any
 
@@ -28,18 +27,17 @@ from mlflow_mleval.report.figures import (
     point_label,
     room_for,
     scatter,
-    spans,
     text_width,
 )
 from mlflow_mleval.report.text import (
     MINUS,
     fixed,
     large,
-    latex,
     number,
     percent,
     pvalue,
     shorten,
+    shortened,
     terminal,
 )
 from mlflow_mleval.sentences import count, span
@@ -419,149 +417,79 @@ LEVEL = 9
 MOST_BARS = 24
 
 
-@dataclass(frozen=True)
-class _Diagram:
-    """What both forms of the diagram share: methods on an axis, and bars by level."""
-
-    ranks: pd.Series
-    x: Scale
-    ruler: bool  #: whether the critical difference finds room on the axis
-    bars: list[tuple[int, list[int]]]
-
-    @classmethod
-    def of(
-        cls,
-        mean_ranks: pd.Series,
-        cliques: Sequence[Sequence[str]],
-        cd: float | None,
-        ends: tuple[float, float],
-        unit: float = 1,
-    ) -> "_Diagram":
-        """The diagram from one end to the other; `unit` is a millimetre or so in their unit."""
-        ranks = mean_ranks.sort_values(kind="stable")[:TOP]
-        low = max(1, math.floor(ranks.iloc[0]))
-        high = max(min(len(mean_ranks), math.ceil(ranks.iloc[-1])), low + 1)
-        end = low + (cd or 0)
-        ruler = end - high <= (high - low) / 2
-        x = Scale(low, max(high, end) if ruler else high, *ends)
-        groups = shown_cliques(cliques, list(ranks.index))
-        return cls(ranks, x, ruler, _levels(groups, [x(rank) / unit for rank in ranks]))
-
-    @property
-    def levels(self) -> int:
-        """How many bars lie above each other."""
-        return 1 + max((level for level, _ in self.bars), default=-1)
-
-    def in_words(self, cd: float | None) -> str:
-        """The order, and who is not separated from whom."""
-        order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in self.ranks.items())
-        groups = "; ".join(", ".join(self.ranks.index[members]) for _, members in self.bars)
-        ruler = f" Critical difference {fixed(cd, 2)}." if cd is not None else ""
-        return (
-            f"Mean ranks, best first: {order}.{ruler} Not separated from each other: "
-            f"{groups or 'no methods'}."
-        )
-
-    def ticks(self) -> list[int]:
-        """The whole ranks on the axis."""
-        return [int(t) for t in self.x.ticks(12) if t == int(t)]
-
-    def rows(self) -> Iterator[tuple[str, float, bool, int]]:
-        """Each method with its rank, whether its name stands at the left, and in which row."""
-        n = len(self.ranks)
-        for i, (method, rank) in enumerate(self.ranks.items()):
-            left = i < (n + 1) // 2
-            yield method, rank, left, i if left else n - 1 - i
-
-    def pieces(self, over: float) -> Iterator[tuple[int, float, float, bool]]:
-        """The bars from member to member: level, ends, and whether it passes over others; at its
-        ends a bar reaches a little over.
-        """
-        places = [self.x(rank) for rank in self.ranks]
-        for level, members in self.bars:
-            for i, j in pairwise(members):
-                start = places[i]
-                stop = places[j]
-                start = start - over * (i == members[0])
-                stop = stop + over * (j == members[-1])
-                yield level, start, stop, j > i + 1
-
-
 def critical_difference(
-    mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
+    mean_ranks: pd.Series,
+    cliques: Sequence[Sequence[str]],
+    cd: float | None = None,
+    pen: Callable[[str, str, float], Svg] = Svg,
 ) -> Svg:
     """Mean ranks, best at the left, with a bar over each maximal group of methods that are not
-    separated, and `cd` as a ruler (Demšar 2006).
+    separated, and `cd` as a ruler (Demšar 2006), by whichever pen.
 
     Of more than thirty methods the best thirty are drawn. Where a group skips a method between its
     members, its bar is broken.
     """
-    methods = list(mean_ranks.sort_values(kind="stable").index[:TOP])
+    ranks = mean_ranks.sort_values(kind="stable")[:TOP]
+    methods = [*ranks.index]
+    low = max(1, math.floor(ranks.iloc[0]))
+    high = max(min(len(mean_ranks), math.ceil(ranks.iloc[-1])), low + 1)
+    end = low + (cd or 0)
+    has_room = end - high <= (high - low) / 2
     room = room_for(methods, 124) + 48
-    drawn = _Diagram.of(mean_ranks, cliques, cd, (room + 14, WIDTH - room - 14))
-    x = drawn.x
+    x = Scale(low, max(high, end) if has_room else high, room + 14, WIDTH - room - 14)
+    places, short = [*map(x, ranks)], shortened(map(terminal, methods), 14)
+    bars = _levels(shown_cliques(cliques, methods), places)
     top = 64 if cd is not None else 30
-    first = top + 26 + LEVEL * drawn.levels
-    height = first + ((len(methods) + 1) // 2 - 1) * ROW + 10
-    svg = Svg("Critical-difference diagram", drawn.in_words(cd), height)
+    first = top + 35 + LEVEL * max((level for level, _ in bars), default=-1)
+    half = (len(methods) + 1) // 2
+    svg = pen(
+        "Critical-difference diagram",
+        _order_in_words(ranks, bars, cd),
+        first + (half - 1) * ROW + 10,
+    )
+    svg.axis_above(x, top, [t for t in x.ticks(12) if t == int(t)])
     if cd is not None:
-        more = "" if drawn.ruler else ", more than this axis"
-        svg.text(x.start, 13, f"critical difference {fixed(cd, 2)}{more}", "muted")
-        a, b = x(x.low), x(x.low + cd)
-        if drawn.ruler:
+        about = f"critical difference {fixed(cd, 2)}"
+        if has_room:
+            a, b = x(low), x(end)
             svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
-    svg.level(top, x.start, x.stop, "axis")
-    for tick in drawn.ticks():
-        svg.upright(x(tick), top - 5, top, "axis")
-        svg.text(x(tick), top - 9, tick, "muted", "middle")
-    for method, rank, left, row in drawn.rows():
-        y = first + row * ROW
-        line, style, bold = ("leader", "strong", BOLD) if method == methods[0] else ("elbow", "", 1)
-        edge, end, anchor = (room, room + 4, "end")
-        if not left:
-            edge, end, anchor = (WIDTH - room, WIDTH - room - 4, "start")
-        svg.path([(x(rank), top), (x(rank), y), (end, y)], line)
-        pieces = [(fit(method, room - 48, SIZE * bold), style), ("  ", "")]
-        pieces.append((fixed(rank, 2), "muted"))
-        text = spans(*(pieces if left else pieces[::-1]))
-        svg.text(edge, y + 4, text, None, anchor, tip=method)
-    for level, start, stop, gap in drawn.pieces(over=2):
-        y = top + 14 + level * LEVEL
-        svg.level(y, start, stop, "gap" if gap else "bar")
-    for level, members in drawn.bars:
-        for i in members if members[-1] - members[0] >= len(members) else ():
-            svg.dot(x(drawn.ranks.iloc[i]), top + 14 + level * LEVEL, 3.5, "bar-dot")
+        else:
+            about += ", more than this axis"
+        svg.text(x.start, 13, about, "muted")
+    for i, (method, place) in enumerate(zip(methods, places, strict=True)):
+        left = i < half
+        y = first + (i if left else len(methods) - 1 - i) * ROW
+        edge, away, anchor = (room, -1, "end") if left else (WIDTH - room, 1, "start")
+        line, style = ("elbow", None) if i else ("leader", "strong")
+        svg.path([(place, top), (place, y), (edge - 4 * away, y)], line)
+        svg.text(edge, y + 4, fixed(ranks[method], 2), "muted", anchor)
+        shown = fit(short[terminal(method)], room - 48, SIZE * BOLD)
+        svg.text(edge + 44 * away, y + 4, shown, style, anchor, tip=method)
+    for level, members in bars:
+        _bar(svg, [places[i] for i in members], members, top + 14 + level * LEVEL)
     return svg
 
 
-def in_tikz(
-    mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
+def _order_in_words(
+    ranks: pd.Series, bars: Sequence[tuple[int, list[int]]], cd: float | None
 ) -> str:
-    """The same diagram for a paper, as a picture in TikZ, 12 cm wide; needs no library of it."""
-    drawn = _Diagram.of(mean_ranks, cliques, cd, (0, 12), unit=0.02)
-    x = drawn.x
-    first = 0.45 + 0.16 * drawn.levels
-    lines = [r"\begin{tikzpicture}[x=1cm,y=1cm,font=\footnotesize]", r"\draw (0,0) -- (12,0);"]
-    for tick in drawn.ticks():
-        lines.append(rf"\draw ({x(tick):.3f},0) -- ({x(tick):.3f},.12) node[above] {{{tick}}};")
-    if cd is not None and drawn.ruler:
-        lines.append(
-            rf"\draw[|-|] (0,.75) -- node[above] {{critical difference {cd:.2f}}} "
-            rf"({x(x.low + cd):.3f},.75);"
-        )
-    for method, rank, left, row in drawn.rows():
-        pieces = [latex(shorten(terminal(method), 24)), f"{rank:.2f}"]
-        text = r"\quad ".join(pieces if left else pieces[::-1])
-        end, side = (-0.3, "left") if left else (12.3, "right")
-        lines.append(
-            rf"\draw ({x(rank):.3f},0) |- ({end},{-first - 0.42 * row:.2f}) node[{side}] "
-            rf"{{{text}}};"
-        )
-    for level, start, stop, gap in drawn.pieces(over=0.05):
-        y = -0.25 - 0.16 * level
-        style = "dotted, thick" if gap else "line width=2pt"
-        lines.append(rf"\draw[{style}] ({start:.3f},{y:.2f}) -- ({stop:.3f},{y:.2f});")
-    return "\n".join([*lines, r"\end{tikzpicture}%"])
+    """The order, and who is not separated from whom."""
+    order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in ranks.items())
+    groups = "; ".join(", ".join(ranks.index[members]) for _, members in bars)
+    ruler = f" Critical difference {fixed(cd, 2)}." if cd is not None else ""
+    apart = groups or "no methods"
+    return f"Mean ranks, best first: {order}.{ruler} Not separated from each other: {apart}."
+
+
+def _bar(svg: Svg, places: Sequence[float], members: Sequence[int], y: float) -> None:
+    """A bar from member to member, dotted where it passes over others; at its ends it reaches a
+    little over.
+    """
+    ends = [places[0] - 2, *places[1:-1], places[-1] + 2]
+    for (i, j), (start, stop) in zip(pairwise(members), pairwise(ends), strict=True):
+        svg.level(y, start, stop, "gap" if j > i + 1 else "bar")
+    for place in places if members[-1] - members[0] >= len(members) else ():
+        svg.dot(place, y, 3.5, "bar-dot")
 
 
 def shown_cliques(cliques: Sequence[Sequence[str]], methods: Sequence[str]) -> list[list[int]]:

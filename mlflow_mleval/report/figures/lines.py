@@ -4,7 +4,6 @@ label.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,6 @@ from mlflow_mleval.report.figures import (
     BOLD,
     COLOURS,
     SIZE,
-    SMALL,
     WIDTH,
     Point,
     Rows,
@@ -164,26 +162,35 @@ def profile_lines(
     svg.side_axis(y, ticks, at.start, at.stop)
     svg.axis(at, bottom, ticks=_ticks(at, family))
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
-    across = {m: [*map(at, along(part.index.to_numpy(float)))] for m, part in lines.items()}
-    for m, part in lines.items() if bands else ():
-        if part["low"].notna().all():
-            edge = zip(across[m], map(y, part["high"]), strict=True)
-            back = zip(across[m][::-1], map(y, part["low"][::-1]), strict=True)
-            svg.path([*edge, *back], f"f{kinds[m] % COLOURS}", fill_opacity=0.13)
     places = spread([y(loss[-1]) for loss in losses.values()], LINE, 10, bottom)
-    for (m, loss), end in zip(losses.items(), places, strict=True):
-        points = list(zip(across[m], map(y, loss), strict=True))
-        _profile(svg, kinds[m], points, bands, f"{m}: {tips[m]}")
-        _add_name(svg, kinds[m], m, points[-1], (at.stop, end), room)
+    for (m, part), place in zip(lines.items(), places, strict=True):
+        kind, across = kinds[m], [*map(at, along(part.index.to_numpy(float)))]
+        if bands and part["low"].notna().all():
+            edge = zip(across, map(y, part["high"]), strict=True)
+            back = zip(across[::-1], map(y, part["low"][::-1]), strict=True)
+            svg.path([*edge, *back], f"f{kind % COLOURS}", fill_opacity=0.13)
+        points = list(zip(across, map(y, losses[m]), strict=True))
+        add_line(svg, kind, points, bands, DASHES[kind % len(DASHES)], f"{m}: {tips[m]}", bands)
+        _add_name(svg, kind, m, points[-1], (at.stop, place), room)
     return svg
 
 
-def _profile(svg: Svg, kind: int, points: list[Point], marked: bool, tip: str) -> None:
-    """One line, with marks along it where there are few lines."""
-    style = f"c{kind % COLOURS} {'thick' if marked else 'thin'}"
-    svg.path(points, style, tip=tip, stroke_dasharray=DASHES[kind % len(DASHES)])
-    for point in points[:: max(1, len(points) // 8)] if marked else ():
-        add_mark(svg, kind, *point, 3)
+def add_line(
+    svg: Svg,
+    kind: int,
+    points: list[Point],
+    thick: bool,
+    dash: str | None,
+    tip: str,
+    marked: bool = True,
+) -> None:
+    """One line, with marks at even distances along it where there are few lines."""
+    style = f"c{kind % COLOURS} {'thick' if thick else 'thin'}"
+    svg.path(points, style, tip=tip, stroke_dasharray=dash)
+    along = np.append(0, np.cumsum(np.hypot(*np.diff(points, axis=0).T)))
+    at = np.searchsorted(along, np.linspace(0, along[-1], 8)[1:-1])
+    for i in dict.fromkeys(at.tolist()) if marked else ():
+        add_mark(svg, kind, points[i][0], points[i][1], 3)
 
 
 def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
@@ -250,12 +257,21 @@ def ratio_panels(
         f"{'; '.join(words)}.",
         -(-len(pairs) // across) * tall + 10,
     )
-    last = float(ratios.index.get_level_values("parameter").max())
-    panels = _Panels(svg, kinds, family, last, PANEL if across == 2 else WIDTH, room_for(kinds, 84))
+    ticks = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
+    if family == "polynomial":
+        last = float(ratios.index.get_level_values("parameter").max())
+        along = Scale(0, math.log10(last) if last > 1 else 1.0, 0, 1)
+        ticks = [(along(value), text) for value, text in _ticks(along, family)]
+    wide, room = PANEL if across == 2 else WIDTH, room_for(kinds, 84)
     for i, pair in enumerate(pairs):
-        corner = (i % across) * (PANEL + GAP), (i // across) * tall
+        left, top = (i % across) * (PANEL + GAP), (i // across) * tall
+        for row, arrow, method in zip((0, 1), "↑↓", pair, strict=True):
+            short = fit(method, wide - _BETTER, SIZE * BOLD)
+            said, y = f"{arrow} {short} better", top + 13 + LINE * row
+            svg.text(left, y, said, "strong", tip=method)
         here = crossings[crossings["method_a"].isin(pair) & crossings["method_b"].isin(pair)]
-        panels.draw(shown[pair], here, pair, corner)
+        x = Scale(0, 1, left + 36, left + wide - room - 32)
+        _panel(svg, kinds, shown[pair], here, x, top + 24 + LINE, room, ticks)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
 
@@ -265,95 +281,74 @@ def _ends(line: pd.DataFrame) -> str:
     return f"{number(line['ratio'].iloc[0], 3)} to {number(line['ratio'].iloc[-1], 3)}"
 
 
-@dataclass(frozen=True)
-class _Panels:
-    """What the panels of a figure share."""
-
-    svg: Svg
-    kinds: Mapping[str, int]
-    family: str
-    last: float
-    wide: float
-    room: float
-
-    def draw(
-        self,
-        lines: Mapping[str, pd.DataFrame],
-        crossings: pd.DataFrame,
-        pair: tuple[str, str],
-        corner: Point,
-    ) -> None:
-        """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
-        left, top = corner
-        logs = {
-            d: np.log(c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO).to_numpy(float))
-            for d, c in lines.items()
-        }
-        domain = np.concatenate([*logs.values(), [-0.05, 0.05]])
-        head = top + 24 + LINE
-        y = Scale(np.nanmin(domain), np.nanmax(domain), head + PLOT, head)
-        x = Scale(0, 1, left + 36, left + self.wide - self.room - 32)
-        for i, (arrow, method) in enumerate(zip("↑↓", pair, strict=True)):
-            short = fit(method, self.wide - _BETTER, SIZE * BOLD)
-            tip = method if short != method else ""
-            text = f"{arrow} {short} better"
-            self.svg.text(left, top + 13 + LINE * i, text, "strong", tip=tip)
-        self._axes(x, y)
-        ends: dict[str, Point] = {}
-        for d, c in lines.items():
-            if not np.isnan(logs[d]).all():
-                ends[d] = self._line(d, c, [x(p) for p in c["position"]], [y(v) for v in logs[d]])
-        for row in crossings.itertuples():
-            kind = self.kinds[row.dataset] % COLOURS
-            style = f"c{kind} {f'f{kind}' if row.certain else 'fbg'}"
-            tip = f"{row.dataset}: {row.above} overtakes {row.below}"
-            self.svg.dot(x(row.position), y(0), 3.6, style, stroke_width=1.6, tip=tip)
-        named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(0)))[:NAMED]
-        places = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
-        for d, place in zip(named, places, strict=True):
-            _add_name(self.svg, self.kinds[d], d, ends[d], (x.stop, place), self.room)
-
-    def _axes(self, x: Scale, y: Scale) -> None:
-        """Round ratios with room between them, 1 among them; positions below."""
-        low, high = math.exp(y.low), math.exp(y.high)
-        chosen = [t for t in Scale(low, high, 0, 1).ticks(4) if t > 0]
-        if high / low >= 4:
-            rounds = np.outer([0.001, 0.01, 0.1, 1.0, 10.0, 100.0], [1, 2, 5]).ravel()
-            chosen = rounds[(rounds >= low) & (rounds <= high)].tolist()
-        kept = [1.0]
-        for value in sorted(chosen, key=lambda value: abs(math.log(value))):
-            if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
-                kept.append(value)
-        for value in kept:
-            at = y(math.log(value))
-            self.svg.level(at, x.start, x.stop, "axis" if value == 1 else "grid")
-            self.svg.text(x.start - 5, at + 4, number(value), "muted small", "end")
-        along, ticks = x, [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
-        if self.family == "polynomial":
-            along = Scale(0, math.log10(self.last) if self.last > 1 else 1.0, x.start, x.stop)
-            ticks = _ticks(along, self.family)
-        for value, text in ticks:
-            self.svg.upright(along(value), y.start, y.start + 4, "axis")
-            self.svg.text(along(value), y.start + 16, text, "muted small", "middle")
-
-    def _line(
-        self, dataset: str, part: pd.DataFrame, across: list[float], up: list[float]
-    ) -> Point:
-        """The line of a dataset, heavy where it is significant; where it ends."""
-        points = np.column_stack([across, up])
-        kind = self.kinds[dataset]
+def _panel(
+    svg: Svg,
+    kinds: Mapping[str, int],
+    lines: Mapping[str, pd.DataFrame],
+    crossings: pd.DataFrame,
+    x: Scale,
+    head: float,
+    room: float,
+    ticks: Sequence[tuple[float, str]],
+) -> None:
+    """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
+    logs = {
+        d: np.log(c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO).to_numpy(float))
+        for d, c in lines.items()
+    }
+    domain = np.concatenate([*logs.values(), [-0.05, 0.05]])
+    y = Scale(np.nanmin(domain), np.nanmax(domain), head + PLOT, head)
+    for value in _round_ratios(y):
+        style = "axis" if value == 1 else "grid"
+        svg.level(y(math.log(value)), x.start, x.stop, style)
+        svg.text(x.start - 5, y(math.log(value)) + 4, number(value), "muted small", "end")
+    for value, text in ticks:
+        svg.upright(x(value), y.start, y.start + 4, "axis")
+        svg.text(x(value), y.start + 16, text, "muted small", "middle")
+    ends: dict[str, Point] = {}
+    for d, c in lines.items():
+        points = np.column_stack([[*map(x, c["position"])], [*map(y, logs[d])]])
         real = ~np.isnan(points[:, 1])
-        tip = f"{dataset}: {_ends(part[real])}"
-        stretches = {"thin": real, "thick": real & part["significant"].to_numpy(bool)}
-        for style, where in stretches.items():
-            dash = DASHES[kind % len(DASHES)] if style == "thin" else None
-            class_ = f"c{kind % COLOURS} {style}"
-            for run in map(points.__getitem__, _runs(where)):
-                if len(run) > 1:
-                    self.svg.path([*map(tuple, run)], class_, tip=tip, stroke_dasharray=dash)
-                else:
-                    self.svg.dot(run[0][0], run[0][1], 2.4, f"f{kind % COLOURS}", tip=tip)
-        return tuple(points[real][-1])
+        if real.any():
+            ends[d] = tuple(points[real][-1])
+            _ratio_line(svg, kinds[d], points, real, c["significant"], f"{d}: {_ends(c[real])}")
+    for row in crossings.itertuples():
+        kind = kinds[row.dataset] % COLOURS
+        style = f"c{kind} {f'f{kind}' if row.certain else 'fbg'}"
+        tip = f"{row.dataset}: {row.above} overtakes {row.below}"
+        svg.dot(x(row.position), y(0), 3.6, style, stroke_width=1.6, tip=tip)
+    named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(0)))[:NAMED]
+    places = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
+    for d, place in zip(named, places, strict=True):
+        _add_name(svg, kinds[d], d, ends[d], (x.stop, place), room)
+
+
+def _round_ratios(y: Scale) -> list[float]:
+    """Ratios on a scale of their logarithms with room between them, 1 among them."""
+    low, high = math.exp(y.low), math.exp(y.high)
+    chosen = [t for t in Scale(low, high, 0, 1).ticks(4) if t > 0]
+    if high / low >= 4:
+        rounds = np.outer([0.001, 0.01, 0.1, 1.0, 10.0, 100.0], [1, 2, 5]).ravel()
+        chosen = rounds[(rounds >= low) & (rounds <= high)].tolist()
+    kept = [1.0]
+    for value in sorted(chosen, key=lambda value: abs(math.log(value))):
+        if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
+            kept.append(value)
+    return kept
+
+
+def _ratio_line(
+    svg: Svg, kind: int, points: np.ndarray, real: np.ndarray, sure: pd.Series, tip: str
+) -> None:
+    """The line of a dataset, heavy where it is significant."""
+    for style, where in {"thin": real, "thick": real & sure.to_numpy(bool)}.items():
+        dash = DASHES[kind % len(DASHES)] if style == "thin" else None
+        for run in map(points.__getitem__, _runs(where)):
+            if len(run) > 1:
+                class_ = f"c{kind % COLOURS} {style}"
+                svg.path([*map(tuple, run)], class_, tip=tip, stroke_dasharray=dash)
+            else:
+                svg.dot(run[0][0], run[0][1], 2.4, f"f{kind % COLOURS}", tip=tip)
 
 
 def _runs(flags: np.ndarray) -> list[np.ndarray]:
@@ -433,7 +428,8 @@ def run_labels(labels: pd.DataFrame) -> Svg:
 
 #: Curves that are named beside the one of all label cells; the others are grey.
 SCORE_CURVES_NAMED = 5
-SCORE_CURVES_HEIGHT = 300
+SCORE_CURVES_HEIGHT = 358
+_SHARES = ((0.0, 1.0), (0.0, 1.0))
 TOP = 12
 SCORE_CURVES_LINE = 17
 
@@ -451,13 +447,15 @@ def score_curves(
     A curve is an array of points, shape (P, 2); of `others` the name is a tooltip. `axes` say what
     lies across, up, and what the areas are called.
     """
-    across, up, called = axes
+    *heads, called = axes
     areas = dict(zip(lines, aligned([area for _, area in lines.values()], 3), strict=True))
-    words = ", ".join(map(" ".join, areas.items()))
     room = room_for(lines, 170)
     right = WIDTH - room - max(map(text_width, areas.values())) - 56
-    says = f"{up} against {across.lower()}; {called}: {words}."
-    svg, x, y = _square(title, says, (across, up), right, diagonal)
+    words = f"{heads[1]} against {heads[0].lower()}; {called}: "
+    words += f"{', '.join(map(' '.join, areas.items()))}."
+    svg, x, y, _ = scatter(title, words, SCORE_CURVES_HEIGHT, _SHARES, heads, right=right)
+    if diagonal:
+        svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
     svg.text(WIDTH, TOP, called, "muted", "end")
     for name, points in others:
         svg.path([(x(a), y(b)) for a, b in points], "plain thin", tip=name)
@@ -467,13 +465,7 @@ def score_curves(
     heights = dict(zip(order, places, strict=True))
     for kind, (name, (points, _)) in reversed(list(enumerate(lines.items()))):
         pixels = [(x(a), y(b)) for a, b in points]
-        style = f"c{kind % COLOURS} {'thin' if kind else 'thick'}"
-        svg.path(pixels, style, stroke_dasharray=_DASHES[kind], tip=f"{name}: {areas[name]}")
-        steps = np.hypot(*np.diff(pixels, axis=0).T)
-        along = np.append(0, np.cumsum(steps))
-        marked = np.searchsorted(along, np.linspace(0, along[-1], 8)[1:-1])
-        for i in dict.fromkeys(marked.tolist()):
-            add_mark(svg, kind, pixels[i][0], pixels[i][1], 3)
+        add_line(svg, kind, pixels, not kind, _DASHES[kind], f"{name}: {areas[name]}")
         height = heights[name]
         add_mark(svg, kind, x.stop + 18, height, 4)
         svg.name(x.stop + 27, height + 4, name, room, "" if kind else "strong")
@@ -485,10 +477,11 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     """The share that is true against the mean probability, shape (B, 2), a dot a bin; on the
     diagonal both are the same.
     """
-    axes = "Mean probability of a bin", "Share that is true"
     texts = [(number(mean, 3), number(share, 3)) for mean, share in bins]
     words = f"Share that is true by mean probability: {'; '.join(map(': '.join, texts))}."
-    svg, x, y = _square(title, words, axes, WIDTH - 40, True)
+    heads = "Mean probability of a bin", "Share that is true"
+    svg, x, y, _ = scatter(title, words, SCORE_CURVES_HEIGHT, _SHARES, heads, right=WIDTH - 40)
+    svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
     pixels = [(x(mean), y(share)) for mean, share in bins]
     for (across, up), (mean, _) in zip(pixels, bins, strict=True):
         svg.upright(across, up, y(min(max(mean, 0), 1)), "rule")
@@ -496,20 +489,3 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     for p, (mean, share) in zip(pixels, texts, strict=True):
         svg.dot(*p, 4, "f0", tip=f"mean probability {mean}, share {share}")
     return svg
-
-
-def _square(
-    title: str, words: str, axes: tuple[str, str], right: float, diagonal: bool
-) -> tuple[Svg, Scale, Scale]:
-    """A plot of shares against shares, its axes drawn; with the line on which both are the same."""
-    svg = Svg(title, words, SCORE_CURVES_HEIGHT + 58)
-    left = 12 + text_width("0.0", SMALL)
-    x = Scale(0, 1, left, right)
-    y = Scale(0, 1, SCORE_CURVES_HEIGHT + 16, TOP + 16)
-    svg.text(0, TOP, axes[1], "muted")
-    svg.side_axis(y, left_ticks(y, 5)[0], left, right)
-    svg.axis(x, y(0), about=5, label=number)
-    svg.text((left + right) / 2, SCORE_CURVES_HEIGHT + 52, axes[0], "muted", "middle")
-    if diagonal:
-        svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
-    return svg, x, y
