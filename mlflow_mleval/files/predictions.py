@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import shutil
@@ -506,8 +505,6 @@ def unrounded(scores: Any) -> tuple[Any, str]:
 # ---- tables of columns ---------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
-#: How Python reads bytes that are no UTF-8.
-_NO_TEXT = re.compile("[\udc80-\udcff]")
 _COLUMN = re.compile(rf"(?:y_)?(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
 #: Why a cell of each kind of column cannot be used.
 _NEEDED = {
@@ -732,24 +729,8 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Line and stripped cells of each row that has any."""
-
-    def lines() -> Iterator[str]:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            for at in itertools.count(1):
-                line = file.readline(_LONGEST + 1)
-                if len(line) > _LONGEST:
-                    why = f"no row of a table has more than {_LONGEST:,} characters"
-                    raise ImportFileError(f"{path.name}, line {at}: {why}.")
-                if byte := _NO_TEXT.search(line):
-                    shown = f"byte 0x{ord(byte[0]) - 0xDC00:02x}"
-                    raise ImportFileError(
-                        f"{path.name}, line {at}: {shown} is not UTF-8. Save the file as UTF-8."
-                    )
-                if not line:
-                    return
-                yield line
-
-    return ((at, cells) for at, cells in csv_rows(lines(), path.name) if cells)
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        yield from csv_rows(file, path.name, _LONGEST)
 
 
 # ---- parquet -------------------------------------------------------------------------------------
