@@ -305,8 +305,8 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         index = pd.Index(rows[INSTANCE], name=INSTANCE, dtype=object)
         values = rows[measures].dropna(axis=1, how="all").set_axis(index).astype(float)
         told = rows[[c for c in about if c in rows]].set_axis(index)
-        lacking = {"link": "", "asked": index}
-        told = told.assign(**{c: cells for c, cells in lacking.items() if c not in told})
+        usual = {"link": "", "asked": index}
+        told = told.assign(**{c: cells for c, cells in usual.items() if c not in told})
         passing = tuple(m for m in values if _is_binary(values[m]))
         results[(method, dataset)] = Answers(values, told, passing=passing)
     return results

@@ -7,10 +7,10 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -514,7 +514,7 @@ _NEEDED = {
     "fold": "is no fold",
 }
 #: The columns at some places, some rows at a time; and how errors call a row, counted from 0.
-_Parts = Callable[[list[int]], Iterator[pa.RecordBatch]]
+_Parts = Callable[[list[int], Progress], Iterator[pa.RecordBatch]]
 _NameRow = Callable[[int], str]
 
 
@@ -528,46 +528,81 @@ class Columns:
     names: tuple[str, ...] | None
     fold: int | None
     one_label: bool
+    lists: bool  # a cell of truth and predictions is a list of labels, of scores one of both
 
     @property
     def kinds(self) -> dict[int, str]:
-        """What the columns that are used hold: "binary", "number", "class" or "fold"."""
+        """What the columns that are used hold: "binary", "number", "class", "fold" or "list"."""
         other = "class" if self.one_label else "binary"
         kinds: dict[int, str] = {}
         for name, places in self.places.items():
-            kinds |= dict.fromkeys(places, "number" if name == "y_score" else other)
+            kind = "number" if name == "y_score" else other
+            kinds |= dict.fromkeys(places, "list" if self.lists else kind)
         return kinds if self.fold is None else kinds | {self.fold: "fold"}
 
-    def opened(self, parts: _Parts, row_name: _NameRow) -> PredictionFile:
+    def opened(self, parts: _Parts, row_name: _NameRow, progress: Progress) -> PredictionFile:
         """The file of these columns, of which `parts` gives some."""
         names = self.names
         if names is None:
-            of_classes = {place: kind for place, kind in self.kinds.items() if kind == "class"}
-            read = self._read(of_classes, None, parts, row_name)
-            names = tuple(sorted({name for values in read for name in chain(*values.values())}))
-            if "y_score" in self.places and len(names) != 2:
+            sides = [side for side in self.places if side != "y_score" or self.lists]
+            occurring: set[Any] = set()
+            held = [self.places[side][0] for side in sides]
+            for _, values in self._read(held, None, parts, row_name):
+                occurring.update(*values.values())
+            names = tuple(sorted(occurring))
+            if "y_score" in self.places and len(names) != 2 and not self.lists:
                 raise ImportFileError(
                     f"{self.file}: a column score is that of the second of two classes, and there "
                     f"are {len(names)} ({some(names, 8)}). Add one column score_CLASS for each "
                     "class; measurements of a regression are not evaluated."
                 )
-        batches = map(self._batch, self._read(self.kinds, set(names), parts, row_name))
         ignored = tuple(name for place, name in enumerate(self.header) if place not in self.kinds)
+        batches = self._batches(names, parts, row_name, progress)
         return PredictionFile(names, tuple(self.places)[1:], ignored, batches)
+
+    def _batches(
+        self, names: tuple[str, ...], parts: _Parts, row_name: _NameRow, progress: Progress
+    ) -> Batches:
+        """The arguments of `evaluate`, some rows at a time."""
+
+        for done, values in self._read([*self.kinds], set(names), parts, row_name, progress):
+            arguments: Batch = {} if self.fold is None else {"folds": values[self.fold]}
+            for name, places in self.places.items():
+                columns = [values[place] for place in places]
+                if self.lists:
+                    try:
+                        arguments[name] = sets_in(columns[0], names, *columns[1:])
+                    except BadRow as error:
+                        where = f"{row_name(done + error.row)}, column {self.header[places[0]]}"
+                        raise ImportFileError(f"{self.file}, {where}: {error}.") from error
+                elif self.one_label and (name != "y_score" or self.names is None):
+                    arguments[name] = columns[0]
+                else:
+                    matrix = np.column_stack(columns)
+                    is_binary = name != "y_score" and not self.one_label
+                    arguments[name] = matrix.astype(bool) if is_binary else matrix
+            yield arguments
 
     def _read(
         self,
-        kinds: Mapping[int, str],
+        places: list[int],
         names: set[str] | None,
         parts: _Parts,
         row_name: _NameRow,
-    ) -> Iterator[dict[int, Any]]:
-        """The values of columns of these kinds; ImportFileError names a cell that is none."""
-        done = 0
-        for part in parts([*kinds]):
-            values = {}
-            for (place, kind), cells in zip(kinds.items(), part.columns, strict=True):
-                where = f"column {quoted(self.header[place])}"
+        progress: Progress = lambda done, total: None,
+    ) -> Iterator[tuple[int, dict[int, Any]]]:
+        """The values of columns, some rows at a time, and the number of rows before them;
+        ImportFileError names a cell that is none. Without `names`, the labels that lists hold.
+        """
+        done, kinds = 0, self.kinds
+        for part in parts(places, progress):
+            values: dict[int, Any] = {}
+            for place, cells in zip(places, part.columns, strict=True):
+                where, kind = f"column {quoted(self.header[place])}", kinds[place]
+                if kind == "list":
+                    of_all = names is None
+                    values[place] = _labels_in(cells, f"{self.file}, {where}") if of_all else cells
+                    continue
                 known = names if kind == "class" else None
                 values[place], unfit = _values_of_cells(cells, kind, known, f"{self.file}, {where}")
                 if unfit.any():
@@ -579,62 +614,56 @@ class Columns:
                         why += f" with scores ({some(map(repr, sorted(known)), 8)})"
                     row = row_name(done + wrong)
                     raise ImportFileError(f"{self.file}, {row}, {where}: {why}.")
+            yield done, values
             done += len(part)
-            yield values
         if not done:
             raise ImportFileError(f"{self.file} has a header but no rows.")
 
-    def _batch(self, values: Mapping[int, Any]) -> Batch:
-        """The arguments of `evaluate`."""
-        arguments: Batch = {} if self.fold is None else {"folds": values[self.fold]}
-        for name, places in self.places.items():
-            is_vector = self.one_label and (name != "y_score" or self.names is None)
-            parts = [values[place] for place in places]
-            arguments[name] = parts[0] if is_vector else np.column_stack(parts)
-            if name != "y_score" and not self.one_label:
-                arguments[name] = arguments[name].astype(bool)
-        return arguments
 
-
-def table_columns(header: Sequence[str], file: str) -> Columns:
-    """Which column holds what, by its name; else an ImportFileError."""
-    there, by_label = _found_columns(header, file)
-    one_label = "true" in there and not by_label["true"]
-    names = tuple(by_label["score" if one_label else "true"]) or None
-    if one_label:
-        there |= {"score": [*by_label["score"].values()]} if names else {}
-    else:
-        _refuse_lonely(by_label, file)
-        there |= {k: [at[label] for label in names or () if at] for k, at in by_label.items()}
-    places = {f"y_{kind}": there[kind] for kind in by_label if there.get(kind)}
-    if len(places) < 2 or "y_true" not in places:
-        missing = "of scores or predictions" if "y_true" in places else "of the truth"
-        raise ImportFileError(
-            f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
-        )
-    return Columns(file, header, places, names, there.get(FOLD, [None])[0], one_label)
-
-
-def _found_columns(
-    header: Sequence[str], file: str
-) -> tuple[dict[str, list[Any]], dict[str, dict[str, int]]]:
-    """The columns of truth, scores, predictions and folds as such, and by label."""
-    there: dict[str, list[Any]] = {}
-    by_label: dict[str, dict[str, int]] = {"true": {}, "score": {}, "pred": {}}
+def table_columns(header: Sequence[str], file: str, lists: Collection[str] = ()) -> Columns:
+    """Which column holds what, by its name, and whether it is one of lists; else an
+    ImportFileError.
+    """
+    found: dict[tuple[str, str | None], int] = {}
     for place, column in enumerate(header):
         if match := _COLUMN.fullmatch(column):
             kind, label = match[1] or FOLD, match[2]
-            of = f" of the label {quoted(label)}" if label else ""
-            if (kind in there and not label) or label in by_label.get(kind, ()):
+            if (kind, label) in found:
+                of = f" of the label {quoted(label)}" if label else ""
                 raise ImportFileError(f"{file}: two columns hold {kind}{of}. Remove one.")
-            if label:
-                by_label[kind][label] = place
-            else:
-                there[kind] = [place]
-    return there, by_label
+            found[kind, label] = place
+    by_label = {
+        kind: {label: at for (of, label), at in found.items() if label and of == kind}
+        for kind in ("true", "score", "pred")
+    }
+    one_label = ("true", None) in found and not by_label["true"]
+    names = tuple(by_label["score" if one_label else "true"]) or None
+    are_lists = one_label and header[found["true", None]] in lists
+    if one_label:
+        places = {kind: [found[kind, None]] for kind in by_label if (kind, None) in found}
+        places |= {"score": [*by_label["score"].values()]} if names else {}
+    else:
+        _refuse_lonely(by_label, file)
+        places = {kind: [at[name] for name in names or ()] for kind, at in by_label.items() if at}
+    if are_lists:
+        names = None
+        if scores := places.pop("score", []):
+            places |= {"score": [header.index("scored"), *scores]} if "scored" in header else {}
+        for column in map(header.__getitem__, chain.from_iterable(places.values())):
+            if column not in lists:
+                why = f"the column {column} holds no lists, and true does. It needs lists, too"
+                raise ImportFileError(f"{file}: {why}.")
+    places = {f"y_{kind}": places[kind] for kind in by_label if places.get(kind)}
+    if len(places) < 2 or "y_true" not in places:
+        missing = "of scores or predictions" if "y_true" in places else "of the truth"
+        how = "Add lists scored and score, or pred." if are_lists else _NAMING
+        raise ImportFileError(
+            f"{file}: no column {missing} (it has {columns_shown(header)}). {how}"
+        )
+    return Columns(file, header, places, names, found.get((FOLD, None)), one_label, are_lists)
 
 
-def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None:
+def _refuse_lonely(by_label: Mapping[str, Mapping[Any, int]], file: str) -> None:
     """Raise where a label has a column of its truth or of its prediction alone."""
     true = by_label["true"]
     for kind, labels in by_label.items():
@@ -669,6 +698,14 @@ def _values_of_cells(
     return values, np.fromiter(map(strange.__contains__, values), bool)
 
 
+def _labels_in(lists: pa.Array, where: str) -> list[Any]:
+    """The labels that occur in lists."""
+    labels = _texts_of_cells(lists.flatten(), where).unique()
+    if labels.null_count:
+        raise ImportFileError(f"{where}: a list of labels holds null. Leave it out.")
+    return labels.to_pylist()
+
+
 def _number(cell: str) -> float:
     try:
         return float({"true": "1", "false": "0"}.get(cell.lower(), "nan" if "_" in cell else cell))
@@ -688,7 +725,7 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
         raise ImportFileError(f"{path.name} is empty. {_NAMING}")
     check_separator(header, at, path.name)
 
-    def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
+    def parts(places: list[int], told: Progress) -> Iterator[pa.RecordBatch]:
         total = path.stat().st_size
         names = [str(place) for place in range(len(header))]
         used = [names[place] for place in places]
@@ -710,7 +747,7 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                 for batch in arrow_csv.open_csv(file, reading, lines, texts):
                     columns = [pc.utf8_trim_whitespace(column) for column in batch.columns]
                     yield pa.RecordBatch.from_arrays(columns, used)
-                    progress(min(file.tell(), total), total)
+                    told(min(file.tell(), total), total)
             except pa.ArrowException as error:
                 why = f" is no table of CSV that can be read: {reason(error)}"
                 for line, cells in _csv_lines(path):  # the first that is no row
@@ -719,12 +756,12 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                         why += f"{len(header)}"
                         break
                 raise ImportFileError(f"{path.name}{why}.") from error
-        progress(total, total)
+        told(total, total)
 
     def row_name(row: int) -> str:
         return f"line {next(islice(_csv_lines(path), 1 + row, None))[0]}"
 
-    return table_columns(header, path.name).opened(parts, row_name)
+    return table_columns(header, path.name).opened(parts, row_name, progress)
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -738,27 +775,33 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
     file = _parquet_file(path)
-    schema = file.schema_arrow
-    if lists := _columns_of_lists(schema, path.name):
-        return _open_lists(path, file, lists, progress)
-    columns = table_columns(schema.names, path.name)
+    names, types = file.schema_arrow.names, file.schema_arrow.types
+    lists = [isinstance(held, pa.ListType | pa.LargeListType) for held in types]
+    columns = table_columns(names, path.name, [*compress(names, lists)])
     for place, kind in columns.kinds.items():
-        where, held = f"{path.name}, column {quoted(schema.names[place])}", schema.types[place]
+        where, held = f"{path.name}, column {quoted(names[place])}", types[place]
         is_number = pa.types.is_integer(held) or pa.types.is_floating(held)
         if kind in ("binary", "number") and not (is_number or pa.types.is_boolean(held)):
             shown = held.value_type if pa.types.is_dictionary(held) else held
             raise ImportFileError(f"{where}: the type is {shown}, not numbers.")
-        if pa.types.is_nested(held):
+        if kind != "list" and pa.types.is_nested(held):
             raise ImportFileError(f"{where}: the type is {held}, not one value a row.")
-    _refuse_large(path, file, [schema.names[place] for place in columns.kinds])
+    _refuse_large(path, file, [names[place] for place in columns.kinds])
 
-    def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
-        used = [schema.names[place] for place in places]
-        told = progress if len(used) == len(columns.kinds) else lambda done, total: None
-        size = max(1, _CELLS // len(used))
-        return (batch.select(used) for _, batch in _parquet_batches(path, file, used, size, told))
+    def parts(places: list[int], told: Progress) -> Iterator[pa.RecordBatch]:
+        used, done = [names[place] for place in places], 0
+        size = _LINES if columns.lists else max(1, _CELLS // len(used))
+        try:
+            for batch in file.iter_batches(size, columns=used, use_threads=False):
+                yield batch.select(used)
+                done += len(batch)
+                told(done, file.metadata.num_rows)
+        except (pa.ArrowException, OSError) as error:
+            raise ImportFileError(
+                f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
+            ) from error
 
-    return columns.opened(parts, lambda row: f"row {row + 1}")
+    return columns.opened(parts, lambda row: f"row {row + 1}", progress)
 
 
 def _parquet_file(path: Path) -> parquet.ParquetFile:
@@ -776,22 +819,6 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
         ) from error
 
 
-def _parquet_batches(
-    path: Path, file: parquet.ParquetFile, columns: list[str], size: int, progress: Progress
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Some rows at a time, with the number of rows before them."""
-    done = 0
-    try:
-        for batch in file.iter_batches(size, columns=columns, use_threads=False):
-            yield done, batch
-            done += len(batch)
-            progress(done, file.metadata.num_rows)
-    except (pa.ArrowException, OSError) as error:
-        raise ImportFileError(
-            f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
-        ) from error
-
-
 def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
     """The cells, bytes among them as text."""
     packed = pa.types.is_dictionary(cells.type)
@@ -802,61 +829,6 @@ def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
         except pa.ArrowInvalid as error:
             raise ImportFileError(f"{where}: bytes that are no UTF-8. Write text.") from error
     return pa.DictionaryArray.from_arrays(cells.indices, values) if packed else values
-
-
-def _columns_of_lists(schema: pa.Schema, file: str) -> dict[str, str]:
-    """The columns of labels by arguments of `evaluate`; none where the truth is no list."""
-    there = [column for column in ("true", "pred", "scored", "score") if column in schema.names]
-    kinds = {column: schema.field(column).type for column in there}
-    lists = {c for c, kind in kinds.items() if isinstance(kind, (pa.ListType, pa.LargeListType))}
-    if "true" not in lists:
-        return {}
-    if others := [column for column in there if column not in lists]:
-        raise ImportFileError(
-            f"{file}: the column {others[0]} holds {kinds[others[0]]} and true lists. It needs "
-            "lists, too."
-        )
-    sources = {"y_true": "true"}
-    sources |= {"y_score": "scored"} if {"scored", "score"} <= lists else {}
-    return sources | ({"y_pred": "pred"} if "pred" in lists else {})
-
-
-def _open_lists(
-    path: Path, file: parquet.ParquetFile, sources: dict[str, str], progress: Progress
-) -> PredictionFile:
-    """Parquet with lists of labels in ``true``, and in ``scored`` with ``score`` or in ``pred``."""
-    header = file.schema_arrow.names
-    if len(sources) == 1:
-        raise ImportFileError(
-            f"{path.name}: no column of predictions (it has {columns_shown(header)}). Add lists "
-            "scored and score, or pred."
-        )
-    lists = {*sources.values(), *(["score"] if "y_score" in sources else [])}
-    used = [column for column in header if column in {*lists, FOLD}]
-    _refuse_large(path, file, used)
-    found: set[Any] = set()
-    for _, batch in _parquet_batches(path, file, [*sources.values()], _LINES, lambda *_: None):
-        for column in batch.schema.names:
-            where = f"{path.name}, column {quoted(column)}"
-            found.update(_texts_of_cells(batch[column].flatten(), where).unique().to_pylist())
-    if None in found:
-        raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
-    names = tuple(sorted(found))
-
-    def batches() -> Batches:
-        for before, rows in _parquet_batches(path, file, used, _LINES, progress):
-            sides: Batch = {"folds": rows[FOLD].to_pylist()} if FOLD in used else {}
-            for name, column in sources.items():
-                scores = rows["score"] if name == "y_score" else None
-                try:
-                    sides[name] = sets_in(rows[column], names, scores)
-                except BadRow as error:
-                    where = f"{path.name}, row {before + error.row + 1}, column {column}"
-                    raise ImportFileError(f"{where}: {error}.") from error
-            yield sides
-
-    ignored = tuple(name for name in header if name not in used)
-    return PredictionFile(names, tuple(sources)[1:], ignored, batches())
 
 
 def _refuse_large(path: Path, file: parquet.ParquetFile, columns: Sequence[str]) -> None:
