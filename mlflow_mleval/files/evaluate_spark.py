@@ -461,21 +461,21 @@ def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tupl
 
     lists = [name for name in df.columns if _element(df.select(name)) is not None]
     columns = table_columns(df.columns, path, lists)
-    ignored = tuple(name for i, name in enumerate(df.columns) if i not in columns.kinds)
     at = {_SIDES[name]: [df.columns[i] for i in places] for name, places in columns.places.items()}
     arguments: dict[str, Any] = {**at}
     if columns.fold is not None:
         arguments["folds"] = df.columns[columns.fold]
     if columns.one_label:
-        held = [of[0] for side, of in at.items() if columns.lists or side != "scores"]
-        arguments |= {side: of[0] for side, of in at.items() if side != "scores"}
+        labels = [columns.header[i] for i in columns.labels]
+        for side in at.keys() - {"scores"}:
+            arguments[side] = at[side][0]
         if not columns.lists:
-            df = df.withColumns({name: df[name].cast("string") for name in held})
-        arguments["label_names"] = columns.names or _occurring(df, held, columns.lists)
+            df = df.withColumns({name: df[name].cast("string") for name in labels})
+        arguments["label_names"] = columns.names or _occurring(df, labels, columns.lists)
         if columns.lists and "scores" in at:
             df = df.withColumn("score", f.arrays_zip(*at["scores"]))
             arguments["scores"] = ["score"]
-    return df, arguments, ignored
+    return df, arguments, columns.ignored
 
 
 def _occurring(df: DataFrame, columns: Sequence[str], are_lists: bool) -> tuple[Any, ...]:

@@ -272,30 +272,8 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
     if is_answer_log(path):
         method, dataset, answers = read_answer_log(path)
         return {(method, dataset): answers}
-    source = read_cells(path)
-    source.check_names()
-    if lacking := [c for c in _NAMES if c not in source.cells]:
-        raise ImportFileError(
-            f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(source.header)}. Add "
-            "it."
-        )
-    is_long = {*_LONG} <= {*source.header}
-    for name in (*_NAMES, *_LONG[:is_long]):
-        source.cells[name] = source.texts(source.cells[name])
-    table = source.cells.where(source.cells.notna(), "").astype(str)
-    taken = [*_NAMES, *ABOUT, *(_LONG if is_long else ())]
-    others = table.columns.difference(taken, sort=False).tolist()
-    texts = others if is_long else [c for c in others if _describes_instances(table[c])]
-    measures = sorted(set(table["measure"])) if is_long else [c for c in others if c not in texts]
-    source.check_measures([] if is_long else measures)
-    source.stop_if_problems()
-    if not measures:
-        held = f" ({some(map(quoted, texts))} holds text)" if texts else ""
-        raise ImportFileError(
-            f"{path.name} has no column of a measure{held}. Add one column a measure, or measure "
-            "and value."
-        )
-    about = [c for c in table if c in (*ABOUT, *texts)]
+    table, measures, about = _table_of_instances(path)
+    is_long = {*_LONG} <= {*table}
     for column in ["value"] if is_long else measures:
         table[column] = _numbers_of_column(path.name, table[column])
     results = {}
@@ -310,6 +288,35 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         passing = tuple(m for m in values if _is_binary(values[m]))
         results[(method, dataset)] = Answers(values, told, passing=passing)
     return results
+
+
+def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """A table of instances as text, its measures, and the columns that say more."""
+    source = read_cells(path)
+    source.check_names()
+    if lacking := [c for c in _NAMES if c not in source.cells]:
+        raise ImportFileError(
+            f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(source.header)}. Add "
+            "it."
+        )
+    for name in _NAMES:
+        source.cells[name] = source.texts(source.cells[name])
+    table = source.cells.where(source.cells.notna(), "").astype(str)
+    is_long = {*_LONG} <= {*table}
+    taken = [*_NAMES, *ABOUT, *(_LONG if is_long else ())]
+    others = table.columns.difference(taken, sort=False).tolist()
+    texts = others if is_long else [c for c in others if _describes_instances(table[c])]
+    wide = table.columns.difference([*taken, *texts], sort=False).tolist()
+    measures = sorted(set(table["measure"])) if is_long else wide
+    source.check_measures(measures)
+    source.stop_if_problems()
+    if not measures:
+        held = f" ({some(map(quoted, texts))} holds text)" if texts else ""
+        raise ImportFileError(
+            f"{path.name} has no column of a measure{held}. Add one column a measure, or measure "
+            "and value."
+        )
+    return table, measures, [c for c in table if c in (*ABOUT, *texts)]
 
 
 def _describes_instances(column: pd.Series) -> bool:

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, compress, islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ FOLD = "fold"
 _NAMING = (
     "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and "
     "fold where there are folds; or, for one label of several classes, true with pred, "
-    "score_CLASS or both."
+    "score_CLASS or both; or, of lists of labels, true with pred, scored and score, or all."
 )
 
 _BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
@@ -99,7 +99,7 @@ def open_predictions(
         if start == b"PAR1":
             return open_parquet_predictions(path, progress)
         if start in (b"PK\3\4", b"PK\5\6"):
-            return _open_npz(path, progress)
+            return open_npz(path, progress)
         return open_csv(path, progress)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -140,7 +140,7 @@ def _npz_arrays(path: Path) -> dict[str, AnyArray]:
     return arrays
 
 
-def _open_npz(path: Path, progress: Progress) -> PredictionFile:
+def open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
     given = [name for name in ("y_true", "y_score", "y_pred") if name in arrays]
     if len(given) < 2 or "y_true" not in given:
@@ -343,7 +343,6 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
 
 #: Options that say how scores are read.
 _OF_SCORES = ("threshold", "conventions", "train_labels")
-_FOR_ONE_LABEL = "`probabilities` is for one label of several classes. Leave it out."
 #: Sums of probabilities this close to 1 need no other reason than single precision.
 _SINGLE = 1e-6
 #: Decimals to which probabilities may have been rounded; with more, sums differ less than that.
@@ -389,14 +388,11 @@ def evaluate_file(
             labels.resize((n, max(len(source.names or ()), width)))  # it may lack the last ones
             options["train_labels"] = Propensities.of(labels)
         evaluate_part = partial(evaluate, label_names=source.names, hierarchy=h, **options)
-    if truth is None:
-        source = replace(source, batches=_mended(source.batches, probabilities, say))
-    elif probabilities is not None:
-        raise ValueError(_FOR_ONE_LABEL)
     weights = None if sample_weight is None else _column_of_weights(path, sample_weight)
     together = None if cluster is None else _column(path, cluster, "cluster")
     kept = instances or together is not None
-    whole = _whole(source.batches, evaluate_part, Path(path).name, weights, kept)
+    evaluate_part = partial(evaluate_part, instances=kept)
+    whole = _whole(source.batches, evaluate_part, Path(path).name, weights, probabilities, say)
     if instances and Path(path).suffix != ".npz":
         # what would be taken for a value, a weight or a cluster of its instance is none
         rows = present(whole.instances)
@@ -411,47 +407,44 @@ def _whole(
     evaluate_part: Callable[..., Evaluation],
     name: str,
     weights: Array | None,
-    kept: bool,
+    probabilities: bool | None,
+    say: Callable[[str], object],
 ) -> Evaluation:
-    """The evaluation of all batches, with the rows of each fold as its split."""
+    """The evaluation of all batches, with the rows of each fold as its split; of one label,
+    probabilities that were rounded sum to 1 again.
+    """
     whole: Evaluation | None = None
     tested: dict[Hashable, list[Any]] = {}
-    start = 0
+    start, note = 0, ""
     for batch in batches:
         rows = batch["true_sets" if "true_sets" in batch else "y_true"]
-        end = start + (rows.shape[0] if hasattr(rows, "shape") else len(rows))
+        end = start + np.shape(rows)[0]
+        if is_vector(rows):
+            if probabilities is not False:
+                batch["y_score"], own = unrounded(batch.get("y_score"))
+                note = own or note
+            batch["probabilities"] = probabilities
+        elif probabilities is not None:
+            raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
         if weights is not None:
             batch["sample_weight"] = weights[start:end]
+        if whole is None:
+            batch["instances"] = True
         try:
-            part = evaluate_part(**batch, instances=kept or whole is None)
+            part = evaluate_part(**batch)
         except (ValueError, TypeError) as error:
             where = f"{name}, rows from {start + 1} on: "
             raise ImportFileError(Message(where, str(error))) from error
         whole = part if whole is None else merge([whole, part])
-        if "folds" in batch:
-            for key, at in groups(batch["folds"], "folds", end - start).items():
-                tested.setdefault(key, []).append(np.arange(start, end)[at])
+        for key, at in groups(batch.get("folds"), "folds", end - start).items():
+            tested.setdefault(key, []).append(np.arange(start, end)[at])
         start = end
-    whole = present(whole)  # a file without rows is refused when it is opened
-    if not tested:
-        return whole
-    return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
-
-
-def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], object]) -> Batches:
-    """The batches; of one label, probabilities that were rounded sum to 1 again."""
-    note = ""
-    for batch in batches:
-        if is_vector(batch["y_true"]):
-            if probabilities is not False and "y_score" in batch:
-                batch["y_score"], own = unrounded(batch["y_score"])
-                note = own or note
-            batch["probabilities"] = probabilities
-        elif probabilities is not None:
-            raise ValueError(_FOR_ONE_LABEL)
-        yield batch
     if note:
         say(note)
+    whole = present(whole)  # a file without rows is refused when it is opened
+    if None in tested:
+        return whole
+    return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
 
 
 def _column_of_weights(path: str | Path, name: str) -> Array:
@@ -528,7 +521,7 @@ class Columns:
     names: tuple[str, ...] | None
     fold: int | None
     one_label: bool
-    lists: bool  # a cell of truth and predictions is a list of labels, of scores one of both
+    lists: bool = False  # of labels, and of the scores beside them
 
     @property
     def kinds(self) -> dict[int, str]:
@@ -540,14 +533,23 @@ class Columns:
             kinds |= dict.fromkeys(places, "list" if self.lists else kind)
         return kinds if self.fold is None else kinds | {self.fold: "fold"}
 
+    @property
+    def labels(self) -> list[int]:
+        """The columns from which labels follow."""
+        sides = self.places.items()
+        return [places[0] for side, places in sides if side != "y_score" or self.lists]
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The columns that are not used."""
+        return tuple(name for place, name in enumerate(self.header) if place not in self.kinds)
+
     def opened(self, parts: _Parts, row_name: _NameRow, progress: Progress) -> PredictionFile:
         """The file of these columns, of which `parts` gives some."""
         names = self.names
         if names is None:
-            sides = [side for side in self.places if side != "y_score" or self.lists]
             occurring: set[Any] = set()
-            held = [self.places[side][0] for side in sides]
-            for _, values in self._read(held, None, parts, row_name):
+            for _, values in self._read(self.labels, None, parts, row_name):
                 occurring.update(*values.values())
             names = tuple(sorted(occurring))
             if "y_score" in self.places and len(names) != 2 and not self.lists:
@@ -556,9 +558,8 @@ class Columns:
                     f"are {len(names)} ({some(names, 8)}). Add one column score_CLASS for each "
                     "class; measurements of a regression are not evaluated."
                 )
-        ignored = tuple(name for place, name in enumerate(self.header) if place not in self.kinds)
         batches = self._batches(names, parts, row_name, progress)
-        return PredictionFile(names, tuple(self.places)[1:], ignored, batches)
+        return PredictionFile(names, tuple(self.places)[1:], self.ignored, batches)
 
     def _batches(
         self, names: tuple[str, ...], parts: _Parts, row_name: _NameRow, progress: Progress
@@ -621,50 +622,52 @@ class Columns:
 
 
 def table_columns(header: Sequence[str], file: str, lists: Collection[str] = ()) -> Columns:
-    """Which column holds what, by its name, and whether it is one of lists; else an
+    """Which column holds what, by its name, and whether it is one of `lists`; else an
     ImportFileError.
     """
-    found: dict[tuple[str, str | None], int] = {}
+    there, by_label = _found_columns(header, file)
+    one_label = "true" in there and not by_label["true"]
+    names = tuple(by_label["score" if one_label else "true"]) or None
+    if one_label:
+        there |= {"score": [*by_label["score"].values()]} if names else {}
+    else:
+        there |= _in_one_order(by_label, file)
+    places = {f"y_{kind}": there[kind] for kind in by_label if there.get(kind)}
+    if len(places) < 2 or "y_true" not in places:
+        missing = "of scores or predictions" if "y_true" in places else "of the truth"
+        raise ImportFileError(
+            f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
+        )
+    fold = there.get(FOLD, [None])[0]
+    if not one_label or header[places["y_true"][0]] not in lists:
+        return Columns(file, header, places, names, fold, one_label)
+    scores = places.pop("y_score", [])
+    if scores and "scored" in header:
+        places["y_score"] = [header.index("scored"), *scores]
+    return Columns(file, header, places, None, fold, one_label, lists=True)
+
+
+def _found_columns(
+    header: Sequence[str], file: str
+) -> tuple[dict[str, list[Any]], dict[str, dict[str, int]]]:
+    """The columns of truth, scores, predictions and folds as such, and by label."""
+    there: dict[str, list[Any]] = {}
+    by_label: dict[str, dict[str, int]] = {"true": {}, "score": {}, "pred": {}}
     for place, column in enumerate(header):
         if match := _COLUMN.fullmatch(column):
             kind, label = match[1] or FOLD, match[2]
-            if (kind, label) in found:
-                of = f" of the label {quoted(label)}" if label else ""
+            of = f" of the label {quoted(label)}" if label else ""
+            if (kind in there and not label) or label in by_label.get(kind, ()):
                 raise ImportFileError(f"{file}: two columns hold {kind}{of}. Remove one.")
-            found[kind, label] = place
-    by_label = {
-        kind: {label: at for (of, label), at in found.items() if label and of == kind}
-        for kind in ("true", "score", "pred")
-    }
-    one_label = ("true", None) in found and not by_label["true"]
-    names = tuple(by_label["score" if one_label else "true"]) or None
-    are_lists = one_label and header[found["true", None]] in lists
-    if one_label:
-        places = {kind: [found[kind, None]] for kind in by_label if (kind, None) in found}
-        places |= {"score": [*by_label["score"].values()]} if names else {}
-    else:
-        _refuse_lonely(by_label, file)
-        places = {kind: [at[name] for name in names or ()] for kind, at in by_label.items() if at}
-    if are_lists:
-        names = None
-        if scores := places.pop("score", []):
-            places |= {"score": [header.index("scored"), *scores]} if "scored" in header else {}
-        for column in map(header.__getitem__, chain.from_iterable(places.values())):
-            if column not in lists:
-                why = f"the column {column} holds no lists, and true does. It needs lists, too"
-                raise ImportFileError(f"{file}: {why}.")
-    places = {f"y_{kind}": places[kind] for kind in by_label if places.get(kind)}
-    if len(places) < 2 or "y_true" not in places:
-        missing = "of scores or predictions" if "y_true" in places else "of the truth"
-        how = "Add lists scored and score, or pred." if are_lists else _NAMING
-        raise ImportFileError(
-            f"{file}: no column {missing} (it has {columns_shown(header)}). {how}"
-        )
-    return Columns(file, header, places, names, found.get((FOLD, None)), one_label, are_lists)
+            if label:
+                by_label[kind][label] = place
+            else:
+                there[kind] = [place]
+    return there, by_label
 
 
-def _refuse_lonely(by_label: Mapping[str, Mapping[Any, int]], file: str) -> None:
-    """Raise where a label has a column of its truth or of its prediction alone."""
+def _in_one_order(by_label: Mapping[str, Mapping[str, int]], file: str) -> dict[str, list[int]]:
+    """The columns by label in the order of the truth; each has one of its truth and of others."""
     true = by_label["true"]
     for kind, labels in by_label.items():
         lonely = [one for one in {**true, **labels} if one not in labels or one not in true]
@@ -674,6 +677,7 @@ def _refuse_lonely(by_label: Mapping[str, Mapping[Any, int]], file: str) -> None
                 f"{file}: the label {quoted(lonely[0])} has no column {lacking} ({len(lonely)} "
                 f"such labels). {_NAMING}"
             )
+    return {kind: [at[label] for label in true] for kind, at in by_label.items() if at}
 
 
 def _values_of_cells(
@@ -776,16 +780,20 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
     file = _parquet_file(path)
     names, types = file.schema_arrow.names, file.schema_arrow.types
-    lists = [isinstance(held, pa.ListType | pa.LargeListType) for held in types]
-    columns = table_columns(names, path.name, [*compress(names, lists)])
+    are_lists = [isinstance(held, pa.ListType | pa.LargeListType) for held in types]
+    columns = table_columns(names, path.name, [*compress(names, are_lists)])
     for place, kind in columns.kinds.items():
-        where, held = f"{path.name}, column {quoted(names[place])}", types[place]
+        held = types[place]
         is_number = pa.types.is_integer(held) or pa.types.is_floating(held)
-        if kind in ("binary", "number") and not (is_number or pa.types.is_boolean(held)):
+        fits, wanted = is_number or pa.types.is_boolean(held), "numbers"
+        if kind == "list":
+            fits, wanted = are_lists[place], "lists, as those of true"
+        elif kind not in ("binary", "number"):
+            fits, wanted = not pa.types.is_nested(held), "one value a row"
+        if not fits:
             shown = held.value_type if pa.types.is_dictionary(held) else held
-            raise ImportFileError(f"{where}: the type is {shown}, not numbers.")
-        if kind != "list" and pa.types.is_nested(held):
-            raise ImportFileError(f"{where}: the type is {held}, not one value a row.")
+            where = f"{path.name}, column {quoted(names[place])}"
+            raise ImportFileError(f"{where}: the type is {shown}, not {wanted}.")
     _refuse_large(path, file, [names[place] for place in columns.kinds])
 
     def parts(places: list[int], told: Progress) -> Iterator[pa.RecordBatch]:

@@ -193,6 +193,34 @@ class SourceTable:
                 self.problem(row, cells.name, f"{quoted(plain)} is not a finite number. {how}")
         return values
 
+    def seeds(self, cells: pd.Series) -> list[str]:
+        """The seeds as text: all numbers, written alike, or none."""
+        texts = self.texts(cells)
+        are_numbers = texts.map(_is_number).astype(bool)
+        words, numbers = texts[~are_numbers & (texts != "")], texts[are_numbers]
+        if len(words) and len(numbers):
+            other = f"{numbers.index[0]} has {quoted(numbers.iloc[0])}"
+            why = f"{quoted(words.iloc[0])} is no number, but {other}. Use one kind."
+            self.problem(words.index[0], cells.name, why)
+        alike = []
+        for text in texts:
+            # a float would round a seed of 17 digits
+            exact = int if text.lstrip("+-").isdecimal() else float
+            is_whole = _is_number(text) and len(text) < 20 and float(text).is_integer()
+            alike.append(str(int(exact(text))) if is_whole else text)
+        return alike
+
+    def folds(self, cells: pd.Series) -> list[int | None]:
+        """The numbers of folds that a column holds."""
+        folds: list[int | None] = []
+        for row, cell in cells.items():
+            number = _value(cell)
+            is_fold = number.is_integer() and 0 <= number < 2**31
+            folds.append(int(number) if is_fold else None)
+            if not (is_fold or _is_empty(cell)):
+                self.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
+        return folds
+
 
 def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) -> SourceTable:
     """Header and rows of a file or a table as they stand there."""
@@ -377,10 +405,10 @@ def _values_of_table(table: SourceTable) -> pd.DataFrame:
         named, names = "dataset", {"method": table.board[0]}
     held: dict[str, Any] = {"measure": "value", "fold": None, "seed": None}
     for seed in {*SEEDS}.intersection(cells):
-        held["seed"] = _seeds(table, cells[seed])
+        held["seed"] = table.seeds(cells[seed])
     held |= {name: table.texts(column) for name, column in names.items()}
     if "fold" in cells:
-        held["fold"] = _folds(table, cells["fold"])
+        held["fold"] = table.folds(cells["fold"])
     beside = {*SEEDS, "fold", *(column.name for column in names.values())}
     columns = [column for column in cells if column not in beside]
     values = np.column_stack([table.numbers(cells[column]) for column in columns])
@@ -390,35 +418,6 @@ def _values_of_table(table: SourceTable) -> pd.DataFrame:
     frame["column"] = np.array(columns * len(values), dtype=object)
     frame[named] = frame["column"]
     return frame.assign(value=values.ravel())
-
-
-def _seeds(table: SourceTable, cells: pd.Series) -> list[str]:
-    """The seeds as text: all numbers, written alike, or none."""
-    texts = table.texts(cells)
-    are_numbers = texts.map(_is_number).astype(bool)
-    words, numbers = texts[~are_numbers & (texts != "")], texts[are_numbers]
-    if len(words) and len(numbers):
-        other = f"{numbers.index[0]} has {quoted(numbers.iloc[0])}"
-        why = f"{quoted(words.iloc[0])} is no number, but {other}. Use one kind."
-        table.problem(words.index[0], cells.name, why)
-    alike = []
-    for text in texts:
-        # a float would round a seed of 17 digits
-        exact = int if text.lstrip("+-").isdecimal() else float
-        is_whole = _is_number(text) and len(text) < 20 and float(text).is_integer()
-        alike.append(str(int(exact(text))) if is_whole else text)
-    return alike
-
-
-def _folds(table: SourceTable, cells: pd.Series) -> list[int | None]:
-    folds: list[int | None] = []
-    for row, cell in cells.items():
-        number = _value(cell)
-        is_fold = number.is_integer() and 0 <= number < 2**31
-        folds.append(int(number) if is_fold else None)
-        if not (is_fold or _is_empty(cell)):
-            table.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
-    return folds
 
 
 def _note_given_twice(table: SourceTable, values: pd.DataFrame) -> None:
@@ -474,10 +473,18 @@ def with_datasets_alone(table: SourceTable) -> SourceTable:
     methods, others = table.board
     kept = [methods]
     for column, cells in others.items():
-        if why := _no_dataset(table, cells):
-            left.note(f"Left out of the leaderboard, for {why}", column)
+        held = [_plain_cell(cell) for cell in cells if not _is_empty(cell)]
+        is_raw = column.removesuffix(" Raw") in {*table.header} - {column}
+        if _MEANS.fullmatch(column):
+            why = _A_MEAN
+        elif held and not any(map(_is_number, held)) and len(cells) > 1:
+            why = "it holds no number"
+        elif is_raw or _OF_MODELS.match(column):
+            why = "it is no result, or one that is there already"
         else:
             kept.append(cells)
+            continue
+        left.note(f"Left out of the leaderboard, for {why}", column)
     if len(kept) == 1:
         return table
     is_mean = np.array([bool(_MEANS.fullmatch(str(name).strip())) for name in methods])
@@ -486,18 +493,6 @@ def with_datasets_alone(table: SourceTable) -> SourceTable:
         left.note(f"Left out of the leaderboard, for {_A_MEAN}", str(name).strip())
     left.cells = pd.concat(kept, axis=1)[~is_mean]
     return left
-
-
-def _no_dataset(table: SourceTable, cells: pd.Series) -> str:
-    """Why a column of a leaderboard holds no results of a dataset; empty where it may."""
-    held = [_plain_cell(cell) for cell in cells if not _is_empty(cell)]
-    if _MEANS.fullmatch(cells.name):
-        return _A_MEAN
-    if held and not any(map(_is_number, held)) and len(cells) > 1:
-        return "it holds no number"
-    is_raw = cells.name.removesuffix(" Raw") in {*table.header} - {cells.name}
-    about = is_raw or _OF_MODELS.match(cells.name)
-    return "it is no result, or one that is there already" if about else ""
 
 
 def _in_one_scale(table: SourceTable) -> SourceTable:
