@@ -398,20 +398,22 @@ def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
 
 def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
     """Shapes and some of the content: hashable, and cheap however large the arrays are."""
-    return tuple(_sampled(array, size) for array in arrays)
-
-
-def _sampled(array: Any, most: int) -> tuple[Any, bytes]:
-    whole = getattr(array, "shape", None) or len(array)
-    if sparse.issparse(array):
-        array, most = array.tocsr().data, most**2  # its stored values, enough with the shape
-    for axis, length in enumerate(getattr(array, "shape", (len(array),))[:2]):
-        array = _safe_indexing(array, np.arange(0, length, max(1, length // most)), axis=axis)
-    if not hasattr(array, "shape"):
-        return whole, repr(array).encode()
-    part = np.asarray(array)
-    is_numbers = part.dtype.kind in "buif"  # of one content, whatever it is kept in
-    return whole, part.astype(float).tobytes() if is_numbers else repr(part.tolist()).encode()
+    samples: list[tuple[Any, bytes]] = []
+    for array in arrays:
+        whole, most = getattr(array, "shape", None) or len(array), size
+        if sparse.issparse(array):
+            array, most = array.tocsr().data, size**2  # its stored values, enough with the shape
+        for axis, length in enumerate(getattr(array, "shape", (len(array),))[:2]):
+            array = _safe_indexing(array, np.arange(0, length, max(1, length // most)), axis=axis)
+        part = np.asarray(array) if hasattr(array, "shape") else None
+        if part is None:
+            text = repr(array).encode()
+        elif part.dtype.kind in "buif":  # of one content, whatever it is kept in
+            text = part.astype(float).tobytes()
+        else:
+            text = repr(part.tolist()).encode()
+        samples.append((whole, text))
+    return tuple(samples)
 
 
 # ---- what MLflow's datasets and models hold ------------------------------------------------------
