@@ -245,7 +245,7 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
     if path.suffix.lower() in (".json", ".jsonl"):
         results = tool_results(content.decode("utf-8-sig", "surrogateescape"), name)
         if results is None:
-            known = some([tool.name for tool in TOOLS], len(TOOLS))
+            known = some(TOOLS, len(TOOLS))
             why = "is JSON of none of the tools whose results are read"
             raise ImportFileError(f"{name} {why}: {known}.")
         rows = [f"result {i}" for i, _ in enumerate(results, 1)]
@@ -271,10 +271,10 @@ def _from_csv(content: bytes, name: str) -> SourceTable:
     first = next(iter(rows))
     header = rows.pop(first)
     check_separator(header, int(first.removeprefix("line ")), name)
-    whole = {line: cells for line, cells in rows.items() if len(cells) == len(header)}
-    table = SourceTable(name, pd.DataFrame([*whole.values()], [*whole], header, dtype=object))
-    for line in rows.keys() - whole.keys():
-        cells, n = rows[line], len(header)
+    n = len(header)
+    broken = {line: rows.pop(line) for line in [*rows] if len(rows[line]) != n}
+    table = SourceTable(name, pd.DataFrame([*rows.values()], [*rows], header, dtype=object))
+    for line, cells in broken.items():
         why = f"goes on after it with {quoted(cells[n])}" if cells[n:] else "ends before it"
         column = header[min(len(cells), n - 1)]
         table.problem(line, column, f"the row {why}: {len(cells)} cells, the header has {n}.")
@@ -699,20 +699,8 @@ Row = tuple[str, str, str, float]
 _LARGEST, _MOST = 200_000_000, 1_000_000
 
 
-@dataclass(frozen=True)
-class Tool:
-    """A tool: its name, whether what a file holds is of it, and the results in that."""
-
-    name: str
-    is_of: Callable[[Any], bool]
-    rows: Callable[[Any], Iterator[Row]]
-
-
-def _with_keys(*keys: str) -> Callable[[Any], bool]:
-    """Whether it is a mapping with these keys, the first of which holds another."""
-    return lambda held: (
-        isinstance(held, dict) and {*keys} <= held.keys() and isinstance(held[keys[0]], dict)
-    )
+#: The tools whose files are read.
+TOOLS = ("lighteval", "promptfoo", "lm-evaluation-harness", "OpenAI evals", "HELM")
 
 
 def _numeric_scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -732,6 +720,11 @@ def _of_tasks(held: Any, method: Any, means: Collection[str]) -> Iterator[Row]:
                 yield measure, task, str(method), value
 
 
+def _lighteval(held: Any) -> Iterator[Row]:
+    """As leaderboards of Hugging Face keep it: "all" is the mean of the tasks."""
+    return _of_tasks(held, held["config_general"]["model_name"], ["all"])
+
+
 def _harness(held: Any) -> Iterator[Row]:
     """lm-evaluation-harness: groups are means of their tasks."""
     config = held["config"]
@@ -740,13 +733,9 @@ def _harness(held: Any) -> Iterator[Row]:
     return _of_tasks(held, method, means)
 
 
-def _tables(held: Any) -> list[Any]:
-    return held if isinstance(held, list) else [held]
-
-
 def _helm(held: Any) -> Iterator[Row]:
     """HELM: tables whose rows are models; a column is a scenario, or says scenario and metric."""
-    for table in _tables(held):
+    for table in held if isinstance(held, list) else [held]:
         header = [str(cell["value"]) for cell in table["header"]]
         for row in table["rows"]:
             model = str(row[0]["value"])
@@ -781,38 +770,20 @@ def _evals(held: Any) -> Iterator[Row]:
             yield measure, str(spec["eval_name"]), ", ".join(map(str, names)), value
 
 
-#: The tools whose files are read, in the order in which they are tried.
-TOOLS = (
-    Tool(  # as leaderboards of Hugging Face keep it: "all" is the mean of the tasks
-        "lighteval",
-        _with_keys("results", "config_general"),
-        lambda held: _of_tasks(held, held["config_general"]["model_name"], ["all"]),
-    ),
-    Tool(
-        "promptfoo",
-        lambda held: (
-            _with_keys("results")(held) and isinstance(held["results"].get("results"), list)
-        ),
-        _promptfoo,
-    ),
-    Tool("lm-evaluation-harness", _with_keys("results", "config"), _harness),
-    Tool(
-        "OpenAI evals",
-        lambda held: isinstance(held, list) and any(map(_with_keys("spec"), held[:1])),
-        _evals,
-    ),
-    Tool(
-        "HELM",
-        lambda held: (
-            bool(held)
-            and all(
-                isinstance(table, dict) and {"title", "header", "rows"} <= table.keys()
-                for table in _tables(held)
-            )
-        ),
-        _helm,
-    ),
-)
+def _tool_of(held: Any) -> tuple[str, Callable[[Any], Iterator[Row]]] | None:
+    """Whose results these are, and what finds them."""
+    match held:
+        case {"results": dict(), "config_general": _}:
+            return "lighteval", _lighteval
+        case {"results": {"results": [*_]}}:
+            return "promptfoo", _promptfoo
+        case {"results": dict(), "config": _}:
+            return "lm-evaluation-harness", _harness
+        case [{"spec": dict()}, *_]:
+            return "OpenAI evals", _evals
+        case {"title": _, "header": _, "rows": _} | [{"title": _, "header": _, "rows": _}, *_]:
+            return "HELM", _helm
+    return None
 
 
 def tool_results(text: str, name: str) -> list[Row] | None:
@@ -828,16 +799,16 @@ def tool_results(text: str, name: str) -> list[Row] | None:
             return None
     except RecursionError:
         return None
-    tool = next((tool for tool in TOOLS if tool.is_of(held)), None)
-    if tool is None:
+    if (found := _tool_of(held)) is None:
         return None
+    tool, rows_of = found
     try:
-        rows = [row for row in tool.rows(held) if math.isfinite(row[3])]
+        rows = [row for row in rows_of(held) if math.isfinite(row[3])]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         why = " ".join(str(error).split())[:100]
         raise ImportFileError(
-            f"{name} is no file of {tool.name} that can be read: {type(error).__name__}: {why}."
+            f"{name} is no file of {tool} that can be read: {type(error).__name__}: {why}."
         ) from error
     if not 0 < len(rows) <= _MOST:
-        raise ImportFileError(f"{name} holds {len(rows):,} results of {tool.name}.")
+        raise ImportFileError(f"{name} holds {len(rows):,} results of {tool}.")
     return rows
