@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any
@@ -523,7 +523,7 @@ class Columns:
     one_label: bool
     lists: bool = False  # of labels, and of the scores beside them
 
-    @property
+    @cached_property
     def kinds(self) -> dict[int, str]:
         """What the columns that are used hold: "binary", "number", "class", "fold" or "list"."""
         other = "class" if self.one_label else "binary"
@@ -565,7 +565,6 @@ class Columns:
         self, names: tuple[str, ...], parts: _Parts, row_name: _NameRow, progress: Progress
     ) -> Batches:
         """The arguments of `evaluate`, some rows at a time."""
-
         for done, values in self._read([*self.kinds], set(names), parts, row_name, progress):
             arguments: Batch = {} if self.fold is None else {"folds": values[self.fold]}
             for name, places in self.places.items():
