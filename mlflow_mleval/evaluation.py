@@ -839,6 +839,8 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
         raise ValueError("`evaluations` must hold at least one, got none.")
     first = evaluations[0]
     _refuse_differences(first, evaluations)
+    if len(evaluations) == 1:
+        return first
     sums: dict[Hashable, Sums] = {}
     for ev in evaluations:
         for key, part in ev.sums.items():
@@ -849,13 +851,15 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
     if len(tables) == len(evaluations):
         plain = all(isinstance(table.index, pd.RangeIndex) for table in tables)
         instances = pd.concat(tables, ignore_index=plain)
-    taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
-    truth = np.concatenate(truths) if len(truths) == len(evaluations) else None
-    merged = replace(first, sums=_in_order(sums), instances=instances, instance_truth=truth)
-    merged = replace(merged, taxonomy=taxonomy)
-    if len(evaluations) == 1:
-        return merged
-    return replace(merged, split=None, influences=None)  # folds of parts are other folds
+    return replace(
+        first,
+        sums=_in_order(sums),
+        instances=instances,
+        instance_truth=np.concatenate(truths) if len(truths) == len(evaluations) else None,
+        taxonomy=next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None),
+        split=None,  # folds of parts are other folds
+        influences=None,
+    )
 
 
 def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) -> None:

@@ -459,28 +459,23 @@ def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tupl
     """A table named as in files, with the arguments of `evaluate_spark` and what is not used."""
     from pyspark.sql import functions as f
 
-    columns, header = table_columns(df.columns, path), df.columns
-    at = {name: [header[i] for i in places] for name, places in columns.places.items()}
-    arguments: dict[str, Any] = {_SIDES[name]: listed for name, listed in at.items()}
-    used = {*chain.from_iterable(at.values())}
+    lists = [name for name in df.columns if _element(df.select(name)) is not None]
+    columns = table_columns(df.columns, path, lists)
+    at = {_SIDES[name]: [df.columns[i] for i in places] for name, places in columns.places.items()}
+    arguments: dict[str, Any] = {**at}
     if columns.fold is not None:
-        arguments["folds"] = header[columns.fold]
-        used.add(header[columns.fold])
+        arguments["folds"] = df.columns[columns.fold]
     if columns.one_label:
-        classes = {_SIDES[name]: at[name][0] for name in ("y_true", "y_pred") if name in at}
-        arguments |= classes
-        held = [*classes.values()]
-        is_list = _element(df.select(held[0])) is not None
-        if not is_list:
-            df = df.withColumns({name: df[name].cast("string") for name in held})
-        elif "y_score" in at:
-            held.append("scored")
-        names = columns.names or _occurring(df, held, is_list)
-        if "scored" in held:
-            df = df.withColumn("score", f.arrays_zip("scored", "score"))
-        arguments["label_names"] = names
-        used.update(held)
-    return df, arguments, tuple(column for column in header if column not in used)
+        labels = [columns.header[i] for i in columns.labels]
+        for side in at.keys() - {"scores"}:
+            arguments[side] = at[side][0]
+        if not columns.lists:
+            df = df.withColumns({name: df[name].cast("string") for name in labels})
+        arguments["label_names"] = columns.names or _occurring(df, labels, columns.lists)
+        if columns.lists and "scores" in at:
+            df = df.withColumn("score", f.arrays_zip(*at["scores"]))
+            arguments["scores"] = ["score"]
+    return df, arguments, columns.ignored
 
 
 def _occurring(df: DataFrame, columns: Sequence[str], are_lists: bool) -> tuple[Any, ...]:

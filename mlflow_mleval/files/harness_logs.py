@@ -23,14 +23,13 @@ from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.results import (
     INSTANCE,
     PARQUET,
-    check_separator,
     columns_shown,
-    reason,
+    read_cells,
     tool_results,
     unreadable,
 )
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.sentences import measure_name_problem, quoted, some, text_problem
+from mlflow_mleval.sentences import measure_name_problem, quoted, some
 
 # --------------------------------------------------------------------------------------------------
 # Logs of other evaluation tools, one row an answer: lm-evaluation-harness (samples_*.jsonl) and
@@ -273,81 +272,51 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
     if is_answer_log(path):
         method, dataset, answers = read_answer_log(path)
         return {(method, dataset): answers}
-    table = _read(path)
-    _refuse_names(path, table)
+    table, measures, about = _table_of_instances(path)
     is_long = {*_LONG} <= {*table}
-    measures, about = _columns_of_instances(path, table, is_long)
     for column in ["value"] if is_long else measures:
-        table[column] = _numbers_of_column(path, table[column])
+        table[column] = _numbers_of_column(path.name, table[column])
     results = {}
     for (method, dataset), rows in table.groupby(["method", "dataset"], sort=False):
         if is_long:
             rows = _wide(path, rows, measures, about)
         index = pd.Index(rows[INSTANCE], name=INSTANCE, dtype=object)
-        measured = [m for m in measures if rows[m].notna().any()]
-        values = rows[measured].set_axis(index)
+        values = rows[measures].dropna(axis=1, how="all").set_axis(index).astype(float)
         told = rows[[c for c in about if c in rows]].set_axis(index)
-        told = told if "link" in told else told.assign(link="")
-        told = told if "asked" in told else told.assign(asked=index)
-        passing = tuple(m for m in measured if _is_binary(values[m]))
-        results[(method, dataset)] = Answers(values.astype(float), told, passing=passing)
+        usual = {"link": "", "asked": index}
+        told = told.assign(**{c: cells for c, cells in usual.items() if c not in told})
+        passing = tuple(m for m in values if _is_binary(values[m]))
+        results[(method, dataset)] = Answers(values, told, passing=passing)
     return results
 
 
-def _refuse_names(path: Path, table: pd.DataFrame) -> None:
-    """Raise where a table does not name method, data set and instance of each row."""
-    if lacking := [c for c in _NAMES if c not in table]:
+def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """A table of instances as text, its measures, and the columns that say more."""
+    source = read_cells(path)
+    source.check_names()
+    if lacking := [c for c in _NAMES if c not in source.cells]:
         raise ImportFileError(
-            f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(list(table))}. Add "
+            f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(source.header)}. Add "
             "it."
         )
-    for column in _NAMES:
-        for row, text in table[column].items():
-            if problem := text_problem(text):
-                raise ImportFileError(
-                    f"{path.name}, {_row(path, row)}, column {column!r}: {problem}."
-                )
-
-
-def _columns_of_instances(
-    path: Path, table: pd.DataFrame, is_long: bool
-) -> tuple[list[str], list[str]]:
-    """What a table of instances holds beside their names: measures, and what is told of them."""
+    for name in _NAMES:
+        source.cells[name] = source.texts(source.cells[name])
+    table = source.cells.where(source.cells.notna(), "").astype(str)
+    is_long = {*_LONG} <= {*table}
     taken = [*_NAMES, *ABOUT, *(_LONG if is_long else ())]
     others = table.columns.difference(taken, sort=False).tolist()
     texts = others if is_long else [c for c in others if _describes_instances(table[c])]
-    measures = sorted(set(table["measure"])) if is_long else [c for c in others if c not in texts]
-    for measure in measures:
-        if problem := measure_name_problem(measure):
-            raise ImportFileError(f"{path.name}, measure {quoted(measure)}: {problem}.")
+    wide = table.columns.difference([*taken, *texts], sort=False).tolist()
+    measures = sorted(set(table["measure"])) if is_long else wide
+    source.check_measures(measures)
+    source.stop_if_problems()
     if not measures:
         held = f" ({some(map(quoted, texts))} holds text)" if texts else ""
         raise ImportFileError(
             f"{path.name} has no column of a measure{held}. Add one column a measure, or measure "
             "and value."
         )
-    return measures, [c for c in table if c in (*ABOUT, *texts)]
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """The table as text."""
-    try:
-        if path.suffix in PARQUET:
-            table = pd.read_parquet(path)
-            return table.astype(object).where(table.notna(), "").astype(str)
-        table = pd.read_csv(
-            path,
-            dtype=str,
-            keep_default_na=False,
-            encoding="utf-8-sig",
-            skipinitialspace=True,
-        )
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except Exception as error:  # pandas and pyarrow raise many kinds for a damaged file
-        raise ImportFileError(f"{path.name} cannot be read: {reason(error)}.") from error
-    check_separator(list(table), 1, path.name)
-    return table.rename(columns=str.strip)
+    return table, measures, [c for c in table if c in (*ABOUT, *texts)]
 
 
 def _describes_instances(column: pd.Series) -> bool:
@@ -367,24 +336,20 @@ def _passed(cells: pd.Series) -> pd.Series:
     return cells.str.strip().str.lower().map(PASS)
 
 
-def _numbers_of_column(path: Path, column: pd.Series) -> pd.Series:
+def _numbers_of_column(file: str, column: pd.Series) -> pd.Series:
     values = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(
         _passed(column)
     )
     bad = column[(values.isna() & (column.str.strip() != "")) | values.abs().eq(float("inf"))]
     if len(bad):
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        where = f"{path.name}, {_row(path, bad.index[0])}, column {quoted(column.name)}"
+        where = f"{file}, {bad.index[0]}, column {quoted(column.name)}"
         raise ImportFileError(
             f"{where}: {quoted(bad.iloc[0])} is no finite number{more}. Leave the cell empty if "
             "there is none; call the column cluster if it is no measure and says which instances "
             "belong together, otherwise remove it."
         )
     return values.astype(float)
-
-
-def _row(path: Path, row: int) -> str:
-    return f"row {row + 1}" if path.suffix in PARQUET else f"line {row + 2}"
 
 
 def _wide(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, islice
+from functools import cached_property, partial
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ FOLD = "fold"
 _NAMING = (
     "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and "
     "fold where there are folds; or, for one label of several classes, true with pred, "
-    "score_CLASS or both."
+    "score_CLASS or both; or, of lists of labels, true with pred, scored and score, or all."
 )
 
 _BLOCK = 1 << 18  # bytes of CSV that are parsed together, of which a line is part
@@ -100,7 +99,7 @@ def open_predictions(
         if start == b"PAR1":
             return open_parquet_predictions(path, progress)
         if start in (b"PK\3\4", b"PK\5\6"):
-            return _open_npz(path, progress)
+            return open_npz(path, progress)
         return open_csv(path, progress)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -141,7 +140,7 @@ def _npz_arrays(path: Path) -> dict[str, AnyArray]:
     return arrays
 
 
-def _open_npz(path: Path, progress: Progress) -> PredictionFile:
+def open_npz(path: Path, progress: Progress) -> PredictionFile:
     arrays = _npz_arrays(path)
     given = [name for name in ("y_true", "y_score", "y_pred") if name in arrays]
     if len(given) < 2 or "y_true" not in given:
@@ -344,7 +343,6 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
 
 #: Options that say how scores are read.
 _OF_SCORES = ("threshold", "conventions", "train_labels")
-_FOR_ONE_LABEL = "`probabilities` is for one label of several classes. Leave it out."
 #: Sums of probabilities this close to 1 need no other reason than single precision.
 _SINGLE = 1e-6
 #: Decimals to which probabilities may have been rounded; with more, sums differ less than that.
@@ -390,14 +388,11 @@ def evaluate_file(
             labels.resize((n, max(len(source.names or ()), width)))  # it may lack the last ones
             options["train_labels"] = Propensities.of(labels)
         evaluate_part = partial(evaluate, label_names=source.names, hierarchy=h, **options)
-    if truth is None:
-        source = replace(source, batches=_mended(source.batches, probabilities, say))
-    elif probabilities is not None:
-        raise ValueError(_FOR_ONE_LABEL)
     weights = None if sample_weight is None else _column_of_weights(path, sample_weight)
     together = None if cluster is None else _column(path, cluster, "cluster")
     kept = instances or together is not None
-    whole = _whole(source.batches, evaluate_part, Path(path).name, weights, kept)
+    evaluate_part = partial(evaluate_part, instances=kept)
+    whole = _whole(source.batches, evaluate_part, Path(path).name, weights, probabilities, say)
     if instances and Path(path).suffix != ".npz":
         # what would be taken for a value, a weight or a cluster of its instance is none
         rows = present(whole.instances)
@@ -412,47 +407,44 @@ def _whole(
     evaluate_part: Callable[..., Evaluation],
     name: str,
     weights: Array | None,
-    kept: bool,
+    probabilities: bool | None,
+    say: Callable[[str], object],
 ) -> Evaluation:
-    """The evaluation of all batches, with the rows of each fold as its split."""
+    """The evaluation of all batches, with the rows of each fold as its split; of one label,
+    probabilities that were rounded sum to 1 again.
+    """
     whole: Evaluation | None = None
     tested: dict[Hashable, list[Any]] = {}
-    start = 0
+    start, note = 0, ""
     for batch in batches:
         rows = batch["true_sets" if "true_sets" in batch else "y_true"]
-        end = start + (rows.shape[0] if hasattr(rows, "shape") else len(rows))
+        end = start + np.shape(rows)[0]
+        if is_vector(rows):
+            if probabilities is not False:
+                batch["y_score"], own = unrounded(batch.get("y_score"))
+                note = own or note
+            batch["probabilities"] = probabilities
+        elif probabilities is not None:
+            raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
         if weights is not None:
             batch["sample_weight"] = weights[start:end]
+        if whole is None:
+            batch["instances"] = True
         try:
-            part = evaluate_part(**batch, instances=kept or whole is None)
+            part = evaluate_part(**batch)
         except (ValueError, TypeError) as error:
             where = f"{name}, rows from {start + 1} on: "
             raise ImportFileError(Message(where, str(error))) from error
         whole = part if whole is None else merge([whole, part])
-        if "folds" in batch:
-            for key, at in groups(batch["folds"], "folds", end - start).items():
-                tested.setdefault(key, []).append(np.arange(start, end)[at])
+        for key, at in groups(batch.get("folds"), "folds", end - start).items():
+            tested.setdefault(key, []).append(np.arange(start, end)[at])
         start = end
-    whole = present(whole)  # a file without rows is refused when it is opened
-    if not tested:
-        return whole
-    return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
-
-
-def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], object]) -> Batches:
-    """The batches; of one label, probabilities that were rounded sum to 1 again."""
-    note = ""
-    for batch in batches:
-        if is_vector(batch["y_true"]):
-            if probabilities is not False and "y_score" in batch:
-                batch["y_score"], own = unrounded(batch["y_score"])
-                note = own or note
-            batch["probabilities"] = probabilities
-        elif probabilities is not None:
-            raise ValueError(_FOR_ONE_LABEL)
-        yield batch
     if note:
         say(note)
+    whole = present(whole)  # a file without rows is refused when it is opened
+    if None in tested:
+        return whole
+    return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
 
 
 def _column_of_weights(path: str | Path, name: str) -> Array:
@@ -506,8 +498,6 @@ def unrounded(scores: Any) -> tuple[Any, str]:
 # ---- tables of columns ---------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
-#: How Python reads bytes that are no UTF-8.
-_NO_TEXT = re.compile("[\udc80-\udcff]")
 _COLUMN = re.compile(rf"(?:y_)?(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
 #: Why a cell of each kind of column cannot be used.
 _NEEDED = {
@@ -517,7 +507,7 @@ _NEEDED = {
     "fold": "is no fold",
 }
 #: The columns at some places, some rows at a time; and how errors call a row, counted from 0.
-_Parts = Callable[[list[int]], Iterator[pa.RecordBatch]]
+_Parts = Callable[[list[int], Progress], Iterator[pa.RecordBatch]]
 _NameRow = Callable[[int], str]
 
 
@@ -531,46 +521,88 @@ class Columns:
     names: tuple[str, ...] | None
     fold: int | None
     one_label: bool
+    lists: bool = False  # of labels, and of the scores beside them
 
-    @property
+    @cached_property
     def kinds(self) -> dict[int, str]:
-        """What the columns that are used hold: "binary", "number", "class" or "fold"."""
+        """What the columns that are used hold: "binary", "number", "class", "fold" or "list"."""
         other = "class" if self.one_label else "binary"
         kinds: dict[int, str] = {}
         for name, places in self.places.items():
-            kinds |= dict.fromkeys(places, "number" if name == "y_score" else other)
+            kind = "number" if name == "y_score" else other
+            kinds |= dict.fromkeys(places, "list" if self.lists else kind)
         return kinds if self.fold is None else kinds | {self.fold: "fold"}
 
-    def opened(self, parts: _Parts, row_name: _NameRow) -> PredictionFile:
+    @property
+    def labels(self) -> list[int]:
+        """The columns from which labels follow."""
+        sides = self.places.items()
+        return [places[0] for side, places in sides if side != "y_score" or self.lists]
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The columns that are not used."""
+        return tuple(name for place, name in enumerate(self.header) if place not in self.kinds)
+
+    def opened(self, parts: _Parts, row_name: _NameRow, progress: Progress) -> PredictionFile:
         """The file of these columns, of which `parts` gives some."""
         names = self.names
         if names is None:
-            of_classes = {place: kind for place, kind in self.kinds.items() if kind == "class"}
-            read = self._read(of_classes, None, parts, row_name)
-            names = tuple(sorted({name for values in read for name in chain(*values.values())}))
-            if "y_score" in self.places and len(names) != 2:
+            occurring: set[Any] = set()
+            for _, values in self._read(self.labels, None, parts, row_name):
+                occurring.update(*values.values())
+            names = tuple(sorted(occurring))
+            if "y_score" in self.places and len(names) != 2 and not self.lists:
                 raise ImportFileError(
                     f"{self.file}: a column score is that of the second of two classes, and there "
                     f"are {len(names)} ({some(names, 8)}). Add one column score_CLASS for each "
                     "class; measurements of a regression are not evaluated."
                 )
-        batches = map(self._batch, self._read(self.kinds, set(names), parts, row_name))
-        ignored = tuple(name for place, name in enumerate(self.header) if place not in self.kinds)
-        return PredictionFile(names, tuple(self.places)[1:], ignored, batches)
+        batches = self._batches(names, parts, row_name, progress)
+        return PredictionFile(names, tuple(self.places)[1:], self.ignored, batches)
+
+    def _batches(
+        self, names: tuple[str, ...], parts: _Parts, row_name: _NameRow, progress: Progress
+    ) -> Batches:
+        """The arguments of `evaluate`, some rows at a time."""
+        for done, values in self._read([*self.kinds], set(names), parts, row_name, progress):
+            arguments: Batch = {} if self.fold is None else {"folds": values[self.fold]}
+            for name, places in self.places.items():
+                columns = [values[place] for place in places]
+                if self.lists:
+                    try:
+                        arguments[name] = sets_in(columns[0], names, *columns[1:])
+                    except BadRow as error:
+                        where = f"{row_name(done + error.row)}, column {self.header[places[0]]}"
+                        raise ImportFileError(f"{self.file}, {where}: {error}.") from error
+                elif self.one_label and (name != "y_score" or self.names is None):
+                    arguments[name] = columns[0]
+                else:
+                    matrix = np.column_stack(columns)
+                    is_binary = name != "y_score" and not self.one_label
+                    arguments[name] = matrix.astype(bool) if is_binary else matrix
+            yield arguments
 
     def _read(
         self,
-        kinds: Mapping[int, str],
+        places: list[int],
         names: set[str] | None,
         parts: _Parts,
         row_name: _NameRow,
-    ) -> Iterator[dict[int, Any]]:
-        """The values of columns of these kinds; ImportFileError names a cell that is none."""
-        done = 0
-        for part in parts([*kinds]):
-            values = {}
-            for (place, kind), cells in zip(kinds.items(), part.columns, strict=True):
-                where = f"column {quoted(self.header[place])}"
+        progress: Progress = lambda done, total: None,
+    ) -> Iterator[tuple[int, dict[int, Any]]]:
+        """The values of columns, some rows at a time, and the number of rows before them;
+        ImportFileError names a cell that is none. Without `names`, the labels that lists hold.
+        """
+        done, kinds = 0, self.kinds
+        for part in parts(places, progress):
+            values: dict[int, Any] = {}
+            for place, cells in zip(places, part.columns, strict=True):
+                where, kind = f"column {quoted(self.header[place])}", kinds[place]
+                if kind == "list":
+                    of_all = names is None
+                    values[place] = _labels_in(cells, f"{self.file}, {where}") if of_all else cells
+                    continue
                 known = names if kind == "class" else None
                 values[place], unfit = _values_of_cells(cells, kind, known, f"{self.file}, {where}")
                 if unfit.any():
@@ -582,40 +614,36 @@ class Columns:
                         why += f" with scores ({some(map(repr, sorted(known)), 8)})"
                     row = row_name(done + wrong)
                     raise ImportFileError(f"{self.file}, {row}, {where}: {why}.")
+            yield done, values
             done += len(part)
-            yield values
         if not done:
             raise ImportFileError(f"{self.file} has a header but no rows.")
 
-    def _batch(self, values: Mapping[int, Any]) -> Batch:
-        """The arguments of `evaluate`."""
-        arguments: Batch = {} if self.fold is None else {"folds": values[self.fold]}
-        for name, places in self.places.items():
-            is_vector = self.one_label and (name != "y_score" or self.names is None)
-            parts = [values[place] for place in places]
-            arguments[name] = parts[0] if is_vector else np.column_stack(parts)
-            if name != "y_score" and not self.one_label:
-                arguments[name] = arguments[name].astype(bool)
-        return arguments
 
-
-def table_columns(header: Sequence[str], file: str) -> Columns:
-    """Which column holds what, by its name; else an ImportFileError."""
+def table_columns(header: Sequence[str], file: str, lists: Collection[str] = ()) -> Columns:
+    """Which column holds what, by its name, and whether it is one of `lists`; else an
+    ImportFileError.
+    """
     there, by_label = _found_columns(header, file)
     one_label = "true" in there and not by_label["true"]
     names = tuple(by_label["score" if one_label else "true"]) or None
     if one_label:
         there |= {"score": [*by_label["score"].values()]} if names else {}
     else:
-        _refuse_lonely(by_label, file)
-        there |= {k: [at[label] for label in names or () if at] for k, at in by_label.items()}
+        there |= _in_one_order(by_label, file)
     places = {f"y_{kind}": there[kind] for kind in by_label if there.get(kind)}
     if len(places) < 2 or "y_true" not in places:
         missing = "of scores or predictions" if "y_true" in places else "of the truth"
         raise ImportFileError(
             f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
         )
-    return Columns(file, header, places, names, there.get(FOLD, [None])[0], one_label)
+    fold = there.get(FOLD, [None])[0]
+    if not one_label or header[places["y_true"][0]] not in lists:
+        return Columns(file, header, places, names, fold, one_label)
+    scores = places.pop("y_score", [])
+    if scores and "scored" in header:
+        places["y_score"] = [header.index("scored"), *scores]
+    return Columns(file, header, places, None, fold, one_label, lists=True)
 
 
 def _found_columns(
@@ -637,8 +665,8 @@ def _found_columns(
     return there, by_label
 
 
-def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None:
-    """Raise where a label has a column of its truth or of its prediction alone."""
+def _in_one_order(by_label: Mapping[str, Mapping[str, int]], file: str) -> dict[str, list[int]]:
+    """The columns by label in the order of the truth; each has one of its truth and of others."""
     true = by_label["true"]
     for kind, labels in by_label.items():
         lonely = [one for one in {**true, **labels} if one not in labels or one not in true]
@@ -648,6 +676,7 @@ def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None
                 f"{file}: the label {quoted(lonely[0])} has no column {lacking} ({len(lonely)} "
                 f"such labels). {_NAMING}"
             )
+    return {kind: [at[label] for label in true] for kind, at in by_label.items() if at}
 
 
 def _values_of_cells(
@@ -672,6 +701,14 @@ def _values_of_cells(
     return values, np.fromiter(map(strange.__contains__, values), bool)
 
 
+def _labels_in(lists: pa.Array, where: str) -> list[Any]:
+    """The labels that occur in lists."""
+    labels = _texts_of_cells(lists.flatten(), where).unique()
+    if labels.null_count:
+        raise ImportFileError(f"{where}: a list of labels holds null. Leave it out.")
+    return labels.to_pylist()
+
+
 def _number(cell: str) -> float:
     try:
         return float({"true": "1", "false": "0"}.get(cell.lower(), "nan" if "_" in cell else cell))
@@ -691,7 +728,7 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
         raise ImportFileError(f"{path.name} is empty. {_NAMING}")
     check_separator(header, at, path.name)
 
-    def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
+    def parts(places: list[int], told: Progress) -> Iterator[pa.RecordBatch]:
         total = path.stat().st_size
         names = [str(place) for place in range(len(header))]
         used = [names[place] for place in places]
@@ -713,7 +750,7 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                 for batch in arrow_csv.open_csv(file, reading, lines, texts):
                     columns = [pc.utf8_trim_whitespace(column) for column in batch.columns]
                     yield pa.RecordBatch.from_arrays(columns, used)
-                    progress(min(file.tell(), total), total)
+                    told(min(file.tell(), total), total)
             except pa.ArrowException as error:
                 why = f" is no table of CSV that can be read: {reason(error)}"
                 for line, cells in _csv_lines(path):  # the first that is no row
@@ -722,34 +759,18 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                         why += f"{len(header)}"
                         break
                 raise ImportFileError(f"{path.name}{why}.") from error
-        progress(total, total)
+        told(total, total)
 
     def row_name(row: int) -> str:
         return f"line {next(islice(_csv_lines(path), 1 + row, None))[0]}"
 
-    return table_columns(header, path.name).opened(parts, row_name)
+    return table_columns(header, path.name).opened(parts, row_name, progress)
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Line and stripped cells of each row that has any."""
-
-    def lines() -> Iterator[str]:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            for at in itertools.count(1):
-                line = file.readline(_LONGEST + 1)
-                if len(line) > _LONGEST:
-                    why = f"no row of a table has more than {_LONGEST:,} characters"
-                    raise ImportFileError(f"{path.name}, line {at}: {why}.")
-                if byte := _NO_TEXT.search(line):
-                    shown = f"byte 0x{ord(byte[0]) - 0xDC00:02x}"
-                    raise ImportFileError(
-                        f"{path.name}, line {at}: {shown} is not UTF-8. Save the file as UTF-8."
-                    )
-                if not line:
-                    return
-                yield line
-
-    return ((at, cells) for at, cells in csv_rows(lines(), path.name) if cells)
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        yield from csv_rows(file, path.name, _LONGEST)
 
 
 # ---- parquet -------------------------------------------------------------------------------------
@@ -757,27 +778,37 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
     file = _parquet_file(path)
-    schema = file.schema_arrow
-    if lists := _columns_of_lists(schema, path.name):
-        return _open_lists(path, file, lists, progress)
-    columns = table_columns(schema.names, path.name)
+    names, types = file.schema_arrow.names, file.schema_arrow.types
+    are_lists = [isinstance(held, pa.ListType | pa.LargeListType) for held in types]
+    columns = table_columns(names, path.name, [*compress(names, are_lists)])
     for place, kind in columns.kinds.items():
-        where, held = f"{path.name}, column {quoted(schema.names[place])}", schema.types[place]
+        held = types[place]
         is_number = pa.types.is_integer(held) or pa.types.is_floating(held)
-        if kind in ("binary", "number") and not (is_number or pa.types.is_boolean(held)):
+        fits, wanted = is_number or pa.types.is_boolean(held), "numbers"
+        if kind == "list":
+            fits, wanted = are_lists[place], "lists, as those of true"
+        elif kind not in ("binary", "number"):
+            fits, wanted = not pa.types.is_nested(held), "one value a row"
+        if not fits:
             shown = held.value_type if pa.types.is_dictionary(held) else held
-            raise ImportFileError(f"{where}: the type is {shown}, not numbers.")
-        if pa.types.is_nested(held):
-            raise ImportFileError(f"{where}: the type is {held}, not one value a row.")
-    _refuse_large(path, file, [schema.names[place] for place in columns.kinds])
+            where = f"{path.name}, column {quoted(names[place])}"
+            raise ImportFileError(f"{where}: the type is {shown}, not {wanted}.")
+    _refuse_large(path, file, [names[place] for place in columns.kinds])
 
-    def parts(places: list[int]) -> Iterator[pa.RecordBatch]:
-        used = [schema.names[place] for place in places]
-        told = progress if len(used) == len(columns.kinds) else lambda done, total: None
-        size = max(1, _CELLS // len(used))
-        return (batch.select(used) for _, batch in _parquet_batches(path, file, used, size, told))
+    def parts(places: list[int], told: Progress) -> Iterator[pa.RecordBatch]:
+        used, done = [names[place] for place in places], 0
+        size = _LINES if columns.lists else max(1, _CELLS // len(used))
+        try:
+            for batch in file.iter_batches(size, columns=used, use_threads=False):
+                yield batch.select(used)
+                done += len(batch)
+                told(done, file.metadata.num_rows)
+        except (pa.ArrowException, OSError) as error:
+            raise ImportFileError(
+                f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
+            ) from error
 
-    return columns.opened(parts, lambda row: f"row {row + 1}")
+    return columns.opened(parts, lambda row: f"row {row + 1}", progress)
 
 
 def _parquet_file(path: Path) -> parquet.ParquetFile:
@@ -795,22 +826,6 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
         ) from error
 
 
-def _parquet_batches(
-    path: Path, file: parquet.ParquetFile, columns: list[str], size: int, progress: Progress
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Some rows at a time, with the number of rows before them."""
-    done = 0
-    try:
-        for batch in file.iter_batches(size, columns=columns, use_threads=False):
-            yield done, batch
-            done += len(batch)
-            progress(done, file.metadata.num_rows)
-    except (pa.ArrowException, OSError) as error:
-        raise ImportFileError(
-            f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
-        ) from error
-
-
 def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
     """The cells, bytes among them as text."""
     packed = pa.types.is_dictionary(cells.type)
@@ -821,61 +836,6 @@ def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
         except pa.ArrowInvalid as error:
             raise ImportFileError(f"{where}: bytes that are no UTF-8. Write text.") from error
     return pa.DictionaryArray.from_arrays(cells.indices, values) if packed else values
-
-
-def _columns_of_lists(schema: pa.Schema, file: str) -> dict[str, str]:
-    """The columns of labels by arguments of `evaluate`; none where the truth is no list."""
-    there = [column for column in ("true", "pred", "scored", "score") if column in schema.names]
-    kinds = {column: schema.field(column).type for column in there}
-    lists = {c for c, kind in kinds.items() if isinstance(kind, (pa.ListType, pa.LargeListType))}
-    if "true" not in lists:
-        return {}
-    if others := [column for column in there if column not in lists]:
-        raise ImportFileError(
-            f"{file}: the column {others[0]} holds {kinds[others[0]]} and true lists. It needs "
-            "lists, too."
-        )
-    sources = {"y_true": "true"}
-    sources |= {"y_score": "scored"} if {"scored", "score"} <= lists else {}
-    return sources | ({"y_pred": "pred"} if "pred" in lists else {})
-
-
-def _open_lists(
-    path: Path, file: parquet.ParquetFile, sources: dict[str, str], progress: Progress
-) -> PredictionFile:
-    """Parquet with lists of labels in ``true``, and in ``scored`` with ``score`` or in ``pred``."""
-    header = file.schema_arrow.names
-    if len(sources) == 1:
-        raise ImportFileError(
-            f"{path.name}: no column of predictions (it has {columns_shown(header)}). Add lists "
-            "scored and score, or pred."
-        )
-    lists = {*sources.values(), *(["score"] if "y_score" in sources else [])}
-    used = [column for column in header if column in {*lists, FOLD}]
-    _refuse_large(path, file, used)
-    found: set[Any] = set()
-    for _, batch in _parquet_batches(path, file, [*sources.values()], _LINES, lambda *_: None):
-        for column in batch.schema.names:
-            where = f"{path.name}, column {quoted(column)}"
-            found.update(_texts_of_cells(batch[column].flatten(), where).unique().to_pylist())
-    if None in found:
-        raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
-    names = tuple(sorted(found))
-
-    def batches() -> Batches:
-        for before, rows in _parquet_batches(path, file, used, _LINES, progress):
-            sides: Batch = {"folds": rows[FOLD].to_pylist()} if FOLD in used else {}
-            for name, column in sources.items():
-                scores = rows["score"] if name == "y_score" else None
-                try:
-                    sides[name] = sets_in(rows[column], names, scores)
-                except BadRow as error:
-                    where = f"{path.name}, row {before + error.row + 1}, column {column}"
-                    raise ImportFileError(f"{where}: {error}.") from error
-            yield sides
-
-    ignored = tuple(name for name in header if name not in used)
-    return PredictionFile(names, tuple(sources)[1:], ignored, batches())
 
 
 def _refuse_large(path: Path, file: parquet.ParquetFile, columns: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import itertools
 import json
 import math
 import numbers
@@ -15,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
@@ -27,10 +28,30 @@ from mlflow_mleval.validation import in_pandas, of_kind
 
 # ---- what readers of files share -----------------------------------------------------------------
 
+#: What is no text: NUL, and bytes that are no UTF-8, as Python reads them.
+_NO_TEXT = re.compile("[\0\udc80-\udcff]")
 
-def csv_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and stripped cells of each row; an empty line has no cells."""
-    reader = csv.reader(lines, strict=True)
+
+def csv_rows(file: TextIO, name: str, longest: int) -> Iterator[tuple[int, list[str]]]:
+    """Line and stripped cells of each row that has any; of a file that has bytes that are no UTF-8
+    as surrogates, and no row of more characters than `longest`.
+    """
+
+    def lines() -> Iterator[str]:
+        for at in itertools.count(1):
+            line = file.readline(longest + 1)
+            if len(line) > longest:
+                why = f"no row of a table has more than {longest:,} characters"
+                raise ImportFileError(f"{name}, line {at}: {why}.")
+            if odd := _NO_TEXT.search(line):
+                where = f"{name}, line {at}, column {1 + line.count(',', 0, odd.start())}"
+                byte = f"byte 0x{ord(odd[0]) % 256:02x}"
+                raise ImportFileError(f"{where}: {byte} is not UTF-8 text. Save it as UTF-8.")
+            if not line:
+                return
+            yield line
+
+    reader = csv.reader(lines(), strict=True)
     while True:
         at = 1 + reader.line_num
         try:
@@ -41,7 +62,8 @@ def csv_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, list[str]]]
             is_open = "end of data" in str(error)
             reason = "a quote is opened and never closed" if is_open else str(error)
             raise ImportFileError(f"{name}, line {at}: {reason}.") from error
-        yield at, cells if any(cells) or len(cells) > 1 else []
+        if any(cells) or len(cells) > 1:
+            yield at, cells
 
 
 def check_separator(header: Sequence[str], line: int, name: str) -> None:
@@ -67,7 +89,7 @@ def columns_shown(header: Sequence[str]) -> str:
     return (", ".join(map(quoted, header[:8])) or "none") + (" …" if len(header) > 8 else "")
 
 
-# ---- tables of results ---------------------------------------------------------------------------
+# ---- tables as they stand there ------------------------------------------------------------------
 
 IDENTITY = ("dataset", "method")
 PARQUET = (".parquet", ".pq")
@@ -79,7 +101,6 @@ LONG_COLUMNS = ("measure", *IDENTITY, "value")
 #: No row of results is longer; the csv module has a limit of this order.
 MAX_LINE = 100_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_EMPTY_HINT = "Leave the cell empty for a method that did not finish."
 #: How tables write that there is no value.
 _BLANK = ("-", "--", "–", "—", "n/a")
 #: A value as people write it: a percentage, with its spread, marked by a footnote.
@@ -88,61 +109,30 @@ _WRITTEN = re.compile(
     r"\s*(?P<spread>(±|\+/-)\s*[\d.]+\s*%?|\([\d.]+%?\))?\s*[*†‡§]*",
     re.ASCII,
 )
-#: What a column or row of a leaderboard is called that is the mean of the others.
-_MEANS = re.compile(r"(the )?(avg|average|mean|overall|macro[ -]avg)\.?( score)?\W*", re.IGNORECASE)
-#: What a column of methods is called, and how columns begin that say what a model is.
+#: What a column of methods is called.
 _METHODS = ("method", "model")
-_OF_MODELS = re.compile(r"#?\s?param|hub |co.? cost|size\b|available on|flagged|moe$", re.I)
-
-
-def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
-    """Results as one tidy table: dataset, method, seed and fold where there are any, measure, value
-    (NaN where empty). An ImportFileError names row and column; `attrs["notes"]` tells how cells
-    were read.
-    """
-    return tidy(read_cells(source, name=name))
-
-
-def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) -> SourceTable:
-    """Header and rows of a file or a table as they stand there."""
-    source = in_pandas(source)
-    if isinstance(source, pd.DataFrame):
-        return _from_frame(source, name or "the table")
-    path = Path(of_kind(source, "results", (str, Path), "a file or a data frame"))
-    name = name or path.name
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    if content[:4] == b"PAR1" or path.suffix.lower() in PARQUET:
-        try:
-            frame = pd.read_parquet(io.BytesIO(content))
-        except Exception as error:  # pyarrow raises many kinds for a damaged file
-            raise ImportFileError(
-                f"{name} is not a parquet file that can be read: {reason(error)}."
-            ) from error
-        return _from_frame(frame, name)
-    if path.suffix.lower() in (".json", ".jsonl"):
-        results = tool_results(_decoded(content, name), name)
-        if results is None:
-            known = some([tool.name for tool in TOOLS], len(TOOLS))
-            why = "is JSON of none of the tools whose results are read"
-            raise ImportFileError(f"{name} {why}: {known}.")
-        table = SourceTable(name, [*LONG_COLUMNS], [])
-        table.rows += [(f"result {i}", row) for i, row in enumerate(results, 1)]
-        return table
-    return _from_csv(content, name)
 
 
 @dataclass
 class SourceTable:
-    """Header and rows of any source; rows are labelled as a reader would find them."""
+    """Cells of any source as they stand there, whose index calls a row as a reader finds it."""
 
     name: str
-    header: list[str]
-    rows: list[tuple[str, Sequence[object]]]
+    cells: pd.DataFrame
     problems: list[tuple[str, str]] = field(default_factory=list)  #: and in which row
     notes: dict[str, list[str]] = field(default_factory=dict)  #: what was read how, and where
+
+    @property
+    def header(self) -> list[str]:
+        return list(self.cells)
+
+    @property
+    def board(self) -> tuple[pd.Series, pd.DataFrame]:
+        """As a leaderboard: the methods, of the column method or model, else the first; others."""
+        named = [i for i, column in enumerate(self.header) if column.lower() in _METHODS]
+        at = named[0] if named else 0
+        others = np.arange(len(self.header)) != at
+        return self.cells.iloc[:, at], self.cells.iloc[:, others]
 
     def problem(self, row: str, column: str, text: str) -> None:
         self.problems.append((row, f"{self.name}, {row}, column {quoted(column)}: {text}"))
@@ -163,6 +153,172 @@ class SourceTable:
             more = f" (and {count(n - 1, 'more problem')} in this file)" if n > 1 else ""
             raise ImportFileError(text + more)
 
+    def check_names(self, one_may_lack: bool = False) -> None:
+        """Raise where columns have no name, or that of another."""
+        lacking = [i for i, column in enumerate(self.header) if not column]
+        if len(lacking) > one_may_lack:
+            raise ImportFileError(
+                f"{self.name}: column {lacking[0] + 1} has no name. In pandas, write index=False."
+            )
+        if twice := sorted({*self.cells.columns[self.cells.columns.duplicated()]}):
+            columns = ", ".join(map(quoted, twice))
+            raise ImportFileError(f"{self.name}: the column {columns} occurs twice in the header.")
+
+    def check_measures(self, columns: Iterable[str]) -> None:
+        """A problem of each column that cannot be called as a measure."""
+        for column in columns:
+            if why := measure_name_problem(column):
+                self.problem("header", column, f"cannot name a metric: {why}.")
+
+    def texts(self, cells: pd.Series) -> pd.Series:
+        """The names that a column holds."""
+        column = cells.name or "method"
+        held = ["" if _is_empty(cell) else str(cell).strip() for cell in cells]
+        texts = pd.Series(held, cells.index, dtype=object)
+        for row, text in texts.drop_duplicates().items():
+            if why := text_problem(text):
+                self.problem(row, column, f"the name of the {column} {why}.")
+            elif column == "measure" and (why := measure_name_problem(text)):
+                self.problem(row, column, f"{quoted(text)} cannot name a metric: {why}.")
+        return texts
+
+    def numbers(self, cells: pd.Series) -> list[float]:
+        """The values that a column holds, NaN where a cell is empty."""
+        values = []
+        for row, cell in cells.items():
+            plain = _plain_cell(cell, lambda what: self.note(what, cells.name))
+            values.append(_value(plain))
+            if not (math.isfinite(values[-1]) or _is_empty(plain)):
+                how = "Leave the cell empty for a method that did not finish."
+                self.problem(row, cells.name, f"{quoted(plain)} is not a finite number. {how}")
+        return values
+
+    def seeds(self, cells: pd.Series) -> list[str]:
+        """The seeds as text: all numbers, written alike, or none."""
+        texts = self.texts(cells)
+        are_numbers = texts.map(_is_number).astype(bool)
+        words, numbers = texts[~are_numbers & (texts != "")], texts[are_numbers]
+        if len(words) and len(numbers):
+            other = f"{numbers.index[0]} has {quoted(numbers.iloc[0])}"
+            why = f"{quoted(words.iloc[0])} is no number, but {other}. Use one kind."
+            self.problem(words.index[0], cells.name, why)
+        alike = []
+        for text in texts:
+            # a float would round a seed of 17 digits
+            exact = int if text.lstrip("+-").isdecimal() else float
+            is_whole = _is_number(text) and len(text) < 20 and float(text).is_integer()
+            alike.append(str(int(exact(text))) if is_whole else text)
+        return alike
+
+    def folds(self, cells: pd.Series) -> list[int | None]:
+        """The numbers of folds that a column holds."""
+        folds: list[int | None] = []
+        for row, cell in cells.items():
+            number = _value(cell)
+            is_fold = number.is_integer() and 0 <= number < 2**31
+            folds.append(int(number) if is_fold else None)
+            if not (is_fold or _is_empty(cell)):
+                self.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
+        return folds
+
+
+def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) -> SourceTable:
+    """Header and rows of a file or a table as they stand there."""
+    source = in_pandas(source)
+    if isinstance(source, pd.DataFrame):
+        return _from_frame(source, name or "the table")
+    path = Path(of_kind(source, "results", (str, Path), "a file or a data frame"))
+    name = name or path.name
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        content = content.decode("utf-16", "replace").encode()
+    if content[:4] == b"PAR1" or path.suffix.lower() in PARQUET:
+        try:
+            return _from_frame(pd.read_parquet(io.BytesIO(content)), name)
+        except Exception as error:  # pyarrow raises many kinds for a damaged file
+            raise ImportFileError(
+                f"{name} is not a parquet file that can be read: {reason(error)}."
+            ) from error
+    if path.suffix.lower() in (".json", ".jsonl"):
+        results = tool_results(content.decode("utf-8-sig", "surrogateescape"), name)
+        if results is None:
+            known = some(TOOLS, len(TOOLS))
+            why = "is JSON of none of the tools whose results are read"
+            raise ImportFileError(f"{name} {why}: {known}.")
+        rows = [f"result {i}" for i, _ in enumerate(results, 1)]
+        return SourceTable(name, pd.DataFrame(results, rows, [*LONG_COLUMNS], dtype=object))
+    return _from_csv(content, name)
+
+
+def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
+    named = any(level is not None for level in frame.index.names)
+    if "method" not in frame and not named and frame.index.inferred_type == "string":
+        frame = frame.rename_axis("method")
+        named = True
+    frame = frame.reset_index(drop=not named).astype(object)
+    rows = [f"row {i}" for i in range(1, 1 + len(frame))]
+    return SourceTable(name, frame.set_axis([str(c).strip() for c in frame], axis=1).set_axis(rows))
+
+
+def _from_csv(content: bytes, name: str) -> SourceTable:
+    file = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "surrogateescape", newline="")
+    rows = {f"line {line}": cells for line, cells in csv_rows(file, name, MAX_LINE)}
+    if not rows:
+        raise ImportFileError(f"{name} is empty. It needs the columns {', '.join(LONG_COLUMNS)}.")
+    first = next(iter(rows))
+    header = rows.pop(first)
+    check_separator(header, int(first.removeprefix("line ")), name)
+    n = len(header)
+    broken = {line: rows.pop(line) for line in [*rows] if len(rows[line]) != n}
+    table = SourceTable(name, pd.DataFrame([*rows.values()], [*rows], header, dtype=object))
+    for line, cells in broken.items():
+        why = f"goes on after it with {quoted(cells[n])}" if cells[n:] else "ends before it"
+        column = header[min(len(cells), n - 1)]
+        table.problem(line, column, f"the row {why}: {len(cells)} cells, the header has {n}.")
+    return table
+
+
+def _is_empty(cell: object) -> bool:
+    if isinstance(cell, str):
+        return not cell.strip()
+    return pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
+
+
+def _plain_cell(cell: object, said: Callable[[str], object] = lambda what: None) -> object:
+    """A cell without what people write beside a value; `said` is told what that is."""
+    if not isinstance(cell, str) or _NUMBER.fullmatch(cell.strip()):
+        return cell
+    if cell.strip().lower() in _BLANK:
+        return ""
+    written = _WRITTEN.fullmatch(cell.strip())
+    if written is None or not _NUMBER.fullmatch(written["value"]):
+        return cell
+    if written["spread"]:
+        said("What stands behind a value as its spread is not read")
+    if written["percent"]:
+        said("Percentages are read as shares")
+        return float(written["value"]) / 100
+    return written["value"]
+
+
+def _is_number(cell: object) -> bool:
+    """Whether it is a number, or text of one."""
+    if isinstance(cell, str):
+        return _NUMBER.fullmatch(cell.strip()) is not None
+    return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
+
+
+def _value(cell: Any) -> float:
+    """The number that a cell is; NaN where it is none, or too large for one."""
+    with suppress(OverflowError):
+        return float(cell) if _is_number(cell) else math.nan
+    return math.nan
+
+
+# ---- tables of results ---------------------------------------------------------------------------
 
 #: By what columns a benchmark is known, and what they are called here.
 _BENCHMARKS = (  # AutoML benchmark, TabArena
@@ -172,62 +328,12 @@ _BENCHMARKS = (  # AutoML benchmark, TabArena
 )
 
 
-def _from_csv(content: bytes, name: str) -> SourceTable:
-    table = SourceTable(name, [], [])
-    lines = io.StringIO(_decoded(content, name), newline="")
-    for number, text in enumerate(lines, 1):
-        if len(text) > MAX_LINE:
-            raise ImportFileError(
-                f"{name}, line {number}: the line has {len(text):,} characters, more than any row "
-                f"of results ({MAX_LINE:,}). Is it a file of results?"
-            )
-    lines.seek(0)
-    for line, cells in csv_rows(lines, name):
-        counted = f"{len(cells)} cells, the header has {len(table.header)}."
-        if not cells:
-            continue
-        if not table.header:
-            table.header = cells
-            check_separator(cells, line, name)
-        elif len(cells) != len(table.header):
-            why = "ends before it"
-            if len(cells) > len(table.header):
-                why = f"goes on after it with {quoted(cells[len(table.header)])}"
-            column = table.header[min(len(cells), len(table.header) - 1)]
-            table.problem(f"line {line}", column, f"the row {why}: {counted}")
-        else:
-            table.rows.append((f"line {line}", cells))
-    if not table.header:
-        raise ImportFileError(f"{name} is empty. It needs the columns {', '.join(LONG_COLUMNS)}.")
-    return table
-
-
-def _decoded(content: bytes, name: str) -> str:
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError as error:
-        rows = content[: error.start].split(b"\n")
-        byte = f"byte 0x{content[error.start]:02x}"
-        where = f"{name}, line {len(rows)}, column {rows[-1].count(b',') + 1}"
-        raise ImportFileError(f"{where}: {byte} is not UTF-8. Save the file as UTF-8.") from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise ImportFileError(f"{name}, line {line}: holds a NUL character, so it is no text.")
-    return text
-
-
-def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
-    named = any(level is not None for level in frame.index.names)
-    if "method" not in frame and not named and frame.index.inferred_type == "string":
-        frame = frame.rename_axis("method")
-        named = True
-    if named:
-        frame = frame.reset_index()
-    columns = [frame.iloc[:, i].astype(object).tolist() for i in range(frame.shape[1])]
-    table = SourceTable(name, [str(c).strip() for c in frame.columns], [])
-    table.rows += [(f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)]
-    return table
+def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
+    """Results as one tidy table: dataset, method, seed and fold where there are any, measure, value
+    (NaN where empty). An ImportFileError names row and column; `attrs["notes"]` tells how cells
+    were read.
+    """
+    return tidy(read_cells(source, name=name))
 
 
 def tidy(table: SourceTable) -> pd.DataFrame:
@@ -236,173 +342,28 @@ def tidy(table: SourceTable) -> pd.DataFrame:
         kept = {**columns, "fold": "fold"}
         if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:
             at = [table.header.index(column) for column in kept]
-            rows: list[tuple[str, Sequence[object]]] = [
-                (row, [cells[i] for i in at]) for row, cells in table.rows
-            ]
-            table = replace(table, header=[*kept.values()], rows=rows)
-    _check_header(table)
-    table.stop_if_problems()
-    if is_leaderboard(table):
-        table = _in_one_scale(with_datasets_alone(table))
-    if not table.rows:
-        raise ImportFileError(f"{table.name} has a header but no rows.")
-    repeated = next((c for c in SEEDS if c in table.header), None)
-    values = _values_of_table(table, repeated)
-    _note_given_twice(table, values, repeated)
-    table.stop_if_problems()
-    left = {"seed": repeated is None, "fold": values["fold"].isna().all()}
-    names = ("dataset", "method", "seed", "fold", "measure", "value")
-    frame = pd.DataFrame({c: values[c].array for c in names if not left.get(c)}).infer_objects()
-    frame.attrs["notes"] = [f"{what}: {some(at, 4)}." for what, at in table.notes.items()]
-    return frame
-
-
-def _values_of_table(table: SourceTable, repeated: str | None) -> pd.DataFrame:
-    """Each value with what it is of: one a row of a long table, one a measure of a wide one, one a
-    dataset of a leaderboard.
-    """
-    place = {column: i for i, column in enumerate(table.header)}
-    named = "column" if "measure" in place else "measure"  # what further columns are the names of
-    if is_leaderboard(table):
-        named, place["method"] = "dataset", _methods_at(table)
-    beside = {place.get(name) for name in (*IDENTITY, *SEEDS, "measure", "fold")}
-    columns = [column for column in table.header if place[column] not in beside]
-    held: dict[str, Any] = {"measure": "value", "fold": None, "seed": ""}
-    if repeated:
-        held["seed"] = _seeds(table, repeated, place[repeated])
-    for name in (*IDENTITY, "measure"):
-        if name in place:
-            held[name] = _texts(table, table.header[place[name]] or name, place[name])
-    if "fold" in place:
-        held["fold"] = [_fold(table, row, cells[place["fold"]]) for row, cells in table.rows]
-    values = [
-        [_number(table, row, column, cells[place[column]]) for column in columns]
-        for row, cells in table.rows
-    ]
-    frame = pd.DataFrame(held, range(len(values)), dtype=object).astype({"fold": "Int64"})
-    frame = frame.loc[frame.index.repeat(len(columns))]
-    frame["column"] = np.array(columns * len(values), dtype=object)
-    frame[named] = frame["column"]
-    return frame.assign(value=np.ravel(values))
-
-
-def is_leaderboard(table: SourceTable) -> bool:
-    """Whether rows are methods and columns datasets: no other name, and most cells numbers."""
-    told = {"dataset", *SEEDS, "fold", INSTANCE, "measure", "value", *MEASURES}
-    at = _methods_at(table)
-    others = [i for i, _ in enumerate(table.header) if i != at]
-    if not others or not told.isdisjoint(table.header):
-        return False
-    if table.header[at].lower() not in _METHODS and all(_is_number(r[at]) for _, r in table.rows):
-        return False
-    cells = [_plain_cell(row[i]) for _, row in table.rows for i in others if not _is_empty(row[i])]
-    enough = 2 * sum(map(_is_number, cells)) > len(cells)
-    return enough or any(_MEANS.fullmatch(table.header[i]) for i in others)
-
-
-def _methods_at(table: SourceTable) -> int:
-    """Where a leaderboard names its methods: the column method or model, else the first."""
-    named = (i for i, column in enumerate(table.header) if column.lower() in _METHODS)
-    return next(named, 0)
-
-
-def with_datasets_alone(table: SourceTable) -> SourceTable:
-    """The leaderboard without means and columns that are no datasets; `notes` names them."""
-    at = _methods_at(table)
-    left = replace(table, notes={})
-    kept = [at]
-    for i, column in enumerate(table.header):
-        if i != at and (why := _no_dataset(table, i)):
-            left.note(f"Left out of the leaderboard, for {why}", column)
-        elif i != at:
-            kept.append(i)
-    if len(kept) == 1:
-        return table
-    left.header, left.rows = [table.header[i] for i in kept], []
-    for row, cells in table.rows:
-        if _MEANS.fullmatch(name := str(cells[at]).strip()) and len(table.rows) > 2:
-            left.note(f"Left out of the leaderboard, for {_A_MEAN}", name)
-        else:
-            left.rows.append((row, [cells[i] for i in kept]))
-    return left
-
-
-_A_MEAN = "it is called the mean of the others"
-#: Plain numbers above this are out of 100.
-LARGEST_SHARE = 1.5
-_OUT_OF_100 = "Percentages stay numbers out of 100, like the columns beside them"
-
-
-def _no_dataset(table: SourceTable, i: int) -> str:
-    """Why a column of a leaderboard holds no results of a dataset; empty where it may."""
-    column = table.header[i]
-    held = [_plain_cell(row[i]) for _, row in table.rows if not _is_empty(row[i])]
-    if _MEANS.fullmatch(column):
-        return _A_MEAN
-    if held and not any(map(_is_number, held)) and len(table.rows) > 1:
-        return "it holds no number"
-    is_raw = column in [f"{other} Raw" for other in table.header]
-    about = is_raw or _OF_MODELS.match(column)
-    return "it is no result, or one that is there already" if about else ""
-
-
-def _in_one_scale(table: SourceTable) -> SourceTable:
-    """The leaderboard; beside 90.5 a cell of 84.6% is 84.6, too, and `notes` says so."""
-    at = _methods_at(table)
-    others: list[Any] = [x for _, cells in table.rows for i, x in enumerate(cells) if i != at]
-    plain = [float(x) if isinstance(x, str) else x for x in others if _is_number(x)]
-    if not any(abs(x) > LARGEST_SHARE for x in plain):
-        return table
-    rows: list[tuple[str, Sequence[object]]] = []
-    for row, cells in table.rows:
-        own = [*cells]
-        for i, cell in enumerate(cells):
-            if i != at and isinstance(cell, str) and "%" in cell:
-                own[i] = cell.replace("%", "")
-                table.note(_OUT_OF_100, table.header[i])
-        rows.append((row, own))
-    return replace(table, rows=rows)
-
-
-def _note_given_twice(table: SourceTable, values: pd.DataFrame, repeated: str | None) -> None:
-    """Note what is given twice, or both with and without folds."""
-    keys = ["dataset", "method", "seed", "measure"]
-    has_fold = values["fold"].notna()
-    twice = values.duplicated([*keys, "fold"])
-    mixed = has_fold.to_numpy() & False
-    if has_fold.nunique() > 1:
-        mixed = has_fold != has_fold.groupby([values[key] for key in keys]).transform("first")
-    if not (twice | mixed).any():
-        return
-    rows = pd.Series([table.rows[i][0] for i in values.index], values.index)
-    first = rows.groupby([values[key] for key in (*keys, "fold")], dropna=False).transform("first")
-    for one in values.assign(row=rows, first=first, twice=twice)[twice | mixed].itertuples():
-        label = f"{one.measure} of {quoted(one.method)} on {quoted(one.dataset)}"
-        label += f" with {repeated} {quoted(one.seed)}" if repeated else ""
-        if one.twice:
-            where = "" if pd.isna(one.fold) else f" in fold {one.fold}"
-            table.problem(one.row, one.column, f"{label}{where} was given in {one.first} already.")
-        else:
-            table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
-
-
-def _check_header(table: SourceTable) -> None:
-    """Each column has a name of its own, and says what a value is of, or is a measure."""
-    header, board = table.header, is_leaderboard(table)
-    may_lack_one = _methods_at(table) if board else None
-    nameless = [i for i, c in enumerate(header) if not c and i != may_lack_one]
-    if nameless:
-        raise ImportFileError(
-            f"{table.name}: column {nameless[0] + 1} has no name. In pandas, write index=False."
-        )
-    if twice := sorted({c for c in header if header.count(c) > 1}):
-        columns = ", ".join(map(quoted, twice))
-        raise ImportFileError(f"{table.name}: the column {columns} occurs twice in the header.")
-    if {*SEEDS} <= {*header}:
+            named = table.cells.iloc[:, at].set_axis([*kept.values()], axis=1)
+            table = replace(table, cells=named)
+    is_board = is_leaderboard(table)
+    table.check_names(is_board and not table.board[0].name)
+    if {*SEEDS} <= {*table.header}:
         why = "both a column 'seed' and a column 'repeat' tell repeats apart"
         raise ImportFileError(f"{table.name}: {why}. Remove one of them.")
-    if not board:
+    if not is_board:
         _check_columns(table)
+    table.stop_if_problems()
+    if is_board:
+        table = _in_one_scale(with_datasets_alone(table))
+    if table.cells.empty:
+        raise ImportFileError(f"{table.name} has a header but no rows.")
+    values = _values_of_table(table)
+    _note_given_twice(table, values)
+    table.stop_if_problems()
+    names = ["dataset", "method", "seed", "fold", "measure", "value"]
+    left = [name for name in ("seed", "fold") if values[name].isna().all()]
+    frame = values[names].drop(columns=left).infer_objects()
+    frame.attrs["notes"] = [f"{what}: {some(at, 4)}." for what, at in table.notes.items()]
+    return frame
 
 
 def _check_columns(table: SourceTable) -> None:
@@ -430,97 +391,121 @@ def _check_columns(table: SourceTable) -> None:
         )
     if not is_long and not others:
         raise ImportFileError(f"{table.name}: no column of a measure beside {', '.join(header)}.")
-    for column in others:
-        if why := measure_name_problem(column):
-            table.problem("header", column, f"cannot name a metric: {why}.")
+    table.check_measures(others)
 
 
-def _is_empty(cell: object) -> bool:
-    if isinstance(cell, str):
-        return not cell.strip()
-    return pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
+def _values_of_table(table: SourceTable) -> pd.DataFrame:
+    """Each value with what it is of, its row and its column: one a row of a long table, one a
+    measure of a wide one, one a dataset of a leaderboard.
+    """
+    cells = table.cells
+    names = {name: cells[name] for name in (*IDENTITY, "measure") if name in cells}
+    named = "column" if "measure" in cells else "measure"  # what further columns are the names of
+    if is_leaderboard(table):
+        named, names = "dataset", {"method": table.board[0]}
+    held: dict[str, Any] = {"measure": "value", "fold": None, "seed": None}
+    for seed in {*SEEDS}.intersection(cells):
+        held["seed"] = table.seeds(cells[seed])
+    held |= {name: table.texts(column) for name, column in names.items()}
+    if "fold" in cells:
+        held["fold"] = table.folds(cells["fold"])
+    beside = {*SEEDS, "fold", *(column.name for column in names.values())}
+    columns = [column for column in cells if column not in beside]
+    values = np.column_stack([table.numbers(cells[column]) for column in columns])
+    frame = pd.DataFrame(held, cells.index, dtype=object).astype({"fold": "Int64"})
+    frame = frame.rename_axis("row").reset_index()
+    frame = frame.loc[frame.index.repeat(len(columns))].reset_index(drop=True)
+    frame["column"] = np.array(columns * len(values), dtype=object)
+    frame[named] = frame["column"]
+    return frame.assign(value=values.ravel())
 
 
-def _texts(table: SourceTable, column: str, at: int) -> list[str]:
-    """The names that a column holds."""
-    texts = []
-    for row, cells in table.rows:
-        text = "" if _is_empty(cells[at]) else str(cells[at]).strip()
-        if why := text_problem(text):
-            table.problem(row, column, f"the name of the {column} {why}.")
-        elif column == "measure" and (why := measure_name_problem(text)):
-            table.problem(row, column, f"{quoted(text)} cannot name a metric: {why}.")
-        texts.append(text)
-    return texts
+def _note_given_twice(table: SourceTable, values: pd.DataFrame) -> None:
+    """Note what is given twice, or both with and without folds."""
+    keys = ["dataset", "method", "seed", "measure"]
+    has_fold = values["fold"].notna()
+    repeated = next((c for c in SEEDS if c in table.header), None)
+    twice = values.duplicated([*keys, "fold"])
+    mixed = has_fold & False
+    if has_fold.nunique() > 1:
+        same = [values[key] for key in keys]
+        mixed = has_fold != has_fold.groupby(same, dropna=False).transform("first")
+    if not (twice | mixed).any():
+        return
+    first = values.groupby([*keys, "fold"], dropna=False)["row"].transform("first")
+    for one in values.assign(first=first, twice=twice)[twice | mixed].itertuples():
+        label = f"{one.measure} of {quoted(one.method)} on {quoted(one.dataset)}"
+        label += f" with {repeated} {quoted(one.seed)}" if repeated else ""
+        if one.twice:
+            where = "" if pd.isna(one.fold) else f" in fold {one.fold}"
+            table.problem(one.row, one.column, f"{label}{where} was given in {one.first} already.")
+        else:
+            table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
 
 
-def _seeds(table: SourceTable, column: str, at: int) -> list[str]:
-    """The seeds as text: all numbers, written alike, or none."""
-    seeds: list[str] = []
-    first: dict[bool, tuple[str, str]] = {}
-    for (row, _), text in zip(table.rows, _texts(table, column, at), strict=True):
-        is_number = _NUMBER.fullmatch(text) is not None
-        if text:
-            first.setdefault(is_number, (row, text))
-        if is_number and len(text) < 20 and float(text).is_integer():
-            # a float would round a seed of 17 digits
-            text = str(int(text) if text.lstrip("+-").isdecimal() else int(float(text)))
-        seeds.append(text)
-    if len(first) == 2:
-        (row, text), (other, number) = first[False], first[True]
-        why = f"{quoted(text)} is no number, but {other} has {quoted(number)}. Use one kind."
-        table.problem(row, column, why)
-    return seeds
+# ---- leaderboards: rows are methods, columns datasets --------------------------------------------
+
+#: What a column or row of a leaderboard is called that is the mean of the others.
+_MEANS = re.compile(r"(the )?(avg|average|mean|overall|macro[ -]avg)\.?( score)?\W*", re.IGNORECASE)
+#: How columns begin that say what a model is.
+_OF_MODELS = re.compile(r"#?\s?param|hub |co.? cost|size\b|available on|flagged|moe$", re.I)
+_A_MEAN = "it is called the mean of the others"
+#: Plain numbers above this are out of 100.
+LARGEST_SHARE = 1.5
 
 
-def _fold(table: SourceTable, row: str, cell: object) -> int | None:
-    if _is_empty(cell):
-        return None
-    try:
-        number = float(cell)  # type: ignore[arg-type]
-        if number != int(number) or not 0 <= number < 2**31 or isinstance(cell, bool):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        table.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
-        return None
-    return int(number)
+def is_leaderboard(table: SourceTable) -> bool:
+    """Whether rows are methods and columns datasets: no other name, and most cells numbers."""
+    told = {"dataset", *SEEDS, "fold", INSTANCE, "measure", "value", *MEASURES}
+    if len(table.header) < 2 or not told.isdisjoint(table.header):
+        return False
+    methods, others = table.board
+    if methods.name.lower() not in _METHODS and methods.map(_is_number).all():
+        return False
+    cells = [_plain_cell(cell) for cell in others.to_numpy().ravel() if not _is_empty(cell)]
+    enough = 2 * sum(map(_is_number, cells)) > len(cells)
+    return enough or any(map(_MEANS.fullmatch, others))
 
 
-def _plain_cell(cell: object, said: Callable[[str], object] = lambda what: None) -> object:
-    """A cell without what people write beside a value; `said` is told what that is."""
-    if not isinstance(cell, str) or _NUMBER.fullmatch(cell.strip()):
-        return cell
-    if cell.strip().lower() in _BLANK:
-        return ""
-    written = _WRITTEN.fullmatch(cell.strip())
-    if written is None or not _NUMBER.fullmatch(written["value"]):
-        return cell
-    if written["spread"]:
-        said("What stands behind a value as its spread is not read")
-    if written["percent"]:
-        said("Percentages are read as shares")
-        return float(written["value"]) / 100
-    return written["value"]
+def with_datasets_alone(table: SourceTable) -> SourceTable:
+    """The leaderboard without means and columns that are no datasets; `notes` names them."""
+    left = replace(table, notes={})
+    methods, others = table.board
+    kept = [methods]
+    for column, cells in others.items():
+        held = [_plain_cell(cell) for cell in cells if not _is_empty(cell)]
+        is_raw = column.removesuffix(" Raw") in {*table.header} - {column}
+        if _MEANS.fullmatch(column):
+            why = _A_MEAN
+        elif held and not any(map(_is_number, held)) and len(cells) > 1:
+            why = "it holds no number"
+        elif is_raw or _OF_MODELS.match(column):
+            why = "it is no result, or one that is there already"
+        else:
+            kept.append(cells)
+            continue
+        left.note(f"Left out of the leaderboard, for {why}", column)
+    if len(kept) == 1:
+        return table
+    is_mean = np.array([bool(_MEANS.fullmatch(str(name).strip())) for name in methods])
+    is_mean &= len(methods) > 2
+    for name in methods[is_mean]:
+        left.note(f"Left out of the leaderboard, for {_A_MEAN}", str(name).strip())
+    left.cells = pd.concat(kept, axis=1)[~is_mean]
+    return left
 
 
-def _is_number(cell: object) -> bool:
-    """Whether it is a number, or text of one."""
-    if isinstance(cell, str):
-        return _NUMBER.fullmatch(cell.strip()) is not None
-    return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
-
-
-def _number(table: SourceTable, row: str, column: str, cell: Any) -> float:
-    cell = _plain_cell(cell, lambda what: table.note(what, column))
-    if _is_empty(cell):
-        return math.nan
-    value = math.nan
-    if _is_number(cell):
-        with suppress(OverflowError):
-            value = float(cell)
-    if not math.isfinite(value):
-        table.problem(row, column, f"{quoted(cell)} is not a finite number. {_EMPTY_HINT}")
-    return value
+def _in_one_scale(table: SourceTable) -> SourceTable:
+    """The leaderboard; beside 90.5 a cell of 84.6% is 84.6, too, and `notes` says so."""
+    methods, others = table.board
+    if not any(abs(_value(cell)) > LARGEST_SHARE for cell in others.to_numpy().ravel()):
+        return table
+    is_percent = others.map(lambda cell: isinstance(cell, str) and "%" in cell)
+    for column in others.columns[is_percent.any()]:
+        how = "Percentages stay numbers out of 100, like the columns beside them"
+        table.note(how, column)
+    plain = others.map(lambda cell: cell.replace("%", "") if isinstance(cell, str) else cell)
+    return replace(table, cells=pd.concat([methods, plain], axis=1))
 
 
 # ---- exports of runs, one row a run --------------------------------------------------------------
@@ -611,7 +596,7 @@ def exported_runs(
         if at not in places.values() and (sort := _sorted(column, kind, results))
     ]
     runs, experiments = list[RunRow](), dict[str, str]()
-    for label, cells in table.rows:
+    for label, *cells in table.cells.itertuples(name=None):
         run, named = _run_of({what: cells[at] for what, at in places.items()}, label, len(runs))
         for at, where, name in columns:
             _put(run, where, name, cells[at])
@@ -714,20 +699,8 @@ Row = tuple[str, str, str, float]
 _LARGEST, _MOST = 200_000_000, 1_000_000
 
 
-@dataclass(frozen=True)
-class Tool:
-    """A tool: its name, whether what a file holds is of it, and the results in that."""
-
-    name: str
-    is_of: Callable[[Any], bool]
-    rows: Callable[[Any], Iterator[Row]]
-
-
-def _with_keys(*keys: str) -> Callable[[Any], bool]:
-    """Whether it is a mapping with these keys, the first of which holds another."""
-    return lambda held: (
-        isinstance(held, dict) and {*keys} <= held.keys() and isinstance(held[keys[0]], dict)
-    )
+#: The tools whose files are read.
+TOOLS = ("lighteval", "promptfoo", "lm-evaluation-harness", "OpenAI evals", "HELM")
 
 
 def _numeric_scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -747,6 +720,11 @@ def _of_tasks(held: Any, method: Any, means: Collection[str]) -> Iterator[Row]:
                 yield measure, task, str(method), value
 
 
+def _lighteval(held: Any) -> Iterator[Row]:
+    """As leaderboards of Hugging Face keep it: "all" is the mean of the tasks."""
+    return _of_tasks(held, held["config_general"]["model_name"], ["all"])
+
+
 def _harness(held: Any) -> Iterator[Row]:
     """lm-evaluation-harness: groups are means of their tasks."""
     config = held["config"]
@@ -755,13 +733,9 @@ def _harness(held: Any) -> Iterator[Row]:
     return _of_tasks(held, method, means)
 
 
-def _tables(held: Any) -> list[Any]:
-    return held if isinstance(held, list) else [held]
-
-
 def _helm(held: Any) -> Iterator[Row]:
     """HELM: tables whose rows are models; a column is a scenario, or says scenario and metric."""
-    for table in _tables(held):
+    for table in held if isinstance(held, list) else [held]:
         header = [str(cell["value"]) for cell in table["header"]]
         for row in table["rows"]:
             model = str(row[0]["value"])
@@ -796,38 +770,20 @@ def _evals(held: Any) -> Iterator[Row]:
             yield measure, str(spec["eval_name"]), ", ".join(map(str, names)), value
 
 
-#: The tools whose files are read, in the order in which they are tried.
-TOOLS = (
-    Tool(  # as leaderboards of Hugging Face keep it: "all" is the mean of the tasks
-        "lighteval",
-        _with_keys("results", "config_general"),
-        lambda held: _of_tasks(held, held["config_general"]["model_name"], ["all"]),
-    ),
-    Tool(
-        "promptfoo",
-        lambda held: (
-            _with_keys("results")(held) and isinstance(held["results"].get("results"), list)
-        ),
-        _promptfoo,
-    ),
-    Tool("lm-evaluation-harness", _with_keys("results", "config"), _harness),
-    Tool(
-        "OpenAI evals",
-        lambda held: isinstance(held, list) and any(map(_with_keys("spec"), held[:1])),
-        _evals,
-    ),
-    Tool(
-        "HELM",
-        lambda held: (
-            bool(held)
-            and all(
-                isinstance(table, dict) and {"title", "header", "rows"} <= table.keys()
-                for table in _tables(held)
-            )
-        ),
-        _helm,
-    ),
-)
+def _tool_of(held: Any) -> tuple[str, Callable[[Any], Iterator[Row]]] | None:
+    """Whose results these are, and what finds them."""
+    match held:
+        case {"results": dict(), "config_general": _}:
+            return "lighteval", _lighteval
+        case {"results": {"results": [*_]}}:
+            return "promptfoo", _promptfoo
+        case {"results": dict(), "config": _}:
+            return "lm-evaluation-harness", _harness
+        case [{"spec": dict()}, *_]:
+            return "OpenAI evals", _evals
+        case {"title": _, "header": _, "rows": _} | [{"title": _, "header": _, "rows": _}, *_]:
+            return "HELM", _helm
+    return None
 
 
 def tool_results(text: str, name: str) -> list[Row] | None:
@@ -843,16 +799,16 @@ def tool_results(text: str, name: str) -> list[Row] | None:
             return None
     except RecursionError:
         return None
-    tool = next((tool for tool in TOOLS if tool.is_of(held)), None)
-    if tool is None:
+    if (found := _tool_of(held)) is None:
         return None
+    tool, rows_of = found
     try:
-        rows = [row for row in tool.rows(held) if math.isfinite(row[3])]
+        rows = [row for row in rows_of(held) if math.isfinite(row[3])]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         why = " ".join(str(error).split())[:100]
         raise ImportFileError(
-            f"{name} is no file of {tool.name} that can be read: {type(error).__name__}: {why}."
+            f"{name} is no file of {tool} that can be read: {type(error).__name__}: {why}."
         ) from error
     if not 0 < len(rows) <= _MOST:
-        raise ImportFileError(f"{name} holds {len(rows):,} results of {tool.name}.")
+        raise ImportFileError(f"{name} holds {len(rows):,} results of {tool}.")
     return rows

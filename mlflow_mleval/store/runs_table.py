@@ -565,7 +565,7 @@ def read_results_table(selection: Selection) -> RunsTable:
     if is_board:
         told_by = {"method": "the rows", "dataset": "the columns"}
         read = with_datasets_alone(cells)
-        columns, n = some(read.header[1:], 4), len(read.rows)
+        columns, n = some(read.header[1:], 4), len(read.cells)
         doubts.append(
             f"No column of {read.name} is called dataset: its {count(n, 'row')} {agree(n, 'was')} "
             f"read as methods, its columns ({columns}) as data sets, and its values as one "

@@ -95,8 +95,8 @@ class MlevalEvaluator(ModelEvaluator):
         """
         from mlflow_mleval.measures.registry import MEASURES, known_measures
         from mlflow_mleval.store import schema
+        from mlflow_mleval.training.estimators import HIERARCHICAL, evaluate_output
         from mlflow_mleval.training.log_evaluation import log_evaluation
-        from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
 
         config = dict(evaluator_config or {})
         _refuse_other_settings(config, [*_OPTIONS, *HIERARCHICAL])

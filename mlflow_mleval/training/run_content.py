@@ -299,9 +299,9 @@ class RunContent:
         return pd.DataFrame(rows, columns=["family", "kind", "parameter", "loss"])
 
 
-def steps(n_labels: int) -> list[int]:
-    """The parameters of the binomial profile that are logged as steps."""
-    return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
+def steps(n_labels: int, most: int = _STEPS) -> list[int]:
+    """The parameters of the binomial profile that are logged as steps, from end to end."""
+    return np.unique(np.linspace(1, n_labels, min(n_labels, most)).round().astype(int)).tolist()
 
 
 def _parquet(table: pd.DataFrame, about: Mapping[bytes, str] = MappingProxyType({})) -> bytes:
@@ -345,10 +345,10 @@ class EpochMetrics:
         values = {schema.EPOCH_PREFIX + m: v for m, v in chosen(ev, measures).items()}
         if ev.kind == LABEL_SETS:  # the loss profile at a few k from end to end
             n_labels = len(ev.label_names)
-            ks = np.unique(np.linspace(1, n_labels, min(n_labels, _POINTS)).round().astype(int))
+            ks = steps(n_labels, _POINTS)
             for kind in ("hard", "soft") if ev.total.errors is not None else ("hard",):
                 losses = ev.profile(ks=ks, kind=kind).losses
-                keys = [schema.epoch_profile_key(kind, int(k), n_labels) for k in ks]
+                keys = [schema.epoch_profile_key(kind, k, n_labels) for k in ks]
                 values |= dict(zip(keys, losses, strict=True))
         finite = {key: float(v) for key, v in values.items() if math.isfinite(v)}
         self.pending += [Metric(key, v, now, step) for key, v in finite.items()]

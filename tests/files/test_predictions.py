@@ -246,8 +246,8 @@ def test_lines_are_counted_over_blocks_and_quoted_newlines(tmp_path, small_block
 def test_encodings_other_than_utf8_are_refused(tmp_path):
     for content, message in (
         (SMALL.encode("utf-16"), "UTF-16"),
-        (SMALL.encode() + b"1,0,0.5,\xff\n", "line 5: byte 0xff is not UTF-8"),
-        (b"true_\xe4," + SMALL.encode(), "line 1: byte 0xe4 is not UTF-8"),
+        (SMALL.encode() + b"1,0,0.5,\xff\n", "line 5, column 4: byte 0xff is not UTF-8"),
+        (b"true_\xe4," + SMALL.encode(), "line 1, column 1: byte 0xe4 is not UTF-8"),
     ):
         (tmp_path / "p.csv").write_bytes(content)
         refused(message, tmp_path / "p.csv")

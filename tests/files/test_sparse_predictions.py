@@ -71,7 +71,7 @@ def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
         ({"true": [["a", "a"]] * 30}, "column true: a list names a label twice"),
         ({"true": [["a", None]] * 30}, "a list of labels holds null"),
         ({"score": [[np.nan] * len(v) for v in table.scored]}, "score nan is not a finite number"),
-        ({"scored": "x"}, "the column scored holds .* It needs lists, too"),
+        ({"scored": "x"}, "column .scored.: the type is .*string, not lists"),
     ):
         table.assign(**change).to_parquet(tmp_path / "r")
         with pytest.raises(ImportFileError, match=message):

@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
-from mlflow_mleval.training.wrappers import places_to_wrap
+from mlflow_mleval.training.autolog import places_to_wrap
 
 X, Y = make_multilabel_classification(150, 8, n_classes=4, random_state=1)
 X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = X[:100], X[100:], Y[:100], Y[100:]

@@ -16,7 +16,7 @@ import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError, IncomparableRunsError
 from mlflow_mleval.files.predictions import evaluate_file
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
-from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog
 
 #: All that is computed of label sets, and of one label.
 ASKED = (

@@ -140,8 +140,8 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
         (f"{HEAD},f1\na,d,1,high\n", "line 2, column 'f1': 'high' is no finite number. Leave"),
         (f'{HEAD},s\na,d,1,"0,5"\n', "'s': '0,5' is no .*; call the column cluster if it is no m"),
         (f"{HEAD},passage\na,d,1,p1\n", "no column of a measure .'passage' holds text"),
-        (f"{HEAD},f1\na,d,,0.5\n", "line 2, column 'instance': is empty"),
-        (f"{HEAD},f 1\na,d,1,0.5\n", "measure 'f 1'"),
+        (f"{HEAD},f1\na,d,,0.5\n", "line 2, column 'instance': the name of the instance is empty"),
+        (f"{HEAD},f 1\na,d,1,0.5\n", "header, column 'f 1': cannot name a metric"),
     ],
 )
 def test_what_is_wrong_in_a_table_is_named(db, text, message):

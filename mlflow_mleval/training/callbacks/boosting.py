@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog
 
 if TYPE_CHECKING:
     from catboost import CatBoost
@@ -32,7 +32,7 @@ class LightGBMCallback:
         Classes that do not all occur here need ``label_names``: all of them, as the model sorts
         them.
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
         best_by, every, ...
 
     Attributes
@@ -113,7 +113,7 @@ class CatBoostCallback:
         As ``model.predict`` takes them.
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or vector of N classes
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
         best_by, every, ...
 
     Attributes

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from mlflow_mleval.evaluation import Evaluation, merge
-from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog
 from mlflow_mleval.training.run_content import chosen
 from mlflow_mleval.validation import from_tensor
 
@@ -45,7 +45,7 @@ class HuggingFaceCallback(TrainerCallback):
     prefix : str
         Which evaluation counts: of several validation sets, ``"eval_NAME"``.
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
         best_by, every, ...
 
     Attributes

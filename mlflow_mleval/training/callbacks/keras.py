@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog
 
 
 class KerasCallback(keras.callbacks.Callback):
@@ -26,7 +26,7 @@ class KerasCallback(keras.callbacks.Callback):
     batch_size : int, optional
         For ``Model.predict``.
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
         best_by, every, ...
 
     Attributes

@@ -12,7 +12,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import DistributedSampler
 
 from mlflow_mleval.evaluation import Evaluation, merge
-from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog
 from mlflow_mleval.training.delivery import same_randomness
 from mlflow_mleval.validation import from_tensor
 
@@ -40,7 +40,7 @@ class LightningCallback(Callback):
     dataloader : int
         Which of several validation dataloaders is evaluated.
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
         best_by, every, ... A run of Lightning's ``MLFlowLogger`` is not active: pass
         ``run_id=logger.run_id``.
 

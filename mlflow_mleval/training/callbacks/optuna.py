@@ -17,7 +17,7 @@ from optuna.study import StudyDirection
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import MEASURES, one_measure
 from mlflow_mleval.store import runs, schema
-from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog
 from mlflow_mleval.training.delivery import Delivery, warn
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.validation import present

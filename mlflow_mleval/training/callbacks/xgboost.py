@@ -8,7 +8,7 @@ from typing import Any
 
 import xgboost
 
-from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog
 
 
 class XGBoostCallback(xgboost.callback.TrainingCallback):
@@ -24,7 +24,7 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
         An array becomes a ``DMatrix`` with its default options.
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or vector of N classes
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
         best_by, every, ...
 
     Attributes

@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from mlflow_mleval.training import wrappers
+from mlflow_mleval.training import autolog
 
 now = [0.0]
 
@@ -49,7 +49,7 @@ def no_figures():
     ],
 )
 def test_fit_time_is_that_of_the_fit_alone(runs, monkeypatch, make, order):
-    monkeypatch.setattr(wrappers.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(autolog.time, "perf_counter", lambda: now[0])
     for step in order:
         step()
     model = make().fit(X_TRAIN, Y_TRAIN)

@@ -15,7 +15,7 @@ import mlflow_mleval as mleval
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import schema
 from mlflow_mleval.training import delivery
-from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog
 from mlflow_mleval.training.delivery import send_unsent
 from mlflow_mleval.training.run_content import EPOCH_MEASURES
 
