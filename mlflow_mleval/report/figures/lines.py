@@ -381,12 +381,11 @@ def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
     x = Scale(0, 1, svg.room + 6, WIDTH - 70)
     svg.axis(x, svg.bottom, 18, 5, number)
     shown = aligned(map(means.get, folds))
-    for y, m, mean in zip(svg.rows(), folds, shown, strict=True):
-        values = folds[m].dropna()
-        dots = (f'<circle cx="{x(value):.2f}" cy="{y:g}" r="3.2"/>' for value in values)
+    for y, (m, column), mean in zip(svg.rows(), folds.items(), shown, strict=True):
+        values = {fold: v for fold, v in column.items() if not math.isnan(v)}
+        dots = (f'<circle cx="{x(value):.2f}" cy="{y:g}" r="3.2"/>' for value in values.values())
         tip = f"{m}: " + ", ".join(f"fold {fold} {number(v)}" for fold, v in values.items())
-        drawn = Markup("").join(map(Markup, dots))
-        svg.add("g", drawn, class_="faccent", fill_opacity=0.45, tip=tip)
+        svg.add("g", Markup("".join(dots)), class_="faccent", fill_opacity=0.45, tip=tip)
         if m in means:
             svg.upright(x(means[m]), y - 6, y + 6, "tick")
         svg.at_right(y, mean)
@@ -397,7 +396,7 @@ def run_labels(labels: pd.DataFrame) -> Svg:
     """What becomes of each label: the instances where it is true or predicted, in shares; the first
     thirty labels are drawn.
     """
-    drawn = labels.iloc[:svg_TOP]
+    drawn = labels[["tp", "fn", "fp", "f1", "support"]].iloc[:svg_TOP]
     rows = drawn.to_dict("records")
     texts = [
         ", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows
