@@ -21,8 +21,8 @@ from unittest import mock
 
 import numpy as np
 import requests
-from bench_query import cpu_of, serving
-from timing import Row, told
+from bench_query import serving
+from timing import Row, cpu_of, told
 
 BOUND, TURNS, CALLS = 2.5, 5, 6
 

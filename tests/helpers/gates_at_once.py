@@ -2,9 +2,7 @@
 move.
 """
 
-import os
-
-from import_cases import PROCESSES
+from import_cases import PROCESSES, at_once
 from mlflow import MlflowClient
 
 from mlflow_mleval.errors import StoreError
@@ -24,28 +22,17 @@ def race_for_places_and_alias():
     for _ in range(1 + GATES):
         client.create_model_version(MODEL, f"runs:/{run.info.run_id}/model", run.info.run_id)
     client.set_registered_model_alias(MODEL, "champion", "1")
-    settings = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
-    start, told = PROCESSES.Barrier(GATES), PROCESSES.SimpleQueue()
-    gates = [
-        PROCESSES.Process(target=_gate, args=(settings, start, told, 2 + place))
-        for place in range(GATES)
-    ]
-    for process in gates:
-        process.start()
-    for process in gates:
-        process.join(300)
-    assert [process.exitcode for process in gates] == [0] * GATES
-    found = [told.get() for _ in gates]
+    told = PROCESSES.SimpleQueue()
+    at_once(_gate, *((told, 2 + place) for place in range(GATES)))
+    found = [told.get() for _ in range(GATES)]
     assert sorted(number for number, _ in found) == list(range(1, GATES + 1))
     assert history("raced")["number"].tolist() == list(range(1, GATES + 1))
     moved = [version for _, version in found if version]
     assert moved == [str(client.get_model_version_by_alias(MODEL, "champion").version)]
 
 
-def _gate(settings, start, told, version):
-    os.environ.update(settings)
+def _gate(told, version):
     move = Promotion.of(f"models:/{MODEL}/{version}", f"models:/{MODEL}/1", "champion")
-    start.wait(120)
     book = Ledger.open("raced", alpha=0.05)
     number = book.claim()
     values = {"decision": "ship", "candidate": str(version), "champion": "1", "units": "u"}

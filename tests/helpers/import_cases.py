@@ -23,24 +23,32 @@ PROCESSES.set_forkserver_preload(
 )
 
 
-def import_at_once(writers=4):
-    """Several processes import the same, and start together."""
+def at_once(call, *arguments):
+    """A process for each of these arguments calls the same, and they start together."""
     settings = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
-    start = PROCESSES.Barrier(writers)
-    writing = [PROCESSES.Process(target=_import, args=(settings, start)) for _ in range(writers)]
-    for process in writing:
+    start = PROCESSES.Barrier(len(arguments))
+    made = [PROCESSES.Process(target=_call, args=(settings, start, call, a)) for a in arguments]
+    for process in made:
         process.start()
-    for process in writing:
+    for process in made:
         process.join(4 * PATIENCE)
-    assert [process.exitcode for process in writing] == [0] * writers, (
-        f"an import failed, or took more than {4 * PATIENCE} seconds"
+    assert [process.exitcode for process in made] == [0] * len(made), (
+        f"a process failed, or took more than {4 * PATIENCE} seconds"
     )
 
 
-def _import(settings, start):
+def _call(settings, start, call, arguments):
     os.environ.update(settings)
     do_not_wait_for_the_disk()
     start.wait(PATIENCE)
+    call(*arguments)
+
+
+def import_at_once(writers=4):
+    at_once(_import, *[()] * writers)
+
+
+def _import():
     import_results(RESULTS, experiment_name="x")
 
 
