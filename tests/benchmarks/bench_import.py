@@ -9,8 +9,6 @@ of as many as MLEVAL_BENCH_REPEATS says. Bound: 1.5 times the bare calls. Then t
 server, server included.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -8,8 +8,6 @@ it took before reports were made faster; with 2,000 datasets also 350 MB, with 5
 data. Peak memory is the largest resident set of the process.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -9,8 +9,6 @@ counted. Seconds of CPU, server included: medians of turns of several calls each
 the bare requests. Logging the same again into its run, and with instances too, for comparison.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -21,8 +21,6 @@ question. CPU of one poll and of the list of six experiments, beside MLflow's ow
 experiments by the same member; a poll takes three times as much at most.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import statistics

@@ -13,8 +13,6 @@ their own: the seconds of CPU of reader, server and database together, and the l
 of the reader.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

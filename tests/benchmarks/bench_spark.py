@@ -17,8 +17,6 @@ take, which is what elapses on machines that have nothing else to do. Bounds: ha
 and two workers 1.4 times as fast as one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

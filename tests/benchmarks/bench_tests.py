@@ -4,8 +4,6 @@ in the same run.
     python tests/benchmarks/bench_tests.py
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable, Iterator

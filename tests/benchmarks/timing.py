@@ -1,7 +1,5 @@
 """Time and memory of calls, as all benchmarks take them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
