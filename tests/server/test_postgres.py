@@ -17,8 +17,7 @@ import pytest
 import requests
 import yaml
 from command_line import as_json, mleval
-from gates_at_once import race_for_places_and_alias
-from import_cases import import_at_once, one_run_a_pair
+from import_cases import import_at_once, one_run_a_pair, race_for_places_and_alias
 from page_reader import Reader
 from places import DOCKER, GOLDEN, STUDY
 from waiting import PATIENCE, free_port, running
