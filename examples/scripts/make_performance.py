@@ -47,9 +47,7 @@ PARTS: dict[str, dict[str, Benchmark]] = {
     },
     "Ranking and testing": {
         "bench_fusion": Benchmark(packages=("numpy", "pymcdm")),
-        "bench_tests": Benchmark(packages=("scipy", "networkx")),
-        "bench_multivariate": Benchmark(packages=("numpy", "statsmodels")),
-        "bench_hierarchical_t": Benchmark(packages=("numpy",)),
+        "bench_tests": Benchmark(packages=("numpy", "scipy", "networkx", "statsmodels")),
         "bench_gate": Benchmark(packages=("numpy",)),
         "bench_large": Benchmark(packages=("numpy", "pandas")),
     },

@@ -1,28 +1,28 @@
-"""The Comparison: which test may speak, what it says, and the doubts beside it."""
+"""The Comparison: which test may speak, what it says, what a new one costs, and the doubts beside
+it.
+"""
 
+import sys
 from dataclasses import replace
 from inspect import signature
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
-from report_cases import study_of
+from report_cases import render, study_of
+from scipy import stats
 
+from mlflow_mleval.analysis import posthoc
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
+from mlflow_mleval.analysis.posthoc.rank_tests import Wilcoxon
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.study import Excluded, Study
 
 
 def test_a_comparison_has_few_options():
     assert len(signature(compare).parameters) - 1 <= 16
-
-
-def test_clear_differences_are_separated():
-    found = compare(study_of(3, 12, gap=0.1))
-    assert found.decides == "max-t" and found.order == ["m0", "m1", "m2"]
-    assert set(found.separated) == {("m0", "m1"), ("m0", "m2"), ("m1", "m2")}
-    assert sorted(found.cliques) == [["m0"], ["m1"], ["m2"]]
 
 
 def test_pairs_are_separated_where_corrected_signed_ranks_cannot_reject():
@@ -67,14 +67,6 @@ def test_tests_of_pairs_leave_out_what_did_not_finish_unless_that_is_a_failure(o
     doubts = failed.pairs.set_index(["method_a", "method_b"])["doubts"]
     filled = [text for pair, text in doubts.items() if "m0" in pair and pair in failed.separated]
     assert all("filled by the policy worst" in text for text in filled)
-    with pytest.raises(ValueError, match="`missing_is_failure`"):
-        compare(study_of(3, 8), missing_is_failure=True)
-
-
-def test_one_dataset_says_why_there_is_no_test():
-    found = compare(study_of(3, 1))
-    assert found.friedman is None and found.decides == "none"
-    assert "1 dataset" in found.absent["friedman"]
 
 
 def test_two_methods_one_measure():
@@ -89,11 +81,6 @@ def test_a_single_measure_is_tested_in_its_own_direction():
     assert (found.table.to_numpy() <= 0).all()
 
 
-def test_control_compares_with_it_only():
-    found = compare(study_of(4, 12, gap=0.1), control="m1")
-    assert len(found.pairwise.table) == 3 and all("m1" in pair for pair in found.separated)
-
-
 @pytest.mark.parametrize("on", ["fused", "f1"])
 def test_other_weights_make_anew_only_what_they_change(on):
     study = with_a_gap(study_of(3, 6, gap=0.02), ("d0", "m1"))
@@ -105,12 +92,6 @@ def test_other_weights_make_anew_only_what_they_change(on):
     assert after.ground is before.ground and after.folds is before.folds
     assert after.fusion.flows.by_measure is before.fusion.flows.by_measure
     assert after.reweighed("entropy").report().to_dict() == before.report().to_dict()
-
-
-def test_filled_cells_are_a_doubt_and_skillings_mack_needs_no_filling():
-    found = compare(with_a_gap(study_of(3, 8, gap=0.1), ("d1", "m2")), on="f1")
-    assert any("1 of 24 results is missing: d1 (1). The ranking gives" in d for d in found.doubts)
-    assert found.skillings_mack.pvalue < 0.05
 
 
 def test_doubts_about_the_values_come_before_what_was_left_out():
@@ -154,23 +135,27 @@ def test_a_constant_measure_is_a_doubt_about_its_correlations_too():
     assert "The same for all methods, so that it tells none apart: f1 on d1." in found.doubts
 
 
-def test_bad_requests_are_named():
-    study = study_of(3, 4)
-    with pytest.raises(IncomparableRunsError, match="needs two"):
-        compare(study.select(methods=["m0"]))
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"control": "zz"}, IncomparableRunsError, "'zz'"),
+        ({"on": "recall"}, MeasureError, "recall"),
+        ({"alpha": 1.5}, ValueError, "alpha"),
+        ({"test": "t"}, ValueError, "test"),
+        ({"missing_is_failure": True}, ValueError, "`missing_is_failure`"),
+    ],
+)
+def test_bad_requests_are_named(options, kind, said):
+    with pytest.raises(kind, match=said):
+        compare(study_of(3, 4), **options)
+
+
+def test_one_method_is_refused_with_what_was_left_out():
     excluded = (Excluded("run", "m1 · d1", "written in part only"),)
-    alone = replace(study.select(methods=["m0"]), excluded=excluded)
+    alone = replace(study_of(3, 4).select(methods=["m0"]), excluded=excluded)
     said = "needs two. Left out: run m1 · d1: written in part only.$"
     with pytest.raises(IncomparableRunsError, match=said):
         compare(alone)
-    with pytest.raises(IncomparableRunsError, match="'zz'"):
-        compare(study, control="zz")
-    with pytest.raises(MeasureError, match="recall"):
-        compare(study, on="recall")
-    with pytest.raises(ValueError, match="alpha"):
-        compare(study, alpha=1.5)
-    with pytest.raises(ValueError, match="test"):
-        compare(study, test="t")
 
 
 def test_leaders_that_tie_are_all_named():
@@ -189,15 +174,6 @@ def test_the_plane_needs_three_measures_and_methods():
     assert list(found.plane.measures.index) == ["f1", "hamming_loss", "recall"]
     mean = sum(r.unicriterion for r in found.fusion.results.values()) / 4
     pd.testing.assert_frame_equal(found.mean_flows, mean)
-
-
-def test_long_tables_hold_every_cell_once():
-    found = compare(study_of(3, 4))
-    assert len(found.values_long) == 24 and len(found.weights_long) == 8
-    assert len(found.by_dataset) == 12
-    assert found.weights_long.groupby("dataset")["weight"].sum().to_numpy() == pytest.approx(1)
-    expected = (found.correlations["correlation"] > 0.9).tolist()
-    assert found.correlations["redundant"].tolist() == expected
 
 
 def test_what_the_lead_survives_is_what_the_scenarios_say():
@@ -255,3 +231,78 @@ def test_intervals_of_two_methods_and_of_mean_ranks_are_those_of_the_test():
     assert np.allclose(widths, ranked.nemenyi.critical_difference)
     assert compare(study_of(3, 4)).comparison_intervals is None
     assert compare(study_of(3, 9), control="m0").comparison_intervals is None
+
+
+class Signs(Wilcoxon):
+    """Signed ranks without a correction, as a module of its own would have it."""
+
+    name = asked = key = "plain-ranks"
+    title = "Plain ranks"
+    column = sort = "pvalue_plain_ranks"
+    head = "p (plain)"
+    control, always = False, False
+
+    def run(self, tested):
+        return super().run(replace(tested, correction="none"))
+
+    def wording(self, result):
+        return "plain ranks, uncorrected"
+
+    def sentence(self, result):
+        return "Plain ranks"
+
+
+@pytest.fixture
+def listed(monkeypatch):
+    """The module of the test, and its line in the list."""
+    module = ModuleType("mlflow_mleval.analysis.posthoc.plain_ranks")
+    module.Signs = Signs
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(
+        posthoc, "_TESTS", (*posthoc._TESTS, ("plain-ranks", "plain_ranks", "Signs"))
+    )
+
+
+def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
+    found = compare(study_of(5, 9, gap=0.004), test="plain-ranks")
+    assert found.decides == "plain-ranks" and found.decision == "Plain ranks, as asked."
+    assert found.pairs["pvalue_plain_ranks"].to_list() == found.pairs["pvalue"].to_list()
+    assert {*found.pairs.columns[-3:]} == {"pvalue_plain_ranks", "separated", "doubts"}
+    for form in ("table", "json", "csv", "md", "latex", "html"):
+        assert "plain" in render(found, form, "pairs").lower(), form
+    other = compare(study_of(5, 9, gap=0.004))
+    assert "plain-ranks" not in [made.test.name for made in other.posthoc]
+    assert "pvalue_plain_ranks" not in other.pairs
+    with pytest.raises(ValueError, match="'plain-ranks', which needs all pairs"):
+        compare(study_of(4, 9), test="plain-ranks", control="m0")
+
+
+def test_benjamini_hochberg_holds_the_false_discovery_rate_of_signed_ranks():
+    found = compare(study_of(5, 9, gap=0.004), test="benjamini-hochberg")
+    assert found.decides == "benjamini-hochberg"
+    data = found.report().to_dict()["benjamini_hochberg"]
+    assert data["test"] == "benjamini-hochberg"
+    assert list(map(tuple, data["significant_pairs"])) == found.separated
+    expected = stats.false_discovery_control(found.pairs["pvalue"])
+    assert found.pairs["pvalue_benjamini_hochberg"].to_numpy() == pytest.approx(expected)
+    assert set(found.separated) == {
+        (r.method_a, r.method_b) if r.effect_size > 0 else (r.method_b, r.method_a)
+        for r in found.pairs[found.pairs["pvalue_benjamini_hochberg"] <= 0.05].itertuples()
+    }
+
+
+def test_max_t_decides_unless_another_is_asked_for():
+    found = compare(study_of(4, 9, gap=0.05))
+    assert found.decides == "max-t"
+    assert found.decision.endswith("by all 256 changes of sign of whole datasets.")
+    assert found.separated == found.max_t.significant_pairs
+    assert found.pairs["pvalue_max_t"].is_monotonic_increasing
+    with pytest.raises(ValueError, match="'bonferroni-dunn', which needs a control"):
+        compare(study_of(4, 9), test="bonferroni-dunn")
+
+
+def test_tests_name_themselves_once():
+    tests = posthoc.tests()
+    assert len({test.name for test in tests}) == len(tests)
+    assert len({(test.asked, test.control) for test in tests}) == len(tests)
+    assert [test.asked for test in tests] == [asked for asked, _, _ in posthoc._TESTS]

@@ -9,16 +9,12 @@ from places import GOLDEN
 from scipy import stats
 
 from mlflow_mleval import hierarchical_t
-from mlflow_mleval.analysis.hierarchical_t import OUTCOMES, Data, hierarchical_pairs, posterior
-
-
-@pytest.fixture(scope="module")
-def published():
-    """The figures, and by pair the differences: datasets x folds."""
-    known = json.loads((GOLDEN / "hierarchical_t.json").read_text())
-    table = pd.read_csv(GOLDEN / "accuracies_hierarchical_t.csv", index_col=["dataset", "fold"])
-    pairs = [(p["a"], p["b"]) for p in known["pairs"] if {p["a"], p["b"]} <= {*table}]
-    return known, {(a, b): (table[a] - table[b]).unstack() for a, b in pairs}
+from mlflow_mleval.analysis.hierarchical_t import (
+    OUTCOMES,
+    Data,
+    hierarchical_pairs,
+    posterior,
+)
 
 
 def masses(found, of="p"):
@@ -26,18 +22,16 @@ def masses(found, of="p"):
     return found.table[[f"{of}_{word}" for word in OUTCOMES]].iloc[0].tolist()
 
 
-def agrees(found, pair):
+def test_it_finds_what_the_papers_model_finds_on_stan():
+    known = json.loads((GOLDEN / "hierarchical_t.json").read_text())
+    table = pd.read_csv(GOLDEN / "accuracies_hierarchical_t.csv", index_col=["dataset", "fold"])
+    (pair,) = (p for p in known["pairs"] if {p["a"], p["b"]} <= {*table})
+    differences = (table[pair["a"]] - table[pair["b"]]).unstack()
+    found = hierarchical_t(differences, rho=known["rho"], rope=known["rope"])
     # Stan's Monte Carlo error is in it, of .005. A small shift of the whole posterior moves the
     # share of draws far more than the masses.
     assert masses(found) == pytest.approx(pair["mean_masses"], abs=0.006)
     assert masses(found, "share") == pytest.approx(pair["share_of_draws"], abs=0.02)
-
-
-def test_it_finds_what_the_papers_model_finds_on_stan(published):
-    known, differences = published
-    (pair,) = (p for p in known["pairs"] if (p["a"], p["b"]) in differences)
-    found = hierarchical_t(differences[pair["a"], pair["b"]], rho=known["rho"], rope=known["rope"])
-    agrees(found, pair)
     assert len(found.shrunken) == 53 and (found.shrunken["low"] < found.shrunken["high"]).all()
 
 
@@ -66,10 +60,13 @@ def distribution(values, mass, at):
     return np.interp(at, points, np.cumsum(mass) - mass / 2)
 
 
-def calibrated(n_sims, seed=0):
-    """p-values of the uniformity of the true values in their posteriors (Talts et al. 2018)."""
-    rng = np.random.default_rng(seed)
-    shares = []
+@pytest.mark.parametrize(
+    "n_sims",
+    [pytest.param(200, marks=pytest.mark.thorough), pytest.param(2_000, marks=pytest.mark.slow)],
+)
+def test_posteriors_are_calibrated(n_sims):
+    """The true values are uniform in their posteriors (Talts et al. 2018)."""
+    rng, shares = np.random.default_rng(0), []
     for _ in range(n_sims):
         true, data = simulated(rng)
         found = posterior(data)
@@ -77,17 +74,7 @@ def calibrated(n_sims, seed=0):
         parts = [(x, found.mass) for x in (found.centre, found.among, found.freedom)]
         parts.append((mu[0], mass[0]))
         shares.append([distribution(*part, at) for part, at in zip(parts, true, strict=True)])
-    return [stats.kstest(share, "uniform").pvalue for share in np.transpose(shares)]
-
-
-@pytest.mark.thorough
-def test_posteriors_are_calibrated():
-    assert min(calibrated(200)) > 0.001
-
-
-@pytest.mark.slow
-def test_posteriors_are_calibrated_over_many_simulations():
-    assert min(calibrated(2_000)) > 0.001
+    assert min(stats.kstest(share, "uniform").pvalue for share in np.transpose(shares)) > 0.001
 
 
 def test_the_posterior_is_the_known_one_where_sigma_0_is_known_and_the_t_is_normal():

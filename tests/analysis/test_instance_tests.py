@@ -1,21 +1,34 @@
-"""Tests over instances against scipy, enumeration and published values."""
+"""Tests over instances, their clusters and repeats against scipy, enumeration and published
+values.
+"""
 
-from itertools import product
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import as_json, mleval
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import linalg, stats
 
+from mlflow_mleval import evaluate
+from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.gate_tests import Differences, Terms, gate_tests
-from mlflow_mleval.analysis.pairs import jointly
-from mlflow_mleval.analysis.pairs_by_unit import instance_tests, sign_test
-from mlflow_mleval.analysis.posthoc.rank_tests import signed_ranks
+from mlflow_mleval.analysis.measure_intervals import measure_intervals
+from mlflow_mleval.analysis.pairs import (
+    cluster_doubts,
+    cluster_numbers,
+    jointly,
+    satterthwaite,
+)
+from mlflow_mleval.analysis.pairs_by_unit import instance_tests, repeat_tests, sign_test
 from mlflow_mleval.analysis.resampling import BoundedUnits, sign_tests
+from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.units import document as document_of_tests
+from mlflow_mleval.store.query import load_study
 from mlflow_mleval.study import Study
 
 MEASURES = ["f1", "accuracy", "hamming_loss"]
@@ -80,18 +93,6 @@ def test_every_pair_and_measure_equals_scipy(n, decimals):
             assert row.wilcoxon_pvalue == pytest.approx(expected, rel=1e-9)
         plus = stats.rankdata(np.abs(unequal))[unequal > 0].sum()
         assert row.wilcoxon_statistic == pytest.approx(plus)
-
-
-@given(st.lists(st.integers(-3, 3).filter(bool), min_size=1, max_size=10))
-def test_exact_signed_ranks_with_ties_by_enumeration(d):
-    d = np.array(d, dtype=float)
-    plus, _, pvalues = signed_ranks(d[None], np.full(len(d), 1e-12), exact=True)
-    found, p = plus.item() / 2, pvalues.item()
-    ranks = stats.rankdata(np.abs(d))
-    sums = np.array([ranks[np.array(s)].sum() for s in product([False, True], repeat=len(d))])
-    assert found == ranks[d > 0].sum()
-    smaller = min(found, ranks.sum() - found)
-    assert p == pytest.approx(min(1.0, 2 * (sums <= smaller + 1e-9).mean()))
 
 
 def test_one_measure_at_a_time_is_read_and_the_result_is_the_same():
@@ -224,15 +225,13 @@ def test_wrong_clusters_are_named():
 
 
 def test_the_tests_report_themselves():
-    names = ["<img src=x>", "random a\x1b[31m"]
-    values = dict(zip(names, tables(m=2).values(), strict=True))
-    found = instance_tests(values, ["f1", "accuracy"], n_resamples=99)
+    found = instance_tests(tables(m=2), ["f1", "accuracy"], n_resamples=99)
     document = found.report({"seed": 0, "time": "2026-01-01T00:00:00+00:00"})
-    assert "<img" not in document.to_html() and "\x1b" not in str(document)
     assert r"\label{tab:mleval-instances}" in document.to_latex()
     assert "seed 0; 2026" in str(document)
     whole = document.to_dict()
-    assert (whole["n_draws"], whole["methods"], whole["verdict"]) == (99, names, found.verdict())
+    assert (whole["n_draws"], whole["verdict"]) == (99, found.verdict())
+    assert whole["methods"] == ["m0", "m1"]
     single = document_of_tests({"d|1": found}, {}, {"e": "no values."})
     assert "- e was not tested: no values." in str(single) and "On d|1" in str(single)
     assert single.to_dict()["absent"] == {"e": "no values."}
@@ -349,3 +348,208 @@ def test_a_report_has_a_section_on_instances_where_these_are_given():
     assert 'id="instances"' in report.to_html() and "instances.csv" in report.files()
     assert found["d"].verdict() in report.to_dict()["instances"]["d"]["verdict"]
     assert compare(Study.from_frame(frame)).report().to_dict()["instances"] == {}
+
+
+def drawn(rng, sizes, step=0.0):
+    """Differences by instance, half of whose variance is the cluster's, and the clusters."""
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    return step + rng.normal(size=len(sizes))[of] + rng.normal(size=len(of)), of
+
+
+def compared(d, of, **options):
+    tables = {"a": {"f1": d}, "b": {"f1": np.zeros(len(d))}}
+    return instance_tests(tables, ["f1"], clusters=of, **options)
+
+
+def share_right(right):
+    """An evaluation whose subset accuracy is the share of instances that are right."""
+    return evaluate(np.ones((len(right), 1), int), y_pred=right[:, None].astype(int))
+
+
+def test_five_clusters_bound_nothing():
+    d, of = drawn(np.random.default_rng(0), [4] * 5)
+    found = compared(d, of)
+    assert found.table[["low", "high"]].iloc[0].tolist() == [-np.inf, np.inf]
+    assert "5 clusters cannot separate any pair" in " ".join(found.warnings)
+    assert "[−∞, ∞]" in str(found.report())
+
+
+def test_the_doubt_names_the_effective_number_of_clusters():
+    d, of = drawn(np.random.default_rng(0), [50, *[5] * 10])
+    said = " ".join(compared(d, of, n_resamples=99).warnings)
+    assert "effective number of clusters is 3.64: there are 11" in said
+    assert "holds 50 of 100" in said
+    ev = share_right(d > 0)
+    assert "clusters is 3.64" in " ".join(measure_intervals(ev, clusters=of).warnings)
+    assert measure_intervals(ev).warnings == () and not cluster_doubts(None, np.arange(100) // 4)
+
+
+def test_variance_and_degrees_of_freedom_are_those_of_bell_and_mccaffrey():
+    sizes = [12, 7, 3, 3, 1]
+    of, n = np.repeat(np.arange(5), sizes), sum(sizes)
+    hat = np.full((n, n), 1 / n)
+    blocks = [np.flatnonzero(of == g) for g in range(5)]
+    # CR2 of the mean: each residual vector times (I - H)^(-1/2) of its cluster
+    parts = [
+        np.linalg.inv(linalg.sqrtm(np.eye(len(b)) - hat[np.ix_(b, b)])).real.sum(axis=0) / n
+        for b in blocks
+    ]
+    rows = np.array([part @ (np.eye(n) - hat)[b] for part, b in zip(parts, blocks, strict=True)])
+    moments = np.linalg.eigvalsh(rows @ rows.T)
+    assert satterthwaite(sizes) == pytest.approx(moments.sum() ** 2 / (moments**2).sum())
+    right = np.random.default_rng(0).random(n) < 0.6
+    found = measure_intervals(share_right(right), clusters=of).table.loc["subset_accuracy"]
+    assert found["standard_error"] == pytest.approx(np.sqrt(((rows @ right) ** 2).sum()))
+
+
+def test_what_names_no_cluster_is_a_cluster_of_its_own():
+    given = ["x", "", "x", None, " ", "y", float("nan")]
+    numbers = cluster_numbers(given, 7)
+    assert numbers[0] == numbers[2] and len(set(numbers)) == 6
+    found = cluster_doubts(given, numbers)[0]
+    assert found == "4 of 7 instances name no cluster: each is one of its own."
+    d, of = drawn(np.random.default_rng(2), [5] * 30)
+    blank, own = np.array([f"c{k}" for k in of], dtype=object), of.copy()
+    blank[of == 3], own[of == 3] = "", 100 + np.arange(5)
+    expected = compared(d, own, n_resamples=99).table
+    pd.testing.assert_frame_equal(compared(d, blank, n_resamples=99).table, expected)
+    ev = share_right(d > 0)
+    expected = measure_intervals(ev, clusters=own).table
+    pd.testing.assert_frame_equal(measure_intervals(ev, clusters=blank).table, expected)
+
+
+def answers(values, passages, **more):
+    keys = pd.Index([f"q{k}" for k in range(len(values))], name="instance")
+    about = pd.DataFrame({"asked": keys, "link": "", "passage": passages}, index=keys)
+    return Answers(
+        pd.DataFrame({"exact": values}, keys, dtype=float), about, passing=("exact",), **more
+    )
+
+
+def test_the_clusters_of_all_methods_count_in_any_order():
+    rng = np.random.default_rng(0)
+    values, passages = rng.integers(0, 2, (2, 40)), np.repeat([*"abcdefgh"], 5)
+    half = np.where(np.arange(40) % 2, "", passages)
+    whole = {"one": answers(values[0], half), "two": answers(values[1], passages)}
+    one = replace(whole["one"], about=whole["one"].about.drop(columns="passage"))
+    for methods in (whole, dict(reversed(whole.items())), whole | {"one": one}):
+        found = compare_answers(aligned(methods), cluster="passage", n_resamples=99)
+        assert found.n_clusters == 8
+    with pytest.raises(ValueError, match="no answer tells 'page'. Name one of passage, exact"):
+        compare_answers(aligned(whole), cluster="page")
+
+
+def test_a_measure_that_says_which_instances_belong_together_is_no_measure():
+    plain = answers(np.arange(20) % 2, "")
+    paged = replace(plain, values=plain.values.assign(page=np.arange(20.0) // 4))
+    found = compare_answers(aligned({"a": paged, "b": paged}), cluster="page", n_resamples=99)
+    assert found.measures == ("exact",) and found.n_clusters == 5
+    assert "page says which instances belong together, and is no measure here." in found.notes
+
+
+def repeats(*sizes, shift=0.05, seed=0, measures=("f1", "hamming_loss")):
+    rng = np.random.default_rng(seed)
+    return {
+        f"m{k}": pd.DataFrame(
+            rng.normal(0.6 + shift * k, 0.02 + 0.01 * k, (n, len(measures))), columns=list(measures)
+        )
+        for k, n in enumerate(sizes)
+    }
+
+
+def test_welch_is_scipys_with_unequal_numbers_and_larger_is_better():
+    methods = repeats(4, 7, 5)
+    found = repeat_tests(methods).table
+    for row in found.itertuples():
+        a, b = (methods[m][row.measure] for m in (row.method_a, row.method_b))
+        expected = stats.ttest_ind(a, b, equal_var=False)
+        sign = -1 if row.measure == "hamming_loss" else 1
+        assert (row.n_a, row.n_b, row.mean_a) == (len(a), len(b), pytest.approx(a.mean()))
+        wanted = (sign * expected.statistic, expected.pvalue, expected.df)
+        assert (row.statistic, row.pvalue, row.df) == pytest.approx(wanted)
+        level = 1 - 0.05 / len(found)  # of all together
+        interval = sorted(sign * np.array(expected.confidence_interval(level)))
+        assert row.separated == (row.low >= 0 or row.high <= 0)
+        if row.separated:  # by a later step of Holm's, it may be
+            interval = np.maximum(interval, 0) if row.difference > 0 else np.minimum(interval, 0)
+        wanted = [*interval, sign * (a.mean() - b.mean())]
+        assert [row.low, row.high, row.difference] == pytest.approx(wanted)
+        assert row.effect_size * row.difference > 0
+
+
+def test_one_correction_holds_for_headline_and_table():
+    found = repeat_tests(repeats(4, 7, 5))
+    table = found.table
+    corrected = np.minimum.accumulate((np.sort(table["pvalue"]) * np.arange(6, 0, -1))[::-1])[::-1]
+    assert found.n_comparisons == 6
+    assert table["pvalue_corrected"].min() == pytest.approx(table["pvalue"].min() * 6)
+    assert table["pvalue_corrected"].max() >= corrected.max()
+    expected = table.groupby(["method_a", "method_b"])["pvalue_corrected"].min().tolist()
+    assert found.by_pair["pvalue_corrected"].tolist() == expected
+    won = table[table["separated"]].groupby(["method_a", "method_b"]).size()
+    assert found.by_pair["separated"].sum() == len(won)
+    assert won.sum() == found.by_pair[["a_better", "b_better"]].sum().sum()
+
+
+def test_what_cannot_be_tested_is_listed():
+    methods = repeats(4, 4, 1, 4)
+    methods["m3"].loc[[0, 1, 2], "f1"] = np.nan
+    methods["m0"]["hamming_loss"] = methods["m3"]["hamming_loss"] = 0.25
+    found = repeat_tests(methods)
+    assert found.n_comparisons == found.table["pvalue"].notna().sum() == 3
+    assert "4 pairs could not be tested" in found.headline()
+    told = " ".join(found.warnings)
+    assert "for want of a second repeat: m2." in told and "f1 in 3 of 4 of m3" in told
+    assert "its values do not vary over repeats: m0 and m3 on hamming_loss." in told
+    with pytest.raises(IncomparableRunsError, match="m0 has 4, m1 has 1"):
+        repeat_tests(repeats(4, 1))
+    said = "no pair of methods can be tested: its values do not vary"
+    with pytest.raises(IncomparableRunsError, match=said):
+        repeat_tests({m: pd.DataFrame({"f1": [0.5, 0.5]}) for m in "ab"})
+
+
+@pytest.mark.parametrize(
+    ("same", "said"),
+    [(True, "how much training varies"), (False, "overlap"), (None, "training varies")],
+)
+def test_the_verdict_says_what_repeats_measure(same, said):
+    assert said in repeat_tests(repeats(3, 3), same_split=same).verdict()
+
+
+def test_equal_methods_are_rarely_separated():
+    found = pd.concat(
+        [repeat_tests(repeats(5, 6, shift=0, seed=k, measures=["f1"])).table for k in range(120)]
+    )
+    assert (found["pvalue"] <= 0.05).mean() <= 0.1  # of 0.05, two and a half deviations above
+
+
+OVER = ["compare", "--over", "repeats"]
+SEEDS = ["-n", "wine", "--method-by", "param:model", "--max", "test_auc"]
+
+
+def test_compare_over_repeats_gives_what_the_function_gives(plain):
+    found = as_json(*OVER, *SEEDS)
+    study = load_study(experiment_names=["wine"], method_by="param:model", maximize=["test_auc"])
+    expected = repeat_tests(
+        study.over("repeats", "wine").tables, ["test_auc"], maximize=["test_auc"]
+    )
+    rows = found["datasets"]["wine"]["table"]
+    assert [row["pvalue_corrected"] for row in rows] == expected.table["pvalue_corrected"].tolist()
+    assert set(found) == {"schema_version", *glossary("pairs")} - {"n_instances"}
+    assert found["over"] == "repeats"
+    assert found["datasets"]["wine"]["n_repeats"]["mlp"] == study.n_repeats["wine", "mlp"]
+    assert "how much training varies" in found["datasets"]["wine"]["verdict"]
+    page = mleval(*OVER, *SEEDS, "--output", "html").stdout
+    assert "logreg" in page and "separates" in page
+    told = mleval(*OVER, *SEEDS, "--read", "duplicates=latest", code=1).output
+    assert "no method has several runs on wine" in told
+
+
+def test_datasets_are_corrected_together(plain):
+    both, one = as_json(*OVER, "-n", "spam", *SEEDS), as_json(*OVER, *SEEDS)
+    rows, alone = both["datasets"]["wine"]["table"], one["datasets"]["wine"]["table"]
+    assert [r["pvalue"] for r in rows] == [r["pvalue"] for r in alone]
+    expected = len(both["datasets"]["spam"]["table"]) + len(rows)
+    assert both["datasets"]["wine"]["n_comparisons"] == expected
+    assert min(r["pvalue_corrected"] for r in rows) > min(r["pvalue_corrected"] for r in alone)
+    assert {row["dataset"] for row in both["pairs"]} == {"spam", "wine"}

@@ -1,4 +1,6 @@
-"""Hotelling's T-squared and MANOVA against published examples, brute force and simulation."""
+"""Hotelling's T-squared, MANOVA and Mardia's test against published examples, brute force and
+simulation.
+"""
 
 from itertools import product
 
@@ -8,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, stats
+from sklearn.datasets import load_iris
 from statsmodels.stats import multivariate as sm
 
-from mlflow_mleval import hotelling, hotelling_pairs, manova
+from mlflow_mleval import hotelling, hotelling_pairs, manova, mardia
 
 #: Johnson & Wichern, "Applied multivariate statistical analysis", example 6.1: BOD and SS of
 #: effluent by two laboratories.
@@ -52,45 +55,13 @@ class TestHotelling:
         found = hotelling(COMMERCIAL, STATE, measures=["BOD", "SS"])
         assert found.statistic == pytest.approx(13.6, abs=0.05)
         assert found.mean_difference.round(2).tolist() == [-9.36, 13.27]
+        spread = (COMMERCIAL - STATE).std(axis=0, ddof=1)
+        np.testing.assert_allclose(found.scaled_direction, found.direction * spread)
         assert found.pvalue < 0.05  # the book: 13.6 > 9.47
         # and its simultaneous intervals both hold zero
         assert not found.posthoc["significant"].any()
 
-    def test_one_measure_is_the_t_test(self):
-        a, b = np.random.default_rng(2).normal(size=(2, 10))
-        theirs, ours = stats.ttest_rel(a, b), hotelling(a, b)
-        assert ours.statistic == pytest.approx(theirs.statistic**2, rel=1e-12)
-        assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
-        found = ours.posthoc.loc[0, ["low", "high"]].tolist()
-        assert found == pytest.approx([*theirs.confidence_interval()])
-        theirs = stats.ttest_ind(a, b)
-        assert hotelling(a, b, paired=False).pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
-
-    def test_correction_for_shared_training_data(self):
-        """Nadeau & Bengio's corrected resampled t: t divided by sqrt(1 + R n_test / n_train)."""
-        a, b = np.random.default_rng(3).normal(size=(2, 10))
-        d = a - b
-        t = d.mean() / np.sqrt((1 / 10 + 1 / 9) * d.var(ddof=1))
-        found = hotelling(a, b, ratio=1 / 9)
-        assert found.statistic == pytest.approx(t**2)
-        assert found.pvalue == pytest.approx(2 * stats.t.sf(abs(t), 9))
-        assert found.posthoc["statistic"].item() == pytest.approx(t)
-        a, b = folds(2)
-        expected = hotelling(a, b).statistic / (1 + 10 / 9)
-        assert hotelling(a, b, ratio=1 / 9).statistic == pytest.approx(expected)
-
-    def test_direction_is_where_the_difference_is_largest(self):
-        a, b = folds(2)
-        found = hotelling(a, b)
-        d = a - b
-        np.testing.assert_allclose(found.direction, np.linalg.solve(np.cov(d.T), d.mean(axis=0)))
-        np.testing.assert_allclose(found.scaled_direction, found.direction * d.std(axis=0, ddof=1))
-        along = stats.ttest_1samp(d @ found.direction.to_numpy(), 0).statistic ** 2
-        assert along == pytest.approx(found.statistic)
-        others = np.random.default_rng(0).normal(size=(200, 3))
-        assert (stats.ttest_1samp(d @ others.T, 0).statistic ** 2 <= along).all()
-
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.integers(0, 10_000), st.sampled_from([None, 0.1]), st.booleans())
     def test_does_not_change_with_linear_transforms_or_order(self, seed, ratio, paired):
         rng = np.random.default_rng(seed)
@@ -319,3 +290,69 @@ class TestErrorRates:
         tests = [manova(v, ratio=1 / 9).learned.tests() for v in x]
         first = [t[t["learned"] == "M1"] for t in tests]
         assert np.mean([(t["pvalue_corrected"] <= 0.05).any() for t in first]) <= 0.06
+
+
+def test_figures_of_the_r_package_mvn_on_iris_setosa():
+    """Korkmaz, Goksuluk & Zararsiz (2014), The R Journal 6(2), the output of mardiaTest(setosa)."""
+    setosa = load_iris().data[:50]
+    found = mardia(setosa)
+    assert found.skewness == pytest.approx(3.079721, abs=5e-7)
+    assert found.kurtosis == pytest.approx(26.53766, abs=5e-6)
+    assert found.skewness_statistic == pytest.approx(27.85973, abs=5e-6)
+    assert found.skewness_pvalue == pytest.approx(0.1127617, abs=5e-8)
+
+
+def test_small_sample_moments_of_the_kurtosis_are_exact():
+    """Of 12 normal rows mean and variance are 0 and 1, which the limits for large n miss."""
+    rng = np.random.default_rng(0)
+    exact = np.array([mardia(rng.normal(size=(12, 2))).kurtosis_statistic for _ in range(2000)])
+    assert abs(exact.mean()) < 0.05
+    assert abs(exact.var() - 1) < 0.1
+
+
+def test_level_and_power_of_the_pooled_test():
+    rng = np.random.default_rng(3)
+    reject = [mardia(rng.normal(size=(7, 10, 2))).pvalue <= 0.05 for _ in range(1000)]
+    assert np.mean(reject) < 0.06
+    heavy = [mardia(rng.standard_t(3, size=(7, 10, 2))).pvalue <= 0.05 for _ in range(200)]
+    assert np.mean(heavy) > 0.7
+
+
+def test_of_two_methods_the_differences_are_tested():
+    a, b = np.random.default_rng(6).exponential(size=(2, 12, 2))
+    assert mardia(np.stack([a, b])) == mardia(a - b)
+
+
+def test_says_that_ten_folds_of_one_method_show_nothing():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 2)), columns=["tpr", "fpr"])
+    found = mardia(frame)
+    assert found.measures == ["tpr", "fpr"]
+    assert any("almost no power" in w for w in found.warnings)
+    assert not mardia(np.random.default_rng(0).normal(size=(4, 10, 2))).warnings
+
+
+def test_names_dependent_measures():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["tp", "fp"])
+    frame["fn"] = 40 - frame["tp"]
+    said = r"1 of 3 that are not: fn follows from tp\. Leave them out"
+    with pytest.raises(ValueError, match=said):
+        mardia(frame)
+    found = mardia(frame, dependent="drop")
+    assert found.dropped == {"fn": "follows from tp"} and found.measures == ["tp", "fp"]
+    assert found.statistic == pytest.approx(mardia(frame[["tp", "fp"]]).statistic)
+
+
+def test_refuses_too_few_folds_and_gaps():
+    with pytest.raises(ValueError, match="at least two more folds than measures"):
+        mardia(np.random.default_rng(0).normal(size=(3, 2)))
+    with pytest.raises(ValueError, match=r"1 of 20 missing or infinite \(first at 0, 1\)"):
+        mardia([[1, np.nan], *np.random.default_rng(0).normal(size=(9, 2))])
+    with pytest.raises(TypeError, match="must hold numbers"):
+        mardia([["a", "b"]])
+
+
+def test_a_kurtosis_that_cannot_vary_says_nothing():
+    """Of three rows of one measure it is 3/2, whatever they are."""
+    found = mardia(np.array([0.5, 0.75, 0.25])[:, None])
+    assert found.kurtosis == pytest.approx(1.5)
+    assert found.kurtosis_statistic == 0 and found.kurtosis_pvalue == 1 and found.pvalue > 0.9

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from fold_cases import fold_study
-from report_cases import render, study_of
+from report_cases import fold_study, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.hierarchical_t import next_dataset

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from fold_cases import three_methods
-from report_cases import study_of
+from report_cases import study_of, three_methods
 
 from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.comparison import compare

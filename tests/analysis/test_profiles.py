@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import SHARED
 from scipy import stats
 
 import mlflow_mleval as mleval
@@ -81,35 +80,27 @@ def test_errors_travel_by_fold_or_together_or_not(n_labels, n_folds, seed):
 GOOD = {"schema": 1, "n_labels": 2}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "{}", "[]", "3", '{"schema":1}', '{"schema":1,"n_labels":2,"counts":' + "[" * 5000),
-        json.dumps(GOOD | {"schema": 9, "counts": [[1]]}),
-        *(json.dumps(GOOD | {"counts": c}) for c in ([], [[1, 2, 3, 4]], [[-1, 2]], [[0.5]], [[]])),
-        *(json.dumps(GOOD | {"counts": [[1]], "n_labels": n}) for n in (1e99, 99999999999)),
-        *(json.dumps(GOOD | {"counts": [[1], [1]], "folds": f}) for f in ([1, 1], [1])),
-        *(json.dumps(GOOD | {"sparse": s}) for s in ([[9, 1]], [[1]])),
-    ],
-)
-def test_broken_counts_are_an_error(text):
-    with pytest.raises(ValueError, match="the profile is not in the form this package writes"):
-        schema.decode_profile(text)
+SOFT = GOOD | {"n": [20], "errors": [[0.5, 0.25]]}
+BROKEN = [
+    *("", "{}", "[]", "3", '{"schema":1}', '{"schema":1,"n_labels":2,"counts":' + "[" * 5000),
+    GOOD | {"schema": 9, "counts": [[1]]},
+    *(GOOD | {"counts": c} for c in ([], [[1, 2, 3, 4]], [[-1, 2]], [[0.5]], [[]])),
+    *(GOOD | {"counts": [[1]], "n_labels": n} for n in (1e99, 99999999999)),
+    *(GOOD | {"counts": [[1], [1]], "folds": f} for f in ([1, 1], [1])),
+    *(GOOD | {"sparse": s} for s in ([[9, 1]], [[1]])),
+    *(SOFT | {"errors": [row]} for row in ([0.2, 0.5], [1.5], [0.5, -0.1], [0.5] * 3, ["x"])),
+    *(SOFT | {"errors": rows} for rows in ([[float("nan")]], [[0.5], [0.5]])),
+    *(SOFT | {"n": n} for n in ([0], [])),
+]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"errors": [row]} for row in ([0.2, 0.5], [1.5], [0.5, -0.1], [0.5] * 3, ["x"])),
-        *({"errors": rows} for rows in ([[float("nan")]], [[0.5], [0.5]])),
-        *({"n": n} for n in ([0], [])),
-    ],
-)
-def test_broken_errors_are_an_error(change):
-    good = GOOD | {"n": [20], "errors": [[0.5, 0.25]]}
-    assert schema.decode_soft_profile(json.dumps(good)).rows == [[0.5, 0.25]]
+@pytest.mark.parametrize("broken", BROKEN)
+def test_broken_profiles_are_an_error(broken):
+    assert schema.decode_soft_profile(json.dumps(SOFT)).rows == [[0.5, 0.25]]
+    text = broken if isinstance(broken, str) else json.dumps(broken)
+    decode = schema.decode_soft_profile if '"errors"' in text else schema.decode_profile
     with pytest.raises(ValueError, match="the profile is not in the form this package writes"):
-        schema.decode_soft_profile(json.dumps(good | change))
+        decode(text)
 
 
 # ---- profiles ------------------------------------------------------------------------------------
@@ -423,24 +414,6 @@ def test_crossings_are_found_by_hand():
     found = compare_profiles(Profiles.from_errors(errors), family="polynomial")
     (row,) = found.crossings.to_dict("records")
     assert row["parameter"] == pytest.approx(1000 ** row["position"])
-
-
-def test_the_published_order_of_br_and_lp():
-    """BR is ahead at small k and LP at large k (section 5.3)."""
-    path = SHARED / "golden" / "huellermeier2022_profiles.json"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    counts = {
-        (r["dataset"], r["algorithm"]): r["error_count_hist"]
-        for r in json.loads(path.read_text())["records"]
-        if r["algorithm"] in ("br", "lc")
-    }
-    found = compare_profiles(Profiles.from_counts(counts))
-    ends = found.ratios["ratio"].groupby("dataset").agg(["first", "last"])
-    # of LP to BR: BR loses as k grows
-    assert len(ends) == 6 and (ends["first"] < ends["last"]).all()
-    assert found.crossings["dataset"].tolist() == ["emotions", "scene", "llog-f"]
-    assert set(found.crossings["below"]) == {"br"} and set(found.crossings["above"]) == {"lc"}
 
 
 def test_folds_that_are_no_pairs_are_not_tested():

@@ -10,8 +10,6 @@ MLflow takes at most 0.2 s more; a cross-validation that is logged adds at most 
 predicting once more, evaluating the predictions and logging them take by themselves.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -8,8 +8,6 @@ Seconds of CPU, the median of several calls taken in turns; ours are of whole ev
 usual measures. Bounds: how many times as fast as scikit-learn each must be.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from importlib.util import find_spec

@@ -11,36 +11,20 @@ published study (12 methods, 11 datasets, 16 measures) within a second each, 300
 seconds.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
-import pandas as pd
+from bench_large import results
 from timing import Row, cpu, peak, told
 
 from mlflow_mleval.analysis import fusion as stability
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.promethee import PREFERENCES, promethee
-from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.study import Study
 
 SECONDS, MEGABYTES, ARGSORTS = 0.2, 20, 8
-
-
-def study(methods: int, datasets: int = 11) -> Study:
-    """Methods of different skill, sixteen correlated measures."""
-    rng = np.random.default_rng(0)
-    skill = rng.normal(size=(methods, 1))
-    values = [
-        1 / (1 + np.exp(-(skill + rng.normal(size=(methods, 16))) / 2)) for _ in range(datasets)
-    ]
-    frame = pd.DataFrame(np.concatenate(values), columns=SETS["sixteen"])
-    frame.insert(0, "method", [f"m{i}" for i in range(methods)] * datasets)
-    frame.insert(0, "dataset", np.repeat([f"d{i}" for i in range(datasets)], methods))
-    return Study.from_frame(frame)
 
 
 def of_peer() -> Iterator[Row]:
@@ -50,21 +34,18 @@ def of_peer() -> Iterator[Row]:
     except ImportError:
         print("pymcdm is not installed: nothing to compare PROMETHEE with", file=sys.stderr)
         return
-    for m in (3_000,):
-        matrix = np.random.default_rng(0).random((m, 16))
-        flows = PROMETHEE_II("usual")
-        weights, upwards = np.full(16, 1 / 16), np.ones(16)
+    matrix, flows = np.random.default_rng(0).random((3_000, 16)), PROMETHEE_II("usual")
 
-        def theirs(matrix=matrix, flows=flows, weights=weights, upwards=upwards):
-            return flows(matrix, weights, upwards)
+    def theirs():
+        return flows(matrix, np.full(16, 1 / 16), np.ones(16))
 
-        def ours(matrix=matrix):
-            return promethee(matrix, preference="usual", weights="equal").flows["phi"]
+    def ours():
+        return promethee(matrix, preference="usual", weights="equal").flows["phi"]
 
-        assert np.allclose(ours(), theirs())
-        (their_seconds,) = cpu(theirs, repeats=3)
-        (seconds,) = cpu(ours)
-        yield Row(f"PROMETHEE of {m:,} methods × 16 measures", seconds, "pymcdm", their_seconds, 50)
+    assert np.allclose(ours(), theirs())
+    (their_seconds,) = cpu(theirs, repeats=3)
+    (seconds,) = cpu(ours)
+    yield Row("PROMETHEE of 3,000 methods × 16 measures", seconds, "pymcdm", their_seconds, 50)
 
 
 def of_sizes() -> Iterator[Row]:
@@ -96,7 +77,7 @@ def of_stability() -> Iterator[Row]:
         return stability.Stability(fusion, fusion.given, None, None, 10_000, 0)
 
     for methods, seconds in ((12, 1.0), (300, 60.0)):
-        some = study(methods)
+        some = Study.from_frame(results(methods, datasets=11, seeds=1, folds=1))
         fusion = fuse(some)
         calls = {
             "intervals of weights": lambda f=fusion: sure(f).intervals,

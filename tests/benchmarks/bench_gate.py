@@ -3,8 +3,6 @@
 python tests/benchmarks/bench_gate.py [--json]
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -9,8 +9,6 @@ prediction are drawn independently, which is the hardest case: nearly all pairs 
 and meet far up.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -9,11 +9,8 @@ of as many as MLEVAL_BENCH_REPEATS says. Bound: 1.5 times the bare calls. Then t
 server, server included.
 """
 
-from __future__ import annotations
-
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,8 +18,8 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pandas as pd
-from bench_query import cpu_of, serving
-from timing import Row, pages, told
+from bench_query import serving
+from timing import Row, cpu_of, of_own_process, pages, told
 
 BOUND, N_MEASURES, N_METHODS = 1.5, 16, 16
 REPEATS = int(os.environ.get("MLEVAL_BENCH_REPEATS", "3"))
@@ -85,16 +82,8 @@ def in_own_process(way, given):
 
 def taken(uri, way, given, pid):
     """Seconds of CPU of one way, and of the server behind it."""
-    before = cpu_of(pid)
-    done = subprocess.run(
-        [sys.executable, __file__, "--way", way, str(given)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"MLFLOW_TRACKING_URI": uri},
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2_000:])
-    own, wall = json.loads(done.stdout.splitlines()[-1])
+    before, arguments = cpu_of(pid), ("--way", way, str(given))
+    own, wall = of_own_process(__file__, *arguments, MLFLOW_TRACKING_URI=uri)
     return own + cpu_of(pid) - before, wall
 
 

@@ -8,11 +8,8 @@ it took before reports were made faster; with 2,000 datasets also 350 MB, with 5
 data. Peak memory is the largest resident set of the process.
 """
 
-from __future__ import annotations
-
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from timing import Row, largest, told
+from timing import Row, largest, of_own_process, told
 
 DEMO = Path(__file__).parents[2] / "mlflow_mleval" / "data" / "madjarov2012.csv"
 #: Name -> methods, datasets, seeds, folds, and at most so many seconds of CPU.
@@ -73,9 +70,7 @@ def rows(names: list[str]) -> Iterator[Row]:
             if name != "demo":
                 table = Path(folder, "results.csv")
                 results(*sizes).to_csv(table, index=False)
-            command = [sys.executable, __file__, "--table", str(table)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=folder)
-            seconds, peak = json.loads(done.stdout)
+            seconds, peak = of_own_process(__file__, "--table", str(table), cwd=folder)
             data = sum(file.stat().st_size for file in Path(folder, "r_data").iterdir()) / 1e6
         most = {"datasets": ", of at most 350"}.get(name, "")
         note = f"{peak:.0f} MB of memory{most}, {data:.0f} MB of data"

@@ -9,8 +9,6 @@ counted. Seconds of CPU, server included: medians of turns of several calls each
 the bare requests. Logging the same again into its run, and with instances too, for comparison.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -21,8 +19,8 @@ from unittest import mock
 
 import numpy as np
 import requests
-from bench_query import cpu_of, serving
-from timing import Row, told
+from bench_query import serving
+from timing import Row, cpu_of, told
 
 BOUND, TURNS, CALLS = 2.5, 5, 6
 

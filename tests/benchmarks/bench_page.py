@@ -21,8 +21,6 @@ question. CPU of one poll and of the list of six experiments, beside MLflow's ow
 experiments by the same member; a poll takes three times as much at most.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import statistics
@@ -37,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 import requests
-from timing import Row, pages, timed, told
+from timing import Row, cpu_of, pages, told
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 READERS = 20
@@ -80,27 +78,27 @@ def fill(path: Path, methods: int, datasets: int, measures: list[str], seeds: in
     return experiment_id
 
 
-def processor(session: int) -> float:
-    """Seconds of CPU that all processes of a session and this one have taken, whatever else the
-    machine does.
+def processor(server) -> float:
+    """Seconds of CPU that the server and this process have taken, whatever else the machine
+    does.
     """
-    ticks = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks += sum(map(int, fields[11:15])) if int(fields[3]) == session else 0
-    return ticks / os.sysconf("SC_CLK_TCK") + time.process_time()
+    return cpu_of(server.process.pid) + time.process_time()
 
 
-def quiet(session: int) -> None:
+def quiet(server) -> None:
     """Wait until the server has nothing to do."""
     while True:
-        before = processor(session)
+        before = processor(server)
         time.sleep(2)
-        if processor(session) - before < 0.1:
+        if processor(server) - before < 0.1:
             return
+
+
+def taken(server, call) -> tuple[float, object]:
+    """The seconds of CPU of a call, and what it returns."""
+    start = processor(server)
+    result = call()
+    return processor(server) - start, result
 
 
 def search(url: str, experiment_id: str) -> int:
@@ -112,17 +110,17 @@ def search(url: str, experiment_id: str) -> int:
 
 def felt(server, experiment_id: str, seconds: float) -> dict[str, list[float]]:
     """Milliseconds of MLflow's own requests, asked one after the other for so long."""
-    times, end = {"/health": [], "search of 100 runs": []}, time.monotonic() + seconds
     asked = {"experiment_ids": [experiment_id], "max_results": 100}
+    calls = {
+        "/health": ("get", "health", None),
+        "search of 100 runs": ("post", "api/2.0/mlflow/runs/search", asked),
+    }
+    times, end = {name: [] for name in calls}, time.monotonic() + seconds
     while time.monotonic() < end:
-        took, _ = timed(lambda: requests.get(f"{server.url}/health", timeout=60))
-        times["/health"].append(1000 * took)
-        took, _ = timed(
-            lambda: requests.post(
-                f"{server.url}/api/2.0/mlflow/runs/search", json=asked, timeout=60
-            )
-        )
-        times["search of 100 runs"].append(1000 * took)
+        for name, (method, path, given) in calls.items():
+            start = time.perf_counter()
+            requests.request(method, f"{server.url}/{path}", json=given, timeout=60)
+            times[name].append(1000 * (time.perf_counter() - start))
     return times
 
 
@@ -144,7 +142,7 @@ def with_login(repeats: int = 15) -> list[Row]:
                 grant(server, "ann", experiment_id, "READ")
             selection = f"answer?experiment-id={own}"
             assert server.ask(selection, member, seconds=300).status_code == 200
-            quiet(server.process.pid)  # the files beside the answer are written after it
+            quiet(server)  # the files beside the answer are written after it
             calls = {
                 "MLflow's search": lambda: api(
                     server, "experiments/search", {"max_results": 20}, member
@@ -155,10 +153,8 @@ def with_login(repeats: int = 15) -> list[Row]:
             spent = {name: [] for name in calls}
             for _ in range(repeats):
                 for name, call in calls.items():
-                    before = processor(server.process.pid)
-                    call()
-                    spent[name].append(processor(server.process.pid) - before)
-    search, poll, listed = (statistics.mean(taken) for taken in spent.values())
+                    spent[name].append(taken(server, call)[0])
+    search, poll, listed = map(statistics.mean, spent.values())
     peer = "MLflow's search for experiments"
     return [
         Row("page: a poll behind MLflow's login", poll, peer, search, most=3),
@@ -198,7 +194,7 @@ def served(case: Case, *options: str):
         with page_server(Path(folder), store, *options) as server:
             server.ask("")  # a visit of the page starts what computes
             search(server.url, experiment_id)  # what is slow the first time
-            quiet(server.process.pid)
+            quiet(server)
             yield server, experiment_id
 
 
@@ -211,24 +207,22 @@ def measured(name: str) -> tuple[list[Row], bool]:
         runs = f"experiment-id={experiment_id}"
         if case.seeds > 1:
             runs += "&repeats-by=param:seed"
+
+        def asked(what: str, more: str = ""):
+            return server.ask(f"{what}?{runs}{more}", seconds=600, pause=0.5)
+
         before = memory(server.process.pid)
         parts = {
             "MLflow's search": lambda: search(server.url, experiment_id),
-            "survey": lambda: server.ask(f"survey?{runs}", seconds=600, pause=0.5),
-            "first words": lambda: server.ask(f"answer?{runs}", seconds=600, pause=0.5),
-            "a slider let go": lambda: server.ask(
-                f"answer?{runs}&weights={names()[0]}%3D2", seconds=600, pause=0.5
-            ),
-            "a measure switched off": lambda: server.ask(
-                f"answer?{runs}&exclude-measure={names()[0]}", seconds=600, pause=0.5
-            ),
-            "second answer": lambda: server.ask(f"answer?{runs}"),
+            "survey": lambda: asked("survey"),
+            "first words": lambda: asked("answer"),
+            "a slider let go": lambda: asked("answer", f"&weights={names()[0]}%3D2"),
+            "a measure switched off": lambda: asked("answer", f"&exclude-measure={names()[0]}"),
+            "second answer": lambda: asked("answer"),
         }
         spent = {}
         for part, ask in parts.items():
-            start = processor(server.process.pid)
-            answer = ask()
-            spent[part] = processor(server.process.pid) - start
+            spent[part], answer = taken(server, ask)
             assert part == "MLflow's search" or answer.status_code == 200, answer.text
         more = memory(server.process.pid) - before
     theirs = spent.pop("MLflow's search")

@@ -1,29 +1,23 @@
 """What reading stored runs takes beside MLflow's own search for the same runs.
 
-    python tests/benchmarks/bench_query.py [shapes] [stores] [folds] [many] [--runs N] [--json]
+    python tests/benchmarks/bench_query.py [stores] [folds] [many] [--runs N] [--json]
 
 The peer is `MlflowClient.search_runs` page by page, results thrown away. Bounds: reading takes at
 most 1.3 times as long, also with counts by fold, and 100 MB more.
 
-`shapes`: 2,000 runs x 20 measures in a SQLite store become a Study and a fused ranking, as few
-methods on many datasets and as many methods on few; "with folds" each run carries five folds. CPU
-of this process, in turns.
-
 `stores`: 10,000 runs in SQLite, in PostgreSQL (where it is installed) and behind a server.
 `folds`: 1,000 runs behind a server, each with 30 folds, of which `load_folds` reads measures and
 rates. `many`: what `mleval runs` and `mleval rank` take of 100,000 runs in SQLite, 1,000 methods on
-100 datasets: .7 of the search, and 400 MB. All are read by processes of their own: the seconds of
-CPU of reader, server and database together, and the largest resident set of the reader.
+100 datasets: .7 of the search, and 400 MB. All runs have 20 measures, and are read by processes of
+their own: the seconds of CPU of reader, server and database together, and the largest resident set
+of the reader.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,63 +29,18 @@ from uuid import uuid4
 
 import numpy as np
 import pandas as pd
-from timing import Row, cpu, largest, pages, peak, told
+from timing import Row, cpu_of, largest, of_own_process, pages, told
 
 for name in ("server", "helpers"):
     sys.path.insert(0, str(Path(__file__).parents[1] / name))
 
 #: How many times as long as the search reading may take, the commands of many runs, and MB.
 BOUND, OF_MANY, MORE, MOST = 1.3, 0.7, 100, 400
-SHAPES = ((20, 100, 0), (1000, 2, 0), (20, 100, 5))
 PEER = "`search_runs`"
 N_FOLDS, WITH_RATES = 30, ("f1", "tpr")
 
 
-def results(n_methods, n_datasets, n_folds, measures):
-    rng = np.random.default_rng(0)
-    names = [range(n_datasets), range(n_methods), range(max(n_folds, 1))]
-    table = pd.DataFrame(
-        [(f"dataset {d}", f"method {m}", f) for d in names[0] for m in names[1] for f in names[2]],
-        columns=["dataset", "method", "fold"],
-    )
-    table[measures] = rng.random((len(table), len(measures)))
-    return table if n_folds else table.drop(columns="fold")
-
-
-def shapes() -> Iterator[Row]:
-    from mlflow import MlflowClient
-
-    from mlflow_mleval.analysis.fusion import fuse
-    from mlflow_mleval.store.importing import import_results
-    from mlflow_mleval.store.query import load_study
-
-    os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
-    client = MlflowClient()
-    for n_methods, n_datasets, n_folds in SHAPES:
-        name = f"{n_methods:,} x {n_datasets}{' with folds' if n_folds else ''}"
-        table = results(n_methods, n_datasets, n_folds, some_measures())
-        made = import_results(table, experiment_name=name, conventions="sklearn")
-        ways = (
-            lambda name=name: fuse(load_study(experiment_names=[name])),
-            lambda made=made: sum(map(len, pages(client, made.experiment_id))),
-        )
-        ours, theirs = cpu(*ways)
-        note = f"{peak(ways[0]):.0f} MB at most"
-        work = f"read and fuse {name} runs"
-        yield Row(work, ours, PEER, theirs, note=note, most=BOUND)
-
-
-def some_measures():
-    from mlflow_mleval.measures.registry import MEASURES
-
-    return [m.name for m in MEASURES.values() if m.family != "cost"][:20]
-
-
-# --- several stores
-
 TABLES = ("runs", "tags", "params", "metrics", "latest_metrics")
-
-
 #: What a copy has of its own, by column.
 OWN = {
     "run_uuid": "copies.run",
@@ -139,11 +88,13 @@ def import_one(uri):
     """A run of 20 measures that was imported."""
     import mlflow
 
+    from mlflow_mleval.measures.registry import MEASURES
     from mlflow_mleval.store.importing import import_results
 
     mlflow.set_tracking_uri(uri)
-    table = results(1, 1, 0, some_measures())
-    import_results(table, experiment_name="copies", conventions="sklearn")
+    names = [m.name for m in MEASURES.values() if m.family != "cost"][:20]
+    row = {"dataset": "dataset 0", "method": "method 0"} | dict.fromkeys(names, 0.5)
+    import_results(pd.DataFrame([row]), experiment_name="copies", conventions="sklearn")
 
 
 def log_one(uri):
@@ -159,15 +110,6 @@ def log_one(uri):
     made = mleval.evaluate(truth, scores, threshold=0.7, folds=folds)
     names = {"method": "method 0", "dataset": "dataset 0", "experiment_name": "copies"}
     mleval.log_evaluation(made, **names)
-
-
-def cpu_of(pid):
-    """Seconds of CPU of a process, its children, and those of them that have ended."""
-    if pid is None:
-        return 0.0
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(cpu_of, below))
 
 
 def read_in_own_process(way):
@@ -199,22 +141,12 @@ def read_in_own_process(way):
 @contextmanager
 def serving(folder, uri):
     """The address of a server of one worker, and its process."""
-    from waiting import free_port, wait_for
+    from waiting import free_port, running
 
     url = f"http://127.0.0.1:{(port := free_port())}"
-    command = ["-m", "mlflow", "server", "--workers", "1", "--port", str(port)]
-    command += ["--backend-store-uri", uri]
-    settings = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    with open(Path(folder, "server.log"), "wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, *command], stdout=log, stderr=log, start_new_session=True, env=settings
-        )
-        try:
-            wait_for(url, process, Path(folder, "server.log"))
-            yield url, process.pid
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(30)
+    command = ["mlflow", "server", "--workers", "1", "--port", str(port)]
+    with running([*command, "--backend-store-uri", uri], Path(folder), url) as process:
+        yield url, process.pid
 
 
 @contextmanager
@@ -237,14 +169,7 @@ def taken(uri, pid, *ways):
     figures = []
     for way in ways:
         before = cpu_of(pid)
-        done = subprocess.run(
-            [sys.executable, __file__, "--way", way],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            env=os.environ | {"MLFLOW_TRACKING_URI": uri},
-        )
-        seconds, most = json.loads(done.stdout)
+        seconds, most = of_own_process(__file__, "--way", way, MLFLOW_TRACKING_URI=uri)
         figures.append((seconds + cpu_of(pid) - before, most))
     return figures
 
@@ -299,20 +224,12 @@ def many(n) -> Iterator[Row]:
             yield Row(f"`mleval {way}` of {n:,} runs", seconds, PEER, theirs, note=note, most=bound)
 
 
-def rows(names, n) -> Iterator[Row]:
-    if "shapes" in names:
-        yield from shapes()
-    if "stores" in names:
-        yield from stores(n or 10_000)
-    if "folds" in names:
-        yield from folds(n or 1_000)
-    if "many" in names:
-        yield from many(n or 100_000)
+PARTS = {"stores": (stores, 10_000), "folds": (folds, 1_000), "many": (many, 100_000)}
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", default=["shapes", "stores", "folds", "many"])
+    parser.add_argument("names", nargs="*", default=[*PARTS])
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--way")
     parser.add_argument("--json", action="store_true")  # `told` looks for it
@@ -322,7 +239,8 @@ def main():
         return 0
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.chdir(tempfile.mkdtemp())
-    return told(rows(given.names, given.runs))
+    asked = [part for name, part in PARTS.items() if name in given.names]
+    return told(row for rows, n in asked for row in rows(given.runs or n))
 
 
 if __name__ == "__main__":

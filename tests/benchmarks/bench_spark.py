@@ -17,8 +17,6 @@ take, which is what elapses on machines that have nothing else to do. Bounds: ha
 and two workers 1.4 times as fast as one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -33,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from spark_cluster import SUBMIT, Cluster
-from timing import Row, processes, spent, told
+from timing import Row, cpu_of, told
 
 import mlflow_mleval as mleval
 from mlflow_mleval.files.evaluate_spark import _merge_parts, _merged, _unpacked
@@ -121,10 +119,10 @@ def taken(call: Callable[[], Any], cluster: Cluster) -> tuple[Taken, Any]:
     alive = [worker.pid for worker in cluster.workers if worker.poll() is None]
     pids = [os.getpid(), *alive]
     call()
-    before, start = list(map(processes, pids)), time.perf_counter()
+    before, start = np.array([*map(cpu_of, pids)]), time.perf_counter()
     result = call()
     elapsed = time.perf_counter() - start
-    cpu, *of_workers = map(spent, pids, before)
+    cpu, *of_workers = np.array([*map(cpu_of, pids)]) - before
     return Taken(cpu, cpu - sum(of_workers) + max(of_workers), elapsed), result
 
 

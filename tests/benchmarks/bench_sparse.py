@@ -4,14 +4,13 @@ by its steps, and that napkinxc has, where it is installed.
 >>> python tests/benchmarks/bench_sparse.py [INSTANCES LABELS]
 """
 
-import resource
 import sys
 import time
 from importlib.util import find_spec
 
 import numpy as np
 from scipy import sparse
-from timing import Row, told
+from timing import Row, largest, told
 
 import mlflow_mleval as mleval
 
@@ -34,11 +33,6 @@ def matrices(n, n_labels, seed=0):
         m.sum_duplicates()
     y.data[:] = 1
     return y, s
-
-
-def memory():
-    """The largest resident set until now, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def best_five(m):
@@ -95,12 +89,12 @@ def by_napkinxc(y, s):
 
 def rows(n=150_000, n_labels=670_000):
     y, s = matrices(n, n_labels)
-    before, room, times = memory(), 0.0, []
+    before, room, times = largest(), 0.0, []
     for _ in range(3):
         start = time.process_time()
         ours = mleval.evaluate(y, s, train_labels=y).measures
         times.append(time.process_time() - start)
-        room = room or memory() - before
+        room = room or (largest() - before) / 1024
     seconds = sorted(times)[1]
     work = f"measures of {s.nnz:,} sparse scores, {n:,} × {n_labels:,}"
     note = f"{times[0]:.1f} s the first time, {room:.2f} GB beside the input"

@@ -6,8 +6,6 @@
 runs; the first evaluation; and `mleval.autolog` against MLflow's own. Least of three, in turns.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

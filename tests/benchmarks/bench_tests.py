@@ -1,11 +1,11 @@
-"""Seconds of CPU of the tests over datasets, beside scipy and networkx in the same run.
+"""Seconds of CPU of the tests over datasets and over folds, beside scipy, networkx and statsmodels
+in the same run.
 
-python tests/benchmarks/bench_tests.py
+    python tests/benchmarks/bench_tests.py
 """
 
-from __future__ import annotations
-
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import chain
 
@@ -13,9 +13,13 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 from scipy import stats
+from statsmodels.multivariate.manova import MANOVA
+from statsmodels.stats.multivariate import test_mvmean
 from timing import Row, cpu, told
 
+from mlflow_mleval import compare_folds, hotelling_pairs, manova, mardia
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.hierarchical_t import hierarchical_pairs
 from mlflow_mleval.analysis.pairs import cliques
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.posthoc.rank_tests import friedman, nemenyi, range_sf, wilcoxon_pairs
@@ -116,6 +120,52 @@ def of_cliques() -> Iterator[Row]:
     yield Row("maximal cliques, 1,000 methods on a line", ours, "networkx", theirs)
 
 
-PARTS = of_ranks, of_signed_ranks, of_resampling, of_comparison, of_cliques
+def of_folds() -> Iterator[Row]:
+    methods, folds, measures = 500, 10, 4
+    x = RNG.normal(size=(methods, folds, measures)) + RNG.normal(size=(1, folds, measures))
+    x += 0.1 * RNG.normal(size=(methods, 1, measures))
+    (took,) = cpu(lambda: hotelling_pairs(x, ratio=1 / 9))
+    theirs = per_pair(lambda a, b: test_mvmean(x[a] - x[b]), methods)
+    what, peer = "all 124,750 T² of 500 methods, 10 folds, 4 measures", "statsmodels, test_mvmean"
+    yield Row(what, took, peer, theirs, 50, SAMPLED)
+    (took,) = cpu(lambda: hotelling_pairs(x, ratio=1 / 9).posthoc_corrected)
+    yield Row("the same, then a t test of each measure, corrected by Holm", took, bound=0.6)
+    names = ["dataset", "method", "fold"]
+    index = pd.MultiIndex.from_product([["d"], [f"m{i}" for i in range(100)], range(10)])
+    frame = pd.DataFrame(x[:100].reshape(1000, 4), index.set_names(names), list("abcd"))
+    formula = "a+b+c+d ~ C(method) + C(fold)"
+    (theirs,) = cpu(lambda: MANOVA.from_formula(formula, frame.reset_index()).mv_test(), repeats=1)
+    (took,) = cpu(lambda: manova(x, ratio=1 / 9))
+    note = "the peer's of 100 methods only"
+    yield Row("MANOVA of 500 methods, 10 folds, 4 measures", took, "statsmodels", theirs, 4, note)
+    (took,) = cpu(lambda: mardia(x))
+    yield Row("Mardia's tests of the same", took, bound=0.05)
+    means = frame.groupby(level=[0, 1], sort=False).mean()
+    study = Study(means, dict.fromkeys("abcd", "max"), folds=frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (took,) = cpu(lambda: compare_folds(study, "d"), repeats=3)
+    yield Row("compare_folds of 100 methods, everything", took, bound=1)
+
+
+def of_the_next_dataset() -> Iterator[Row]:
+    for methods, datasets, bound in ((2, 10, 0.3), (8, 20, 8.0)):
+        tables = {}
+        for i in range(datasets):
+            noise = RNG.normal(0, 0.02, (10, methods)) + RNG.normal(0, 0.02, methods)
+            tables[f"d{i}"] = pd.DataFrame(noise + 0.005 * np.arange(methods))
+        how = {"ropes": {"f1": 0.01}, "directions": {"f1": "max"}}
+
+        def call(tables=tables, how=how):
+            return hierarchical_pairs({"f1": tables}, rho=dict.fromkeys(tables, 0.1), **how)
+
+        (taken,) = cpu(call, repeats=3 if methods == 2 else 1)
+        pairs = "one pair" if methods == 2 else "28 pairs"
+        work = f"hierarchical correlated t test, {pairs}, {datasets} datasets × 10 folds"
+        yield Row(work, taken, bound=bound)
+
+
+OF_DATASETS = of_ranks, of_signed_ranks, of_resampling, of_comparison, of_cliques
+PARTS = *OF_DATASETS, of_folds, of_the_next_dataset
 if __name__ == "__main__":
     sys.exit(told(chain(*(rows() for rows in PARTS))))

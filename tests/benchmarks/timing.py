@@ -1,9 +1,8 @@
 """Time and memory of calls, as all benchmarks take them."""
 
-from __future__ import annotations
-
 import json
 import os
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -57,29 +56,26 @@ def peak(call: Callable[[], object]) -> float:
     return found / 1e6
 
 
-def timed(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[float, Any]:
-    """The seconds of one call, and what it returns."""
-    start = time.perf_counter()
-    result = call(*args, **options)
-    return time.perf_counter() - start, result
-
-
-def processes(pid: int) -> dict[int, float]:
-    """Seconds of CPU until now of a process and of all that descend from it, by their numbers."""
-    task = Path("/proc", str(pid))
+def cpu_of(pid: int | str | None) -> float:
+    """Seconds of CPU until now of a process and all that descend from it, also of those of them
+    that have ended.
+    """
     try:
-        fields = (task / "stat").read_text().rpartition(")")[2].split()
-        below = " ".join(thread.read_text() for thread in task.glob("task/*/children")).split()
-    except OSError:  # it, or a thread of it, has ended
-        return {}
-    seconds = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-    return {pid: seconds} | {k: v for child in below for k, v in processes(int(child)).items()}
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        threads = Path(f"/proc/{pid}/task").glob("*/children")
+        below = " ".join(thread.read_text() for thread in threads).split()
+    except OSError:  # there is none, or it has ended
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(cpu_of, below))
 
 
-def spent(pid: int, before: dict[int, float]) -> float:
-    """Seconds of CPU since `before` of a process and those that descend from it and live."""
-    now = processes(pid)
-    return sum(seconds - before.get(pid, 0.0) for pid, seconds in now.items())
+def of_own_process(script: str, *arguments: str, cwd: str | None = None, **settings: str) -> Any:
+    """What a script prints last, as JSON, in a process of its own."""
+    command, env = [sys.executable, script, *arguments], os.environ | settings
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=cwd)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2_000:])
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ import json
 import re
 from functools import cache
 
-import profile_cases
 import pytest
+import report_cases
 import run_report_cases
 from browser_scripts import CONTRAST, OPEN_ALL, TEXTS
-from fold_cases import fold_study, three_methods
 from html_pages import render, study_page
-from report_cases import NASTY, nasty, published, study_of
+from report_cases import NASTY, fold_study, nasty, published, study_of, three_methods
 from report_cases import render as rendered
 
 from mlflow_mleval.analysis.comparison import compare
@@ -51,9 +50,9 @@ def about_folds() -> list[str]:
 
 def about_profiles() -> list[str]:
     behaviour = {name: (1 - 0.015 * i, 0.1 + 0.01 * i) for i, name in enumerate(MANY)}
-    many = compare_profiles(profile_cases.profiles({"d": 9, "e": 5}, behaviour, n=60))
-    _, hostile = profile_cases.hostile()
-    return [found.report().to_html() for found in (profile_cases.compared(), hostile, many)]
+    many = compare_profiles(report_cases.profiles({"d": 9, "e": 5}, behaviour, n=60))
+    _, hostile = report_cases.hostile()
+    return [found.report().to_html() for found in (report_cases.compared(), hostile, many)]
 
 
 def of_a_run() -> list[str]:

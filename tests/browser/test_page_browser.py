@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import requests
 from page_reader import PASSWORD, Reader
-from page_servers import ADMIN, Asking, api, grant, page_server, revoke
+from page_servers import ADMIN, api, ask, grant, page_server, revoke
 from waiting import MLFLOW_SETTINGS, PATIENCE
 
 from mlflow_mleval.analysis.comparison import compare
@@ -621,7 +621,7 @@ def test_the_question_moves_and_its_numbers_are_those_of_the_command(reader, sit
         a, b = reader.js(sides)
         assert reader.text("h1").startswith("Is ")
         asked = f"{urlsplit(reader.chrome.current_url).query}&file=report.json"
-        told = Asking(site.url).ask(f"download?{asked}", ("ann", PASSWORD)).json()["question"]
+        told = ask(site.url, f"download?{asked}", ("ann", PASSWORD)).json()["question"]
         assert (told["a"], told["b"]) == (a, b)
         assert reader.text(".asked .verdict b") == told["verdict"]
         decides, *beside = rows()

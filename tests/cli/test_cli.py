@@ -67,13 +67,6 @@ def test_unknown_metric_needs_a_direction(store):
         assert (measure["measure"], measure["direction"]) == ("training_time", "min")
 
 
-def test_what_python_calls_an_argument_is_an_option_on_the_command_line(store):
-    assert "declare --min or --max" in mleval("runs", "-n", "madjarov2012").stdout
-    # the only experiment is taken unasked, but not a policy for what is missing
-    command = "mleval rank -n madjarov2012 --missing worst"
-    assert command in mleval("rank", code=1).stderr.splitlines()
-
-
 def test_unknown_names_are_named(store):
     assert "'nowhere'" in mleval("rank", "-n", "nowhere", code=1).stderr
     assert "nobody" in mleval("compare", *WORST, "--control", "nobody", code=1).stderr

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from zipfile import ZipFile
 
 import mlflow
@@ -20,9 +21,7 @@ from command_line import mleval as command
 import mlflow_mleval as mleval
 from mlflow_mleval.measures.curves import percent_curves
 
-
-def run(*args, code=0):
-    return command("evaluate", *args, code=code)
+run = partial(command, "evaluate")
 
 
 def made(n=200, k=4, seed=0):

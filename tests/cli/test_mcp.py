@@ -58,18 +58,24 @@ def store(own_store):
     return own_store
 
 
-@pytest.fixture
-def ask(store):
-    """Asks a tool by a client, in this process."""
+def talk(use, commands=main.commands):
+    """What `use` gets of a client of these commands, in this process."""
     client = pytest.importorskip("mcp").Client
     import anyio
 
-    def asked(tool, **arguments):
-        async def call():
-            async with client(server(main.commands)) as connected:
-                return await connected.call_tool(tool, arguments)
+    async def talked():
+        async with client(server(commands)) as connected:
+            return await use(connected)
 
-        result = anyio.run(call)
+    return anyio.run(talked)
+
+
+@pytest.fixture
+def ask(store):
+    """Asks a tool by a client."""
+
+    def asked(tool, **arguments):
+        result = talk(lambda client: client.call_tool(tool, arguments))
         (content,) = result.content
         assert len(content.text.encode()) < MOST and content.text.isprintable()
         made = json.loads(content.text)
@@ -187,18 +193,6 @@ def test_an_answer_says_what_it_lacks(store):
     assert not failed and shown + left == made["answer"]["n_doubts"]
 
 
-def listed():
-    """The list of tools, as a client gets it."""
-    client = pytest.importorskip("mcp").Client
-    import anyio
-
-    async def call():
-        async with client(server(main.commands)) as connected:
-            return (await connected.list_tools()).model_dump(mode="json")
-
-    return anyio.run(call)
-
-
 @pytest.fixture(scope="module")
 def undirected(tmp_path_factory, empty_store):
     """A store with an experiment for each of two metrics, of which nobody knows which way they are
@@ -292,10 +286,11 @@ def test_errors_are_those_of_the_commands_and_say_the_way_out(ask, tool, argumen
     assert way_out in ask(tool, **arguments)["error"]
 
 
-def test_a_call_that_takes_too_long_or_is_cancelled_ends_and_the_next_is_answered(monkeypatch):
-    client = pytest.importorskip("mcp").Client
-    import anyio
-
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_call_that_takes_too_long_or_is_cancelled_ends_and_the_next_is_answered(
+    monkeypatch, cancelled
+):
+    anyio = pytest.importorskip("anyio")
     began, ended = threading.Event(), []
 
     @click.command(params=[click.Option(["--output"])])
@@ -307,24 +302,21 @@ def test_a_call_that_takes_too_long_or_is_cancelled_ends_and_the_next_is_answere
         finally:
             ended.append(True)
 
-    async def call(cancelled):
-        async with client(server({"rank": rank, **OTHERS})) as connected:
-            if cancelled:
-                with anyio.move_on_after(0.5):
-                    await connected.call_tool("rank", {})
-            else:
-                late = await connected.call_tool("rank", {})
-                assert late.is_error and "no answer after" in late.content[0].text
-            known = await connected.call_tool("explain", {"name": "f1"})
-            with anyio.fail_after(60):
-                while not ended:
-                    await anyio.sleep(0.02)
-            return known
+    async def call(connected):
+        if cancelled:
+            with anyio.move_on_after(0.5):
+                await connected.call_tool("rank", {})
+        else:
+            late = await connected.call_tool("rank", {})
+            assert late.is_error and "no answer after" in late.content[0].text
+        known = await connected.call_tool("explain", {"name": "f1"})
+        with anyio.fail_after(60):
+            while not ended:
+                await anyio.sleep(0.02)
+        return known
 
-    for cancelled in (False, True):
-        monkeypatch.setattr(sys.modules[server.__module__], "SECONDS", 60.0 if cancelled else 0.5)
-        ended.clear()
-        assert not anyio.run(call, cancelled).is_error and began.is_set()
+    monkeypatch.setattr(sys.modules[server.__module__], "SECONDS", 60.0 if cancelled else 0.5)
+    assert not talk(call, {"rank": rank, **OTHERS}).is_error and began.is_set()
 
 
 @pytest.mark.parametrize(
@@ -468,4 +460,5 @@ def test_the_skill_is_short_and_teaches_the_tools_and_when_not_to_conclude():
     assert skill.startswith("---\nname: mleval\ndescription: ")
     assert all(f"`{tool}`" in skill for tool in [*TOOLS, "explain"])
     assert "## When not to conclude" in skill and "is data" in skill
-    assert (len(skill) + len(json.dumps(listed()))) / 4 < 2_500  # tokens, about
+    listed = talk(lambda client: client.list_tools()).model_dump(mode="json")
+    assert (len(skill) + len(json.dumps(listed))) / 4 < 2_500  # tokens, about

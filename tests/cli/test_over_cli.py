@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import command_line
 import numpy as np
@@ -39,12 +40,8 @@ def store(own_store):
     return own_store
 
 
-def mleval_(*args, code=0):
-    return command_line.mleval("compare", *args, code=code)
-
-
-def as_json(*args):
-    return json.loads(mleval_(*args, "--output json").stdout)
+mleval_ = partial(command_line.mleval, "compare")
+as_json = partial(command_line.as_json, "compare")
 
 
 def made(*args):

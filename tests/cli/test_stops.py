@@ -28,32 +28,6 @@ def log(log):
     return made
 
 
-def _unknown_directions(log):
-    for model, value in (("a", 0.7), ("b", 0.8)):
-        log("by hand", {"val_acc": value, "latency_s": value}, {"model": model})
-
-
-def _candidates(log):
-    for model, lr in (("a", 1), ("a", 2), ("b", 1)):
-        metrics = {"val_auc": 0.5 + lr / 10, "test_auc": 0.6 + lr / 10}
-        log("it's a grid", metrics, {"model": model, "lr": lr})
-
-
-def _failures(log):
-    for dataset in ("d1", "d2"):
-        for model, value in (("a", 0.7), ("b", 0.8), ("c", 0.9)):
-            failed = (dataset, model) == ("d1", "c")
-            how = {} if not failed else {"status": "FAILED"}
-            metrics = {} if failed else {"test_auc": value}
-            log("failures", metrics, {"model": model, "dataset": dataset}, **how)
-
-
-def _gaps(log):
-    for dataset, models in (("d1", "ab"), ("d2", "abc"), ("d3", "ac")):
-        for model in models:
-            log("gaps", {"f1_score": ord(model) / 200}, {"model": model, "dataset": dataset})
-
-
 def _searches(log):
     for model in "ab":
         parent = log("searches", {}, {"model": model})
@@ -62,25 +36,39 @@ def _searches(log):
             log("searches", metrics, {"model": model, "depth": depth}, parent=parent)
 
 
-def _other_data(log):
-    for model, digest, value in (("a", "one", 0.5), ("a", "two", 0.6), ("b", "one", 0.7)):
-        log("other data", {"test_auc": value}, {"model": model}, digest=digest)
-
-
-def _training_only(log):
-    for model in "ab":
-        log("training only", {"training_score": 0.9}, {"model": model})
-
-
+AB = (("a", 0.7), ("b", 0.8))
+#: By the names of experiments, the params and metrics of their runs; one without metrics failed.
 STORES = {
-    "by hand": _unknown_directions,
-    "it's a grid": _candidates,
-    "failures": _failures,
-    "gaps": _gaps,
-    "searches": _searches,
-    "other data": _other_data,
-    "training only": _training_only,
+    "by hand": [
+        ({"model": m}, {"val_acc": v, "latency_s": v}) for m, v in (("a", 0.7), ("b", 0.8))
+    ],
+    "it's a grid": [
+        ({"model": m, "lr": lr}, {"val_auc": 0.5 + lr / 10, "test_auc": 0.6 + lr / 10})
+        for m, lr in (("a", 1), ("a", 2), ("b", 1))
+    ],
+    "failures": [
+        ({"model": m, "dataset": d}, {} if (d, m) == ("d1", "c") else {"test_auc": v})
+        for d in ("d1", "d2")
+        for m, v in (("a", 0.7), ("b", 0.8), ("c", 0.9))
+    ],
+    "gaps": [
+        ({"model": m, "dataset": d}, {"f1_score": ord(m) / 200})
+        for d, models in (("d1", "ab"), ("d2", "abc"), ("d3", "ac"))
+        for m in models
+    ],
+    "other data": [
+        ({"model": m, "digest": digest}, {"test_auc": value})
+        for m, digest, value in (("a", "one", 0.5), ("a", "two", 0.6), ("b", "one", 0.7))
+    ],
+    "training only": [({"model": m}, {"training_score": 0.9}) for m in "ab"],
 }
+
+
+def _make(log, name):
+    for params, metrics in STORES[name]:
+        digest = {"digest": params["digest"]} if "digest" in params else {}
+        params = {key: value for key, value in params.items() if key != "digest"}
+        log(name, metrics, params, status="FINISHED" if metrics else "FAILED", **digest)
 
 
 def _run(command):
@@ -96,7 +84,7 @@ def _run(command):
 
 def _starts():
     """Each command for the whole store, and for each experiment."""
-    for selection in ("", *(f" -n {shlex.quote(name)}" for name in STORES)):
+    for selection in ("", *(f" -n {shlex.quote(name)}" for name in (*STORES, "searches"))):
         yield from (f"mleval {command}{selection}" for command in STARTS)
         yield from (f"mleval compare --over {unit}{selection}" for unit in UNITS)
         yield f"mleval gate a --champion b{selection}"
@@ -107,7 +95,7 @@ def _starts():
 
 
 def test_a_stop_prints_the_command_that_was_typed(log):
-    _failures(log)
+    _make(log, "failures")
     lines = _run("mleval compare --on test_auc")[2]
     rules = "-n failures --method-by param:model --dataset-by param:dataset --missing worst"
     assert lines == [f"mleval compare --on test_auc {rules}"]
@@ -115,7 +103,7 @@ def test_a_stop_prints_the_command_that_was_typed(log):
 
 def test_tests_within_datasets_take_what_runs_finds(log):
     for seed in range(4):
-        for model, value in (("a", 0.7), ("b", 0.8)):
+        for model, value in AB:
             metrics = {"test_auc": value + seed / 100 + (model == "a") * seed / 300}
             log("seeds", metrics, {"model": model, "seed": seed})
     told = as_json("compare", "--over", "repeats")
@@ -123,12 +111,12 @@ def test_tests_within_datasets_take_what_runs_finds(log):
     assert "Taken as `mleval runs` finds it: mleval rank -n seeds" in json.dumps(told)
     code, error, _ = _run("mleval profile")
     assert code == 1 and "Profiles come about where mleval evaluates label sets" in error
-    _gaps(log)  # now no experiment is the only one
+    _make(log, "gaps")  # now no experiment is the only one
     assert "no run in the store has a loss profile" in _run("mleval profile")[1]
 
 
 def test_a_gate_of_methods_takes_what_runs_finds(log):
-    _gaps(log)
+    _make(log, "gaps")
     told = mleval("gate", "a", "--champion", "b", "-n gaps --output json --all", code=4).stdout
     assert "finds it: mleval rank -n gaps" in told
     code, error, _ = _run("mleval gate a --champion b")
@@ -138,7 +126,7 @@ def test_a_gate_of_methods_takes_what_runs_finds(log):
 
 def test_a_gate_of_splits_pairs_them(log):
     for seed in range(3):
-        for model, value in (("a", 0.7), ("b", 0.8)):
+        for model, value in AB:
             metrics = {"test_auc": value + seed / 100}
             log("splits", metrics, {"model": model, "seed": seed}, digest=f"split {seed}")
     rules = "-n splits --method-by param:model --read repeats-by=digest"
@@ -153,8 +141,9 @@ def test_a_gate_of_splits_pairs_them(log):
 @pytest.mark.thorough
 def test_each_command_that_a_stop_prints_works_or_leads_on(log, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for make in STORES.values():
-        make(log)
+    for name in STORES:
+        _make(log, name)
+    _searches(log)
     results = {}
     to_run, printed = [*_starts()], set()
     while to_run:

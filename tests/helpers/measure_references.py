@@ -249,7 +249,7 @@ def further(c):
 
 
 def hierarchical(c):
-    """Means and ratios over instances, which test_hierarchical.py and test_lca.py check."""
+    """Means and ratios over instances, which test_hierarchical.py checks."""
     h = Hierarchy(c.edges, nodes=c.nodes)
     table = instance_measures(c.sets(c.y), c.sets(c.p), h)
     sums = table.sum()

@@ -1,18 +1,16 @@
 """Real MLflow servers with the page, for the tests of the page: started, asked, and stopped."""
 
-import os
 import re
 import secrets
 import shutil
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import requests
-from waiting import MLFLOW_SETTINGS, PATIENCE, free_port, wait_for
+from waiting import PATIENCE, free_port, running
 
 ADMIN = ("admin", secrets.token_urlsafe(12))
 
@@ -33,10 +31,9 @@ def page_server(
     port = free_port()
     if base:
         (folder / "auth.ini").write_text(
-            f"[mlflow]\ndatabase_uri = sqlite:///{folder / 'auth.db'}\nadmin_username = "
-            f"{ADMIN[0]}\n"
-            f"admin_password = {ADMIN[1]}\ndefault_permission = "
-            f"NO_PERMISSIONS\nauth_cache_ttl_seconds = {believed}\n"
+            f"[mlflow]\ndatabase_uri = sqlite:///{folder / 'auth.db'}\n"
+            f"admin_username = {ADMIN[0]}\nadmin_password = {ADMIN[1]}\n"
+            f"default_permission = NO_PERMISSIONS\nauth_cache_ttl_seconds = {believed}\n"
             "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
         )
         environment |= {
@@ -47,9 +44,8 @@ def page_server(
         }
     scratch = folder / "t"
     scratch.mkdir(exist_ok=True)
-    inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
     command = [
-        *(sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"),
+        *("mlflow", "server", "--app-name", "mleval"),
         *("--host", "127.0.0.1", "--port", str(port), "--backend-store-uri", store),
         *("--artifacts-destination", str(folder / "artifacts"), *options),
     ]
@@ -57,56 +53,24 @@ def page_server(
         command += ["--workers", "1"]
     if prefix:
         command += ["--static-prefix", prefix]
-    settings = {
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "TMPDIR": str(scratch),
-        **environment,
-    }
-    with open(folder / "server.log", "wb") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=inherited | settings,
-        )
     root = f"http://127.0.0.1:{port}{prefix}"
     try:
-        wait_for(root, process, folder / "server.log")
-        yield SimpleNamespace(
-            url=root, page=f"{root}/mleval", folder=folder, process=process, ask=Asking(root).ask
-        )
+        with running(command, folder, root, TMPDIR=str(scratch), **environment) as process:
+            about = {"url": root, "page": f"{root}/mleval", "folder": folder}
+            yield SimpleNamespace(**about, process=process, ask=partial(ask, root))
     finally:
-        os.killpg(process.pid, 15)
-        process.wait(PATIENCE)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-class Asking:
+def ask(root, path, auth=None, method="GET", seconds=PATIENCE, pause=0.1, **options):
     """Asks the page as its script does: while it is at work, again."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-
-    def ask(
-        self,
-        path: str,
-        auth=None,
-        method: str = "GET",
-        seconds: float = PATIENCE,
-        pause: float = 0.1,
-        **options,
-    ) -> requests.Response:
-        deadline = time.monotonic() + seconds
-        while True:
-            response = requests.request(
-                method, f"{self.root}/mleval/{path}", auth=auth, timeout=PATIENCE, **options
-            )
-            if response.status_code != 202 or time.monotonic() > deadline:
-                return response
-            assert response.json()["state"] == "working"
-            time.sleep(pause)
+    deadline, how = time.monotonic() + seconds, {"auth": auth, "timeout": PATIENCE}
+    while True:
+        response = requests.request(method, f"{root}/mleval/{path}", **how, **options)
+        if response.status_code != 202 or time.monotonic() > deadline:
+            return response
+        assert response.json()["state"] == "working"
+        time.sleep(pause)
 
 
 def token_of_page(server, auth=None) -> str:
@@ -128,9 +92,8 @@ def api(server, path: str, content=None, auth=None, version: str = "2.0", **quer
 def grant(server, who: str, experiment_id: str, right: str) -> None:
     content = {"username": who, "resource_type": "experiment", "resource_id": experiment_id}
     old = {"username": who, "experiment_id": experiment_id, "permission": right}
-    assert _done(server, "3.0", "users/permissions/grant", {**content, "permission": right}) or (
-        _done(server, "2.0", "experiments/permissions/create", old)
-    ), "no way to give a right"
+    given = _done(server, "3.0", "users/permissions/grant", {**content, "permission": right})
+    assert given or _done(server, "2.0", "experiments/permissions/create", old)
 
 
 def revoke(server, who: str, experiment_id: str) -> None:

@@ -1,9 +1,12 @@
 """What tests that start servers or browsers share: how long to wait, and for what."""
 
+import os
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import requests
@@ -39,6 +42,22 @@ def wait_for(url: str, process: subprocess.Popen, log: Path) -> None:
         else f"was not ready after {PATIENCE} seconds"
     )
     raise RuntimeError(f"the MLflow server {how}:\n{log.read_text()[-2000:]}")
+
+
+@contextmanager
+def running(command: list[str], folder: Path, url: str, **settings: str):
+    """`python -m` a server in this folder, from when it answers to the end of the block."""
+    inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
+    env = {**inherited, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **settings}
+    with open(folder / "server.log", "wb") as log:
+        how = {"stdout": log, "stderr": log, "start_new_session": True, "env": env}
+        process = subprocess.Popen([sys.executable, "-m", *command], cwd=folder, **how)
+    try:
+        wait_for(url, process, folder / "server.log")
+        yield process
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(PATIENCE)
 
 
 def free_port() -> int:

@@ -13,7 +13,6 @@ from scipy import sparse
 import mlflow_mleval as mleval
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import inputs
-from mlflow_mleval.store import schema
 
 RNG = np.random.default_rng(0)
 Y = RNG.random((60, 5)) < 0.4
@@ -86,17 +85,6 @@ def test_parts_know_what_is_theirs():
     assert part.truth_digest == digest(Y[1::3]) and part.split is None
     assert (part.instance_truth == mleval.evaluate(Y[1::3], S[1::3]).instance_truth).all()
     assert mleval.merge([ev]).split == "s" and mleval.merge([part, ev.fold(2)]).split is None
-
-
-def test_digests_of_different_kinds_do_not_compare():
-    rows, ordered = [f"{c * 59}{inputs.SETS}" for c in "ab"], [c * 64 for c in "ab"]
-    assert schema.differ([rows[0], rows[0], "", rows[0]]) is False
-    assert schema.differ(["", ""]) is False
-    assert schema.differ(rows) is True and schema.differ(ordered) is True
-    assert schema.differ([*rows, ordered[0]]) is True
-    assert schema.differ([rows[0], ordered[0]]) is None
-    assert schema.differ([rows[0], f"{'a' * 59}-rows"]) is None
-    assert schema.differ([rows[0], "1a2b3c4d"]) is None
 
 
 @pytest.mark.parametrize("change", ["count", "order"])

@@ -2,77 +2,63 @@
 
 import pytest
 
-from mlflow_mleval.measures.metric_names import (
-    HELD_OUT,
-    LIBRARY_TERMS,
-    TRAINING,
-    VALIDATION,
-    by_measure,
-    direction_of,
-    directions,
-    is_bookkeeping,
-    is_cost,
-    is_share,
-    of_training,
-    range_of,
-    term,
-)
+from mlflow_mleval.measures import metric_names as names
 
 
 @pytest.mark.parametrize(
     ("name", "measure", "direction", "data", "variable"),
     [
-        ("LogisticRegression_score_X_test", "score", "max", HELD_OUT, "X_test"),
-        ("SVC_score_Xb", "score", "max", HELD_OUT, "Xb"),
-        ("accuracy_score-2_X_test", "accuracy_score", "max", HELD_OUT, "X_test"),
-        ("mean_squared_error_unknown_dataset", "mean_squared_error", "min", HELD_OUT, None),
-        ("RandomForestRegressor_score_X_train", "score", "max", TRAINING, "X_train"),
-        ("f1_score_X_val", "f1_score", "max", VALIDATION, "X_val"),
-        ("training_log_loss", "log_loss", "min", TRAINING, ""),
-        ("best_cv_score", "best_cv_score", "max", VALIDATION, ""),
-        ("validation_0-logloss", "logloss", "min", VALIDATION, ""),
-        ("valid_0-ndcg_at_5", "ndcg", "max", VALIDATION, ""),
-        ("train-auc", "auc", "max", TRAINING, ""),
-        ("val_loss", "loss", "min", VALIDATION, ""),
-        ("val_sparse_categorical_accuracy", None, "max", VALIDATION, ""),
-        ("train_loss_epoch", "loss", "min", TRAINING, ""),
-        ("eval_f1", "f1", "max", VALIDATION, ""),
-        ("test_precision_weighted", "precision", "max", HELD_OUT, ""),
-        ("accuracy_test", "accuracy", "max", HELD_OUT, ""),
-        ("precision_recall_auc", "precision_recall_auc", "max", HELD_OUT, ""),
+        ("LogisticRegression_score_X_test", "score", "max", names.HELD_OUT, "X_test"),
+        ("SVC_score_Xb", "score", "max", names.HELD_OUT, "Xb"),
+        ("accuracy_score-2_X_test", "accuracy_score", "max", names.HELD_OUT, "X_test"),
+        ("mean_squared_error_unknown_dataset", "mean_squared_error", "min", names.HELD_OUT, None),
+        ("RandomForestRegressor_score_X_train", "score", "max", names.TRAINING, "X_train"),
+        ("f1_score_X_val", "f1_score", "max", names.VALIDATION, "X_val"),
+        ("training_log_loss", "log_loss", "min", names.TRAINING, ""),
+        ("best_cv_score", "best_cv_score", "max", names.VALIDATION, ""),
+        ("validation_0-logloss", "logloss", "min", names.VALIDATION, ""),
+        ("valid_0-ndcg_at_5", "ndcg", "max", names.VALIDATION, ""),
+        ("train-auc", "auc", "max", names.TRAINING, ""),
+        ("val_loss", "loss", "min", names.VALIDATION, ""),
+        ("val_sparse_categorical_accuracy", None, "max", names.VALIDATION, ""),
+        ("train_loss_epoch", "loss", "min", names.TRAINING, ""),
+        ("eval_f1", "f1", "max", names.VALIDATION, ""),
+        ("test_precision_weighted", "precision", "max", names.HELD_OUT, ""),
+        ("accuracy_test", "accuracy", "max", names.HELD_OUT, ""),
+        ("precision_recall_auc", "precision_recall_auc", "max", names.HELD_OUT, ""),
     ],
 )
 def test_terms_of_libraries(name, measure, direction, data, variable):
-    known = term(name)
+    known = names.term(name)
     assert (known.direction, known.data) == (direction, data)
     assert measure in (None, known.measure) and variable in (None, known.variable)
 
 
 @pytest.mark.parametrize("name", ["val_acc", "latency_s", "loss", "f1_score_macroo1", "rows"])
 def test_what_stands_in_no_documentation_has_no_direction_unless_it_is_confirmed(name):
-    assert term(name) is None or name.startswith("f1_score")
+    assert names.term(name) is None or name.startswith("f1_score")
     if name in ("val_acc", "latency_s"):
-        assert direction_of(name) is None
-        assert directions([name], proposed=True) == {name: "max" if "acc" in name else "min"}
+        assert names.direction_of(name) is None
+        assert names.directions([name], proposed=True) == {name: "max" if "acc" in name else "min"}
 
 
 def test_averages_and_folds_are_no_variables():
-    assert term("f1_score_macro").variable == ""
-    assert by_measure({"accuracy_score_fold1": 0.5})[0] == {"accuracy_score_fold1": 0.5}
+    assert names.term("f1_score_macro").variable == ""
+    assert names.by_measure({"accuracy_score_fold1": 0.5})[0] == {"accuracy_score_fold1": 0.5}
 
 
 @pytest.mark.parametrize("name", ["eval_runtime", "example_count", "lr", "best_iteration", "epoch"])
 def test_how_a_training_went_is_no_measure(name):
-    assert is_bookkeeping(name) and direction_of(name, proposed=True) is None
+    assert names.is_bookkeeping(name) and names.direction_of(name, proposed=True) is None
 
 
 def test_training_data_are_known_by_name_and_by_what_stands_beside():
     keras = ["loss", "accuracy", "val_loss", "val_accuracy"]
-    assert of_training(keras) == {"loss", "accuracy"}
-    assert of_training(["loss", "accuracy"]) == set()
+    assert names.of_training(keras) == {"loss", "accuracy"}
+    assert names.of_training(["loss", "accuracy"]) == set()
     # of several evaluation sets the first is usually the training set; the last one counts
     sets = ["validation_0-logloss", "validation_1-logloss", "train_whatever"]
-    assert of_training(sets) == {"validation_0-logloss", "train_whatever"}
+    assert names.of_training(sets) == {"validation_0-logloss", "train_whatever"}
 
 
 def test_calls_of_one_run_are_joined_under_their_measure():
@@ -84,24 +70,25 @@ def test_calls_of_one_run_are_joined_under_their_measure():
         "accuracy_score_X_test": 0.7,
         "accuracy_score-2_X_test": 0.8,
     }
-    values, keys = by_measure(metrics)
+    values, keys = names.by_measure(metrics)
     held_out = {"score": 0.8, "SVC_score_X_ood": 0.3, "accuracy_score": 0.8}
     assert values == held_out | {"training_score": 1.0}
     assert keys == {"score": "SVC_score_X_test", "accuracy_score": "accuracy_score-2_X_test"}
 
 
 def test_every_library_names_its_documentation():
-    libraries = [library for library, _ in LIBRARY_TERMS]
+    libraries = [library for library, _ in names.LIBRARY_TERMS]
     assert len({*libraries}) == len(libraries)
-    for (_, source), (larger, smaller) in LIBRARY_TERMS.items():
+    for (_, source), (larger, smaller) in names.LIBRARY_TERMS.items():
         assert source.startswith("https://") and not {*larger.split()} & {*smaller.split()}
 
 
 def test_words_of_names_tell_costs_shares_and_ranges():
     costs = ("fit_time", "latency_ms", "totalTokens", "cost_sensitive_accuracy", "f1")
-    assert [*map(is_cost, costs)] == [True, True, True, False, False]
-    assert [*map(is_share, ("test_acc", "micro_f1", "loss"))] == [True, True, False]
+    assert [*map(names.is_cost, costs)] == [True, True, True, False, False]
+    assert [*map(names.is_share, ("test_acc", "micro_f1", "loss"))] == [True, True, False]
     unbounded = (-float("inf"), float("inf"))
-    assert range_of("test_acc", [0.9]) == (0, 1) and range_of("test_acc", [93.0]) == unbounded
-    assert range_of("val_loss", [0.9]) == unbounded
-    assert range_of("valid_0-binary_logloss", [0.1])[0] == 0
+    assert names.range_of("test_acc", [0.9]) == (0, 1)
+    for name, value in (("test_acc", 93.0), ("val_loss", 0.9)):
+        assert names.range_of(name, [value]) == unbounded
+    assert names.range_of("valid_0-binary_logloss", [0.1])[0] == 0

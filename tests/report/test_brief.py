@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from fold_cases import three_methods
-from report_cases import published, render
+from report_cases import published, render, three_methods
 
 from mlflow_mleval import Study
 from mlflow_mleval.analysis.comparison import compare

@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from profile_cases import compared
-from report_cases import published, study_of
+from report_cases import compared, published, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.gate_tests import Differences, Terms, Verdict, gate_tests

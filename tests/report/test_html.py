@@ -9,9 +9,8 @@ import re
 
 import numpy as np
 import pytest
-from fold_cases import fold_study
 from html_pages import Page, render, study_page
-from report_cases import NASTY, PROVENANCE, nasty, published, published_study, study_of
+from report_cases import NASTY, PROVENANCE, fold_study, nasty, published, published_study, study_of
 from report_cases import render as rendered
 
 from mlflow_mleval.analysis.comparison import compare

@@ -1,15 +1,23 @@
-"""Publications: cited by author and year, and all that is cited is there."""
+"""What a report refers to: publications, all that is cited and no others, and the page of the keys
+of JSON and CSV.
+"""
 
 import re
+from importlib.resources import files
 
-from fold_cases import three_methods
-from places import GUIDES
-from report_cases import published, study_of
+import numpy as np
+import pandas as pd
+import pytest
+from example_runs import loaded
+from places import GUIDES, SCRIPTS
+from report_cases import published, study_of, three_methods
 
+import mlflow_mleval as mleval
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.posthoc import tests as every_test
 from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.study_report import (
     _FIRST,
     _METHODS,
@@ -17,6 +25,7 @@ from mlflow_mleval.report.content.study_report import (
     REFERENCES,
     bibliography,
 )
+from mlflow_mleval.report.data import plain
 
 
 def test_all_that_is_cited_is_there():
@@ -82,3 +91,38 @@ def test_what_the_guides_cite_stands_among_the_sources():
     entries = re.split(r" - (?=[A-Z]\.)", f" {sources}")
     lacking = [pair for pair in found if not any(pair[0] in e and pair[1] in e for e in entries)]
     assert len(found) > 20 and lacking == []
+
+
+def test_the_page_is_up_to_date():
+    script = loaded(SCRIPTS / "make_json_keys.py")
+    assert script.page() == (GUIDES / "json_keys.md").read_text(encoding="utf-8"), (
+        "run python examples/scripts/make_json_keys.py"
+    )
+
+
+def test_every_heading_of_the_glossary_has_its_paragraph():
+    text = (files("mlflow_mleval.report") / "glossary.md").read_text("utf-8")
+    headings = re.findall("^## (.+?): (.+)$", text, re.M)
+    assert headings == [(topic, word) for topic in dict(headings) for word in glossary(topic)]
+
+
+def test_json_keeps_its_keys_where_python_calls_it_otherwise():
+    table = pd.DataFrame(np.random.default_rng(0).random((7, 3)), columns=list("abc"))
+    found = mleval.bayesian_t(table, 0.1)
+    expected = {"rope": 0.1, "threshold": 0.95, "ratio": None, "seed": 0, "warnings": []}
+    expected |= {"table": 0, "methods": ["a", "b", "c"], "by_chance": found.by_chance}
+    assert plain(found) | {"table": 0} == expected
+    same = mleval.equivalence(table, 0.1)
+    assert plain(same)["margin"] == same.rope == 0.1 and "rope" not in plain(same)
+    instances = mleval.instance_tests({m: {"f1": table[m]} for m in table}, ["f1"], n_resamples=99)
+    assert plain(instances)["n_draws"] == instances.n_resamples == 99
+    c = compare(study_of(4, 10), stability=20, rope=0.01, max_correlation=0.7)
+    record = c.report().to_dict()
+    options = record["options"]
+    assert (options["n_draws"], options["threshold"]) == (20, 0.7)
+    assert record["redundancy"]["threshold"] == 0.7
+    assert record["stability"]["acceptability"]["n_draws"] == 20
+    assert {"threshold", "by_chance"} <= {*record["beyond"]["bayes"]}
+    assert "margin" in record["beyond"]["equivalence"]
+    with pytest.raises(ValueError, match="`direction` must be one of 'max', 'min', got True"):
+        mleval.wilcoxon_pairs(table, True)

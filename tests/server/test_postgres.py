@@ -17,11 +17,10 @@ import pytest
 import requests
 import yaml
 from command_line import as_json, mleval
-from gates_at_once import race_for_places_and_alias
-from import_cases import import_at_once, one_run_a_pair
+from import_cases import import_at_once, one_run_a_pair, race_for_places_and_alias
 from page_reader import Reader
 from places import DOCKER, GOLDEN, STUDY
-from waiting import MLFLOW_SETTINGS, PATIENCE, free_port, wait_for
+from waiting import PATIENCE, free_port, running
 
 psycopg2 = pytest.importorskip(
     "psycopg2", reason="no PostgreSQL driver: pip install psycopg2-binary"
@@ -72,18 +71,9 @@ def team(database, tmp_path_factory):
     left = service["environment"].keys() - storage - {"MLFLOW_S3_ENDPOINT_URL"} - given.keys()
     unchanged = {key: service["environment"][key] for key in left}
     assert not any("$" in value for value in unchanged.values())
-    inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
-    started = {"cwd": folder, "start_new_session": True, "env": inherited | unchanged | given}
-    with open(folder / "server.log", "wb") as log:
-        command = [sys.executable, "-m", *command]
-        process = subprocess.Popen(command, stdout=log, stderr=log, **started)
     url = f"http://127.0.0.1:{port}"
-    try:
-        wait_for(url, process, folder / "server.log")
+    with running(command, folder, url, **unchanged, **given):
         yield SimpleNamespace(url=url, admin=admin, folder=folder, database=database)
-    finally:
-        os.killpg(process.pid, 15)
-        process.wait(PATIENCE)
 
 
 @pytest.fixture

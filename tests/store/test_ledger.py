@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from command_line import as_json
 from command_line import mleval as run
-from gates_at_once import race_for_places_and_alias
+from import_cases import race_for_places_and_alias
 from mlflow import MlflowClient
 
 from mlflow_mleval.analysis.gate_tests import ledger_level

@@ -6,7 +6,7 @@ import mlflow
 import numpy as np
 import pytest
 from autolog_cases import metrics, mlflow_on, model_selection, value
-from one_label_cases import DIGITS, of_sklearn, text_data
+from one_label_cases import DIGITS, reference_of, text_data
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -53,14 +53,11 @@ def test_known_data_held_out_and_cross_validated(runs, name):
     model_selection.cross_validate(model, X, y, cv=3)
     mleval.autolog(disable=True)
     held, crossed = runs()
-    known = of_sklearn(d, model.predict(b), p)
-    if name == "cancer":
-        known |= {m: v for m, v in of_sklearn(d, model.predict(b), p[:, 1]).items() if "auroc" in m}
-    assert_logged(held, known)
+    assert_logged(held, reference_of(d, model.predict(b), p))
     by_fold = schema.decode_folds(crossed.data.tags[schema.TAG_FOLDS]).values
     for i, (train, test) in enumerate(model_selection.StratifiedKFold(3).split(X, y)):
         fitted = model.fit(X[train], y[train])
-        known = of_sklearn(y[test], fitted.predict(X[test]), fitted.predict_proba(X[test]))
+        known = reference_of(y[test], fitted.predict(X[test]), fitted.predict_proba(X[test]))
         known = {m: v for m, v in known.items() if name != "cancer" or "auroc" not in m}
         assert {m: by_fold[m][i] for m in known} == pytest.approx(known, rel=1e-12, abs=1e-12)
     alone = mleval.cross_validate(model, X, y, cv=3, log=False, hierarchy=hierarchy)
