@@ -131,27 +131,32 @@ class SignTests:
 
 def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> SignTests:
     """Test that mean differences are zero (hypotheses x units: an array, or what has a shape and
-    makes rows of one), by common changes of sign, with step-down p-values: they hold the
-    family-wise error where under the true hypotheses the units are jointly symmetric.
+    makes rows of one; NaN does not count), by common changes of sign, with step-down p-values: they
+    hold the family-wise error where under the true hypotheses the units are jointly symmetric.
     """
     n_rows, n = rows.shape
     signs = Signs(n, n_resamples, seed)
     many = n > UNITS
     number = np.float64 if signs.exact or many else np.float32
     total, size = np.empty((2, n_rows))
+
+    def read(at: Places) -> AnyArray:
+        return np.nan_to_num(rows[at])
+
     for at in _blocks(n_rows):
-        total[at] = rows[at].sum(axis=1)
-        size[at] = np.sqrt(np.einsum("ij,ij->i", rows[at], rows[at]))
+        part = read(at)
+        total[at] = part.sum(axis=1)
+        size[at] = np.sqrt(np.einsum("ij,ij->i", part, part))
     unit_size = np.where(size > 0, size, 1.0)
     if many:
-        sums = signs.sums(np.concatenate([rows[at] for at in _blocks(n_rows)]).T / unit_size).T
+        sums = signs.sums(np.concatenate([read(at) for at in _blocks(n_rows)]).T / unit_size).T
     else:
         matrix = signs.matrix(number)
 
     def drawn(at: Places) -> Callable[[slice], AnyArray]:
         if many:
             return lambda part: np.abs(sums[at, part])
-        unit = (rows[at] / unit_size[at, None]).astype(number)
+        unit = (read(at) / unit_size[at, None]).astype(number)
 
         def product(part: slice) -> AnyArray:
             found = unit @ matrix[:, part]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis import resampling
-from mlflow_mleval.analysis.pairs import NOISE, incomplete_table, named_pairs, pair_positions
+from mlflow_mleval.analysis.pairs import PairDifferences, pair_positions
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.resampling import RESAMPLES, Moments, sign_tests
 from mlflow_mleval.sentences import count
@@ -104,25 +104,18 @@ def max_t(
     """  # noqa: E501
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
-    frame = incomplete_table(values, "values")
-    by_method = frame.to_numpy().T
-    if bad := int(np.isinf(by_method).sum()):
-        raise ValueError(
-            f"`values` must be finite, got {bad} infinite cells. A difference of infinities has "
-            "no sign."
-        )
-    m, n = by_method.shape
-    a, b = pair_positions(frame, control)
-    rows = _Differences(by_method, a, b)
-    tests = sign_tests(rows, n_resamples=n_resamples, seed=seed)
+    pairs = PairDifferences(values, control=control, name="values")
+    frame = pairs.frame
+    tests = sign_tests(pairs, n_resamples=n_resamples, seed=seed)
+    there = frame.notna().to_numpy(float)
+    n_of = (there.T @ there)[pairs.a, pairs.b]
     apart = tests.corrected <= alpha
-    n_of = rows.common.astype(float)
     moments = Moments(tests.total, tests.size**2, n_of, tests.total, n_of)
     limits = moments.limits(resampling.critical(tests.largest, alpha))
     low, high = resampling.up_to_zero(*limits, tests.total, apart)
     table = {
-        **named_pairs(frame.columns, a, b),
-        "n": rows.common,
+        **pairs.named(),
+        "n": n_of.astype(int),
         "mean_difference": tests.total / np.maximum(n_of, 1),
         "statistic": tests.statistic,
         "pvalue": tests.pvalue,
@@ -134,31 +127,15 @@ def max_t(
     return MaxTResult(
         table=pd.DataFrame(table),
         alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-        n_comparisons=len(a),
+        n_datasets=len(frame),
+        n_methods=frame.shape[1],
+        n_comparisons=len(n_of),
         control=control,
         methods=frame.columns.tolist(),
         exact=tests.exact,
         n_resamples=tests.changes,
         seed=None if tests.exact else seed,
     )
-
-
-class _Differences:
-    """Differences of rows, pairs x datasets, made when they are asked for: there are very many."""
-
-    def __init__(self, by_method: AnyArray, a: AnyArray, b: AnyArray) -> None:
-        self.shape = len(a), by_method.shape[1]
-        self.by_method = by_method
-        self.a, self.b = a, b
-        self.noise = NOISE * np.nan_to_num(np.abs(by_method)).max(axis=0)
-        there = (~np.isnan(by_method)).astype(float)
-        self.common = (there @ there.T)[a, b].astype(int)
-
-    def __getitem__(self, at: AnyArray) -> AnyArray:
-        d = self.by_method[self.a[at]] - self.by_method[self.b[at]]
-        return np.where(np.abs(d) > self.noise, d, 0.0)  # NaN is not above anything
 
 
 def level_of_a_pair(
