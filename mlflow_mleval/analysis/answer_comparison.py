@@ -5,7 +5,7 @@ tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, combinations
@@ -458,34 +458,35 @@ def directed(
     what scorers said. Others are left out, with a note; measures that were `named` must have a
     direction.
     """
-    sides = {"max": [*maximize], "min": [*minimize]}
-    kinds = _kinds_of_measures(answered, {*sides["max"], *sides["min"], *MEASURES})
+    less, more = [*minimize], [*maximize]
+    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
+    for measure in answered.measures:
+        if measure not in {*less, *more, *MEASURES}:
+            kinds[_kind(answered, measure)].append(measure)
+    kinds["takes"].sort()
+    less, more = less + kinds["takes"], more + kinds["passing"]
     proposed = {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
     notes, unknown = [], kinds[""]
     if ways != "proposed":
         open_ones = {*unknown, *proposed["max"], *proposed["min"]}
         unknown = [m for m in answered.measures if m in open_ones]
-    elif told := _reasons_told(kinds, "max", "min", "assumed"):
-        sides = {way: sides[way] + proposed[way] for way in sides}
-        notes.append(f"Directions taken as proposed: {'; '.join(told)}.")
-    if unknown and (named or len(unknown) == len(answered.measures)):
-        suggested = dict.fromkeys(proposed["max"], "max") | dict.fromkeys(proposed["min"], "min")
-        text = f"no direction is known for {some(unknown)}."
-        raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
+    elif reasons := _told(kinds, "max", "min", "assumed"):
+        less, more = less + proposed["min"], more + proposed["max"]
+        notes.append(f"Directions taken as proposed: {'; '.join(reasons)}.")
     if unknown:
-        left_out = f"Left out, for no direction is known: {some(unknown)}"
-        notes.append(Message(left_out, *DECLARED))
+        if named or len(unknown) == len(answered.measures):
+            suggested = dict.fromkeys(proposed["max"], "max")
+            suggested |= dict.fromkeys(proposed["min"], "min")
+            text = f"no direction is known for {some(unknown)}."
+            raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
+        notes.append(Message(f"Left out, for no direction is known: {some(unknown)}", *DECLARED))
     measures = [m for m in answered.measures if m not in unknown]
-    passing, takes = kinds["passing"], sorted(kinds["takes"])
-    better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
-    either = (Argument("minimize"), ", ", Argument("maximize"))
-    kinds["takes"] = takes
-    granted = [
-        Message(text, *either, ") if that is wrong.") for text in _reasons_told(kinds, "passing")
-    ]
-    granted += [Message(t, either[2], ") if that is wrong.") for t in _reasons_told(kinds, "takes")]
+    either = Argument("minimize"), ", ", Argument("maximize")
+    wrong = ") if that is wrong."
+    granted = [Message(text, *either, wrong) for text in _told(kinds, "passing")]
+    granted += [Message(text, either[2], wrong) for text in _told(kinds, "takes")]
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
-    return answered, better, granted
+    return answered, directions(measures, less, more), granted
 
 
 #: Why a side of a measure is taken for better that nobody declared.
@@ -498,29 +499,26 @@ _KINDS = {
 }
 
 
-def _kinds_of_measures(answered: Units, stated: Collection[str]) -> dict[str, list[str]]:
-    """The measures that nobody declared by why a side is better, see `_KINDS`; "" where nothing
-    says which.
+def _kind(answered: Units, measure: str) -> str:
+    """Why a side of a measure is better that nobody declared, see `_KINDS`; "" where nothing says
+    which.
     """
-    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
-    for measure in answered.measures:
-        if measure in stated:
-            continue
-        assumed = "assumed" if is_scored(answered, measure) else ""
-        kind = "takes" if _COST.search(measure) else proposed_direction(measure) or assumed
-        kinds["passing" if measure in answered.passing else kind].append(measure)
-    return kinds
+    if measure in answered.passing:
+        return "passing"
+    if _COST.search(measure):
+        return "takes"
+    return proposed_direction(measure) or ("assumed" if is_scored(answered, measure) else "")
+
+
+def _told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
+    """The texts of these kinds, of those that there are."""
+    return [_KINDS[kind].format(some(kinds[kind])) for kind in which if kinds[kind]]
 
 
 def is_scored(answered: Units, measure: str) -> bool:
     """Whether a measure is what a scorer said of some method's answers."""
     scorer = measure.partition("/")[0]
     return any(scorer in answers.scorers for answers in answered.answers.values())
-
-
-def _reasons_told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
-    """The texts of these kinds, of those that there are."""
-    return [_KINDS[kind].format(some(kinds[kind])) for kind in which if kinds[kind]]
 
 
 def most_different(

@@ -258,7 +258,7 @@ class FoldComparison(PairTests):
     def separated(self) -> list[Pair]:
         """The separated pairs (better, worse), better by the mean rank over the measures."""
         rows = self.ordered[self.ordered["separated"]]
-        return list(zip(rows["method_a"], rows["method_b"], strict=True))
+        return list(rows[PAIR].itertuples(index=False, name=None))
 
     @cached_property
     def ordered(self) -> pd.DataFrame:
@@ -305,12 +305,11 @@ class FoldComparison(PairTests):
     @property
     def better(self) -> list[Pair]:
         """The separated pairs (better, worse) of which one is worse on no measure."""
-        apart = self.table["separated"].to_numpy(bool)
-        signs = np.sign(self._ahead[apart])
-        pairs = list(self.table.loc[apart, PAIR].itertuples(index=False, name=None))
-        one_way = np.abs(signs.sum(axis=1)) == np.abs(signs).sum(axis=1)
-        each = zip(pairs, signs.sum(axis=1), one_way, strict=True)
-        return [(a, b) if way > 0 else (b, a) for (a, b), way, sure in each if sure and way]
+        apart, ahead = self.table["separated"].to_numpy(bool), self._ahead
+        wins = apart & (ahead >= 0).all(axis=1) & (ahead > 0).any(axis=1)
+        loses = apart & (ahead <= 0).all(axis=1) & (ahead < 0).any(axis=1)
+        rows = better_first(self.table, loses)[wins | loses]
+        return list(rows[PAIR].itertuples(index=False, name=None))
 
     @property
     def learned(self) -> LearnedMeasures | None:

@@ -247,6 +247,12 @@ def pair_matrix(
     return pd.DataFrame(matrix, at, at)
 
 
+def cells_of_pairs(matrix: pd.DataFrame, pairs: pd.DataFrame) -> AnyArray:
+    """By row of a table of pairs, what such a frame says of the two."""
+    at = (matrix.index.get_indexer(pairs[side]) for side in PAIR)
+    return matrix.to_numpy()[tuple(at)]
+
+
 def apart(names: Sequence[Hashable], pairs: Sequence[Pair]) -> pd.DataFrame:
     """Whether the pairs (a, b) are separated, names x names."""
     return pair_matrix(names, [a for a, _ in pairs], [b for _, b in pairs])

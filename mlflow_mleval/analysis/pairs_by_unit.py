@@ -764,8 +764,8 @@ def repeat_tests(
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
-    cube, gaps = _cube(methods, names)
-    found = _welch(sign * cube, sign)
+    moments, gaps = _moments(methods, names)
+    found = _welch(*moments, sign)
     columns = {name: np.ravel(numbers) for name, numbers in found.items()}
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
@@ -785,44 +785,43 @@ def repeat_tests(
     return jointly({"": made})[""]
 
 
-def _cube(methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]) -> tuple[Array, list[str]]:
-    """The values as methods x repeats x measures, NaN where a method has fewer repeats; and where
+def _moments(
+    methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]
+) -> tuple[Array, list[str]]:
+    """Of each method x measure how many repeats, their mean, variance and largest size; and where
     values are absent.
     """
-    gaps = []
-    values = np.full((len(methods), max(map(len, methods.values())), len(measures)), np.nan)
-    for of, (name, rows) in zip(values, methods.items(), strict=True):
+    moments, gaps = [], []
+    for name, rows in methods.items():
         if lacking := [m for m in measures if m not in rows]:
             raise ValueError(
                 f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
                 "two out."
             )
-        of[: len(rows)] = rows[list(measures)].to_numpy(float)
-        if bad := int(np.isinf(of).sum()):
+        values = rows[[*measures]].astype(float)
+        if bad := int(np.isinf(values.to_numpy()).sum()):
             raise ValueError(
                 f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
             )
-        absent = rows[list(measures)].isna().sum()
+        absent = values.isna().sum()
         gaps += [f"{m} in {n} of {len(rows)} of {name}" for m, n in absent.items() if n]
-    return values, gaps
+        moments.append([values.count(), values.mean(), values.var(), values.abs().max()])
+    return np.array(moments, dtype=float).swapaxes(0, 1), gaps
 
 
-def _welch(values: Array, sign: Array) -> dict[str, Any]:
-    """Columns of the table, pairs x measures, of values methods x repeats x measures, larger is
-    better; positive differences are for a. `sign` turns means back to those of the measures.
+def _welch(n: Array, mean: Array, variance: Array, size: Array, sign: Array) -> dict[str, Any]:
+    """Columns of the table, pairs x measures, of such moments; the sign is -1 where less is
+    better.
     """
-    there = (~np.isnan(values)).sum(axis=1)
-    size = np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
-    first, second = np.triu_indices(len(values), 1)
+    first, second = np.triu_indices(len(n), 1)
+    n_a, n_b, mean_a, mean_b = n[first], n[second], mean[first], mean[second]
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.nansum(values, axis=1) / there
-        spread = np.nansum((values - mean[:, None]) ** 2, axis=1) / (there - 1)
-        largest = np.fmax(size[first], size[second])
-        n_a, n_b, mean_a, mean_b = there[first], there[second], mean[first], mean[second]
-        var_a, var_b = spread[first], spread[second]
-        for variance, n in ((var_a, n_a), (var_b, n_b)):
-            variance[np.sqrt(variance * (n - 1) / n) <= NOISE * largest] = 0.0
-        difference = mean_a - mean_b
+        noise = NOISE * np.fmax(size[first], size[second])
+        var_a, var_b = (
+            np.where(np.sqrt(v * (k - 1) / k) <= noise, 0.0, v)
+            for v, k in ((variance[first], n_a), (variance[second], n_b))
+        )
+        difference = sign * (mean_a - mean_b)
         parts = var_a / n_a, var_b / n_b
         error = np.sqrt(parts[0] + parts[1])
         df = error**4 / (parts[0] ** 2 / (n_a - 1) + parts[1] ** 2 / (n_b - 1))
@@ -830,7 +829,7 @@ def _welch(values: Array, sign: Array) -> dict[str, Any]:
         pooled = np.sqrt((var_a + var_b) / 2)
         effect = difference / pooled * (1 - 3 / (4 * (n_a + n_b - 2) - 1))
         pvalue = 2 * special.stdtr(df, -np.abs(t))
-    n = np.minimum(n_a, n_b)
+    n = np.minimum(n_a, n_b).astype(int)
     fine = (n > 1) & (error > 0)
     tested = {"error": error, "pvalue": pvalue, "effect_size": effect, "statistic": t, "df": df}
     doubts = {
@@ -840,10 +839,10 @@ def _welch(values: Array, sign: Array) -> dict[str, Any]:
     }
     return {
         "n": n,
-        "n_a": n_a,
-        "n_b": n_b,
-        "mean_a": sign * mean_a,
-        "mean_b": sign * mean_b,
+        "n_a": n_a.astype(int),
+        "n_b": n_b.astype(int),
+        "mean_a": mean_a,
+        "mean_b": mean_b,
         "difference": difference,
         **{name: np.where(fine, numbers, np.nan) for name, numbers in tested.items()},
         "doubt": np.select([*doubts.values()], [*doubts], "").astype(object),

@@ -119,10 +119,6 @@ class Posthoc(ABC):
     def run(self, tested: Tested) -> Any:
         """The result."""
 
-    def pvalues(self, result: Any) -> pd.DataFrame:
-        """Methods x methods: corrected p-values; NaN where the pair is not compared."""
-        return result.pvalues
-
     def doubts(self, result: Any) -> tuple[str, ...]:
         """What a reader must know before believing the result."""
         return result.warnings
