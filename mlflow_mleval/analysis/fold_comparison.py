@@ -700,8 +700,12 @@ def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.D
 
 def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame:
     """The columns that were asked for, or the defaults; rates follow from counts."""
-    counted = [rate for rate, parts in RATES.items() if {*parts} <= {*frame.columns}]
-    have = list(dict.fromkeys([*frame.columns, *counted]))
+    recorded = list(frame)
+    for rate, parts in RATES.items():
+        if {*parts} <= {*recorded} and rate not in recorded:
+            of_all = frame[[*parts]].sum(axis=1)
+            frame = frame.assign(**{rate: frame[parts[0]] / of_all})
+    have = list(frame)
     n_folds = frame.groupby(level=0).size().max()
     if measures is not None:
         names = expand([measures] if isinstance(measures, str) else measures)
@@ -710,13 +714,11 @@ def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame
                 f"the folds have no measure {some(unknown)}; they have "
                 f"{some(have)}.{did_you_mean(unknown, have)}"
             )
-    elif len(frame.columns) <= min(4, (n_folds - 1) // 2):
-        names = list(frame.columns)
+    elif len(recorded) <= min(4, (n_folds - 1) // 2):
+        names = recorded
     else:
         pairs = (list(pair) for pair in DEFAULTS if {*pair} <= {*have})
-        names = next(pairs, list(frame.columns[:2]))
-    parts = {name: frame[list(RATES[name])] for name in names if name not in frame}
-    frame = frame.assign(**{m: of.iloc[:, 0] / of.sum(axis=1) for m, of in parts.items()})
+        names = next(pairs, recorded[:2])
     return frame[names].astype(float)
 
 

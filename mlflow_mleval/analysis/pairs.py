@@ -336,6 +336,13 @@ def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
     return out
 
 
+def better_and_worse(pairs: pd.DataFrame, by: str) -> list[Pair]:
+    """The methods of each row, the better first by the sign of a column."""
+    behind = pairs[by] < 0
+    sides = (pairs[a].mask(behind, pairs[b]).to_numpy(object) for a, b in (PAIR, PAIR[::-1]))
+    return list(zip(*sides, strict=True))
+
+
 def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> AnyArray:
     """Which rows have method_a behind method_b in the order, best first.
 
@@ -572,8 +579,7 @@ class PairTests(Reported):
     def separated(self) -> list[Pair]:
         """The pairs (better, worse) that are separated on any measure, each once."""
         rows = self.table[self.table["separated"]]
-        pairs = zip(rows["method_a"], rows["method_b"], rows["difference"], strict=True)
-        return list(dict.fromkeys((b, a) if d < 0 else (a, b) for a, b, d in pairs))
+        return list(dict.fromkeys(better_and_worse(rows, "difference")))
 
     @property
     def better(self) -> list[tuple[Any, Any]]:

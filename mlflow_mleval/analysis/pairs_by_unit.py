@@ -883,27 +883,23 @@ def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | No
     study = fusion.study
     if study.repeats is None or study.filled:
         return None
-    by_measure = fusion.flows.by_measure
-    weights = fusion.flows.weights
+    by_measure, weights = fusion.flows.by_measure, fusion.flows.weights
     if on is not None:
-        by_measure = study_flows(study.select([on]))
-        weights = np.ones((len(study.datasets), 1))
-    cells = {cell: rows.droplevel([0, 1]) for cell, rows in study.repeats.groupby(level=[0, 1])}
-    none = study.repeats.iloc[:0].droplevel([0, 1])
-    measures, parts = list(by_measure.measures), []
+        by_measure, weights = study_flows(study.select([on])), np.ones((len(study.datasets), 1))
+    repeats = study.repeats[[*by_measure.measures]].dropna()
+    cells = {cell: rows.droplevel([0, 1]) for cell, rows in repeats.groupby(level=[0, 1])}
+    parts = []
     for dataset in study.datasets:
         # repeats of the same seed where methods share all of theirs, but for further ones of some;
         # else in order, as many as the method with fewest has
-        of = (cells.get((dataset, method), none) for method in by_measure.methods)
-        whole = [rows[measures].dropna() for rows in of]
-        fewest = min(map(len, whole))
-        seeds = reduce(pd.Index.intersection, [rows.index for rows in whole])
-        if len(seeds) == fewest and all(rows.index.is_unique for rows in whole):
-            whole = [rows.loc[seeds] for rows in whole]
-        parts.append(np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1))
+        of_methods = [cells.get((dataset, method), repeats[:0]) for method in by_measure.methods]
+        if (fewest := min(map(len, of_methods))) < FEWEST:
+            return None
+        seeds = reduce(pd.Index.intersection, [rows.index for rows in of_methods])
+        if len(seeds) == fewest and all(rows.index.is_unique for rows in of_methods):
+            of_methods = [rows.loc[seeds] for rows in of_methods]
+        parts.append(np.stack([rows.to_numpy(float)[:fewest] for rows in of_methods], axis=1))
     sizes = [*map(len, parts)]
-    if min(sizes) < FEWEST:
-        return None
     at = np.repeat(np.arange(len(parts)), sizes)
     blocks, numbers = np.concatenate(parts), np.concatenate([*map(np.arange, sizes)])
     index = pd.MultiIndex.from_arrays([np.array(study.datasets)[at], numbers])

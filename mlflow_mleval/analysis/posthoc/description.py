@@ -17,6 +17,7 @@ from mlflow_mleval.analysis.pairs import (
     PAIR,
     Pair,
     PairTests,
+    better_and_worse,
     better_first,
     named_pairs,
     pair_matrix,
@@ -40,7 +41,7 @@ class Tested:
     most: int = 5 * 10**9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PairsTested:
     """A table of pairs with their p-values, and what is read off it."""
 
@@ -51,6 +52,7 @@ class PairsTested:
     n_comparisons: int
     control: Hashable | None
     methods: list[Hashable]
+    warnings: tuple[str, ...] = ()
 
     @property
     def pvalues(self) -> pd.DataFrame:
@@ -66,13 +68,6 @@ class PairsTested:
             "statistic", ascending=False, kind="stable"
         )
         return better_and_worse(rows, "mean_difference")
-
-
-def better_and_worse(pairs: pd.DataFrame, by: str) -> list[tuple[Hashable, Hashable]]:
-    """The methods of each row, the better first by the sign of a column."""
-    ahead = pairs[by] > 0
-    sides = (pairs[a].where(ahead, pairs[b]).to_numpy(object) for a, b in (PAIR, PAIR[::-1]))
-    return list(zip(*sides, strict=True))
 
 
 def rows_of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
@@ -127,11 +122,6 @@ class Posthoc(ABC):
         """That it could not reject anything, and what that would take; empty where it could."""
         return ""
 
-    def critical_difference(self, result: Any) -> float | None:
-        """The difference of mean ranks from which a pair is separated; None without such a
-        thing."""
-        return None
-
     @abstractmethod
     def wording(self, result: Any) -> str:
         """The test in a few words: "Nemenyi, critical difference 5.02"."""
@@ -160,14 +150,7 @@ class Made(NamedTuple):
     def critical_difference(self) -> float | None:
         """The difference of mean ranks from which a pair is separated; None without such a
         thing."""
-        return self.test.critical_difference(self.result)
-
-
-@dataclass(frozen=True)
-class UnitPairs(PairsTested):
-    """Pairs of methods by the folds, or the repeats, of all datasets together."""
-
-    warnings: tuple[str, ...] = ()
+        return getattr(self.result, "critical_difference", None)
 
 
 class OverFolds(Posthoc):
@@ -192,12 +175,13 @@ class OverFolds(Posthoc):
     def __init__(self, by_dataset: Mapping[str, PairTests]) -> None:
         self.by_dataset = by_dataset
 
-    def run(self, tested: Tested) -> UnitPairs:
+    def run(self, tested: Tested) -> PairsTested:
         names = [str(name) for name in tested.ranks.columns]
         ahead = pd.DataFrame(0, names, names)
         for better, worse in (pair for one in self.by_dataset.values() for pair in one.better):
             ahead.loc[better, worse] += 1
         ahead = ahead.to_numpy()
+        lead = ahead - ahead.T
         rows = rows_of_tests(self.by_dataset)
         p = rows.dropna(subset="pvalue_corrected").sort_values("pvalue_corrected", ascending=False)
         a, b, values = (p[name] for name in (*PAIR, "pvalue_corrected"))
@@ -205,22 +189,28 @@ class OverFolds(Posthoc):
         pairs = np.triu_indices(len(names), 1)
         table = {
             **named_pairs(names, *pairs),
-            "mean_difference": (ahead - ahead.T)[pairs],
-            "statistic": np.abs(ahead - ahead.T)[pairs],
+            "mean_difference": lead[pairs],
+            "statistic": np.abs(lead[pairs]),
             "pvalue_corrected": least[pairs],
             "significant": ((ahead > 0) != (ahead.T > 0))[pairs],
         }
-        n = len(self.by_dataset)
-        m = len(names)
-        return UnitPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, [*names])
+        return PairsTested(
+            table=pd.DataFrame(table),
+            alpha=tested.alpha,
+            n_datasets=len(self.by_dataset),
+            n_methods=len(names),
+            n_comparisons=len(rows),
+            control=None,
+            methods=[*names],
+        )
 
-    def wording(self, result: UnitPairs) -> str:
+    def wording(self, result: PairsTested) -> str:
         return f"tests over the {self.over} of {count(result.n_datasets, 'dataset')}"
 
-    def sentence(self, result: UnitPairs) -> str:
+    def sentence(self, result: PairsTested) -> str:
         return f"Tests over {self.over}, corrected over {self.corrects[result.n_datasets > 1]}"
 
-    def about(self, result: UnitPairs) -> str:
+    def about(self, result: PairsTested) -> str:
         n = result.n_datasets
         these = f"these {n} datasets" if n > 1 else "this dataset"
         return f"about {these} and no others"

@@ -26,7 +26,7 @@ FEWEST = 999
 MANY = 2_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaxTResult(PairsTested):
     """Pairs by step-down max-T; low and high of a difference hold for all pairs together and
     exclude 0 where the pair is significant. `exact`: all sign changes were made, opposite ones
@@ -35,7 +35,6 @@ class MaxTResult(PairsTested):
     exact: bool
     n_resamples: int
     seed: int | None
-    warnings: tuple[str, ...] = ()
 
 
 def datasets_needed(alpha: float) -> int:

@@ -21,6 +21,7 @@ from mlflow_mleval.analysis.pairs import (
     CORRECTIONS,
     Pair,
     PairDifferences,
+    better_and_worse,
     complete_table,
     components,
     decided,
@@ -28,12 +29,7 @@ from mlflow_mleval.analysis.pairs import (
     mean_intervals,
     pair_positions,
 )
-from mlflow_mleval.analysis.posthoc.description import (
-    PairsTested,
-    Posthoc,
-    Tested,
-    better_and_worse,
-)
+from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.promethee import ends_of_runs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count, some
@@ -194,9 +190,6 @@ class Nemenyi(Posthoc):
     def run(self, tested: Tested) -> NemenyiResult:
         return nemenyi(tested.ranks, tested.alpha)
 
-    def critical_difference(self, result: NemenyiResult) -> float:
-        return result.critical_difference
-
     def wording(self, result: NemenyiResult) -> str:
         return f"{self.title}, critical difference {result.critical_difference:.2f}"
 
@@ -244,13 +237,12 @@ class BonferroniDunn(Nemenyi):
 EXACT_RANKS = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PairwiseResult(PairsTested):
     """Signed ranks of every pair; mean_low and mean_high are Student's, not corrected; effect_size
     is the matched-pairs rank-biserial correlation."""
 
     correction: str
-    warnings: tuple[str, ...] = ()
 
     @property
     def significant_pairs(self) -> list[Pair]:
