@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain, combinations
 from statistics import NormalDist
 from typing import Any, ClassVar, TypeAlias
@@ -131,13 +131,13 @@ def _common(
     questions = {method: a.values.index.unique() for method, a in answers.items()}
     first, *others = questions.values()
     every = first.append(others).unique().sort_values()
-    common = every[np.logical_and.reduce([every.isin(keys) for keys in questions.values()])]
+    common = reduce(pd.Index.intersection, questions.values()).sort_values()
     if not len(common):
         raise IncomparableRunsError(
             f"{some(answers)} share none of their {len(every):,} instances. Choose runs on the "
             "same data, or say what identifies an instance (`instance_by`)."
         )
-    of = f"{len(common):,} of {len(every):,} instances"
+    known = f"{len(common):,} of {len(every):,} instances are known for all methods"
     gone, gaps, share = [], [], {}
     short = 1 - len(common) / len(every)
     for method, a in answers.items():
@@ -149,34 +149,22 @@ def _common(
             gone.append(f"{method}: {absent:,} of {len(every):,}")
         share[method] = max(absent / len(every), 1 - n / counted)
         short = max(short, 1 - n / counted)
-    if asked_of in questions:
-        common, gone = questions[asked_of], []
-        _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
-    elif short > MOST_LOST and not shared:
-        raise _too_many_lost(of, {"missing in": gone, "the store has lost answers of": gaps})
     notes = []
     if gaps:
-        notes.append(
-            f"The store holds fewer answers than the runs counted ({some(gaps)}): the verdict is "
-            "about the rest."
+        notes.append(f"The store has lost answers of {some(gaps)}; no verdict is about them.")
+    if gone and asked_of not in questions:
+        notes.append(f"{known}, and no others are compared; missing in {some(gone)}.")
+    if asked_of in questions:
+        common = questions[asked_of]
+        _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
+    elif short > MOST_LOST and not shared:
+        rest = (
+            " What is left may differ from what is lost. Evaluate again, or compare on the shared"
         )
-    if gone:
-        notes.append(f"{of} are compared, those of all methods; missing in {some(gone)}.")
+        raise MissingResultsError(
+            Message(" ".join(notes), f"{rest} instances (", Argument("shared", True), ").")
+        )
     return common, share, notes
-
-
-def _too_many_lost(of: str, lost: Mapping[str, list[str]]) -> MissingResultsError:
-    """The error that too many answers are absent somewhere, with what is lost of what."""
-    told = [f"{what} {some(names)}" for what, names in lost.items() if names]
-    return MissingResultsError(
-        Message(
-            "; ".join([f"{of} are known for all methods", *told]),
-            ". What is left may differ from what is lost. Evaluate again, or compare on the shared "
-            "instances (",
-            Argument("shared", True),
-            ").",
-        )
-    )
 
 
 def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:

@@ -461,7 +461,7 @@ def _falls(rows: _Rows, falls: Array, x: Array, terms: Terms) -> tuple[Array, Ar
 
 def _stepped(drawn: Array) -> Counts:
     """How many draws reach the statistics of the columns, which stand first, step-down."""
-    return step_down(drawn[0], lambda at: lambda part: drawn[part][:, at].T, len(drawn))
+    return step_down(drawn[0], lambda at, part: drawn[part][:, at].T, len(drawn))
 
 
 def _sums(columns: Array, terms: Terms) -> Array:

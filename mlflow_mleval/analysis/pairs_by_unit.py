@@ -323,8 +323,8 @@ def instance_tests(
             swapped.append(Signs(len(sums), n_resamples, seed).sums(sums).T)
             waiting = []
     # of each pair the measures, in their order
-    pair, measure_at = np.divmod(np.arange(len(rows)), len(names))
-    found = pd.DataFrame(rows).iloc[measure_at * len(pairs[0]) + pair].reset_index(drop=True)
+    order = np.arange(len(rows)).reshape(len(names), -1).T.ravel()
+    found = pd.DataFrame(rows).iloc[order].reset_index(drop=True)
     moments = Moments(*np.array(found.pop("moments").tolist()).T)
     bounded = {k: one for k, one in enumerate(found.pop("bounded")) if one is not None}
     for test in ("sign", "wilcoxon"):
@@ -457,25 +457,21 @@ def _score_tests(
     size = np.sqrt(np.where(spread > 0, spread, 1.0))
     under = _under_changes(normal, pairs, size)
     statistic = np.minimum(-special.ndtri(own / 2), 40.0)
-    counts = step_down(statistic, lambda at: under(rows[at]), n_resamples)
+    counts = step_down(statistic, lambda at, part: under(rows[at], part), n_resamples)
     joint = np.maximum((counts.joint + 1) / (n_resamples + 1), own)
     return own, joint, np.asarray(counts.largest, dtype=float)
 
 
 def _under_changes(
     sums: Array, pairs: tuple[Places, Places], size: Array
-) -> Callable[[Places], Callable[[slice], Array]]:
+) -> Callable[[Places, slice], Array]:
     """What `step_down` takes, of sums measures x methods x changes: pairs x their measures."""
 
-    def drawn(at: Places) -> Callable[[slice], Array]:
+    def drawn(at: Places, part: slice) -> Array:
         pair, measure = np.divmod(at, len(sums))
         first, second = (side[pair] for side in pairs)
-
-        def statistics(part: slice) -> Array:
-            d = sums[measure, first, part] - sums[measure, second, part]
-            return np.abs(d, out=d) / size[at, None]
-
-        return statistics
+        d = sums[measure, first, part] - sums[measure, second, part]
+        return np.abs(d, out=d) / size[at, None]
 
     return drawn
 

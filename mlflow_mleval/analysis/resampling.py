@@ -153,16 +153,11 @@ def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> Sig
     else:
         matrix = signs.matrix(number)
 
-    def drawn(at: Places) -> Callable[[slice], AnyArray]:
+    def drawn(at: Places, part: slice) -> AnyArray:
         if many:
-            return lambda part: np.abs(sums[at, part])
-        unit = (read(at) / unit_size[at, None]).astype(number)
-
-        def product(part: slice) -> AnyArray:
-            found = unit @ matrix[:, part]
-            return np.abs(found, out=found)
-
-        return product
+            return np.abs(sums[at, part])
+        found = (read(at) / unit_size[at, None]).astype(number) @ matrix[:, part]
+        return np.abs(found, out=found)
 
     statistic = np.abs(total) / unit_size
     own, joint, largest = step_down(statistic, drawn, signs.changes, number)
@@ -199,13 +194,13 @@ class Counts(NamedTuple):
 
 def step_down(
     statistic: Array,
-    drawn: Callable[[Places], Callable[[slice], AnyArray]],
+    drawn: Callable[[Places, slice], AnyArray],
     changes: int,
     number: Any = np.float64,
 ) -> Counts:
     """Count the changes under which statistics, and the largest of them, reach those of the data.
-    `drawn` gives for the hypotheses at some positions a function from a slice of the changes to
-    their statistics, hypotheses x changes. Blocks bound the memory: from the smallest statistic
+    `drawn` gives of the hypotheses at some positions the statistics under a slice of the changes,
+    hypotheses x changes. Blocks bound the memory: from the smallest statistic
     of the data to the largest, a running maximum per change makes the successive maxima.
     """
     own, joint = np.zeros((2, len(statistic)), dtype=np.int64)
@@ -214,10 +209,9 @@ def step_down(
     for block in _blocks(len(statistic)):
         at = rising[block]
         limit = reached(statistic[at], number)[:, None]
-        statistics = drawn(at)
         for start in range(0, changes, CHANGES):
             part = slice(start, start + CHANGES)
-            found = statistics(part)
+            found = drawn(at, part)
             own[at] += (found >= limit).sum(axis=1, dtype=np.int32)
             before = largest[part]
             for row in found:  # the ufunc's own accumulate is ten times slower along this axis
