@@ -30,8 +30,7 @@ from mlflow_mleval.analysis.pairs import (
     taken_for_certain,
     variance_factor,
 )
-from mlflow_mleval.analysis.posthoc.description import Tested
-from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
+from mlflow_mleval.analysis.posthoc.max_t import Tested, datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.resampling import Signs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count

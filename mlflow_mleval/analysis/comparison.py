@@ -55,10 +55,13 @@ from mlflow_mleval.analysis.pairs import (
     possible_ranks,
 )
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make_tests
-from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.max_t import (
+    Made,
     MaxTResult,
+    OverFolds,
     OverRepeats,
+    OverSeeds,
+    Tested,
     datasets_needed,
     half_widths,
 )
@@ -884,8 +887,6 @@ def _over_units(
             sizes = flows.groupby(level=0).size().tolist()
             max_t, signed = OverRepeats(sizes, study.same_split()), Wilcoxon()
             return Made(max_t, max_t.run(blocks)), Made(signed, signed.run(blocks))
-    from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
-
     test = None
     if tested.control is not None:
         return ()

@@ -27,8 +27,7 @@ from mlflow_mleval.analysis.pairs import (
     mean_intervals,
     rows_of_tests,
 )
-from mlflow_mleval.analysis.posthoc.description import rows_of_pair
-from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t, rows_of_pair
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.study import Study
 

@@ -8,7 +8,7 @@ from report_cases import published, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.posthoc import tests as every_test
-from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
+from mlflow_mleval.analysis.posthoc.max_t import OverFolds, OverSeeds
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.content.study_report import (
     _FIRST,

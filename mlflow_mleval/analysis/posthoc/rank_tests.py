@@ -29,7 +29,7 @@ from mlflow_mleval.analysis.pairs import (
     mean_intervals,
     pair_positions,
 )
-from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
+from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.promethee import ends_of_runs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count, some
