@@ -257,6 +257,7 @@ class Comparison(Detailed):
         """By method, best first: mean, low, high; two lie apart about where the deciding test
         separates the methods (Hochberg & Tamhane 1987). None where no such thing is."""
         made = self.deciding
+        half: Any
         if made is None or not self.letters_apply:
             return None
         if made.critical_difference is not None:
@@ -341,7 +342,8 @@ class Comparison(Detailed):
         rows = self.pairs.rename(columns={"mean_difference": "difference", "doubts": "doubt"})
         for end in ("low", "high"):
             rows[end] = rows[f"flow_{end}"] if self.on == FUSED else np.nan
-        single, raw = getattr(made.result, "table", pd.DataFrame()), np.nan
+        single = getattr(made.result, "table", pd.DataFrame())
+        raw: Any = np.nan
         if "pvalue" in single:
             a, b, p = (single[name] for name in (*PAIR, "pvalue"))
             raw = cells_of_pairs(pair_matrix(self.order, a, b, p, np.nan), rows).astype(float)

@@ -44,7 +44,7 @@ from mlflow_mleval.analysis.resampling import (
 )
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.sentences import agree, count, some
-from mlflow_mleval.validation import Array, Bools, Places, probability
+from mlflow_mleval.validation import Array, Bools, Ints, Places, probability
 
 Decision = Literal["ship", "block", "run more"]
 #: A slice of fewer units is not judged.
@@ -597,7 +597,7 @@ class _Future:
         cls,
         seen: _Rows,
         counted: _Rows,
-        times: Array,
+        times: Ints,
         ways: Array,
         terms: Terms,
         evidence: float | None,

@@ -761,7 +761,7 @@ def repeat_tests(
     better = directions(names, minimize, maximize)
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
     moments, gaps = _moments(methods, names)
-    found = _welch(*moments, sign)
+    found = _welch(moments, sign)
     columns = {name: np.ravel(numbers) for name, numbers in found.items()}
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
@@ -805,10 +805,11 @@ def _moments(
     return np.array(moments, dtype=float).swapaxes(0, 1), gaps
 
 
-def _welch(n: Array, mean: Array, variance: Array, size: Array, sign: Array) -> dict[str, Any]:
+def _welch(moments: Array, sign: Array) -> dict[str, Any]:
     """Columns of the table, pairs x measures, of such moments; the sign is -1 where less is
     better.
     """
+    n, mean, variance, size = moments
     first, second = np.triu_indices(len(n), 1)
     n_a, n_b, mean_a, mean_b = n[first], n[second], mean[first], mean[second]
     with np.errstate(invalid="ignore", divide="ignore"):
