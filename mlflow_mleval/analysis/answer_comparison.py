@@ -5,9 +5,9 @@ tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain, combinations
 from statistics import NormalDist
 from typing import Any, ClassVar, TypeAlias
@@ -131,13 +131,13 @@ def _common(
     questions = {method: a.values.index.unique() for method, a in answers.items()}
     first, *others = questions.values()
     every = first.append(others).unique().sort_values()
-    common = every[np.logical_and.reduce([every.isin(keys) for keys in questions.values()])]
+    common = reduce(pd.Index.intersection, questions.values()).sort_values()
     if not len(common):
         raise IncomparableRunsError(
             f"{some(answers)} share none of their {len(every):,} instances. Choose runs on the "
             "same data, or say what identifies an instance (`instance_by`)."
         )
-    of = f"{len(common):,} of {len(every):,} instances"
+    known = f"{len(common):,} of {len(every):,} instances are known for all methods"
     gone, gaps, share = [], [], {}
     short = 1 - len(common) / len(every)
     for method, a in answers.items():
@@ -149,34 +149,22 @@ def _common(
             gone.append(f"{method}: {absent:,} of {len(every):,}")
         share[method] = max(absent / len(every), 1 - n / counted)
         short = max(short, 1 - n / counted)
-    if asked_of in questions:
-        common, gone = questions[asked_of], []
-        _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
-    elif short > MOST_LOST and not shared:
-        raise _too_many_lost(of, {"missing in": gone, "the store has lost answers of": gaps})
     notes = []
     if gaps:
-        notes.append(
-            f"The store holds fewer answers than the runs counted ({some(gaps)}): the verdict is "
-            "about the rest."
+        notes.append(f"The store has lost answers of {some(gaps)}; no verdict is about them.")
+    if gone and asked_of not in questions:
+        notes.append(f"{known}, and no others are compared; missing in {some(gone)}.")
+    if asked_of in questions:
+        common = questions[asked_of]
+        _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
+    elif short > MOST_LOST and not shared:
+        rest = (
+            " What is left may differ from what is lost. Evaluate again, or compare on the shared"
         )
-    if gone:
-        notes.append(f"{of} are compared, those of all methods; missing in {some(gone)}.")
+        raise MissingResultsError(
+            Message(" ".join(notes), f"{rest} instances (", Argument("shared", True), ").")
+        )
     return common, share, notes
-
-
-def _too_many_lost(of: str, lost: Mapping[str, list[str]]) -> MissingResultsError:
-    """The error that too many answers are absent somewhere, with what is lost of what."""
-    told = [f"{what} {some(names)}" for what, names in lost.items() if names]
-    return MissingResultsError(
-        Message(
-            "; ".join([f"{of} are known for all methods", *told]),
-            ". What is left may differ from what is lost. Evaluate again, or compare on the shared "
-            "instances (",
-            Argument("shared", True),
-            ").",
-        )
-    )
 
 
 def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:
@@ -458,34 +446,35 @@ def directed(
     what scorers said. Others are left out, with a note; measures that were `named` must have a
     direction.
     """
-    sides = {"max": [*maximize], "min": [*minimize]}
-    kinds = _kinds_of_measures(answered, {*sides["max"], *sides["min"], *MEASURES})
+    less, more = [*minimize], [*maximize]
+    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
+    for measure in answered.measures:
+        if measure not in {*less, *more, *MEASURES}:
+            kinds[_kind(answered, measure)].append(measure)
+    kinds["takes"].sort()
+    less, more = less + kinds["takes"], more + kinds["passing"]
     proposed = {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
     notes, unknown = [], kinds[""]
     if ways != "proposed":
         open_ones = {*unknown, *proposed["max"], *proposed["min"]}
         unknown = [m for m in answered.measures if m in open_ones]
-    elif told := _reasons_told(kinds, "max", "min", "assumed"):
-        sides = {way: sides[way] + proposed[way] for way in sides}
-        notes.append(f"Directions taken as proposed: {'; '.join(told)}.")
-    if unknown and (named or len(unknown) == len(answered.measures)):
-        suggested = dict.fromkeys(proposed["max"], "max") | dict.fromkeys(proposed["min"], "min")
-        text = f"no direction is known for {some(unknown)}."
-        raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
+    elif reasons := _told(kinds, "max", "min", "assumed"):
+        less, more = less + proposed["min"], more + proposed["max"]
+        notes.append(f"Directions taken as proposed: {'; '.join(reasons)}.")
     if unknown:
-        left_out = f"Left out, for no direction is known: {some(unknown)}"
-        notes.append(Message(left_out, *DECLARED))
+        if named or len(unknown) == len(answered.measures):
+            suggested = dict.fromkeys(proposed["max"], "max")
+            suggested |= dict.fromkeys(proposed["min"], "min")
+            text = f"no direction is known for {some(unknown)}."
+            raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
+        notes.append(Message(f"Left out, for no direction is known: {some(unknown)}", *DECLARED))
     measures = [m for m in answered.measures if m not in unknown]
-    passing, takes = kinds["passing"], sorted(kinds["takes"])
-    better = directions(measures, [*sides["min"], *takes], [*sides["max"], *passing])
-    either = (Argument("minimize"), ", ", Argument("maximize"))
-    kinds["takes"] = takes
-    granted = [
-        Message(text, *either, ") if that is wrong.") for text in _reasons_told(kinds, "passing")
-    ]
-    granted += [Message(t, either[2], ") if that is wrong.") for t in _reasons_told(kinds, "takes")]
+    either = Argument("minimize"), ", ", Argument("maximize")
+    wrong = ") if that is wrong."
+    granted = [Message(text, *either, wrong) for text in _told(kinds, "passing")]
+    granted += [Message(text, either[2], wrong) for text in _told(kinds, "takes")]
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
-    return answered, better, granted
+    return answered, directions(measures, less, more), granted
 
 
 #: Why a side of a measure is taken for better that nobody declared.
@@ -498,29 +487,26 @@ _KINDS = {
 }
 
 
-def _kinds_of_measures(answered: Units, stated: Collection[str]) -> dict[str, list[str]]:
-    """The measures that nobody declared by why a side is better, see `_KINDS`; "" where nothing
-    says which.
+def _kind(answered: Units, measure: str) -> str:
+    """Why a side of a measure is better that nobody declared, see `_KINDS`; "" where nothing says
+    which.
     """
-    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
-    for measure in answered.measures:
-        if measure in stated:
-            continue
-        assumed = "assumed" if is_scored(answered, measure) else ""
-        kind = "takes" if _COST.search(measure) else proposed_direction(measure) or assumed
-        kinds["passing" if measure in answered.passing else kind].append(measure)
-    return kinds
+    if measure in answered.passing:
+        return "passing"
+    if _COST.search(measure):
+        return "takes"
+    return proposed_direction(measure) or ("assumed" if is_scored(answered, measure) else "")
+
+
+def _told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
+    """The texts of these kinds, of those that there are."""
+    return [_KINDS[kind].format(some(kinds[kind])) for kind in which if kinds[kind]]
 
 
 def is_scored(answered: Units, measure: str) -> bool:
     """Whether a measure is what a scorer said of some method's answers."""
     scorer = measure.partition("/")[0]
     return any(scorer in answers.scorers for answers in answered.answers.values())
-
-
-def _reasons_told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
-    """The texts of these kinds, of those that there are."""
-    return [_KINDS[kind].format(some(kinds[kind])) for kind in which if kinds[kind]]
 
 
 def most_different(

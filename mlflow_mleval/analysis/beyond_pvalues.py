@@ -21,18 +21,16 @@ from scipy import special
 
 from mlflow_mleval.analysis.pairs import (
     CORRECTIONS,
+    PairDifferences,
     adjust,
     behind,
     better_first,
     checked_ratio,
     moments,
-    named_pairs,
-    pair_differences,
     taken_for_certain,
     variance_factor,
 )
-from mlflow_mleval.analysis.posthoc.description import Tested
-from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
+from mlflow_mleval.analysis.posthoc.max_t import Tested, datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.resampling import Signs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count
@@ -111,14 +109,15 @@ def equivalence(
     ratio = checked_ratio(ratio)
     if not 0 < float(rope) < np.inf:
         raise ValueError(f"`rope` must be positive, in units of the measure, got {rope!r}.")
-    frame, a, b, difference, noise = pair_differences(table, direction)
+    pairs = PairDifferences(table, direction)
+    difference = pairs[:]
     n = (~np.isnan(difference)).sum(axis=1)
     if n.min() < 2:
         raise ValueError(
             "`table` must have two rows that both methods of a pair have. Leave out methods with "
             "hardly any result."
         )
-    mean, deviation = moments(difference, noise)
+    mean, deviation = moments(difference, pairs.noise)
     error = deviation * np.sqrt(variance_factor(n, ratio))
 
     def beyond(distance: Array) -> Array:
@@ -132,7 +131,7 @@ def equivalence(
     half = special.stdtrit(n - 1, 1 - alpha) * error
     rows = pd.DataFrame(
         {
-            **named_pairs(frame.columns, a, b),
+            **pairs.named(),
             "n": n,
             "mean_difference": mean,
             "low": mean - half,
@@ -144,7 +143,7 @@ def equivalence(
             "equivalent": corrected <= alpha,
         }
     )
-    methods, warnings = frame.columns.tolist(), tuple(taken_for_certain(error))
+    methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(error))
     return EquivalenceResult(rows, float(rope), ratio, correction, alpha, methods, warnings)
 
 
@@ -405,11 +404,12 @@ def bayesian_t(
             "reach it at once."
         )
     ratio = checked_ratio(ratio)
-    frame, a, b, difference, noise = pair_differences(table, direction)
+    pairs = PairDifferences(table, direction)
+    difference = pairs[:]
     n = (~np.isnan(difference)).sum(axis=1)
     if n.min() < 2:
         raise ValueError("`table` must hold two rows that both methods of each pair have.")
-    mean, deviation = moments(difference, noise)
+    mean, deviation = moments(difference, pairs.noise)
     unit = np.sqrt(variance_factor(n, ratio))
     scale = deviation * unit
 
@@ -420,7 +420,7 @@ def bayesian_t(
     called = 0
     changes = Signs(difference.shape[1], n_resamples=CHANGES, seed=seed).matrix().T[1:]
     for change in changes:
-        moved, spread = moments(difference * change, noise)
+        moved, spread = moments(difference * change, pairs.noise)
         beyond = above(rope, np.abs(moved), spread * unit)
         called += np.count_nonzero(beyond >= credible_level)
     p_a = above(rope, mean, scale)
@@ -430,7 +430,7 @@ def bayesian_t(
     reached = [p >= credible_level for p in (p_a, p_b, between)]
     rows = pd.DataFrame(
         {
-            **named_pairs(frame.columns, a, b),
+            **pairs.named(),
             "n": n,
             "mean_difference": mean,
             "low": mean - half,
@@ -444,7 +444,7 @@ def bayesian_t(
     warnings = taken_for_certain(scale)
     if not rope:
         warnings = [*warnings, "Without a rope no difference is too small to matter."]
-    methods = frame.columns.tolist()
+    methods = pairs.frame.columns.tolist()
     by_chance = called / len(changes)
     return BayesResult(rows, rope, credible_level, methods, ratio, by_chance, seed, tuple(warnings))
 

@@ -47,6 +47,7 @@ from mlflow_mleval.analysis.pairs import (
     behind,
     best_first,
     better_first,
+    cells_of_pairs,
     cliques_with_letters,
     named_pairs,
     pair_matrix,
@@ -54,10 +55,13 @@ from mlflow_mleval.analysis.pairs import (
     possible_ranks,
 )
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make_tests
-from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.max_t import (
+    Made,
     MaxTResult,
+    OverFolds,
     OverRepeats,
+    OverSeeds,
+    Tested,
     datasets_needed,
     half_widths,
 )
@@ -252,16 +256,16 @@ class Comparison(Detailed):
     def comparison_intervals(self) -> pd.DataFrame | None:
         """By method, best first: mean, low, high; two lie apart about where the deciding test
         separates the methods (Hochberg & Tamhane 1987). None where no such thing is."""
-        if not self.letters_apply or self.deciding is None:
+        made = self.deciding
+        half: Any
+        if made is None or not self.letters_apply:
             return None
-        half: Any = None
-        if self.deciding.critical_difference is not None:
-            mean = self.ranks.mean()[self.order]
-            half = self.deciding.critical_difference / 2
-        elif self.decides == "max-t" and not self.deciding.test.unable(self.deciding.result):
+        if made.critical_difference is not None:
+            mean, half = self.ranks.mean()[self.order], made.critical_difference / 2
+        elif self.decides == "max-t" and not made.test.unable(made.result):
             mean = self.flows.mean()[self.order]
-            half = half_widths(self.tested.flows[self.order], self.deciding.result)
-        if half is None:
+            half = half_widths(self.tested.flows[self.order], made.result)
+        else:
             return None
         return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
@@ -279,23 +283,19 @@ class Comparison(Detailed):
                 columns=[*columns, "pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"]
             )
         if self.pairwise is not None:
-            signed_ranks = self.pairwise.table
+            rows = self.pairwise.table
         else:  # a single dataset, of which no signed ranks are
             values = self.table[self.order].to_numpy(float)[0]
             first, second = np.triu_indices(len(values), 1)
             size = values[first] - values[second]
             counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
             known = {"n": 1, "mean_difference": size, **named_pairs(self.order, first, second)}
-            signed_ranks = pd.DataFrame({**known, **counts}).astype(dict.fromkeys(counts, int))
-            unknown = ("effect_size", "statistic", "pvalue", "pvalue_corrected")
-            signed_ranks = signed_ranks.assign(**dict.fromkeys(unknown, np.nan))
-        flows = {"mean_difference": "flow_difference", "low": "flow_low", "high": "flow_high"}
+            rows = pd.DataFrame({**known, **counts}).astype(dict.fromkeys(counts, int))
         if isinstance(self.deciding.result, MaxTResult):
+            flows = {"mean_difference": "flow_difference", "low": "flow_low", "high": "flow_high"}
             limits = self.deciding.result.table[[*PAIR, *flows]].rename(columns=flows)
-            signed_ranks = signed_ranks.merge(limits, "left", PAIR)
-        else:
-            signed_ranks = signed_ranks.assign(**dict.fromkeys(flows.values(), np.nan))
-        pairs = better_first(signed_ranks, behind(signed_ranks, self.order))
+            rows = rows.merge(limits, "left", PAIR)
+        pairs = better_first(rows, behind(rows, self.order))
         a, b = pairs["method_a"], pairs["method_b"]
         ranks, means = self.ranks.mean(), self.table.mean()
         if self.on != FUSED and self.deciding.test.over == "repeats":  # blocks hold net flows
@@ -303,18 +303,13 @@ class Comparison(Detailed):
         pairs["mean_rank_difference"] = a.map(ranks) - b.map(ranks)
         others = [made for made in self.posthoc if made.test.column not in pairs]
         for test, result in others:
-            matrix = test.pvalues(result)
-            cells = matrix.columns.get_indexer(a), matrix.columns.get_indexer(b)
-            pairs[test.column] = matrix.to_numpy()[cells]
-        at = places(pairs, self.order)
-        pairs["separated"] = apart(self.order, self.separated).to_numpy()[at["a"], at["b"]]
+            pairs[test.column] = cells_of_pairs(result.pvalues, pairs)
+        pairs["separated"] = cells_of_pairs(apart(self.order, self.separated), pairs)
         pairs["doubts"] = self._doubts_of(pairs)
-        keys = pairs.assign(kept=~pairs["separated"], **at)
-        rows = keys.sort_values(
-            ["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]
-        ).index
+        keys = pairs.assign(kept=~pairs["separated"], **places(pairs, self.order))
+        by = ["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]
         columns += [*(test.column for test, _ in others), "separated", "doubts"]
-        return pairs.loc[rows, columns].reset_index(drop=True)
+        return pairs.reindex(keys.sort_values(by).index, columns=columns).reset_index(drop=True)
 
     def _doubts_of(self, pairs: pd.DataFrame) -> AnyArray:
         """By row: why a separation is not to be trusted; empty where it is, or where there
@@ -348,12 +343,10 @@ class Comparison(Detailed):
         for end in ("low", "high"):
             rows[end] = rows[f"flow_{end}"] if self.on == FUSED else np.nan
         single = getattr(made.result, "table", pd.DataFrame())
-        raw = np.full(len(rows), np.nan)
+        raw: Any = np.nan
         if "pvalue" in single:
             a, b, p = (single[name] for name in (*PAIR, "pvalue"))
-            matrix = pair_matrix(self.order, a, b, p, np.nan)
-            at = places(rows, self.order)
-            raw = matrix.to_numpy(float)[at["a"], at["b"]]
+            raw = cells_of_pairs(pair_matrix(self.order, a, b, p, np.nan), rows).astype(float)
         rows = rows.assign(measure=self.on, pvalue=raw, pvalue_corrected=rows[made.test.column])
         over_all = DatasetTests(
             table=rows[COLUMNS],
@@ -896,8 +889,6 @@ def _over_units(
             sizes = flows.groupby(level=0).size().tolist()
             max_t, signed = OverRepeats(sizes, study.same_split()), Wilcoxon()
             return Made(max_t, max_t.run(blocks)), Made(signed, signed.run(blocks))
-    from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
-
     test = None
     if tested.control is not None:
         return ()

@@ -258,7 +258,7 @@ class FoldComparison(PairTests):
     def separated(self) -> list[Pair]:
         """The separated pairs (better, worse), better by the mean rank over the measures."""
         rows = self.ordered[self.ordered["separated"]]
-        return list(zip(rows["method_a"], rows["method_b"], strict=True))
+        return list(rows[PAIR].itertuples(index=False, name=None))
 
     @cached_property
     def ordered(self) -> pd.DataFrame:
@@ -305,12 +305,11 @@ class FoldComparison(PairTests):
     @property
     def better(self) -> list[Pair]:
         """The separated pairs (better, worse) of which one is worse on no measure."""
-        apart = self.table["separated"].to_numpy(bool)
-        signs = np.sign(self._ahead[apart])
-        pairs = list(self.table.loc[apart, PAIR].itertuples(index=False, name=None))
-        one_way = np.abs(signs.sum(axis=1)) == np.abs(signs).sum(axis=1)
-        each = zip(pairs, signs.sum(axis=1), one_way, strict=True)
-        return [(a, b) if way > 0 else (b, a) for (a, b), way, sure in each if sure and way]
+        apart, ahead = self.table["separated"].to_numpy(bool), self._ahead
+        wins = apart & (ahead >= 0).all(axis=1) & (ahead > 0).any(axis=1)
+        loses = apart & (ahead <= 0).all(axis=1) & (ahead < 0).any(axis=1)
+        rows = better_first(self.table, loses)[wins | loses]
+        return list(rows[PAIR].itertuples(index=False, name=None))
 
     @property
     def learned(self) -> LearnedMeasures | None:
@@ -701,8 +700,12 @@ def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.D
 
 def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame:
     """The columns that were asked for, or the defaults; rates follow from counts."""
-    counted = [rate for rate, parts in RATES.items() if {*parts} <= {*frame.columns}]
-    have = list(dict.fromkeys([*frame.columns, *counted]))
+    recorded = list(frame)
+    for rate, parts in RATES.items():
+        if {*parts} <= {*recorded} and rate not in recorded:
+            of_all = frame[[*parts]].sum(axis=1)
+            frame = frame.assign(**{rate: frame[parts[0]] / of_all})
+    have = list(frame)
     n_folds = frame.groupby(level=0).size().max()
     if measures is not None:
         names = expand([measures] if isinstance(measures, str) else measures)
@@ -711,13 +714,11 @@ def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame
                 f"the folds have no measure {some(unknown)}; they have "
                 f"{some(have)}.{did_you_mean(unknown, have)}"
             )
-    elif len(frame.columns) <= min(4, (n_folds - 1) // 2):
-        names = list(frame.columns)
+    elif len(recorded) <= min(4, (n_folds - 1) // 2):
+        names = recorded
     else:
         pairs = (list(pair) for pair in DEFAULTS if {*pair} <= {*have})
-        names = next(pairs, list(frame.columns[:2]))
-    parts = {name: frame[list(RATES[name])] for name in names if name not in frame}
-    frame = frame.assign(**{m: of.iloc[:, 0] / of.sum(axis=1) for m, of in parts.items()})
+        names = next(pairs, recorded[:2])
     return frame[names].astype(float)
 
 

@@ -403,11 +403,9 @@ class SharedFolds:
         which = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         first, second = np.triu_indices(len(self.methods), 1)
         sides = np.sort([which[first], which[second]], axis=0)
-        of_pair = sides[0] * len(self.methods) + sides[1]
-        order = np.argsort(of_pair, kind="stable")
-        starts = np.unique(of_pair[order], return_index=True)[1]
         sharings = []
-        for rows in np.split(order, starts[1:]):
+        for _, alike in pd.DataFrame(sides.T).groupby([0, 1]):
+            rows = alike.index.to_numpy()
             a, b = first[rows], second[rows]
             folds = self.whole[a[0]] & self.whole[b[0]]
             n = int(folds.sum())

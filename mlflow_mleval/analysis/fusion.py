@@ -15,8 +15,7 @@ import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import components
-from mlflow_mleval.analysis.posthoc.description import Made, Posthoc, Tested
-from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, critical, max_t
+from mlflow_mleval.analysis.posthoc.max_t import Made, MaxTResult, Posthoc, Tested, critical, max_t
 from mlflow_mleval.analysis.promethee import (
     DOMINANT,
     PREFERENCES,

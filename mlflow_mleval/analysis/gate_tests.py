@@ -34,6 +34,7 @@ from mlflow_mleval.analysis.resampling import (
     Counts,
     Moments,
     Signs,
+    cluster_sums,
     critical,
     crossing,
     normal_draws,
@@ -43,7 +44,7 @@ from mlflow_mleval.analysis.resampling import (
 )
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.sentences import agree, count, some
-from mlflow_mleval.validation import Array, Bools, Places, probability
+from mlflow_mleval.validation import Array, Bools, Ints, Places, probability
 
 Decision = Literal["ship", "block", "run more"]
 #: A slice of fewer units is not judged.
@@ -135,6 +136,8 @@ class Terms:
         probability(self.alpha, "alpha")
         if below := [f"{v:g} for {m}" for m, v in self.margins.items() if not v >= 0]:
             raise ValueError(f"`margins` must be at least 0, got {some(below)}.")
+        if without := [m for m in self.improve if m not in self.margins]:
+            raise ValueError(f"`improve` must name measures with a margin, got {some(without)}.")
 
 
 @dataclass(frozen=True)
@@ -168,48 +171,64 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     have been unseen (Tango's for differences of -1, 0 and 1), and Student's t with n - 1 degrees.
     Of means of many answers it is the larger of sign changes and a t test; five units at least.
     """
-    if without := [m for m in terms.improve if m not in terms.margins]:
-        raise ValueError(f"`improve` must name measures with a margin, got {some(without)}.")
     if terms.anytime and units.means:
         raise ValueError(
             "`anytime` takes single answers or instances, got means of many. Leave it out."
         )
-    of_unit = units.numbers
-    rows = _rows(units, units.differences, terms, of_unit)
-    counted = _rows(units, units.counted, terms, of_unit) if units.lost else rows
+    rows = _rows(units, units.differences, terms)
+    counted = _rows(units, units.counted, terms) if units.lost else rows
     unknown = [measure for measure in units.unknown if measure in terms.margins]
     look = _by_bets if terms.anytime else _at_once
-    tests = look(rows, counted, terms)
     about = [(row.measure, row.slice, int(row.size), row.mean, row.margin) for row in rows]
     names = ["measure", "slice", "n", "difference", "margin"]
-    table = pd.DataFrame(about, columns=names).assign(**tests)
+    table = pd.DataFrame(about, columns=names).assign(**look(rows, counted, terms))
     no_end = table["measure"].isin(unknown)
     table.loc[no_end, ["pvalue_not_worse", "pvalue_better"]] = 1.0
     table.loc[no_end, "low"] = -inf
     # What is lost of a part may be what blocks: that is asked of parts, which need not pass.
     if_lost = np.ones(len(rows))
     if units.lost and units.slices:
-        if_lost = look(counted, counted, terms)["pvalue_worse"]
-        if_lost[table["slice"] == ALL] = 1.0
-    each = zip(counted, table.itertuples(), if_lost, strict=True)
-    table["verdict"] = [_verdict(row, tested, p, terms.alpha) for row, tested, p in each]
-    lacks = np.array([row.lacks for row in counted], dtype=object)
-    table["reason"] = np.where(table["verdict"] == "not judged", lacks, "")
-    decides = [row.decides for row in counted]
-    decision = _decision({*table["verdict"]}, {*table["verdict"][decides]})
+        if_lost = np.where(
+            table["slice"] == ALL, 1.0, look(counted, counted, terms)["pvalue_worse"]
+        )
+    decision = _judged(table, counted, if_lost, terms.alpha)
     return GateTests(
         decision,
         table[[*_COLUMNS]],
-        needed_units(units, terms) if decision == "run more" else {"zero": nan, "observed": nan},
+        needed_units(units, terms) if decision == "run more" else dict(_UNKNOWN),
         _evidence(counted, table),
         len(units.differences),
-        None if of_unit is None else int(of_unit.max()) + 1,
+        None if units.numbers is None else int(units.numbers.max()) + 1,
         units.lost,
         terms,
-        (*_doubts(units, rows, of_unit, unknown),),
+        (*_doubts(units, rows, unknown),),
     )
 
 
+def _judged(table: pd.DataFrame, rows: _Rows, if_lost: Array, alpha: float) -> Decision:
+    """What follows of all rows; the table gets the verdict on each, and why others have none."""
+    lacks = np.array([row.lacks for row in rows], dtype=object)
+    wanted = np.array([row.wanted for row in rows])
+    certain = table.filter(like="pvalue_") <= alpha
+    verdicts = {
+        "worse": certain["pvalue_worse"],
+        "not judged": lacks != "",
+        "lost": if_lost <= alpha,
+        "better": wanted & certain["pvalue_better"] & certain["pvalue_not_worse"],
+        "not worse": ~wanted & certain["pvalue_not_worse"],
+    }
+    table["verdict"] = np.select([*verdicts.values()], [*verdicts], "open").astype(object)
+    table["reason"] = np.where(table["verdict"] == "not judged", lacks, "")
+    said = {*table["verdict"]}
+    deciding = {*table["verdict"][[row.decides for row in rows]]}
+    if "worse" in said:
+        return "block"
+    passes = deciding and deciding <= {"better", "not worse"} and "lost" not in said
+    return "ship" if passes else "run more"
+
+
+#: Where no number of units is known that it takes.
+_UNKNOWN = {"zero": nan, "observed": nan}
 _COLUMNS = (
     *("measure", "slice", "n", "difference", "low", "high", "margin"),
     *("pvalue_worse", "pvalue_not_worse", "pvalue_better", "verdict", "reason"),
@@ -264,6 +283,13 @@ class _Row:
     def floor(self) -> float:
         """Minus the margin; zero without one."""
         return -self.margin if self.margin >= 0 else 0.0
+
+    @property
+    def variance_known(self) -> bool:
+        """Whether it is known as well as where so many units differ, each by as much."""
+        squares = (self.sums**2).sum() ** 2
+        ends = (1 / len(self.sums) + 1 / LEAST_DIFFERENT) * squares
+        return bool(squares > 0 and (self.sums**4).sum() <= ends)
 
     def excess(self, centre: float, sign: int) -> Array:
         """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
@@ -354,11 +380,8 @@ class _Row:
 _Rows: TypeAlias = Sequence[_Row]
 
 
-def _rows(
-    units: Differences, differences: pd.DataFrame, terms: Terms, of_unit: Places | None
-) -> list[_Row]:
-    every = np.ones(len(differences), bool)
-    parts: dict[str, Any] = {ALL: every, **units.slices}
+def _rows(units: Differences, differences: pd.DataFrame, terms: Terms) -> list[_Row]:
+    parts: dict[str, Any] = {ALL: np.ones(len(differences), bool), **units.slices}
     rows = []
     for name, part in parts.items():
         own = isinstance(part, pd.DataFrame)
@@ -367,14 +390,12 @@ def _rows(
             values = frame[measure].to_numpy(float)
             if not own:
                 values = np.where(np.asarray(part, bool), values, nan)
-            sums, sizes = np.nan_to_num(values), (~np.isnan(values)).astype(float)
-            if of_unit is not None:
-                sums, sizes = (np.bincount(of_unit, column) for column in (sums, sizes))
+            sums, sizes = cluster_sums(values[:, None], units.numbers)
             row = _Row(
                 measure,
                 name,
-                sums,
-                sizes,
+                sums[:, 0],
+                sizes[:, 0],
                 margin=terms.margins.get(measure, nan),
                 bound=float(units.bounds.get(measure, nan)),
                 wanted=measure in terms.improve and name == ALL,
@@ -440,7 +461,7 @@ def _falls(rows: _Rows, falls: Array, x: Array, terms: Terms) -> tuple[Array, Ar
 
 def _stepped(drawn: Array) -> Counts:
     """How many draws reach the statistics of the columns, which stand first, step-down."""
-    return step_down(drawn[0], lambda at: lambda part: drawn[part][:, at].T, len(drawn))
+    return step_down(drawn[0], lambda at, part: drawn[part][:, at].T, len(drawn))
 
 
 def _sums(columns: Array, terms: Terms) -> Array:
@@ -508,28 +529,6 @@ def _by_bets(rows: _Rows, counted: _Rows, terms: Terms) -> dict[str, Array]:
 # What follows.
 
 
-def _decision(verdicts: set[str], deciding: set[str]) -> Decision:
-    """Of the verdicts on all rows, and those on the rows that decide."""
-    if "worse" in verdicts:
-        return "block"
-    passes = deciding and deciding <= {"better", "not worse"} and "lost" not in verdicts
-    return "ship" if passes else "run more"
-
-
-def _verdict(counted: _Row, tested: Any, pvalue_if_lost: float, alpha: float) -> str:
-    if tested.pvalue_worse <= alpha:
-        return "worse"
-    if not counted.judged:
-        return "not judged"
-    if pvalue_if_lost <= alpha:
-        return "lost"
-    if counted.wanted and max(tested.pvalue_better, tested.pvalue_not_worse) <= alpha:
-        return "better"
-    if tested.pvalue_not_worse <= alpha and not counted.wanted:
-        return "not worse"
-    return "open"
-
-
 def _evidence(rows: _Rows, table: pd.DataFrame) -> float:
     """E-value against what must not be shipped: by bets where units have bounds, else of p-values
     by 1 / (2 √p), Vovk & Wang (2021).
@@ -555,27 +554,28 @@ def needed_units(
     drawn where the two are to be equal; what is lost is lost again. `evidence` is what a ledger
     asks for.
     """
-    tables = units.differences, units.counted
-    seen, counted = (_rows(units, table, terms, units.numbers) for table in tables)
+    seen, counted = (_rows(units, table, terms) for table in (units.differences, units.counted))
     deciding = [row for row in counted if row.decides]
     n = len(counted[0].sums)
-    sums = np.array([row.sums for row in deciding]).reshape(len(deciding), n)
-    fourth, squares = (sums**4).sum(axis=1), (sums**2).sum(axis=1) ** 2
-    # the variance as well as where so many units differ, each by as much
-    known = (squares > 0) & (fourth <= (1 / n + 1 / LEAST_DIFFERENT) * squares)
-    lost = {*units.unknown} & {*terms.margins}
-    if n < LEAST_SEEN or not deciding or not known.all() or lost:
-        return {"zero": nan, "observed": nan}
+    few = n < LEAST_SEEN or not deciding or not all(row.variance_known for row in deciding)
+    if few or {*units.unknown} & {*terms.margins}:
+        return dict(_UNKNOWN)
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
+    columns = [column[taken] for row in (*seen, *counted) for column in (row.sums, row.sizes)]
+    _, first, times = np.unique(
+        np.column_stack(columns), axis=0, return_index=True, return_counts=True
+    )
+    kinds = taken[first]
     seen, counted = (
-        [replace(row, sums=row.sums[taken], sizes=row.sizes[taken]) for row in rows]
+        [replace(row, sums=row.sums[kinds], sizes=row.sizes[kinds]) for row in rows]
         for rows in (seen, counted)
     )
-    futures = {
-        of: _Future.of(seen, counted, terms, evidence, equal=of == "zero")
-        for of in ("zero", "observed")
+    # If they are equal, each unit seen is two kinds.
+    ways = {"zero": np.array([[1.0], [-1.0]]), "observed": np.ones((1, 1))}
+    return {
+        of: _Future.of(seen, counted, times, sign, terms, evidence).least()
+        for of, sign in ways.items()
     }
-    return {of: future.least() for of, future in futures.items()}
 
 
 @dataclass(frozen=True)
@@ -597,34 +597,36 @@ class _Future:
         cls,
         seen: _Rows,
         counted: _Rows,
+        times: Ints,
+        ways: Array,
         terms: Terms,
         evidence: float | None,
-        equal: bool,
     ) -> _Future:
-        """If they are equal, each unit seen is two kinds, but for what is lost."""
-        ways = (1.0, -1.0) if equal else (1.0,)
-        columns = [column for row in (*seen, *counted) for column in (row.sums, row.sizes)]
-        _, at, times = np.unique(
-            np.column_stack(columns), axis=0, return_index=True, return_counts=True
-        )
+        """Of rows with a value a kind, each of which was seen so many times, turned these ways, but
+        for what is lost.
+        """
 
         def turned(row: _Row, lost: Array) -> _Row:
-            sums = np.concatenate([way * (row.sums - lost)[at] + lost[at] for way in ways])
-            return replace(row, sums=sums, sizes=np.tile(row.sizes[at], len(ways)))
+            sums = (ways * (row.sums - lost) + lost).ravel()
+            return replace(row, sums=sums, sizes=np.tile(row.sizes, len(ways)))
 
-        lost = [whole.sums - row.sums for whole, row in zip(counted, seen, strict=True)]
-        counted = [turned(row, gone) for row, gone in zip(counted, lost, strict=True)]
+        losts = [whole.sums - row.sums for whole, row in zip(counted, seen, strict=True)]
+        counted = [turned(row, lost) for row, lost in zip(counted, losts, strict=True)]
         blocking = [turned(row, np.zeros_like(row.sums)) for row in seen if row.judged]
         # A part may block if what is lost is as bad as can be.
         blocking += [row for row in counted if row.judged and row.slice != ALL]
         falls = np.stack([row.excess(row.floor, -1) for row in blocking], axis=1)
         unit = falls / (np.sqrt((falls**2).sum(axis=0)) + 1e-300)
         drawn = _normal(unit, unit[0], replace(terms, n_resamples=1_999))[1:]
-        beyond = critical(drawn.max(axis=1), terms.alpha)
-        shares = np.tile(times / times.sum() / len(ways), len(ways))
-        deciding = [row for row in counted if row.decides]
-        rng = np.random.default_rng(terms.seed)
-        return cls(deciding, shares, falls, beyond, terms, evidence, rng)
+        return cls(
+            [row for row in counted if row.decides],
+            np.tile(times / times.sum() / len(ways), len(ways)),
+            falls,
+            critical(drawn.max(axis=1), terms.alpha),
+            terms,
+            evidence,
+            np.random.default_rng(terms.seed),
+        )
 
     def least(self) -> float:
         """The least number of units with which a share .8 of the gates ships: from that of normal
@@ -714,9 +716,7 @@ class _Future:
         return (signs >= special.ndtri(1 - alpha)) & (by_t >= special.stdtrit(n - 1, 1 - alpha))
 
 
-def _doubts(
-    units: Differences, rows: _Rows, of_unit: Places | None, unknown: Sequence[str]
-) -> Iterable[str]:
+def _doubts(units: Differences, rows: _Rows, unknown: Sequence[str]) -> Iterable[str]:
     if lost := units.lost:
         bad = f"; nobody knows how bad {some(unknown)} can be" if unknown else ""
         yield (
@@ -728,7 +728,7 @@ def _doubts(
         yield f"Slices of fewer than {LEAST_UNITS} units are not judged: {few}."
     if without := [row.measure for row in rows if row.slice == ALL and np.isnan(row.margin)]:
         yield f"Without a margin, and so without a verdict: {some(without)}."
-    yield from cluster_doubts(units.clusters, of_unit)
+    yield from cluster_doubts(units.clusters, units.numbers)
     independent = len(rows[0].sums)
     if units.means and independent < LEAST_UNITS:
         yield (
@@ -852,7 +852,6 @@ class Verdict(Plotted):
 
     def to_dict(self, whole: bool = False) -> dict[str, Any]:
         """Plain data: below 2 kB with the rows that matter most, or all of it."""
-        rows = self.ordered.drop(columns=[] if whole else [*_IN_WHOLE]).to_dict("records")
         tests, terms = self.tests, self.tests.terms
         data = {
             **{"decision": self.decision, "text": self.text},
@@ -867,12 +866,12 @@ class Verdict(Plotted):
         if len(self.criteria):
             data["criteria"] = self.criteria.to_dict("records")
         if whole:
-            settings = {"improve": terms.improve, "anytime": terms.anytime}
-            settings |= {"n_resamples": terms.n_resamples, "seed": terms.seed}
-            notes = [*self.notes, *tests.warnings]
-            settings["changed"] = [one._asdict() for one in self.changed]
-            return plain(data | settings | {"rows": rows, "notes": notes, "runs": self.runs})
-        data, rows = plain(data), plain(rows)
+            data |= {name: getattr(terms, name) for name in _SETTINGS}
+            data["changed"] = [one._asdict() for one in self.changed]
+            data["rows"] = self.ordered.to_dict("records")
+            return plain(data | {"notes": [*self.notes, *tests.warnings], "runs": self.runs})
+        rows = plain(self.ordered.drop(columns=[*_IN_WHOLE]).to_dict("records"))
+        data = plain(data)
         for key, value in data.items():  # texts and lists of bounded length
             if isinstance(value, str) and len(value) > 300:
                 data[key] = f"{value[:299]}…"
@@ -897,7 +896,8 @@ class Verdict(Plotted):
         return str(self.report())
 
 
-#: Columns that only all of the data has.
+#: Settings and columns that only all of the data has.
+_SETTINGS = ("improve", "anytime", "n_resamples", "seed")
 _IN_WHOLE = ("n", "pvalue_worse", "pvalue_not_worse", "pvalue_better", "reason")
 #: Rows by what they say, those that decide first.
 _ORDER = ("worse", "lost", "open", "better", "not worse", "not judged")

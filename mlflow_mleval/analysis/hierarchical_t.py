@@ -31,7 +31,7 @@ from scipy.stats import binom
 from mlflow_mleval.analysis.beyond_pvalues import checked_rope
 from mlflow_mleval.analysis.fold_protocol import Declared, runs_of, shared_folds, widest
 from mlflow_mleval.analysis.pairs import NOISE, behind, better_first, places
-from mlflow_mleval.analysis.posthoc.description import rows_of_pair
+from mlflow_mleval.analysis.posthoc.max_t import rows_of_pair
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, some

@@ -70,45 +70,45 @@ def drawn(test: Callable[..., Any], draws: Draws, n_resamples: int) -> tuple[int
     return at_least_one(draws.get("n_resamples", n_resamples), "n_resamples"), draws.get("seed", 0)
 
 
-def pair_differences(
-    table: ArrayLike | pd.DataFrame, direction: Direction = "max"
-) -> tuple[pd.DataFrame, AnyArray, AnyArray, AnyArray, AnyArray]:
-    """`pair_values`, also of gaps, with all differences, pairs x rows, in place of the values."""
-    frame, a, b, by_method, noise = pair_values(table, direction, gaps=True)
-    return frame, a, b, differences(by_method, a, b, noise), noise
-
-
-def differences(by_method: AnyArray, a: AnyArray, b: AnyArray, noise: AnyArray) -> AnyArray:
-    """Of pairs of methods, pairs x rows: positive where a is better, zero where they are noise, NaN
-    where a value is missing.
+class PairDifferences:
+    """Differences of every pair of columns of a table, or of every other one and a control, made
+    when they are asked for, pairs x rows: positive where a is better, zero where they are noise,
+    NaN where a value is missing.
     """
-    found = by_method[a]
-    found -= by_method[b]
-    found[np.abs(found) <= noise] = 0.0
-    return found
 
+    def __init__(
+        self,
+        table: ArrayLike | pd.DataFrame,
+        direction: Direction = "max",
+        control: Hashable | None = None,
+        *,
+        gaps: bool = True,
+        name: str = "table",
+    ) -> None:
+        one_of(direction, "direction", ("max", "min"))
+        self.frame = (incomplete_table if gaps else complete_table)(table, name)
+        values = self.frame.to_numpy()
+        if bad := int(np.isinf(values).sum()):
+            raise ValueError(
+                f"`{name}` must be finite, got {bad} infinite cells. A difference of infinities "
+                "has neither rank nor sign."
+            )
+        #: Positions of either method of each pair.
+        self.a, self.b = pair_positions(self.frame, control)
+        self.shape = len(self.a), len(values)
+        #: Of each row, how large a difference may be by rounding.
+        self.noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
+        self._by_method = (-values if direction == "min" else values).T
 
-def pair_values(
-    table: ArrayLike | pd.DataFrame,
-    direction: Direction = "max",
-    control: Hashable | None = None,
-    gaps: bool = False,
-) -> tuple[pd.DataFrame, AnyArray, AnyArray, AnyArray, AnyArray]:
-    """The checked table, positions of either method of each pair, values methods x rows (larger is
-    better, NaN with `gaps`), and the float noise of each row.
-    """
-    one_of(direction, "direction", ("max", "min"))
-    frame = (incomplete_table if gaps else complete_table)(table, "table")
-    values = frame.to_numpy()
-    if bad := int(np.isinf(values).sum()):
-        raise ValueError(
-            f"`table` must be finite, got {bad} infinite cells. A difference of infinities has "
-            "no rank."
-        )
-    a, b = pair_positions(frame, control)
-    by_method = (-values if direction == "min" else values).T
-    noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
-    return frame, a, b, by_method, noise
+    def __getitem__(self, rows: Any) -> AnyArray:
+        found = self._by_method[self.a[rows]]
+        found -= self._by_method[self.b[rows]]
+        found[np.abs(found) <= self.noise] = 0.0
+        return found
+
+    def named(self) -> dict[str, pd.Index]:
+        """The methods of the pairs; see `named_pairs`."""
+        return named_pairs(self.frame.columns, self.a, self.b)
 
 
 def pair_positions(
@@ -120,7 +120,12 @@ def pair_positions(
     m = frame.shape[1]
     if control is None:
         return np.triu_indices(m, 1)
-    at = column_of(control, frame)
+    if control not in frame.columns:
+        guess = did_you_mean([control], frame.columns)
+        raise ValueError(
+            f"`control` must be one of the methods ({some(frame.columns)}), got {control!r}.{guess}"
+        )
+    at = frame.columns.get_loc(control)
     return np.delete(np.arange(m), at), np.full(m - 1, at)
 
 
@@ -242,6 +247,12 @@ def pair_matrix(
     return pd.DataFrame(matrix, at, at)
 
 
+def cells_of_pairs(matrix: pd.DataFrame, pairs: pd.DataFrame) -> AnyArray:
+    """By row of a table of pairs, what such a frame says of the two."""
+    at = (matrix.index.get_indexer(pairs[side]) for side in PAIR)
+    return matrix.to_numpy()[tuple(at)]
+
+
 def apart(names: Sequence[Hashable], pairs: Sequence[Pair]) -> pd.DataFrame:
     """Whether the pairs (a, b) are separated, names x names."""
     return pair_matrix(names, [a for a, _ in pairs], [b for _, b in pairs])
@@ -323,6 +334,13 @@ def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
         if str(name).endswith(_SIGNED):
             out[name] = out[name].mask(turned, -out[name])
     return out
+
+
+def better_and_worse(pairs: pd.DataFrame, by: str) -> list[Pair]:
+    """The methods of each row, the better first by the sign of a column."""
+    behind = pairs[by] < 0
+    sides = (pairs[a].mask(behind, pairs[b]).to_numpy(object) for a, b in (PAIR, PAIR[::-1]))
+    return list(zip(*sides, strict=True))
 
 
 def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> AnyArray:
@@ -561,8 +579,7 @@ class PairTests(Reported):
     def separated(self) -> list[Pair]:
         """The pairs (better, worse) that are separated on any measure, each once."""
         rows = self.table[self.table["separated"]]
-        pairs = zip(rows["method_a"], rows["method_b"], rows["difference"], strict=True)
-        return list(dict.fromkeys((b, a) if d < 0 else (a, b) for a, b, d in pairs))
+        return list(dict.fromkeys(better_and_worse(rows, "difference")))
 
     @property
     def better(self) -> list[tuple[Any, Any]]:
@@ -915,13 +932,3 @@ def components(joined: AnyArray) -> AnyArray:
 
     labels: AnyArray = csgraph.connected_components(joined, directed=False)[1]
     return labels
-
-
-def column_of(control: Hashable, table: pd.DataFrame) -> int:
-    """Position of the control among the methods."""
-    if control not in table.columns:
-        guess = did_you_mean([control], table.columns)
-        raise ValueError(
-            f"`control` must be one of the methods ({some(table.columns)}), got {control!r}.{guess}"
-        )
-    return table.columns.get_loc(control)

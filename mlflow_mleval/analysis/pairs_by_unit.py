@@ -323,8 +323,8 @@ def instance_tests(
             swapped.append(Signs(len(sums), n_resamples, seed).sums(sums).T)
             waiting = []
     # of each pair the measures, in their order
-    pair, measure_at = np.divmod(np.arange(len(rows)), len(names))
-    found = pd.DataFrame(rows).iloc[measure_at * len(pairs[0]) + pair].reset_index(drop=True)
+    order = np.arange(len(rows)).reshape(len(names), -1).T.ravel()
+    found = pd.DataFrame(rows).iloc[order].reset_index(drop=True)
     moments = Moments(*np.array(found.pop("moments").tolist()).T)
     bounded = {k: one for k, one in enumerate(found.pop("bounded")) if one is not None}
     for test in ("sign", "wilcoxon"):
@@ -457,25 +457,21 @@ def _score_tests(
     size = np.sqrt(np.where(spread > 0, spread, 1.0))
     under = _under_changes(normal, pairs, size)
     statistic = np.minimum(-special.ndtri(own / 2), 40.0)
-    counts = step_down(statistic, lambda at: under(rows[at]), n_resamples)
+    counts = step_down(statistic, lambda at, part: under(rows[at], part), n_resamples)
     joint = np.maximum((counts.joint + 1) / (n_resamples + 1), own)
     return own, joint, np.asarray(counts.largest, dtype=float)
 
 
 def _under_changes(
     sums: Array, pairs: tuple[Places, Places], size: Array
-) -> Callable[[Places], Callable[[slice], Array]]:
+) -> Callable[[Places, slice], Array]:
     """What `step_down` takes, of sums measures x methods x changes: pairs x their measures."""
 
-    def drawn(at: Places) -> Callable[[slice], Array]:
+    def drawn(at: Places, part: slice) -> Array:
         pair, measure = np.divmod(at, len(sums))
         first, second = (side[pair] for side in pairs)
-
-        def statistics(part: slice) -> Array:
-            d = sums[measure, first, part] - sums[measure, second, part]
-            return np.abs(d, out=d) / size[at, None]
-
-        return statistics
+        d = sums[measure, first, part] - sums[measure, second, part]
+        return np.abs(d, out=d) / size[at, None]
 
     return drawn
 
@@ -764,8 +760,8 @@ def repeat_tests(
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
-    cube, gaps = _cube(methods, names)
-    found = _welch(sign * cube, sign)
+    moments, gaps = _moments(methods, names)
+    found = _welch(moments, sign)
     columns = {name: np.ravel(numbers) for name, numbers in found.items()}
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
@@ -785,44 +781,44 @@ def repeat_tests(
     return jointly({"": made})[""]
 
 
-def _cube(methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]) -> tuple[Array, list[str]]:
-    """The values as methods x repeats x measures, NaN where a method has fewer repeats; and where
+def _moments(
+    methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]
+) -> tuple[Array, list[str]]:
+    """Of each method x measure how many repeats, their mean, variance and largest size; and where
     values are absent.
     """
-    gaps = []
-    values = np.full((len(methods), max(map(len, methods.values())), len(measures)), np.nan)
-    for of, (name, rows) in zip(values, methods.items(), strict=True):
+    moments, gaps = [], []
+    for name, rows in methods.items():
         if lacking := [m for m in measures if m not in rows]:
             raise ValueError(
                 f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
                 "two out."
             )
-        of[: len(rows)] = rows[list(measures)].to_numpy(float)
-        if bad := int(np.isinf(of).sum()):
+        values = rows[[*measures]].astype(float)
+        if bad := int(np.isinf(values.to_numpy()).sum()):
             raise ValueError(
                 f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
             )
-        absent = rows[list(measures)].isna().sum()
+        absent = values.isna().sum()
         gaps += [f"{m} in {n} of {len(rows)} of {name}" for m, n in absent.items() if n]
-    return values, gaps
+        moments.append([values.count(), values.mean(), values.var(), values.abs().max()])
+    return np.array(moments, dtype=float).swapaxes(0, 1), gaps
 
 
-def _welch(values: Array, sign: Array) -> dict[str, Any]:
-    """Columns of the table, pairs x measures, of values methods x repeats x measures, larger is
-    better; positive differences are for a. `sign` turns means back to those of the measures.
+def _welch(moments: Array, sign: Array) -> dict[str, Any]:
+    """Columns of the table, pairs x measures, of such moments; the sign is -1 where less is
+    better.
     """
-    there = (~np.isnan(values)).sum(axis=1)
-    size = np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
-    first, second = np.triu_indices(len(values), 1)
+    n, mean, variance, size = moments
+    first, second = np.triu_indices(len(n), 1)
+    n_a, n_b, mean_a, mean_b = n[first], n[second], mean[first], mean[second]
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.nansum(values, axis=1) / there
-        spread = np.nansum((values - mean[:, None]) ** 2, axis=1) / (there - 1)
-        largest = np.fmax(size[first], size[second])
-        n_a, n_b, mean_a, mean_b = there[first], there[second], mean[first], mean[second]
-        var_a, var_b = spread[first], spread[second]
-        for variance, n in ((var_a, n_a), (var_b, n_b)):
-            variance[np.sqrt(variance * (n - 1) / n) <= NOISE * largest] = 0.0
-        difference = mean_a - mean_b
+        noise = NOISE * np.fmax(size[first], size[second])
+        var_a, var_b = (
+            np.where(np.sqrt(v * (k - 1) / k) <= noise, 0.0, v)
+            for v, k in ((variance[first], n_a), (variance[second], n_b))
+        )
+        difference = sign * (mean_a - mean_b)
         parts = var_a / n_a, var_b / n_b
         error = np.sqrt(parts[0] + parts[1])
         df = error**4 / (parts[0] ** 2 / (n_a - 1) + parts[1] ** 2 / (n_b - 1))
@@ -830,7 +826,7 @@ def _welch(values: Array, sign: Array) -> dict[str, Any]:
         pooled = np.sqrt((var_a + var_b) / 2)
         effect = difference / pooled * (1 - 3 / (4 * (n_a + n_b - 2) - 1))
         pvalue = 2 * special.stdtr(df, -np.abs(t))
-    n = np.minimum(n_a, n_b)
+    n = np.minimum(n_a, n_b).astype(int)
     fine = (n > 1) & (error > 0)
     tested = {"error": error, "pvalue": pvalue, "effect_size": effect, "statistic": t, "df": df}
     doubts = {
@@ -840,10 +836,10 @@ def _welch(values: Array, sign: Array) -> dict[str, Any]:
     }
     return {
         "n": n,
-        "n_a": n_a,
-        "n_b": n_b,
-        "mean_a": sign * mean_a,
-        "mean_b": sign * mean_b,
+        "n_a": n_a.astype(int),
+        "n_b": n_b.astype(int),
+        "mean_a": mean_a,
+        "mean_b": mean_b,
         "difference": difference,
         **{name: np.where(fine, numbers, np.nan) for name, numbers in tested.items()},
         "doubt": np.select([*doubts.values()], [*doubts], "").astype(object),
@@ -884,27 +880,23 @@ def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | No
     study = fusion.study
     if study.repeats is None or study.filled:
         return None
-    by_measure = fusion.flows.by_measure
-    weights = fusion.flows.weights
+    by_measure, weights = fusion.flows.by_measure, fusion.flows.weights
     if on is not None:
-        by_measure = study_flows(study.select([on]))
-        weights = np.ones((len(study.datasets), 1))
-    cells = {cell: rows.droplevel([0, 1]) for cell, rows in study.repeats.groupby(level=[0, 1])}
-    none = study.repeats.iloc[:0].droplevel([0, 1])
-    measures, parts = list(by_measure.measures), []
+        by_measure, weights = study_flows(study.select([on])), np.ones((len(study.datasets), 1))
+    repeats = study.repeats[[*by_measure.measures]].dropna()
+    cells = {cell: rows.droplevel([0, 1]) for cell, rows in repeats.groupby(level=[0, 1])}
+    parts = []
     for dataset in study.datasets:
         # repeats of the same seed where methods share all of theirs, but for further ones of some;
         # else in order, as many as the method with fewest has
-        of = (cells.get((dataset, method), none) for method in by_measure.methods)
-        whole = [rows[measures].dropna() for rows in of]
-        fewest = min(map(len, whole))
-        seeds = reduce(pd.Index.intersection, [rows.index for rows in whole])
-        if len(seeds) == fewest and all(rows.index.is_unique for rows in whole):
-            whole = [rows.loc[seeds] for rows in whole]
-        parts.append(np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1))
+        of_methods = [cells.get((dataset, method), repeats[:0]) for method in by_measure.methods]
+        if (fewest := min(map(len, of_methods))) < FEWEST:
+            return None
+        seeds = reduce(pd.Index.intersection, [rows.index for rows in of_methods])
+        if len(seeds) == fewest and all(rows.index.is_unique for rows in of_methods):
+            of_methods = [rows.loc[seeds] for rows in of_methods]
+        parts.append(np.stack([rows.to_numpy(float)[:fewest] for rows in of_methods], axis=1))
     sizes = [*map(len, parts)]
-    if min(sizes) < FEWEST:
-        return None
     at = np.repeat(np.arange(len(parts)), sizes)
     blocks, numbers = np.concatenate(parts), np.concatenate([*map(np.arange, sizes)])
     index = pd.MultiIndex.from_arrays([np.array(study.datasets)[at], numbers])

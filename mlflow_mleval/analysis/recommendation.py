@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,7 @@ from mlflow_mleval.analysis.pairs import (
     mean_intervals,
     rows_of_tests,
 )
-from mlflow_mleval.analysis.posthoc.description import rows_of_pair
-from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t, rows_of_pair
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.study import Study
 
@@ -89,60 +89,46 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
         return {"kind": "tie"} if weighed else None
     if c.on == FUSED and len(c.order) == 2 and all(c.options[key] is None for key in "pqs"):
         return {"kind": "two methods"}
-    if turned := _without_gaps(c):
-        return turned
-    if c.on != FUSED:
-        return None
-    if c.stability is None:
-        if c.options["weights"] != "entropy":
-            return None
-        equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
-        return _led_by(c, "weights", "equal", first_ranked(mean_ranking(equal)["rank"]))
-    if turned := _scenario(c):
-        return turned
-    single = c.stability.smallest_change
-    if single is None or abs(single["change"]) > FAR:
-        return None
-    moved = {"choice": single["measure"], "to": single["to"], "weight": single["weight"]}
-    return {"kind": "weight", **moved, "methods": [single["rival"]]}
+    return next((turn for turn in _choices(c) if c.leader not in turn["methods"]), None)
 
 
-def _without_gaps(c: Comparison) -> dict[str, Any] | None:
-    """That others lead over the datasets that all methods finished."""
+def _choices(c: Comparison) -> Iterator[dict[str, Any]]:
+    """Other choices, the likeliest first, and who leads by them: the datasets that all methods
+    finished; other policies, else weights, else functions (with other weights last); or one weight.
+    """
     lacking = {dataset for dataset, _ in c.study.filled}
     whole = c.flows.drop(index=list(lacking))
-    if not lacking or whole.empty:
-        return None
-    mean = whole.mean() if c.options["order"] == "mean-value" else -c.ranks.loc[whole.index].mean()
-    return _led_by(c, "policy", "drop-datasets", leaders_by(mean))
-
-
-def _scenario(c: Comparison) -> dict[str, Any] | None:
-    """The first other policy, else weights, else function (with its weights where no function turns
-    it with the same) under which others lead."""
+    if lacking and not whole.empty:
+        by_value = c.options["order"] == "mean-value"
+        mean = whole.mean() if by_value else -c.ranks.loc[whole.index].mean()
+        yield {"kind": "policy", "choice": "drop-datasets", "methods": leaders_by(mean)}
+    if c.on != FUSED:
+        return
+    if c.stability is None:
+        if c.options["weights"] == "entropy":
+            equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
+            first = first_ranked(mean_ranking(equal)["rank"])
+            yield {"kind": "weights", "choice": "equal", "methods": first}
+        return
     asked, *others = c.scenarios
-    found = []
+    found: dict[str, list[dict[str, Any]]] = {
+        kind: [] for kind in ("policy", "weights", "", "both")
+    }
     for one in others:
-        if c.leader not in one.leaders:
-            turned = {"kind": "function", "choice": one.preference, "methods": one.leaders}
-            if one.varies == "policy":
-                turned |= {"kind": "policy", "choice": one.missing}
-            elif one.preference == asked.preference:
-                turned |= {"kind": "weights", "choice": one.weights}
-            elif one.weights != asked.weights:
-                turned["weights"] = one.weights
-            found.append(turned)
-    order = ("policy", "weights", "function")
-    return min(
-        found,
-        key=lambda turned: (order.index(turned["kind"]), "weights" in turned),
-        default=None,
-    )
-
-
-def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any] | None:
-    """That a choice puts others first; None where the leader is among them."""
-    return None if c.leader in first else {"kind": kind, "choice": choice, "methods": first}
+        turn = {"kind": "function", "choice": one.preference, "methods": one.leaders}
+        if one.varies == "policy":
+            found["policy"].append(turn | {"kind": "policy", "choice": one.missing})
+        elif one.preference == asked.preference:
+            found["weights"].append(turn | {"kind": "weights", "choice": one.weights})
+        elif one.weights == asked.weights:
+            found[""].append(turn)
+        else:
+            found["both"].append(turn | {"weights": one.weights})
+    yield from chain.from_iterable(found.values())
+    single = c.stability.smallest_change
+    if single is not None and abs(single["change"]) <= FAR:
+        moved = {"choice": single["measure"], "to": single["to"], "weight": single["weight"]}
+        yield {"kind": "weight", **moved, "methods": [single["rival"]]}
 
 
 # --------------------------------------------------------------------------------------------------

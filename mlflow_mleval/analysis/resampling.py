@@ -131,33 +131,33 @@ class SignTests:
 
 def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> SignTests:
     """Test that mean differences are zero (hypotheses x units: an array, or what has a shape and
-    makes rows of one), by common changes of sign, with step-down p-values: they hold the
-    family-wise error where under the true hypotheses the units are jointly symmetric.
+    makes rows of one; NaN does not count), by common changes of sign, with step-down p-values: they
+    hold the family-wise error where under the true hypotheses the units are jointly symmetric.
     """
     n_rows, n = rows.shape
     signs = Signs(n, n_resamples, seed)
     many = n > UNITS
     number = np.float64 if signs.exact or many else np.float32
     total, size = np.empty((2, n_rows))
+
+    def read(at: Places) -> AnyArray:
+        return np.nan_to_num(rows[at])
+
     for at in _blocks(n_rows):
-        total[at] = rows[at].sum(axis=1)
-        size[at] = np.sqrt(np.einsum("ij,ij->i", rows[at], rows[at]))
+        part = read(at)
+        total[at] = part.sum(axis=1)
+        size[at] = np.sqrt(np.einsum("ij,ij->i", part, part))
     unit_size = np.where(size > 0, size, 1.0)
     if many:
-        sums = signs.sums(np.concatenate([rows[at] for at in _blocks(n_rows)]).T / unit_size).T
+        sums = signs.sums(np.concatenate([read(at) for at in _blocks(n_rows)]).T / unit_size).T
     else:
         matrix = signs.matrix(number)
 
-    def drawn(at: Places) -> Callable[[slice], AnyArray]:
+    def drawn(at: Places, part: slice) -> AnyArray:
         if many:
-            return lambda part: np.abs(sums[at, part])
-        unit = (rows[at] / unit_size[at, None]).astype(number)
-
-        def product(part: slice) -> AnyArray:
-            found = unit @ matrix[:, part]
-            return np.abs(found, out=found)
-
-        return product
+            return np.abs(sums[at, part])
+        found = (read(at) / unit_size[at, None]).astype(number) @ matrix[:, part]
+        return np.abs(found, out=found)
 
     statistic = np.abs(total) / unit_size
     own, joint, largest = step_down(statistic, drawn, signs.changes, number)
@@ -194,13 +194,13 @@ class Counts(NamedTuple):
 
 def step_down(
     statistic: Array,
-    drawn: Callable[[Places], Callable[[slice], AnyArray]],
+    drawn: Callable[[Places, slice], AnyArray],
     changes: int,
     number: Any = np.float64,
 ) -> Counts:
     """Count the changes under which statistics, and the largest of them, reach those of the data.
-    `drawn` gives for the hypotheses at some positions a function from a slice of the changes to
-    their statistics, hypotheses x changes. Blocks bound the memory: from the smallest statistic
+    `drawn` gives of the hypotheses at some positions the statistics under a slice of the changes,
+    hypotheses x changes. Blocks bound the memory: from the smallest statistic
     of the data to the largest, a running maximum per change makes the successive maxima.
     """
     own, joint = np.zeros((2, len(statistic)), dtype=np.int64)
@@ -209,10 +209,9 @@ def step_down(
     for block in _blocks(len(statistic)):
         at = rising[block]
         limit = reached(statistic[at], number)[:, None]
-        statistics = drawn(at)
         for start in range(0, changes, CHANGES):
             part = slice(start, start + CHANGES)
-            found = statistics(part)
+            found = drawn(at, part)
             own[at] += (found >= limit).sum(axis=1, dtype=np.int32)
             before = largest[part]
             for row in found:  # the ufunc's own accumulate is ten times slower along this axis

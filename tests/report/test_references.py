@@ -15,7 +15,7 @@ from report_cases import published, study_of, three_methods
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.posthoc import tests as every_test
-from mlflow_mleval.analysis.posthoc.description import OverFolds, OverSeeds
+from mlflow_mleval.analysis.posthoc.max_t import OverFolds, OverSeeds
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.study_report import (

@@ -1,6 +1,6 @@
 """Post-hoc tests: which pairs of methods differ over datasets.
 
-One module a test; a new one joins the list.
+A new test joins the list; `max_t` has what all of them are made of.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.posthoc.description import Made, Posthoc, Tested
+    from mlflow_mleval.analysis.posthoc.max_t import Made, Posthoc, Tested
 
 #: By what name it is asked for, its module and its class; imported on first use, so that a list of
 #: the names costs nothing. The first decides unless another is asked for.
@@ -40,7 +40,7 @@ def tests() -> list[Posthoc]:
 def make_tests(tested: Tested, asked: str) -> list[Made]:
     """The tests that are always made, and the one that is asked for; ValueError where it does not
     apply."""
-    from mlflow_mleval.analysis.posthoc.description import Made
+    from mlflow_mleval.analysis.posthoc.max_t import Made
 
     chosen = [
         test for test in tests() if test.applies(tested) and (test.always or test.asked == asked)

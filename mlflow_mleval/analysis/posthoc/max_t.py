@@ -1,12 +1,16 @@
-"""Step-down max-T by sign changes of whole datasets: which pairs of methods differ, all pairs
-judged together.
+"""Post-hoc tests: what each says of itself, so that comparisons, tables, sentences and references
+need not know it by name; step-down max-T by sign changes of whole datasets, which judges all pairs
+together; and the tests that join those of each dataset, over folds or repeats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, comb, log2
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,11 +18,152 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis import resampling
-from mlflow_mleval.analysis.pairs import NOISE, incomplete_table, named_pairs, pair_positions
-from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
+from mlflow_mleval.analysis.pairs import (
+    PAIR,
+    Pair,
+    PairDifferences,
+    PairTests,
+    better_and_worse,
+    better_first,
+    named_pairs,
+    pair_matrix,
+    pair_positions,
+    rows_of_tests,
+)
 from mlflow_mleval.analysis.resampling import RESAMPLES, Moments, sign_tests
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, at_least_one, probability
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What a post-hoc test may use: datasets x methods, larger is better (NaN where tests of pairs
+    count no result); `most` statistics at most, pairs times sign changes."""
+
+    table: pd.DataFrame
+    ranks: pd.DataFrame
+    flows: pd.DataFrame
+    alpha: float
+    control: str | None
+    correction: str = "holm"
+    seed: int = 0
+    most: int = 5 * 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsTested:
+    """A table of pairs with their p-values, and what is read off it."""
+
+    table: pd.DataFrame
+    alpha: float
+    n_datasets: int
+    n_methods: int
+    n_comparisons: int
+    control: Hashable | None
+    methods: list[Hashable]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def pvalues(self) -> pd.DataFrame:
+        """Methods x methods: corrected p-values; NaN where the pair is not compared."""
+        a, b, p = (self.table[name] for name in (*PAIR, "pvalue_corrected"))
+        matrix = pair_matrix(self.methods, a, b, p, np.nan).astype(float)
+        return matrix.where(~np.eye(len(matrix), dtype=bool), 1.0)
+
+    @cached_property
+    def significant_pairs(self) -> list[Pair]:
+        """The separated pairs as (better, worse), the largest statistic first."""
+        rows = self.table[self.table["significant"]].sort_values(
+            "statistic", ascending=False, kind="stable"
+        )
+        return better_and_worse(rows, "mean_difference")
+
+
+def rows_of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    """The rows of two methods, turned so that `a` is the first."""
+    same = table[table[PAIR].isin([a, b]).all(axis=1)]
+    return better_first(same, same["method_a"] != a)
+
+
+class Posthoc(ABC):
+    """A test of pairs of methods over datasets; results have alpha, significant_pairs, warnings."""
+
+    #: The test, as JSON names it.
+    name: ClassVar[str]
+    #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`).
+    asked: ClassVar[str]
+    #: As readers know it.
+    title: ClassVar[str]
+    #: Where JSON and `rests_on` have the result.
+    key: ClassVar[str]
+    #: Whether it needs a control (True), compares all pairs (False), or does either (None).
+    control: ClassVar[bool | None] = None
+    #: Whether it is made beside the deciding one, too; else only where it is asked for.
+    always: ClassVar[bool] = True
+    #: What its units are: "datasets", or "repeats" of them.
+    over: ClassVar[str] = "datasets"
+    #: Whether it joins tests of each dataset by itself.
+    by_unit: ClassVar[bool] = False
+    #: Whether it goes by mean ranks, and so never contradicts their order.
+    by_mean_ranks: ClassVar[bool] = False
+    #: Column of `Comparison.pairs` with its p-values, corrected for the number of pairs; the one by
+    #: which it sorts; what readers see over it.
+    column: ClassVar[str]
+    sort: ClassVar[str]
+    head: ClassVar[str]
+    #: What it does, and its sources as they are cited: author and year.
+    summary: ClassVar[str]
+    sources: ClassVar[tuple[str, ...]]
+
+    def applies(self, tested: Tested) -> bool:
+        """Whether it can be made."""
+        return self.control is None or self.control == (tested.control is not None)
+
+    @abstractmethod
+    def run(self, tested: Tested) -> Any:
+        """The result."""
+
+    def doubts(self, result: Any) -> tuple[str, ...]:
+        """What a reader must know before believing the result."""
+        return result.warnings
+
+    def unable(self, result: Any) -> str:
+        """That it could not reject anything, and what that would take; empty where it could."""
+        return ""
+
+    @abstractmethod
+    def wording(self, result: Any) -> str:
+        """The test in a few words: "Nemenyi, critical difference 5.02"."""
+
+    @abstractmethod
+    def sentence(self, result: Any) -> str:
+        """What was tested, as the beginning of a sentence: "Nemenyi's test on mean ranks"."""
+
+    def about(self, result: Any) -> str:
+        """What a separation is about and what it is not, as a clause."""
+        return "this is about datasets like these"
+
+
+class Made(NamedTuple):
+    """A test and its result."""
+
+    test: Posthoc
+    result: Any
+
+    @property
+    def wording(self) -> str:
+        """The test in a few words: "Nemenyi, critical difference 5.02"."""
+        return self.test.wording(self.result)
+
+    @property
+    def critical_difference(self) -> float | None:
+        """The difference of mean ranks from which a pair is separated; None without such a
+        thing."""
+        return getattr(self.result, "critical_difference", None)
+
+
+# --------------------------------------------------------------------------------------------------
+# Step-down max-T: sign changes of whole datasets, or of blocks, one a repeat of a dataset.
 
 #: Random sign changes at least, however many pairs there are.
 FEWEST = 999
@@ -26,7 +171,7 @@ FEWEST = 999
 MANY = 2_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaxTResult(PairsTested):
     """Pairs by step-down max-T; low and high of a difference hold for all pairs together and
     exclude 0 where the pair is significant. `exact`: all sign changes were made, opposite ones
@@ -35,7 +180,6 @@ class MaxTResult(PairsTested):
     exact: bool
     n_resamples: int
     seed: int | None
-    warnings: tuple[str, ...] = ()
 
 
 def datasets_needed(alpha: float) -> int:
@@ -104,25 +248,18 @@ def max_t(
     """  # noqa: E501
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
-    frame = incomplete_table(values, "values")
-    by_method = frame.to_numpy().T
-    if bad := int(np.isinf(by_method).sum()):
-        raise ValueError(
-            f"`values` must be finite, got {bad} infinite cells. A difference of infinities has "
-            "no sign."
-        )
-    m, n = by_method.shape
-    a, b = pair_positions(frame, control)
-    rows = _Differences(by_method, a, b)
-    tests = sign_tests(rows, n_resamples=n_resamples, seed=seed)
+    pairs = PairDifferences(values, control=control, name="values")
+    frame = pairs.frame
+    tests = sign_tests(pairs, n_resamples=n_resamples, seed=seed)
+    there = frame.notna().to_numpy(float)
+    n_of = (there.T @ there)[pairs.a, pairs.b]
     apart = tests.corrected <= alpha
-    n_of = rows.common.astype(float)
     moments = Moments(tests.total, tests.size**2, n_of, tests.total, n_of)
     limits = moments.limits(resampling.critical(tests.largest, alpha))
     low, high = resampling.up_to_zero(*limits, tests.total, apart)
     table = {
-        **named_pairs(frame.columns, a, b),
-        "n": rows.common,
+        **pairs.named(),
+        "n": n_of.astype(int),
         "mean_difference": tests.total / np.maximum(n_of, 1),
         "statistic": tests.statistic,
         "pvalue": tests.pvalue,
@@ -134,31 +271,15 @@ def max_t(
     return MaxTResult(
         table=pd.DataFrame(table),
         alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-        n_comparisons=len(a),
+        n_datasets=len(frame),
+        n_methods=frame.shape[1],
+        n_comparisons=len(n_of),
         control=control,
         methods=frame.columns.tolist(),
         exact=tests.exact,
         n_resamples=tests.changes,
         seed=None if tests.exact else seed,
     )
-
-
-class _Differences:
-    """Differences of rows, pairs x datasets, made when they are asked for: there are very many."""
-
-    def __init__(self, by_method: AnyArray, a: AnyArray, b: AnyArray) -> None:
-        self.shape = len(a), by_method.shape[1]
-        self.by_method = by_method
-        self.a, self.b = a, b
-        self.noise = NOISE * np.nan_to_num(np.abs(by_method)).max(axis=0)
-        there = (~np.isnan(by_method)).astype(float)
-        self.common = (there @ there.T)[a, b].astype(int)
-
-    def __getitem__(self, at: AnyArray) -> AnyArray:
-        d = self.by_method[self.a[at]] - self.by_method[self.b[at]]
-        return np.where(np.abs(d) > self.noise, d, 0.0)  # NaN is not above anything
 
 
 def level_of_a_pair(
@@ -295,3 +416,86 @@ class OverRepeats(MaxT):
             return f"{self.n_datasets} datasets × {self.n_repeats} repeats"
         of = "one dataset" if self.n_datasets == 1 else f"{self.n_datasets} datasets together"
         return f"{result.n_datasets} repeats of {of}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Tests of each dataset, joined.
+
+
+class OverFolds(Posthoc):
+    """All pairs by the folds of a few datasets: separated where some dataset separates them, and
+    none says the opposite."""
+
+    name = asked = over = "folds"
+    key = "over_folds"
+    title = "Tests over folds"
+    column = sort = "pvalue_folds"
+    head = "p (folds)"
+    always = False
+    by_unit = True
+    #: What it corrects over, on one dataset and on several.
+    corrects: ClassVar[tuple[str, str]] = "pairs", "pairs and datasets"
+    summary = (
+        "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
+        "other datasets"
+    )
+    sources: ClassVar[tuple[str, ...]] = ("Yıldız & Alpaydın 2014",)
+
+    def __init__(self, by_dataset: Mapping[str, PairTests]) -> None:
+        self.by_dataset = by_dataset
+
+    def run(self, tested: Tested) -> PairsTested:
+        names = [str(name) for name in tested.ranks.columns]
+        ahead = pd.DataFrame(0, names, names)
+        for better, worse in (pair for one in self.by_dataset.values() for pair in one.better):
+            ahead.loc[better, worse] += 1
+        ahead = ahead.to_numpy()
+        lead = ahead - ahead.T
+        rows = rows_of_tests(self.by_dataset)
+        p = rows.dropna(subset="pvalue_corrected").sort_values("pvalue_corrected", ascending=False)
+        a, b, values = (p[name] for name in (*PAIR, "pvalue_corrected"))
+        least = pair_matrix(names, a, b, values, np.nan).to_numpy()  # of several the last one stays
+        pairs = np.triu_indices(len(names), 1)
+        table = {
+            **named_pairs(names, *pairs),
+            "mean_difference": lead[pairs],
+            "statistic": np.abs(lead[pairs]),
+            "pvalue_corrected": least[pairs],
+            "significant": ((ahead > 0) != (ahead.T > 0))[pairs],
+        }
+        return PairsTested(
+            table=pd.DataFrame(table),
+            alpha=tested.alpha,
+            n_datasets=len(self.by_dataset),
+            n_methods=len(names),
+            n_comparisons=len(rows),
+            control=None,
+            methods=[*names],
+        )
+
+    def wording(self, result: PairsTested) -> str:
+        return f"tests over the {self.over} of {count(result.n_datasets, 'dataset')}"
+
+    def sentence(self, result: PairsTested) -> str:
+        return f"Tests over {self.over}, corrected over {self.corrects[result.n_datasets > 1]}"
+
+    def about(self, result: PairsTested) -> str:
+        n = result.n_datasets
+        these = f"these {n} datasets" if n > 1 else "this dataset"
+        return f"about {these} and no others"
+
+
+class OverSeeds(OverFolds):
+    """The same by the repeats of each dataset, where their blocks are too few."""
+
+    name = asked = over = "repeats"
+    key = "over_repeats"
+    title = "Tests over repeats"
+    column = sort = "pvalue_repeats"
+    head = "p (repeats)"
+    corrects = "pairs and measures", "pairs, measures and datasets"
+    summary = (
+        "tests the repeats of each dataset, measure by measure, and corrects over all these tests; "
+        "says nothing of other datasets"
+    )
+    sources = ("Welch 1947", "Holm 1979")

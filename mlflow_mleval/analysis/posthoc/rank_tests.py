@@ -20,22 +20,16 @@ from scipy.special import ndtr, ndtri
 from mlflow_mleval.analysis.pairs import (
     CORRECTIONS,
     Pair,
-    column_of,
+    PairDifferences,
+    better_and_worse,
     complete_table,
     components,
     decided,
-    differences,
     incomplete_table,
     mean_intervals,
-    named_pairs,
-    pair_values,
+    pair_positions,
 )
-from mlflow_mleval.analysis.posthoc.description import (
-    PairsTested,
-    Posthoc,
-    Tested,
-    better_and_worse,
-)
+from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.promethee import ends_of_runs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count, some
@@ -150,18 +144,18 @@ def _by_mean_ranks(
     """Differences of mean ranks of all pairs, or with a control."""
     probability(alpha, "alpha")
     table = complete_table(ranks, "ranks")
-    at = [column_of(name, table) for name in control]
     doubled = doubled_ranks(table)
     n, m = doubled.shape
     deviation = np.sqrt(m * (m + 1) / (12 * n))
     mean = mean_ranks(doubled, table)
     if control:
+        at = pair_positions(table, *control)[1][0]
         deviation *= np.sqrt(2)
         least = -ndtri(alpha / (2 * (m - 1)))
         pvalues = np.full((m, m), np.nan)
-        gaps = np.abs(mean - mean.iloc[at[0]])
+        gaps = np.abs(mean - mean.iloc[at])
         against = np.minimum(1.0, (m - 1) * 2 * ndtr(-gaps / deviation))
-        pvalues[at] = pvalues[:, at[0]] = against
+        pvalues[at] = pvalues[:, at] = against
     else:
         least = _range_isf(alpha, m)
         sums = doubled.sum(axis=0)
@@ -195,9 +189,6 @@ class Nemenyi(Posthoc):
 
     def run(self, tested: Tested) -> NemenyiResult:
         return nemenyi(tested.ranks, tested.alpha)
-
-    def critical_difference(self, result: NemenyiResult) -> float:
-        return result.critical_difference
 
     def wording(self, result: NemenyiResult) -> str:
         return f"{self.title}, critical difference {result.critical_difference:.2f}"
@@ -246,13 +237,12 @@ class BonferroniDunn(Nemenyi):
 EXACT_RANKS = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PairwiseResult(PairsTested):
     """Signed ranks of every pair; mean_low and mean_high are Student's, not corrected; effect_size
     is the matched-pairs rank-biserial correlation."""
 
     correction: str
-    warnings: tuple[str, ...] = ()
 
     @property
     def significant_pairs(self) -> list[Pair]:
@@ -334,18 +324,20 @@ def wilcoxon_pairs(
     """
     one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
-    frame, a, b, by_method, noise = pair_values(table, direction, control, gaps)
-    n, m = frame.shape
+    every = PairDifferences(table, direction, control, gaps=gaps)
+    n, m = every.frame.shape
     exact = n <= EXACT_RANKS
     tested, block = [], max(1, _CELLS // n)
-    for rows in np.split(np.arange(len(a)), range(block, len(a), block)):
-        difference = differences(by_method, a[rows], b[rows], noise)
+    for rows in np.split(np.arange(len(every.a)), range(block, len(every.a), block)):
+        difference = every[rows]
         there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
         plus, minus, pvalue = np.empty((3, len(rows)))
         for i, has in enumerate(there):  # pairs with values on the same datasets together
             alike = np.flatnonzero(where.ravel() == i)
             of_same = difference[alike][:, has]
-            plus[alike], minus[alike], pvalue[alike] = signed_ranks(of_same, noise[has], exact)
+            plus[alike], minus[alike], pvalue[alike] = signed_ranks(
+                of_same, every.noise[has], exact
+            )
         means = mean_intervals(pd.DataFrame(difference.T), alpha)
         shared = (~np.isnan(difference)).sum(axis=1)
         ties = (difference == 0).sum(axis=1)
@@ -365,9 +357,7 @@ def wilcoxon_pairs(
         tested.append(pd.DataFrame(part))
     columns = pd.concat(tested, ignore_index=True)
     corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
-    pairs = pd.DataFrame(
-        {**named_pairs(frame.columns, a, b), **columns, **corrected, "exact": exact}
-    )
+    pairs = pd.DataFrame({**every.named(), **columns, **corrected, "exact": exact})
     possible = feasibility(n, m, alpha, correction, control is not None)
     warnings = [] if possible.can_reject else [possible.message]
     if not exact:
@@ -383,7 +373,7 @@ def wilcoxon_pairs(
         n_methods=m,
         n_comparisons=len(pairs),
         control=control,
-        methods=frame.columns.tolist(),
+        methods=every.frame.columns.tolist(),
         warnings=tuple(warnings),
     )
 
