@@ -25,7 +25,6 @@ from scipy import sparse
 from mlflow_mleval.measures import hierarchical, owa
 from mlflow_mleval.measures import inputs as digests
 from mlflow_mleval.measures.curves import classes_above, curve_table, reliability_table
-from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions, f1, precision, ratio, recall
 from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices, requested
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices, predicted
@@ -41,11 +40,17 @@ from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import (
     BINS,
     CLASS_SETS,
+    CONVENTIONS,
     LABEL_SETS,
     MANY_LABELS,
     MEASURES,
     ONE_LABEL,
     SETS,
+    Conventions,
+    f1,
+    precision,
+    ratio,
+    recall,
 )
 from mlflow_mleval.measures.sums import (
     Inputs,

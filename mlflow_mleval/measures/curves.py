@@ -14,11 +14,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.formulas import ratio
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities, dense, rows_of
 from mlflow_mleval.measures.label_ranking import RowScores
-from mlflow_mleval.measures.registry import BINS
+from mlflow_mleval.measures.registry import BINS, ratio
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # ---- positives and negatives by score ------------------------------------------------------------

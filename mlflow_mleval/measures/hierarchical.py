@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.measures.formulas import Counts, f1, precision, recall
 from mlflow_mleval.measures.hierarchy import (
     Hierarchy,
     Pairs,
@@ -37,8 +36,12 @@ from mlflow_mleval.measures.registry import (
     LEVEL_NAME,
     MEASURES,
     SET_SIZES,
+    Counts,
+    f1,
     known_measures,
     numbers,
+    precision,
+    recall,
 )
 from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import AnyArray, Array, one_of, present, same_axes

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.inputs import found_among, rows_of
-from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN
+from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN, Conventions
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 _TABLE = 1 << 16  # entries that are looked at together: the working arrays stay in the cache

@@ -21,7 +21,6 @@ from mlflow_mleval.measures.curves import (
     if_both,
     score_counts,
 )
-from mlflow_mleval.measures.formulas import Conventions, Counts
 from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
     SETS,
@@ -48,6 +47,8 @@ from mlflow_mleval.measures.registry import (
     LABEL_SETS,
     MEASURES,
     ONE_LABEL,
+    Conventions,
+    Counts,
     numbers,
 )
 from mlflow_mleval.sentences import some
