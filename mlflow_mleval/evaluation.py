@@ -167,7 +167,7 @@ class Evaluation(Reported):
         """
         if "pred_sets" in self.inputs:
             return CLASS_SETS
-        return LABEL_SETS if self.total.classes is None else ONE_LABEL
+        return LABEL_SETS if self.total.confusion is None else ONE_LABEL
 
     @property
     def truth_digest(self) -> str | None:
@@ -286,7 +286,7 @@ class Evaluation(Reported):
         if self.kind != ONE_LABEL:
             raise ValueError(f"`confusion` is of one label, got {self.kind}. See `labels`.")
         names = pd.Index(self.label_names, tupleize_cols=False)
-        counts = present(self.total.classes).confusion.toarray()
+        counts = present(self.total.confusion).toarray()
         return pd.DataFrame(counts, names.rename("true"), names.rename("predicted"))
 
     @property

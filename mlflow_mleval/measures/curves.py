@@ -96,8 +96,10 @@ class ScoreRows:
         return {**facts, "rows": [column.tolist() for column in stored.parts[0]]}
 
     @classmethod
-    def from_dict(cls, parts: Mapping[str, Any]) -> Any:
-        """The counts that `to_dict` wrote."""
+    def from_dict(cls, parts: Mapping[str, Any] | None) -> Any:
+        """The counts that `to_dict` wrote; None of None, and of a version with more columns."""
+        if parts is None or len(parts["rows"]) > 8:
+            return None
         classes, scores, *counts = parts["rows"]
         rows = np.array(classes, np.int64), np.array(scores, float), *map(counts_of, counts)
         facts = {name: value for name, value in parts.items() if name != "rows"}
@@ -343,8 +345,10 @@ def if_both(mine: Any, theirs: Any, add: Callable[[Any, Any], Any] = operator.ad
     return None if mine is None or theirs is None else add(mine, theirs)
 
 
-def counts_of(values: Sequence[float]) -> AnyArray:
-    """Counts from JSON: whole numbers, or sums of weights."""
+def counts_of(values: Sequence[float] | None) -> Any:
+    """Counts from JSON: whole numbers, or sums of weights; None of None."""
+    if values is None:
+        return None
     weighted = any(isinstance(value, float) for value in values)
     return np.array(values, float if weighted else np.int64)
 

@@ -302,7 +302,7 @@ def top_k(k: int) -> Callable[[Any], float]:
     """The share of instances whose class has one of the k highest scores."""
 
     def read(sums: Any) -> float:
-        ranks = sums.classes.ranks
+        ranks = sums.ranks
         return NAN if ranks is None or k >= len(ranks) else float(ranks[:k].sum() / sums.size)
 
     return read
