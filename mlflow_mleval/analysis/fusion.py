@@ -4,9 +4,9 @@ sure it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations, compress
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.sentences import SHOWN, grouped, some
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import Array, Places, at_least_one, of_kind, present
+from mlflow_mleval.validation import Array, at_least_one, of_kind
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -387,8 +387,7 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The ranking by one choice of function, weights and policy; `separated` tells the pairs that
-    the deciding test separates then."""
+    """The ranking by one choice of function, weights and policy, and what it was made of."""
 
     varies: str
     preference: str
@@ -397,7 +396,8 @@ class Scenario:
     n_datasets: int
     chosen: bool
     ranking: pd.DataFrame
-    separated: Callable[[], list[tuple[str, str]]] | None
+    study: Study
+    flows: WeighedFlows
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -475,26 +475,11 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
     return np.ascontiguousarray(by.net[:, :, order].swapaxes(1, 2)), fusion.flows.weights
 
 
-def _turned(before: Array, after: Array) -> tuple[Places, Places]:
-    """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]."""
-    least = np.minimum.accumulate(after[::-1])[::-1]
-    reach = np.searchsorted(least, np.maximum.accumulate(after)) - np.arange(len(after))
-    turned = [
-        np.flatnonzero((before[:-k] < before[k:]) & (after[:-k] > after[k:]))
-        for k in range(1, int(reach.max(initial=1)))
-    ]
-    first = np.concatenate([*turned, np.zeros(0, np.intp)])
-    second = first + np.repeat(np.arange(1, len(turned) + 1), [len(x) for x in turned])
-    by_row = np.lexsort((second, first))
-    return first[by_row], second[by_row]
-
-
 def sensitivity(
     study: Study,
     preference: Preference = "v_shape",
     weights: Weights = "entropy",
     drop_constant: bool = False,
-    separates: Callable[[Study, WeighedFlows], list[tuple[str, str]]] | None = None,
     **thresholds: Threshold,
 ) -> Sensitivity:
     """The ranking under every function with equal and entropy weights, and every policy for gaps.
@@ -507,11 +492,11 @@ def sensitivity(
 
     def examine(by: Study, flows: WeighedFlows, varies: str, how: list[str], asked: bool) -> None:
         ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method")
-        again = None if separates is None else partial(separates, by, flows)
         columns = ranking[["rank", "phi", "mean_rank"]]
-        n = len(by.datasets)
         function, weighed = how
-        tried.append(Scenario(varies, function, weighed, by.missing, n, asked, columns, again))
+        n = len(by.datasets)
+        one = Scenario(varies, function, weighed, by.missing, n, asked, columns, by, flows)
+        tried.append(one)
 
     examine(complete, fuse(complete, **chosen).flows, "function", names, True)
     impossible: dict[str, str] = {}
@@ -628,23 +613,22 @@ class Stability:
         order = by_position.get_indexer(methods)
         ranks = np.full((len(methods),) * 2, np.nan)
         leaders = []
-        reversals = []
+        turned = []
         for i, gone in enumerate(order):
             phi = self.fusion.without(gone).phi.mean(axis=0)
             rank = np.insert(tied_ranks(-phi), gone, np.nan)
             leaders.append(int(np.nanargmin(rank)))
             ranks[i] = rank[order]
-            there = np.delete(np.arange(len(methods)), i)
-            ahead, behind = _turned(before[there], ranks[i, there])
-            reversals.append((np.full(len(ahead), i), there[ahead], there[behind]))
+            pairs = (before[:, None] < before) & (ranks[i, :, None] > ranks[i])
+            turned += [(i, *pair) for pair in np.argwhere(pairs).tolist()]
         names = pd.Index(methods)
-        places = zip(("left_out", "ahead", "behind"), zip(*reversals, strict=True), strict=True)
-        turned = {key: names[np.concatenate(at)] for key, at in places}
+        places = np.array(turned, np.intp).reshape(-1, 3).T
+        columns = zip(("left_out", "ahead", "behind"), map(names.take, places), strict=True)
         winners = pd.Series(by_position[leaders], names)
         lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
         return LeaveOneOut(
             pd.DataFrame(ranks, names, names),
-            pd.DataFrame(turned),
+            pd.DataFrame(dict(columns)),
             winners,
             winners[lost].to_dict(),
         )
@@ -652,7 +636,7 @@ class Stability:
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """The ranking under other choices."""
-        return sensitivity(self.study, **self.fusion.options, separates=self.again)
+        return sensitivity(self.study, **self.fusion.options)
 
     @cached_property
     def separations(self) -> Separations | None:
@@ -661,23 +645,19 @@ class Stability:
         if self.again is None:
             return None
         pairs = self.again.pairs
-        rows = {}
-
-        def tried(what: str, which: str, apart: Iterable[tuple[str, str]], rank: pd.Series) -> None:
-            there = set(rank.dropna().index)
-            stayed = set(apart)
-            stay = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
-            rows[what, which] = stay
-
+        tried: dict[tuple[str, str], Fusion | Scenario] = {}
         for one in self.sensitivity.scenarios[1:]:
             label = f"{one.preference}, {one.weights}" if one.varies == "function" else one.missing
-            tried(one.varies, label, present(one.separated)(), one.ranking["rank"])
+            tried[one.varies, label] = one
         for limit in FILTERS if self.correlation is not None else ():
             needed, _ = redundancy_filter(self.correlation, limit)
-            fewer = self.fusion.refit(self.fusion.study.select(needed))
-            tried(
-                "filter", f"{limit:g}", self.again(fewer.study, fewer.flows), fewer.ranking["rank"]
-            )
+            tried["filter", f"{limit:g}"] = self.fusion.refit(self.fusion.study.select(needed))
+        rows = {}
+        for key, made in tried.items():
+            there = set(made.ranking["rank"].dropna().index)
+            stayed = set(self.again(made.study, made.flows))
+            stay = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
+            rows[key] = stay
         stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
         stays.columns = pd.Index(pairs if rows else [], tupleize_cols=False)
         return Separations(stays)
@@ -956,12 +936,12 @@ def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[
     if options["weights"] == "entropy" and len(measures) > 1:
         turned = _with_equal_weights(fusion, made, again)
         if turned:
-            heaviest = fusion.weights.mean().idxmax()
-            weight = fusion.weights.mean().max()
+            weight = fusion.weights.mean()
             doubts.append(
                 "Weights by entropy favour measures that set a few methods far apart, here "
-                f"{heaviest} most ({weight:.2g} of the weight; {1 / len(measures):.2g} if all "
-                f"weighed the same). With equal weights {', and '.join(turned)}."
+                f"{weight.idxmax()} most ({weight.max():.2g} of the weight; "
+                f"{1 / len(measures):.2g} if all weighed the same). With equal weights "
+                f"{', and '.join(turned)}."
             )
     if lean:
         pairs = some(f"{a} from {b}" for a, b in lean)
