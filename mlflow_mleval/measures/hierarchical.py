@@ -129,13 +129,40 @@ class Options:
                 f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got "
                 "none. Omit it for all."
             )
-        return replace(
-            self,
-            max_distance=_distance(self.max_distance, "max_distance"),
-            lca_max_distance=_limit(self.lca_max_distance, "lca_max_distance"),
-            max_ancestors=_limit(self.max_ancestors, "max_ancestors", least=0),
-            measures=families,
-        )
+        limits: dict[str, Any] = {}
+        for name in ("max_distance", "lca_max_distance", "max_ancestors"):
+            value = getattr(self, name)
+            least = 0 if name == "max_ancestors" else 5e-324
+            if (value is not None or name == "max_distance") and not least <= value < np.inf:
+                what = "a positive distance" if least else "a distance of at least 0"
+                raise ValueError(f"`{name}` must be {what}, got {value!r}. Count edges or lengths.")
+            limits[name] = np.inf if value is None else float(value)
+        return replace(self, measures=families, **limits)
+
+    def costs(self, h: Hierarchy) -> AnyArray | None:
+        """What an error at each class costs, by its number; 1 at the virtual root."""
+        given = self.class_costs
+        if given is None:
+            return None
+        if not isinstance(given, Mapping):
+            from scipy.sparse.linalg import spsolve_triangular
+
+            one_of(given, "class_costs", ("siblings",))
+            child = np.repeat(np.arange(len(h) + 1), h._up.count)
+            parent = h._up.parent
+            # the cost of a class less its shares of what its parents cost is 0, that of the root 1
+            shares = (1 / np.bincount(parent)[parent], (child, parent))
+            left = sparse.eye_array(len(h) + 1) - sparse.csr_array(shares, shape=2 * (len(h) + 1,))
+            return spsolve_triangular(left.tocsr(), np.eye(1, len(h) + 1)[0], unit_diagonal=True)
+        if missing := [name for name in h.nodes if name not in given]:
+            got = some(map(repr, missing))
+            raise ValueError(f"`class_costs` must name all classes, got no {got}.")
+        by_number = np.ones(len(h) + 1)
+        by_number[h._number] = costs = np.array([given[name] for name in h.nodes], float)
+        if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
+            name = h.nodes[wrong[0]]
+            raise ValueError(f"`class_costs` must be at least 0, got {given[name]!r} for {name!r}.")
+        return by_number
 
 
 def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.DataFrame:
@@ -150,7 +177,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
             f"`pred` must hold the {y.shape[0]} instances of `true`, got {p.shape[0]}."
         )
 
-    costs = None if checked.class_costs is None else _costs(checked.class_costs, h)
+    costs = checked.costs(h)
     first, place = distinct_rows(y, p)
     up, number, (y, p) = part_above(h, y[first], p[first])
     costs = None if costs is None else costs[kept_classes(number)]
@@ -196,39 +223,6 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
 
 #: The options of the hierarchical measures, with their defaults.
 OPTIONS: Mapping[str, Any] = {part.name: part.default for part in fields(Options)}
-
-
-def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> AnyArray:
-    """The cost of each class by its number; that of the virtual root is 1."""
-    if not isinstance(given, Mapping):
-        from scipy.sparse.linalg import spsolve_triangular
-
-        one_of(given, "class_costs", ("siblings",))
-        child = np.repeat(np.arange(len(h) + 1), h._up.count)
-        parent = h._up.parent
-        # the cost of a class less its shares of what its parents cost is 0, that of the root 1
-        shares = (1 / np.bincount(parent)[parent], (child, parent))
-        left = sparse.eye_array(len(h) + 1) - sparse.csr_array(shares, shape=2 * (len(h) + 1,))
-        return spsolve_triangular(left.tocsr(), np.eye(1, len(h) + 1)[0], unit_diagonal=True)
-    if missing := [name for name in h.nodes if name not in given]:
-        raise ValueError(f"`class_costs` must name all classes, got no {some(map(repr, missing))}.")
-    by_number = np.ones(len(h) + 1)
-    by_number[h._number] = costs = np.array([given[name] for name in h.nodes], float)
-    if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
-        name = h.nodes[wrong[0]]
-        raise ValueError(f"`class_costs` must be at least 0, got {given[name]!r} for {name!r}.")
-    return by_number
-
-
-def _limit(value: float | None, name: str, least: float = 5e-324) -> float:
-    return np.inf if value is None else _distance(value, name, least)
-
-
-def _distance(value: float, name: str, least: float = 5e-324) -> float:
-    if not least <= value < np.inf:
-        what = "a positive distance" if least else "a distance of at least 0"
-        raise ValueError(f"`{name}` must be {what}, got {value!r}. Count edges or lengths.")
-    return float(value)
 
 
 # ---- pairs of classes, extended sets, levels -----------------------------------------------------
