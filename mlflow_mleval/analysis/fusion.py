@@ -71,6 +71,29 @@ class Fusion:
         """The measures by their mean weight, the heaviest first."""
         return self.weights.mean().sort_values(ascending=False, kind="stable").index.tolist()
 
+    @property
+    def doubts(self) -> list[str]:
+        """What holds of measures on some datasets, a line each kind."""
+        datasets = self.ranks.index
+        measures = self.weights.columns
+        kinds = {
+            "The same for all methods, so that it tells none apart": self.flows.by_measure.constant,
+            "More than half of the weight, which outvotes all other measures": (
+                self.flows.weights > {1: 1.0, 2: OUTVOTES}.get(len(measures), DOMINANT)
+            ),
+        }
+        lines = []
+        for what, holds in kinds.items():
+            where = []
+            for measure, on in zip(measures, holds.T, strict=True):
+                if on.any():
+                    every = 1 < len(datasets) == on.sum()
+                    where.append(f"{measure} on {'every dataset' if every else some(datasets[on])}")
+            if where:
+                more = f"; and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+                lines.append(f"{what}: {'; '.join(where[:SHOWN])}{more}.")
+        return lines + [text for text in self.warnings if "all preferences are almost zero" in text]
+
     def reweighed(self, weights: Weights) -> Fusion:
         """The same with other weights."""
         options = {**self.options, "weights": weights}
@@ -439,22 +462,6 @@ _INTERVAL_COLUMNS = [
 ]
 
 
-def _first_changes(now: Array, there: Array) -> tuple[tuple[float, float], int | None]:
-    """The shares of the way from flows to others (at most 1) at which the leaders and the order
-    first change, and who leads beyond; methods come best first."""
-    lead = np.flatnonzero(_clean(now[0] - now) == 0)
-    order = _share_where_crossed(now[:-1] - now[1:], there[:-1] - there[1:]).min(initial=1.0)
-    share = _share_where_crossed(now[lead, None] - now, there[lead, None] - there).min(
-        initial=np.inf
-    )
-    if share > 1:
-        return (1.0, float(order)), None
-    beyond = now + min(share + 1e-9, 1.0) * (there - now)
-    ahead = np.flatnonzero(_clean(beyond.max() - beyond) == 0)
-    new = np.setdiff1d(ahead, lead)
-    return (float(share), float(order)), int(new[0] if len(new) else ahead[0])
-
-
 def _share_where_crossed(now: Array, there: Array) -> Array:
     """At which share of the way differences reach or leave zero; infinity where they do not."""
     now = _clean(now)
@@ -536,6 +543,8 @@ class Stability:
         methods = list(self.fusion.ranking.index)
         flows, weights = _by_measure(self.fusion, methods)
         now = np.einsum("dmj,dj->dm", flows, weights)
+        mean = now.mean(axis=0)
+        lead = np.flatnonzero(_clean(mean[0] - mean) == 0)
         rows = {}
         for j, measure in enumerate(self.fusion.study.measures):
             weight = weights[:, j].mean()
@@ -550,10 +559,19 @@ class Stability:
                 "high": (flows[:, :, j].mean(axis=0), 1.0),
             }
             for side, (there, limit) in ends.items():
-                shares, rival = _first_changes(now.mean(axis=0), there)
-                row[f"rival_{side}"] = None if rival is None else methods[rival]
-                for prefix, share in zip(("", "order_"), shares, strict=True):
-                    row[f"{prefix}weight_{side}"] = weight + share * (limit - weight)
+                # the share of the way at which the order, or the lead, changes; methods best first
+                order = _share_where_crossed(mean[:-1] - mean[1:], there[:-1] - there[1:])
+                leads = mean[lead, None] - mean, there[lead, None] - there
+                share = _share_where_crossed(*leads).min(initial=np.inf)
+                row[f"rival_{side}"] = None
+                if share <= 1:
+                    beyond = mean + min(share + 1e-9, 1.0) * (there - mean)
+                    ahead = np.flatnonzero(_clean(beyond.max() - beyond) == 0)
+                    new = np.setdiff1d(ahead, lead)
+                    row[f"rival_{side}"] = methods[new[0] if len(new) else ahead[0]]
+                to = limit - weight
+                row[f"weight_{side}"] = weight + min(float(share), 1.0) * to
+                row[f"order_weight_{side}"] = weight + float(order.min(initial=1.0)) * to
             rows[measure] = row
         leaders = tuple(first_ranked(self.fusion.ranking["rank"]))
         table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
@@ -821,7 +839,7 @@ def collected(
     if study.filled:
         alone = decides is not None and not decides.test.by_mean_ranks and not counted
         doubts.append(_about_missing(study, alone))
-    doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
+    doubts += [*study.notes, *left_out(study.excluded), *fusion.doubts]
     doubts += warned
     doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
     return tuple(dict.fromkeys(doubts))
@@ -882,29 +900,6 @@ def leaning(
     flows = tested.flows.where(finished)
     without = max_t(flows, tested.control, tested.alpha, seed=tested.seed).significant_pairs
     return [pair for pair in pairs if pair not in without]
-
-
-def _about_datasets(fusion: Fusion) -> list[str]:
-    """What holds of measures on some datasets, a line each kind."""
-    flows = fusion.flows
-    datasets = fusion.ranks.index
-    measures = fusion.weights.columns
-    heavy = flows.weights > {1: 1.0, 2: OUTVOTES}.get(len(measures), DOMINANT)
-    kinds = {
-        "The same for all methods, so that it tells none apart": flows.by_measure.constant,
-        "More than half of the weight, which outvotes all other measures": heavy,
-    }
-    lines = []
-    for what, holds in kinds.items():
-        where = []
-        for measure, on in zip(measures, holds.T, strict=True):
-            if on.any():
-                every = 1 < len(datasets) == on.sum()
-                where.append(f"{measure} on {'every dataset' if every else some(datasets[on])}")
-        if where:
-            more = f"; and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
-            lines.append(f"{what}: {'; '.join(where[:SHOWN])}{more}.")
-    return lines + [text for text in fusion.warnings if "all preferences are almost zero" in text]
 
 
 def _with_equal_weights(fusion: Fusion, made: Made | None, again: Retest | None) -> list[str]:

@@ -48,12 +48,11 @@ class ScoreRows:
 
     def __add__(self, other: ScoreRows) -> ScoreRows:
         on_grid = self.on_grid or other.on_grid
-        counted = (side.counted for side in (self, other))
-        sides = (side._gridded_parts if on_grid else side.parts for side in counted)
-        parts = sorted(chain(*sides), key=lambda part: -len(part[0]))
+        sides = [side.gridded if on_grid else side.counted for side in (self, other)]
+        parts = sorted(chain(*(side.parts for side in sides)), key=lambda part: -len(part[0]))
         while len(parts) > 1 and 2 * len(parts[-1][0]) > len(parts[-2][0]):
             parts[-2:] = [joined_rows(parts[-2:])]
-        return replace(self.counted, parts=tuple(parts), on_grid=on_grid)
+        return replace(sides[0], parts=tuple(parts))
 
     @property
     def counted(self) -> Any:
@@ -61,8 +60,18 @@ class ScoreRows:
         return self
 
     @property
-    def _gridded_parts(self) -> tuple[_Rows, ...]:
-        return self.parts if self.on_grid else tuple(map(_gridded, self.parts))
+    def gridded(self) -> Any:
+        """The same on the grid: half of its steps even over [0, 1], a quarter below, one above."""
+        if self.on_grid:
+            return self
+        parts = []
+        for classes, s, *counts in self.counted.parts:
+            with np.errstate(divide="ignore"):
+                place = np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s)
+                place = np.where(s < 0, 0.25 / (1 - np.minimum(s, 0)), place)
+            step = np.minimum(np.floor(place * STEPS), STEPS - 1)
+            parts.append(joined_rows([(classes, step, *counts)]))
+        return replace(self.counted, parts=tuple(parts), on_grid=True)
 
     @cached_property
     def whole(self) -> Any:
@@ -80,7 +89,7 @@ class ScoreRows:
             return counted
         if len(self.whole.parts[0][0]) <= self.most:
             return self.whole
-        return replace(counted, parts=(joined_rows(counted._gridded_parts),), on_grid=True)
+        return counted.gridded.whole
 
     @property
     def cells(self) -> int:
@@ -380,15 +389,6 @@ def joined_rows(parts: Sequence[_Rows]) -> _Rows:
     first = np.flatnonzero(np.append(True, (np.diff(classes) != 0) | (np.diff(scores) != 0)))
     sums = (np.add.reduceat(column[order], first) for column in counts)
     return classes[first], scores[first], *sums
-
-
-def _gridded(rows: _Rows) -> _Rows:
-    """The rows on the grid: half of its steps even over [0, 1], a quarter below, one above."""
-    classes, s, *counts = rows
-    with np.errstate(divide="ignore"):
-        place = np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s)
-        place = np.where(s < 0, 0.25 / (1 - np.minimum(s, 0)), place)
-    return joined_rows([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), *counts)])
 
 
 def _ungridded(step: Array) -> Array:

@@ -97,7 +97,8 @@ def exact(c: Counts) -> Array:
 
 def matthews(c: Counts) -> Array:
     """Correlation of the two sets over the cells; 0 where one is empty or has all."""
-    tp, predicted, true = (np.asarray(size, float) / (c.cells or 1) for size in _sizes(c))
+    sizes = (c.shared, c.predicted, c.true)
+    tp, predicted, true = (np.asarray(size, float) / (c.cells or 1) for size in sizes)
     spread = np.sqrt(np.maximum(predicted * (1 - predicted), 0) * np.maximum(true * (1 - true), 0))
     # of weights, less is what rounding leaves of none
     some = spread > 1e-12
@@ -112,10 +113,6 @@ def balanced(c: Counts) -> Array:
     outside = c.cells - c.true
     recalls = ratio(c.shared, c.true), ratio(outside - c.predicted + c.shared, outside)
     return np.where(there, recalls, 0).sum(axis=0) / np.maximum(np.sum(there, axis=0), 1)
-
-
-def _sizes(c: Counts) -> tuple[AnyArray, AnyArray, AnyArray]:
-    return c.shared, c.predicted, c.true
 
 
 # ---- averages over labels ------------------------------------------------------------------------

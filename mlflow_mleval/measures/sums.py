@@ -43,7 +43,6 @@ from mlflow_mleval.measures.label_ranking import (
 )
 from mlflow_mleval.measures.owa import awareness
 from mlflow_mleval.measures.registry import (
-    CLASS_SETS,
     ECE_NAME,
     LABEL_SETS,
     MEASURES,
@@ -536,12 +535,6 @@ def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, flo
 
 # ---- why measures are absent, and what to know of the input --------------------------------------
 
-#: Why evaluations of this kind lack the measures of others.
-_OF_OTHERS = {
-    ONE_LABEL: "it is of label sets, and here each instance has one label",
-    LABEL_SETS: "it is of one label of several classes, and here are label sets",
-    CLASS_SETS: "it is of one label of several classes, and here are sets of classes",
-}
 #: What leaves single measures without a value.
 _UNDEFINED = {
     "s_min": "no `train_labels` were given",
@@ -564,11 +557,20 @@ def why_absent(
     improbable = sums.errors is None or sums.confusion is not None
     undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
     never_true = family in ("at-k", "one-label") or on_thresholds
+    of_others = (
+        (kind == ONE_LABEL and name.startswith("micro_"), "of one label it is top1_accuracy"),
+        (kind == ONE_LABEL, "it is of label sets, and here each instance has one label"),
+        (
+            measure.kinds == (ONE_LABEL,),
+            f"it is of one label of several classes, and here are {kind}",
+        ),
+        (True, "it needs label matrices: use `evaluate` with `hierarchy`"),
+    )
     reasons = (
-        (sums.weight == 0 and family != "cost", "all instances have the weight 0"),
-        (kind in measure.asked and name not in asked, "it was not asked for"),
         (family == "cost", "it was not measured, or not of all parts"),
-        (kind not in measure.kinds, _why_of_others(name, kind)),
+        (sums.weight == 0, "all instances have the weight 0"),
+        (kind in measure.asked and name not in asked, "it was not asked for"),
+        *(() if kind in measure.kinds else of_others),
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
         (of_scores and sums.score_range is None, "no scores were given"),
         ((family == "probability" or on_thresholds) and improbable, _no_probabilities(sums)),
@@ -584,15 +586,6 @@ def why_absent(
         (True, _no_probabilities(sums)),
     )
     return next(text for holds, text in reasons if holds)
-
-
-def _why_of_others(name: str, kind: str) -> str:
-    """Why predictions of this kind lack a measure of another."""
-    if kind == ONE_LABEL and name.startswith("micro_"):
-        return "of one label it is top1_accuracy"
-    if kind == ONE_LABEL or MEASURES[name].kinds == (ONE_LABEL,):
-        return _OF_OTHERS[kind]
-    return "it needs label matrices: use `evaluate` with `hierarchy`"
 
 
 def _no_probabilities(sums: Sums) -> str:

@@ -100,7 +100,8 @@ def test_what_is_evaluated_at_once_is_exact_over_folds_too(monkeypatch):
 
 def test_the_grid_keeps_the_order_of_scores():
     scores = np.sort(np.r_[np.random.default_rng(0).normal(0, 5, 500), 0, 1, 1e300, -1e300, 5e-324])
-    steps = curves._gridded((np.zeros(505, int), scores, np.ones(505, int), np.zeros(505, int)))[1]
+    rows = np.zeros(505, int), scores, np.ones(505, int), np.zeros(505, int)
+    steps = curves.ScoreRows(1, (rows,)).gridded.parts[0][1]
     assert (np.diff(steps) > 0).all() and steps[0] >= 0 and steps[-1] < curves.STEPS
 
 
