@@ -36,6 +36,7 @@ from mlflow_mleval.analysis.promethee import (
     tied_ranks,
 )
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.sentences import SHOWN, grouped, some
@@ -608,9 +609,8 @@ class Stability:
         m = len(methods)
         rng = np.random.default_rng(self.seed)
         counts = np.zeros((m, m))
-        step = max(CHUNK // m, 1)
-        for first in range(0, n_resamples, step):
-            weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
+        for part in slices(n_resamples, max(CHUNK // m, 1)):
+            weights = rng.dirichlet(np.ones(len(measures)), size=part.stop - part.start)
             best, worst = tied_places(-weights @ mean.T)
             counts += place_shares(best, worst)
         return RankAcceptability(
@@ -784,8 +784,8 @@ def needed_by(flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None) ->
                 for k in np.flatnonzero(d.sum(axis=0) < c * np.sqrt((d**2).sum(axis=0))):
                     needed[others[k]].append(gone)
     rows = []
-    for start in range(0, len(pairs), _PAIRS):
-        block = pairs[start : start + _PAIRS]
+    for part in slices(len(pairs), _PAIRS):
+        block = pairs[part]
         d = _better_less_worse(flows.to_numpy(), flows.columns, block)
         left, size = d.sum(axis=0) - d, np.sqrt((d**2).sum(axis=0) - d**2)
         again = np.divide(left, size, out=np.zeros_like(size), where=size > 0)

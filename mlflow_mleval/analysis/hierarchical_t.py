@@ -33,6 +33,7 @@ from mlflow_mleval.analysis.fold_protocol import Declared, runs_of, shared_folds
 from mlflow_mleval.analysis.pairs import NOISE, behind, better_first, places
 from mlflow_mleval.analysis.posthoc.description import rows_of_pair
 from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.study import Study
@@ -401,8 +402,7 @@ def _local(data: Data, centre: Array, among: Array, freedom: Array) -> Array:
     density = np.exp(_log_t(stretch[:, None], freedom))
     out = np.empty((n, len(centre), len(freedom)))
     size = max(1, BLOCK // (n * len(NODES) * len(freedom)))
-    for start in range(0, len(centre), size):
-        at = slice(start, start + size)
+    for at in slices(len(centre), size):
         c, a = centre[at], among[at]
         # squared distances of neighbours in the own and in the other set
         other = a**2 + (about_data - c) ** 2

@@ -44,6 +44,7 @@ from mlflow_mleval.analysis.pairs import (
     variance_factor,
 )
 from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.owa import (
     ALPHAS,
     FAMILIES,
@@ -814,8 +815,7 @@ class OnDataset:
         variance = (left**2).sum(axis=1) / (n_folds - 1)
         self.moments[:4, where] = mean[first], mean[second], variance[first], variance[second]
         step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
-        for start in range(0, len(first), step):
-            pairs = slice(start, start + step)
+        for pairs in slices(len(first), step):
             i, j, at = first[pairs], second[pairs], where[pairs]
             self.moments[4, at] = np.einsum("irp,irp->ip", left[i], left[j]) / (n_folds - 1)
             d = by_fold[j] - by_fold[i]

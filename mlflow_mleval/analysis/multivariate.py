@@ -28,6 +28,7 @@ from mlflow_mleval.analysis.pairs import (
     variance_factor,
 )
 from mlflow_mleval.analysis.resampling import length_pvalue
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import (
     AnyArray,
@@ -529,8 +530,7 @@ def t2_of_pairs(
 
 def _in_blocks(test: Callable[[Ints, Ints], PairNumbers], first: Ints, second: Ints) -> PairNumbers:
     """A test of pairs, as many at a time as fit the cache."""
-    starts = range(0, max(len(first), 1), BLOCK)
-    parts = [test(first[i : i + BLOCK], second[i : i + BLOCK]) for i in starts]
+    parts = [test(first[at], second[at]) for at in slices(max(len(first), 1), BLOCK)]
     return PairNumbers(*map(np.concatenate, zip(*parts, strict=True)))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.sentences import did_you_mean, some
 from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keywords, one_of
 
@@ -74,8 +75,7 @@ def stacked_flows(
         for row, *limits in zip(range(len(values)), q, p, s, strict=True):
             up[row], down[row] = unicriterion_flows(values[row], function, *limits)
         return up, down
-    step = max(1, CELLS // m**2)
-    for part in (slice(start, start + step) for start in range(0, len(values), step)):
+    for part in slices(len(values), max(1, CELLS // m**2)):
         v = values[part]
         ends = (x[part, None, None] for x in (q, p, s))
         prefers = preferred(v[:, :, None] - v[:, None, :], function, *ends)
@@ -572,8 +572,7 @@ def flows_by_measure(
     ranges = np.ptp(values, axis=2)
     limits = _limits(functions, ranges)
     up, down = np.zeros((2, *values.shape))
-    step = max(1, CELLS // values[0].size) if len(values) else 1
-    for part in (slice(start, start + step) for start in range(0, len(values), step)):
+    for part in slices(len(values), max(1, CELLS // (values.shape[1] * values.shape[2]))):
         given = values[part], turned, functions, limits[:, part], ranges[part] > 0
         _fill(up[part], down[part], *given)
     return FlowsByMeasure(methods, measures, values, turned, functions, limits, up, down)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
-from mlflow_mleval.measures.inputs import Propensities, dense, rows_of
+from mlflow_mleval.measures.inputs import Propensities, dense, rows_of, slices
 from mlflow_mleval.measures.label_ranking import RowScores
 from mlflow_mleval.measures.registry import BINS, ratio
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
@@ -459,14 +459,13 @@ def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
 
     begins = [np.zeros(0, np.int64)]
     bucket_before = -1.0
-    for start in range(0, len(classes), _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    for rows in slices(len(classes), _BLOCK):
         recall, fpr = rates(rows)
         place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
         # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
         # bucket, by ascending score, reaches farthest.
         bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
-        begins.append(start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
+        begins.append(rows.start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
         bucket_before = bucket[-1]
     shown = np.concatenate(begins)
     shown = shown[total[classes[shown]] > 0]

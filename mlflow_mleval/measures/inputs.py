@@ -203,8 +203,8 @@ def row_digests(truth: Any) -> NDArray[np.uint32]:
     n, width = truth.shape
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // width)
     parts = []
-    for start in range(0, n, step):
-        rows = truth[start : start + step]
+    for at in slices(n, step):
+        rows = truth[at]
         if sparse.issparse(rows):
             rows = sparse.csr_array(rows)
             columns = rows.indices
@@ -298,12 +298,15 @@ def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
     return y_true, y_score
 
 
+def slices(n: int, step: int) -> Iterator[slice]:
+    """Slices of at most `step` that cover n rows in turn."""
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
 def blocks(*matrices: Any) -> Iterator[tuple[Any, ...]]:
     """Slices of rows that fit the cache, with these rows of each matrix, dense."""
     n_rows, n_labels = matrices[0].shape
-    step = max(1, _BLOCK // n_labels)
-    for start in range(0, n_rows, step):
-        rows = slice(start, min(start + step, n_rows))
+    for rows in slices(n_rows, max(1, _BLOCK // n_labels)):
         yield rows, *(dense(matrix[rows]) for matrix in matrices)
 
 
@@ -394,9 +397,10 @@ def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
         start = np.searchsorted(at, scores.indptr)
         entries = np.ones(len(at), bool), scores.indices[at], start
         return sparse.csr_array(entries, shape=scores.shape)
-    step = max(1, _CELLS // scores.shape[1])
-    blocks = (scores[i : i + step] for i in range(0, scores.shape[0], step))
-    above = [sparse.csr_array(reaches_threshold(dense(block), threshold)) for block in blocks]
+    blocks = (
+        dense(scores[at]) for at in slices(scores.shape[0], max(1, _CELLS // scores.shape[1]))
+    )
+    above = [sparse.csr_array(reaches_threshold(block, threshold)) for block in blocks]
     return sparse.vstack(above, format="csr")
 
 

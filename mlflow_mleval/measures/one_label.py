@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.curves import ScoreCounts
-from mlflow_mleval.measures.inputs import dense
+from mlflow_mleval.measures.inputs import dense, slices
 from mlflow_mleval.measures.sums import Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.sentences import Argument, Message, count, some
 from mlflow_mleval.validation import (
@@ -330,13 +330,12 @@ def _counts_of_scores(true: Ints, score: Array, weights: Array | None) -> dict[s
         n_classes = score.shape[1]
         # classes before the true one: with a higher score, or with an equal one a lower number
         ranks = np.empty(len(true), np.int64)
-        step = max(1, _BLOCK // n_classes)
         columns = np.arange(n_classes)
-        for start in range(0, len(true), step):
-            s = score[start : start + step]
-            t = true[start : start + step, None]
+        for rows in slices(len(true), max(1, _BLOCK // n_classes)):
+            s = score[rows]
+            t = true[rows, None]
             own = np.take_along_axis(s, t, axis=1)
-            ranks[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
+            ranks[rows] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
         found["ranks"] = np.bincount(ranks, weights, n_classes)
         if n_classes > _BINARY:
             is_true = one_hot(true, n_classes).toarray()
