@@ -38,6 +38,7 @@ from mlflow_mleval.analysis.promethee import (
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
+from mlflow_mleval.measures.registry import ratio
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.sentences import SHOWN, grouped, some
 from mlflow_mleval.study import Study, left_out
@@ -788,7 +789,7 @@ def needed_by(flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None) ->
         block = pairs[part]
         d = _better_less_worse(flows.to_numpy(), flows.columns, block)
         left, size = d.sum(axis=0) - d, np.sqrt((d**2).sum(axis=0) - d**2)
-        again = np.divide(left, size, out=np.zeros_like(size), where=size > 0)
+        again = ratio(left, size)
         falls = again * np.sqrt(n / (n - 1)) < c
         for (a, b), which in zip(block, falls.T, strict=True):
             rows.append((a, b, list(compress(names, which)), needed and needed[a, b]))

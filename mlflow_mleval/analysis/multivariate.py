@@ -29,6 +29,7 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.resampling import length_pvalue
 from mlflow_mleval.measures.inputs import slices
+from mlflow_mleval.measures.registry import ratio as quotient
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import (
     AnyArray,
@@ -449,7 +450,7 @@ def hotelling(
         "mean_difference": mean,
         "low": mean - margin,
         "high": mean + margin,
-        "statistic": np.divide(mean, error, out=np.zeros_like(mean), where=error > 0),
+        "statistic": quotient(mean, error),
         **decided(found.single[0], alpha),
     }
     by_measure = pd.Index(names, name="measure", tupleize_cols=False)
@@ -558,7 +559,7 @@ def _t2(
             numbers[..., same] = 0.0
             numbers[..., bad] = np.nan
     f, pvalue = t2_pvalue(t2, len(names), df)
-    t = np.divide(difference, error, out=np.where(difference == 0, 0.0, np.nan), where=error > 0)
+    t = quotient(difference, error, np.where(difference == 0, 0.0, np.nan))
     single = 2 * special.stdtr(df, -np.abs(t))
     by_measure = (difference.T, direction.T * df, error.T, single.T)
     return PairNumbers(
@@ -585,8 +586,7 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
         spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
         within = (spread**2).sum(axis=1)
         between = (d**2).sum(axis=1)
-        unvaried = np.where(between == 0, 0.0, np.nan)
-        f = np.divide(between, 2 * within, out=unvaried, where=within > 0)
+        f = quotient(between, 2 * within, np.where(between == 0, 0.0, np.nan))
         mean = d.mean(axis=1)
         _, direction, singular = solve_pairs(
             spread.transpose(2, 1, 0).copy(), mean.T.copy(), largest.T

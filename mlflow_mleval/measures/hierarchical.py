@@ -41,6 +41,7 @@ from mlflow_mleval.measures.registry import (
     known_measures,
     numbers,
     precision,
+    ratio,
     recall,
 )
 from mlflow_mleval.sentences import some
@@ -292,7 +293,7 @@ def pair_based_measures(
     return {
         "tree_induced_error": single,
         "gie": gie,
-        "mgia": 1 - np.divide(cover, bound, out=np.zeros(len(m)), where=bound > 0),
+        "mgia": 1 - ratio(cover, bound),
         "all_pairs_error": np.where(m * k > 0, total, np.nan),
         "mgia_error": cover,
         "mgia_bound": bound,

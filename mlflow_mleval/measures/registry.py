@@ -101,8 +101,7 @@ def matthews(c: Counts) -> Array:
     tp, predicted, true = (np.asarray(size, float) / (c.cells or 1) for size in sizes)
     spread = np.sqrt(np.maximum(predicted * (1 - predicted), 0) * np.maximum(true * (1 - true), 0))
     # of weights, less is what rounding leaves of none
-    some = spread > 1e-12
-    return np.divide(tp - predicted * true, spread, out=np.zeros_like(tp), where=some)
+    return ratio(tp - predicted * true, np.where(spread > 1e-12, spread, 0))
 
 
 def balanced(c: Counts) -> Array:
