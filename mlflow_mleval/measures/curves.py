@@ -478,27 +478,18 @@ def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
 
 def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
     """The precision of one class at these recalls, as Davis & Goadrich 2006 interpolate."""
-    _, pos, neg, tp, fp = (column[::-1] for column in counts.rises)
-    before = fp - neg
-    wanted = recalls * tp[-1]
-    at = np.searchsorted(tp, wanted)
-    way = (wanted - (tp - pos)[at]) / pos[at]
-    fp = before[at] + way * neg[at]
-    none = wanted <= 0  # what precision tends to
-    limit = np.where(before[at] > 0, 0.0, pos[at] / (pos[at] + neg[at]))
-    return np.where(none, limit, wanted / np.where(none, 1, wanted + fp))
+    _, pos, neg, tp, fp = counts.rises
+    wanted = recalls * tp[0]
+    missed, wrong = (np.stack(side, axis=1).ravel() for side in ((-tp, pos - tp), (fp, fp - neg)))
+    # at recall 0 what precision tends to
+    limit = 0.0 if fp[-1] > neg[-1] else pos[-1] / (pos[-1] + neg[-1])
+    return ratio(wanted, np.where(wanted > 0, wanted + np.interp(-wanted, missed, wrong), 0), limit)
 
 
 def recall_at(counts: ScoreCounts, rates: Array) -> Array:
-    """The recall of one class at these false positive rates."""
-    pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
-    tp, fp = (np.append(0, np.cumsum(side)) for side in (pos, neg))
-    wanted = rates * fp[-1]
-    # past those with as many, so the upper end of a jump
-    at = np.minimum(np.searchsorted(fp, wanted, "right"), len(fp) - 1)
-    step = fp[at] - fp[at - 1]
-    way = np.where(step > 0, (wanted - fp[at - 1]) / np.where(step > 0, step, 1), 1.0)
-    return (tp[at - 1] + way * (tp[at] - tp[at - 1])) / tp[-1]
+    """The recall of one class at these false positive rates: the upper end where it jumps."""
+    tp, fp = (np.append(0, np.cumsum(side[::-1])) for side in counts.whole.parts[0][2:])
+    return np.interp(rates * fp[-1], fp, tp) / tp[-1]
 
 
 def curve_table(
