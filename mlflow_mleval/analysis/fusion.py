@@ -145,7 +145,7 @@ def fuse(
     full = study.complete()
     options = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s}
     options["drop_constant"] = drop_constant
-    return _fused(full, study, study_flows(full, preference, p, q, s), options)
+    return _fused(full, study, study_flows(full, preference, p=p, q=q, s=s), options)
 
 
 def _fused(
@@ -183,11 +183,7 @@ def _fused(
 
 
 def study_flows(
-    study: Study,
-    preference: Preference = "v_shape",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
+    study: Study, preference: Preference = "v_shape", **thresholds: Threshold
 ) -> FlowsByMeasure:
     """Flows by each measure of a completed study, before any weights."""
     matrices = study_cells(study)
@@ -195,7 +191,7 @@ def study_flows(
     for i, matrix in enumerate(matrices):
         if i == 0 or lost(matrix).any() or not np.isfinite(matrix).all():
             checked(pd.DataFrame(matrix, methods, measures))
-    return flows_by_measure(matrices, methods, measures, study.minimize, preference, p, q, s)
+    return flows_by_measure(matrices, methods, measures, study.minimize, preference, **thresholds)
 
 
 def study_cells(study: Study) -> Array:
