@@ -143,10 +143,11 @@ def independent_columns(
     return independent, dropped
 
 
-def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, Ints]:
+def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, Ints, Array]:
     """Of every pair the quadratic form of the mean in the inverse scatter of the residuals
-    (measures x rows x pairs; overwritten), the direction, and the first measure that depends on
-    others, else -1; by Gram-Schmidt, so that no condition number is squared."""
+    (measures x rows x pairs; overwritten), the direction, the first measure that depends on others,
+    else -1, and half the logarithm of the determinant of the scatter; by Gram-Schmidt, so that no
+    condition number is squared."""
     p, _, n = residuals.shape
     before = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals))
     scale = np.empty((p, n))
@@ -170,7 +171,7 @@ def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Arra
         for j in range(k + 1, p):
             direction[k] -= along[k, j] * direction[j]
         direction[k] /= scale[k]
-    return np.einsum("kn,kn->n", mean, mean), direction, singular
+    return np.einsum("kn,kn->n", mean, mean), direction, singular, np.log(scale).sum(axis=0)
 
 
 def problems(names: Sequence[Hashable], singular: Ints, bad: Bools) -> AnyArray:
@@ -277,8 +278,8 @@ def mardia(
     kurtosis = float(((white**2).sum(axis=1) ** 2).mean())
     factor = (p + 1) * (n + 1) * (n + 3) / (n * ((n + 1) * (p + 1) - 6))
     mean = p * (p + 2) * (n - 1) / (n + 1)
-    variance = 8 * p * (p + 2) / n
-    variance *= n * (n - 3) * (n - p - 1) * (n - p + 1) / ((n + 1) ** 2 * (n + 3) * (n + 5))
+    variance = 8 * p * (p + 2) * (n - 3) * (n - p - 1) * (n - p + 1)
+    variance /= (n + 1) ** 2 * (n + 3) * (n + 5)
     chi = n * factor * skewness / 6
     skewness_df = p * (p + 1) * (p + 2) // 6
     # Of three rows, or one more than measures, b₂ is a constant and says nothing.
@@ -546,7 +547,7 @@ def _t2(
     """T-squared of pairs by their residuals, measures x rows x pairs (overwritten), mean
     differences and largest values, measures x pairs; `spread` is the variance of a mean."""
     error = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals) * (spread / df))
-    quadratic, direction, singular = solve_pairs(residuals, difference.copy(), size)
+    quadratic, direction, singular, _ = solve_pairs(residuals, difference.copy(), size)
     t2 = quadratic * (df / spread)
     bad = singular >= 0
     if bad.any():
@@ -588,15 +589,10 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
         between = (d**2).sum(axis=1)
         f = quotient(between, 2 * within, np.where(between == 0, 0.0, np.nan))
         mean = d.mean(axis=1)
-        _, direction, singular = solve_pairs(
-            spread.transpose(2, 1, 0).copy(), mean.T.copy(), largest.T
-        )
-        unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
-        e = spread / unit
-        t = np.concatenate([spread, d], axis=1) / unit
-        logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
-        none = np.zeros(len(d))
-        wilks = np.exp(np.subtract(logs[0], logs[1], out=none, where=singular < 0))
+        sides = (x.transpose(2, 1, 0).copy() for x in (spread, np.concatenate([spread, d], axis=1)))
+        solved = [solve_pairs(side, mean.T.copy(), largest.T) for side in sides]
+        _, direction, singular, _ = solved[0]
+        wilks = np.where(singular < 0, np.exp(2 * (solved[0][3] - solved[1][3])), 1.0)
         same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
         bad = (singular >= 0) & ~same
         wilks[same] = 1.0
