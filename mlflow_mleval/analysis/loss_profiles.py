@@ -789,6 +789,7 @@ class OnDataset:
         differ, notes = unpaired(runs, shared.methods)
         self._warn(*notes)
         lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)
+        n_at = len(self.at)
         for sharing in sharings:
             first, second = sharing.first, sharing.second
             going = (at[first] >= 0) & (at[second] >= 0)
@@ -802,26 +803,23 @@ class OnDataset:
                 where = row[at[first], at[second]]
                 scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
                 self.n_folds[where], self.scale[where] = sharing.n, scale
-                self._add(where, by_fold[:, sharing.folds], first, second, scale)
+                values = by_fold[:, sharing.folds]
+                mean = values.mean(axis=1)
+                left = values - mean[:, None]
+                variance = (left**2).sum(axis=1) / (sharing.n - 1)
+                sides = mean[first], mean[second], variance[first], variance[second]
+                self.moments[:4, where] = sides
+                for part in slices(len(first), max(1, BLOCK // (n_at * max(n_at, sharing.n)))):
+                    i, j, to = first[part], second[part], where[part]
+                    both = np.einsum("irp,irp->ip", left[i], left[j])
+                    self.moments[4, to] = both / (sharing.n - 1)
+                    d = values[j] - values[i]
+                    self.along[to], self.angles[to] = along_parameter(d, scale)
+                    d[np.abs(d) <= NOISE] = 0.0
+                    self.counts[:, to] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
         for reason, n in lost.items():
             if n:
                 self.asked.absent[f"tests.{self.dataset}: {count(n, 'pair')}"] = reason
-
-    def _add(self, where: Ints, by_fold: Array, first: Ints, second: Ints, scale: float) -> None:
-        """Put the tests of the pairs of these rows in place, on the folds of `by_fold`."""
-        _, n_folds, n_at = by_fold.shape
-        mean = by_fold.mean(axis=1)
-        left = by_fold - mean[:, None]
-        variance = (left**2).sum(axis=1) / (n_folds - 1)
-        self.moments[:4, where] = mean[first], mean[second], variance[first], variance[second]
-        step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
-        for pairs in slices(len(first), step):
-            i, j, at = first[pairs], second[pairs], where[pairs]
-            self.moments[4, at] = np.einsum("irp,irp->ip", left[i], left[j]) / (n_folds - 1)
-            d = by_fold[j] - by_fold[i]
-            self.along[at], self.angles[at] = along_parameter(d, scale)
-            d[np.abs(d) <= NOISE] = 0.0
-            self.counts[:, at] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
 
     @property
     def difference(self) -> Array:

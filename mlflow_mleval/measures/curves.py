@@ -324,6 +324,36 @@ class ScoreCounts(ScoreRows):
             pieces.append((first, tuple(column[rows] for column in columns)))
         return _of_classes(pieces)
 
+    def points(self, first: int) -> tuple[Array, ...]:
+        """At most `POINTS` points of the curve of each class, even along recall and fpr: class,
+        counted from `first`, threshold, recall, precision and fpr."""
+        classes, score, _, _ = self.whole.parts[0]
+        total, others = self.totals
+        tp, fp = self.reached()
+
+        def rates(rows: Any) -> tuple[Array, Array]:
+            of = classes[rows]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return tp[rows] / total[of], fp[rows] / others[of]
+
+        begins = [np.zeros(0, np.int64)]
+        bucket_before = -1.0
+        for rows in slices(len(classes), _BLOCK):
+            recall, fpr = rates(rows)
+            place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
+            # Classes are in buckets of their own. Thresholds fall as places rise, so the first row
+            # of a bucket, by ascending score, reaches farthest.
+            bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
+            begins.append(rows.start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
+            bucket_before = bucket[-1]
+        shown = np.concatenate(begins)
+        shown = shown[total[classes[shown]] > 0]
+        shown = shown[np.lexsort((-shown, classes[shown]))]
+        recall, fpr = rates(shown)
+        precision = ratio(tp[shown], tp[shown] + fp[shown])
+        low = _ungridded(score[shown]) if self.on_grid else score[shown]  # the end of a step
+        return first + classes[shown], low, recall, precision, fpr
+
     def bins(self, number: int) -> tuple[AnyArray, AnyArray, Array]:
         """Instances, positives and scores of bins of equal numbers; equal scores stay together."""
         _, score, pos, neg = self.whole.parts[0]
@@ -438,44 +468,6 @@ MICRO = "micro"
 LABEL = "label"
 
 
-def points(counts: ScoreCounts) -> pd.DataFrame:
-    """At most `POINTS` points of the curve of each class, even along recall and fpr."""
-    pieces = [_points(piece, first) for first, piece in counts.pieces()]
-    names = ("class", "threshold", "recall", "precision", "fpr")
-    columns = map(np.concatenate, zip(*pieces, strict=True))
-    return pd.DataFrame(dict(zip(names, columns, strict=True)))
-
-
-def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
-    """The columns of the points of classes, which count from this one."""
-    classes, score, _, _ = counts.whole.parts[0]
-    total, others = counts.totals
-    tp, fp = counts.reached()
-
-    def rates(rows: Any) -> tuple[Array, Array]:
-        of = classes[rows]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return tp[rows] / total[of], fp[rows] / others[of]
-
-    begins = [np.zeros(0, np.int64)]
-    bucket_before = -1.0
-    for rows in slices(len(classes), _BLOCK):
-        recall, fpr = rates(rows)
-        place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
-        # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
-        # bucket, by ascending score, reaches farthest.
-        bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
-        begins.append(rows.start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
-        bucket_before = bucket[-1]
-    shown = np.concatenate(begins)
-    shown = shown[total[classes[shown]] > 0]
-    shown = shown[np.lexsort((-shown, classes[shown]))]
-    recall, fpr = rates(shown)
-    precision = ratio(tp[shown], tp[shown] + fp[shown])
-    low = _ungridded(score[shown]) if counts.on_grid else score[shown]  # the end of a step
-    return first + classes[shown], low, recall, precision, fpr
-
-
 def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
     """The precision of one class at these recalls, as Davis & Goadrich 2006 interpolate."""
     _, pos, neg, tp, fp = counts.rises
@@ -506,8 +498,10 @@ def curve_table(
         parts.append((LABEL, counts.chosen([place[name] for name in drawn]), drawn))
     tables = []
     for scope, part, of in parts:
-        curve = points(part)
-        label = np.array([*of, None], object)[curve.pop("class").to_numpy(int)]
+        pieces = [piece.points(first) for first, piece in part.pieces()]
+        classes, *columns = map(np.concatenate, zip(*pieces, strict=True))
+        label = np.array([*of, None], object)[classes.astype(int)]
+        curve = dict(zip(("threshold", "recall", "precision", "fpr"), columns, strict=True))
         tables.append(pd.DataFrame({"scope": scope, "label": label, **curve}))
     return pd.concat(tables, ignore_index=True)
 
