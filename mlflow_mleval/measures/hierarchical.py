@@ -24,6 +24,7 @@ from mlflow_mleval.measures.hierarchy import (
     part_above,
     pattern,
     renumbered,
+    sizes_of,
     spans,
     stretches,
     without,
@@ -264,8 +265,7 @@ def pair_based_measures(
     """The pair-based measures of each instance; an unpaired class costs `limit`."""
     start = pairs.start
     distance = pairs.apart[pairs.kind]
-    m = np.diff(true.indptr)
-    k = np.diff(pred.indptr)
+    common, m, k = sizes_of(true, pred)
     # nothing paired
     gie = limit * (m + k)
     cover = limit * (m + k)
@@ -285,7 +285,6 @@ def pair_based_measures(
         n, p = (np.minimum(kappa.min(axis, keepdims=True), limit) for axis in (2, 1))
         saved = best_matching(np.where(near, np.maximum(n + p - kappa, 0), 0))
         cover[group] = n.sum((1, 2)) + p.sum((1, 2)) - saved
-    common = np.diff(true.multiply(pred).indptr)
     bound = limit * (m + k - 2 * common)
     single = np.full(len(m), np.nan)
     single[(m == 1) & (k == 1)] = distance[start[:-1][(m == 1) & (k == 1)]]
@@ -343,8 +342,7 @@ def set_measures(
     costs: AnyArray | None = None,
 ) -> dict[str, AnyArray]:
     """Set measures of classes extended by their ancestors `known`; `costs` are for h_loss."""
-    common = np.diff(true.multiply(pred).indptr)
-    exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
+    exact = np.ptp(sizes_of(true, pred), axis=0) == 0
     sides = true @ known, pred @ known
     for side in sides:
         side.sort_indices()
@@ -394,9 +392,7 @@ def descendant_measures(
     counts = np.empty((3, len(first)), np.int64)
     size = np.diff(below.indptr).astype(np.int64)
     for lo, hi in stretches(true @ size + pred @ size, _PIECE):
-        t = true[lo:hi] @ below
-        q = pred[lo:hi] @ below
-        counts[:, lo:hi] = np.diff(t.multiply(q).indptr), np.diff(t.indptr), np.diff(q.indptr)
+        counts[:, lo:hi] = sizes_of(true[lo:hi] @ below, pred[lo:hi] @ below)
     return rates("descendant", *counts[:, place])
 
 
@@ -412,9 +408,9 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
     sides = y @ extended, p @ extended
     columns = {}
     for level in levels:
-        a, b = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
-        for part, matrix in zip(SET_SIZES, (a.multiply(b).tocsr(), a, b), strict=True):
-            columns[f"level_{level}_{part}"] = np.diff(matrix.indptr).astype(float)
+        of_level = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
+        for part, size in zip(SET_SIZES, sizes_of(*of_level), strict=True):
+            columns[f"level_{level}_{part}"] = size.astype(float)
     missing = np.diff(sides[1].indptr) - np.diff(p.indptr)
     violations = {"violation_rate": missing > 0, "missing_ancestors": missing}
     return columns | {m: violations[m].astype(float) for m in violations if m in of_violations}

@@ -538,6 +538,11 @@ def without(labels: sparse.csr_array, dropped: AnyArray) -> sparse.csr_array:
     return compressed(labels.data[at], labels.indices[at], start, labels.shape[1])
 
 
+def sizes_of(true: sparse.csr_array, pred: sparse.csr_array) -> AnyArray:
+    """How many classes both sets of each instance have, the true and the predicted, (3, N)."""
+    return np.array([np.diff(side.indptr) for side in (true.multiply(pred).tocsr(), true, pred)])
+
+
 def pattern(
     above: sparse.csr_array, height: float = np.inf, count_root: bool = True
 ) -> sparse.csr_array:

@@ -384,25 +384,17 @@ class Measure:
 
 
 def gain(
-    name: str,
-    summary: str,
-    formula: Formula | None = None,
-    each: Callable[[Counts], Array] | None = None,
-    low: float = 0,
+    name: str, summary: str, formula: Formula | None = None, low: float = 0, **more: Any
 ) -> Measure:
     """A measure between `low` and 1, of which 1 is best."""
-    return Measure(name, "max", (low, 1), summary, formula, each)
+    return Measure(name, "max", (low, 1), summary, formula, **more)
 
 
 def loss(
-    name: str,
-    summary: str,
-    formula: Formula | None = None,
-    each: Callable[[Counts], Array] | None = None,
-    high: float = 1,
+    name: str, summary: str, formula: Formula | None = None, high: float = 1, **more: Any
 ) -> Measure:
     """A measure from 0, which is best, to `high`."""
-    return Measure(name, "min", (0, high), summary, formula, each)
+    return Measure(name, "min", (0, high), summary, formula, **more)
 
 
 def _family(
