@@ -39,7 +39,6 @@ from mlflow_mleval.analysis.pairs import (
     PAIR,
     PairTests,
     better_first,
-    mean_intervals,
     stepped,
     variance_factor,
 )
@@ -836,21 +835,22 @@ class OnDataset:
     @property
     def curves(self) -> pd.DataFrame:
         """Mean losses by method and parameter, with bands over folds."""
-        low, high = np.full((2, len(self.losses), len(self.at)), np.nan)
+        mean = np.array([rows.mean(axis=0) for rows in self.losses.values()])
+        half = np.full(mean.shape, np.nan)
+        how = self.protocol
         for i, (m, rows) in enumerate(self.losses.items()):
-            if (n_folds := len(self.folds[m])) > 1:
-                how = self.protocol
-                recorded = how is not None and how.n_folds == n_folds
-                ratio = present(how).headline_ratio if recorded else 1 / (n_folds - 1)
-                band = mean_intervals(pd.DataFrame(rows), self.asked.alpha, ratio)
-                low[i], high[i] = np.clip(band[["low", "high"]].to_numpy().T, 0, 1)
+            if (n := len(self.folds[m])) > 1:
+                recorded = how is not None and how.n_folds == n
+                ratio = present(how).headline_ratio if recorded else 1 / (n - 1)
+                error = rows.std(axis=0, ddof=1) * np.sqrt(variance_factor(n, ratio))
+                half[i] = special.stdtrit(n - 1, 1 - self.asked.alpha / 2) * error
         names = ["dataset", "method", "parameter"]
         axes = [[self.dataset], [*self.losses], self.at.tolist()]
         columns = {
             "position": np.tile(self.position, len(self.losses)),
-            "loss": np.concatenate([rows.mean(axis=0) for rows in self.losses.values()]),
-            "low": low.ravel(),
-            "high": high.ravel(),
+            "loss": mean.ravel(),
+            "low": np.clip(mean - half, 0, 1).ravel(),
+            "high": np.clip(mean + half, 0, 1).ravel(),
         }
         return pd.DataFrame(columns, pd.MultiIndex.from_product(axes, names=names))
 

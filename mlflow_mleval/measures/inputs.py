@@ -85,7 +85,8 @@ def listed(rows: Iterable[Any], name: str, what: str, kind: type = Collection) -
     rows = list(rows)
     types = set(map(type, rows))
     bad = {t for t in types if issubclass(t, (str, bytes)) or not issubclass(t, kind)}
-    if wrong := [i for i, row in enumerate(rows) if type(row) in bad]:
+    if bad:
+        wrong = [i for i, row in enumerate(rows) if type(row) in bad]
         raise TypeError(
             f"`{name}` must hold {what} for each instance, got {reprlib.repr(rows[wrong[0]])} for "
             f"instance {wrong[0]} ({listing(wrong, 'such instance')}). Convert these; one label "
