@@ -25,7 +25,6 @@ from scipy import sparse
 from mlflow_mleval.measures import hierarchical, owa
 from mlflow_mleval.measures import inputs as digests
 from mlflow_mleval.measures.curves import classes_above, curve_table, reliability_table
-from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions, f1, precision, ratio, recall
 from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices, requested
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices, predicted
@@ -41,11 +40,17 @@ from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import (
     BINS,
     CLASS_SETS,
+    CONVENTIONS,
     LABEL_SETS,
     MANY_LABELS,
     MEASURES,
     ONE_LABEL,
     SETS,
+    Conventions,
+    f1,
+    precision,
+    ratio,
+    recall,
 )
 from mlflow_mleval.measures.sums import (
     Inputs,
@@ -162,7 +167,7 @@ class Evaluation(Reported):
         """
         if "pred_sets" in self.inputs:
             return CLASS_SETS
-        return LABEL_SETS if self.total.classes is None else ONE_LABEL
+        return LABEL_SETS if self.total.confusion is None else ONE_LABEL
 
     @property
     def truth_digest(self) -> str | None:
@@ -281,7 +286,7 @@ class Evaluation(Reported):
         if self.kind != ONE_LABEL:
             raise ValueError(f"`confusion` is of one label, got {self.kind}. See `labels`.")
         names = pd.Index(self.label_names, tupleize_cols=False)
-        counts = present(self.total.classes).confusion.toarray()
+        counts = present(self.total.confusion).toarray()
         return pd.DataFrame(counts, names.rename("true"), names.rename("predicted"))
 
     @property

@@ -33,6 +33,7 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc.max_t import Tested, datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.resampling import Signs
 from mlflow_mleval.measures.registry import Direction
+from mlflow_mleval.measures.registry import ratio as quotient
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import Array, at_least_one, one_of, probability
 
@@ -122,7 +123,7 @@ def equivalence(
 
     def beyond(distance: Array) -> Array:
         certain = np.where(distance > 0, np.inf, -np.inf)
-        return special.stdtr(n - 1, -np.divide(distance, error, out=certain, where=error > 0))
+        return special.stdtr(n - 1, -quotient(distance, error, certain))
 
     above = beyond(mean + rope)
     below = beyond(rope - mean)
@@ -286,7 +287,7 @@ def power_curve(
     mean, deviation = moments(d[drawn], 1e-12 * np.abs(d[drawn]).max(axis=1))
     mean[1:] = np.maximum(mean[1:], 0)
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
-    effect = np.divide(mean, deviation, out=certain, where=deviation > 0)
+    effect = quotient(mean, deviation, certain)
 
     sizes = np.maximum(required_size(effect, power=power, alpha=level), least)
     enough = float(sizes[0])
@@ -415,7 +416,7 @@ def bayesian_t(
 
     def above(limit: float, mean: Array, scale: Array) -> Array:
         certain = np.where(mean > limit, np.inf, -np.inf)
-        return special.stdtr(n - 1, np.divide(mean - limit, scale, out=certain, where=scale > 0))
+        return special.stdtr(n - 1, quotient(mean - limit, scale, certain))
 
     called = 0
     changes = Signs(difference.shape[1], n_resamples=CHANGES, seed=seed).matrix().T[1:]

@@ -4,9 +4,9 @@ sure it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations, compress
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +35,13 @@ from mlflow_mleval.analysis.promethee import (
     tied_ranks,
 )
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
+from mlflow_mleval.measures.registry import ratio
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.sentences import SHOWN, grouped, some
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import Array, Places, at_least_one, of_kind, present
+from mlflow_mleval.validation import Array, at_least_one, of_kind
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -69,6 +71,29 @@ class Fusion:
     def by_weight(self) -> list[str]:
         """The measures by their mean weight, the heaviest first."""
         return self.weights.mean().sort_values(ascending=False, kind="stable").index.tolist()
+
+    @property
+    def doubts(self) -> list[str]:
+        """What holds of measures on some datasets, a line each kind."""
+        datasets = self.ranks.index
+        measures = self.weights.columns
+        kinds = {
+            "The same for all methods, so that it tells none apart": self.flows.by_measure.constant,
+            "More than half of the weight, which outvotes all other measures": (
+                self.flows.weights > {1: 1.0, 2: OUTVOTES}.get(len(measures), DOMINANT)
+            ),
+        }
+        lines = []
+        for what, holds in kinds.items():
+            where = []
+            for measure, on in zip(measures, holds.T, strict=True):
+                if on.any():
+                    every = 1 < len(datasets) == on.sum()
+                    where.append(f"{measure} on {'every dataset' if every else some(datasets[on])}")
+            if where:
+                more = f"; and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+                lines.append(f"{what}: {'; '.join(where[:SHOWN])}{more}.")
+        return lines + [text for text in self.warnings if "all preferences are almost zero" in text]
 
     def reweighed(self, weights: Weights) -> Fusion:
         """The same with other weights."""
@@ -119,7 +144,7 @@ def fuse(
     full = study.complete()
     options = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s}
     options["drop_constant"] = drop_constant
-    return _fused(full, study, study_flows(full, preference, p, q, s), options)
+    return _fused(full, study, study_flows(full, preference, p=p, q=q, s=s), options)
 
 
 def _fused(
@@ -157,11 +182,7 @@ def _fused(
 
 
 def study_flows(
-    study: Study,
-    preference: Preference = "v_shape",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
+    study: Study, preference: Preference = "v_shape", **thresholds: Threshold
 ) -> FlowsByMeasure:
     """Flows by each measure of a completed study, before any weights."""
     matrices = study_cells(study)
@@ -169,7 +190,7 @@ def study_flows(
     for i, matrix in enumerate(matrices):
         if i == 0 or lost(matrix).any() or not np.isfinite(matrix).all():
             checked(pd.DataFrame(matrix, methods, measures))
-    return flows_by_measure(matrices, methods, measures, study.minimize, preference, p, q, s)
+    return flows_by_measure(matrices, methods, measures, study.minimize, preference, **thresholds)
 
 
 def study_cells(study: Study) -> Array:
@@ -386,8 +407,7 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The ranking by one choice of function, weights and policy; `separated` tells the pairs that
-    the deciding test separates then."""
+    """The ranking by one choice of function, weights and policy, and what it was made of."""
 
     varies: str
     preference: str
@@ -396,7 +416,8 @@ class Scenario:
     n_datasets: int
     chosen: bool
     ranking: pd.DataFrame
-    separated: Callable[[], list[tuple[str, str]]] | None
+    study: Study
+    flows: WeighedFlows
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -438,22 +459,6 @@ _INTERVAL_COLUMNS = [
 ]
 
 
-def _first_changes(now: Array, there: Array) -> tuple[tuple[float, float], int | None]:
-    """The shares of the way from flows to others (at most 1) at which the leaders and the order
-    first change, and who leads beyond; methods come best first."""
-    lead = np.flatnonzero(_clean(now[0] - now) == 0)
-    order = _share_where_crossed(now[:-1] - now[1:], there[:-1] - there[1:]).min(initial=1.0)
-    share = _share_where_crossed(now[lead, None] - now, there[lead, None] - there).min(
-        initial=np.inf
-    )
-    if share > 1:
-        return (1.0, float(order)), None
-    beyond = now + min(share + 1e-9, 1.0) * (there - now)
-    ahead = np.flatnonzero(_clean(beyond.max() - beyond) == 0)
-    new = np.setdiff1d(ahead, lead)
-    return (float(share), float(order)), int(new[0] if len(new) else ahead[0])
-
-
 def _share_where_crossed(now: Array, there: Array) -> Array:
     """At which share of the way differences reach or leave zero; infinity where they do not."""
     now = _clean(now)
@@ -474,26 +479,11 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
     return np.ascontiguousarray(by.net[:, :, order].swapaxes(1, 2)), fusion.flows.weights
 
 
-def _turned(before: Array, after: Array) -> tuple[Places, Places]:
-    """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]."""
-    least = np.minimum.accumulate(after[::-1])[::-1]
-    reach = np.searchsorted(least, np.maximum.accumulate(after)) - np.arange(len(after))
-    turned = [
-        np.flatnonzero((before[:-k] < before[k:]) & (after[:-k] > after[k:]))
-        for k in range(1, int(reach.max(initial=1)))
-    ]
-    first = np.concatenate([*turned, np.zeros(0, np.intp)])
-    second = first + np.repeat(np.arange(1, len(turned) + 1), [len(x) for x in turned])
-    by_row = np.lexsort((second, first))
-    return first[by_row], second[by_row]
-
-
 def sensitivity(
     study: Study,
     preference: Preference = "v_shape",
     weights: Weights = "entropy",
     drop_constant: bool = False,
-    separates: Callable[[Study, WeighedFlows], list[tuple[str, str]]] | None = None,
     **thresholds: Threshold,
 ) -> Sensitivity:
     """The ranking under every function with equal and entropy weights, and every policy for gaps.
@@ -506,11 +496,11 @@ def sensitivity(
 
     def examine(by: Study, flows: WeighedFlows, varies: str, how: list[str], asked: bool) -> None:
         ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method")
-        again = None if separates is None else partial(separates, by, flows)
         columns = ranking[["rank", "phi", "mean_rank"]]
-        n = len(by.datasets)
         function, weighed = how
-        tried.append(Scenario(varies, function, weighed, by.missing, n, asked, columns, again))
+        n = len(by.datasets)
+        one = Scenario(varies, function, weighed, by.missing, n, asked, columns, by, flows)
+        tried.append(one)
 
     examine(complete, fuse(complete, **chosen).flows, "function", names, True)
     impossible: dict[str, str] = {}
@@ -550,6 +540,8 @@ class Stability:
         methods = list(self.fusion.ranking.index)
         flows, weights = _by_measure(self.fusion, methods)
         now = np.einsum("dmj,dj->dm", flows, weights)
+        mean = now.mean(axis=0)
+        lead = np.flatnonzero(_clean(mean[0] - mean) == 0)
         rows = {}
         for j, measure in enumerate(self.fusion.study.measures):
             weight = weights[:, j].mean()
@@ -564,10 +556,19 @@ class Stability:
                 "high": (flows[:, :, j].mean(axis=0), 1.0),
             }
             for side, (there, limit) in ends.items():
-                shares, rival = _first_changes(now.mean(axis=0), there)
-                row[f"rival_{side}"] = None if rival is None else methods[rival]
-                for prefix, share in zip(("", "order_"), shares, strict=True):
-                    row[f"{prefix}weight_{side}"] = weight + share * (limit - weight)
+                # the share of the way at which the order, or the lead, changes; methods best first
+                order = _share_where_crossed(mean[:-1] - mean[1:], there[:-1] - there[1:])
+                leads = mean[lead, None] - mean, there[lead, None] - there
+                share = _share_where_crossed(*leads).min(initial=np.inf)
+                row[f"rival_{side}"] = None
+                if share <= 1:
+                    beyond = mean + min(share + 1e-9, 1.0) * (there - mean)
+                    ahead = np.flatnonzero(_clean(beyond.max() - beyond) == 0)
+                    new = np.setdiff1d(ahead, lead)
+                    row[f"rival_{side}"] = methods[new[0] if len(new) else ahead[0]]
+                to = limit - weight
+                row[f"weight_{side}"] = weight + min(float(share), 1.0) * to
+                row[f"order_weight_{side}"] = weight + float(order.min(initial=1.0)) * to
             rows[measure] = row
         leaders = tuple(first_ranked(self.fusion.ranking["rank"]))
         table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
@@ -604,9 +605,8 @@ class Stability:
         m = len(methods)
         rng = np.random.default_rng(self.seed)
         counts = np.zeros((m, m))
-        step = max(CHUNK // m, 1)
-        for first in range(0, n_resamples, step):
-            weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
+        for part in slices(n_resamples, max(CHUNK // m, 1)):
+            weights = rng.dirichlet(np.ones(len(measures)), size=part.stop - part.start)
             best, worst = tied_places(-weights @ mean.T)
             counts += place_shares(best, worst)
         return RankAcceptability(
@@ -627,23 +627,22 @@ class Stability:
         order = by_position.get_indexer(methods)
         ranks = np.full((len(methods),) * 2, np.nan)
         leaders = []
-        reversals = []
+        turned = []
         for i, gone in enumerate(order):
             phi = self.fusion.without(gone).phi.mean(axis=0)
             rank = np.insert(tied_ranks(-phi), gone, np.nan)
             leaders.append(int(np.nanargmin(rank)))
             ranks[i] = rank[order]
-            there = np.delete(np.arange(len(methods)), i)
-            ahead, behind = _turned(before[there], ranks[i, there])
-            reversals.append((np.full(len(ahead), i), there[ahead], there[behind]))
+            pairs = (before[:, None] < before) & (ranks[i, :, None] > ranks[i])
+            turned += [(i, *pair) for pair in np.argwhere(pairs).tolist()]
         names = pd.Index(methods)
-        places = zip(("left_out", "ahead", "behind"), zip(*reversals, strict=True), strict=True)
-        turned = {key: names[np.concatenate(at)] for key, at in places}
+        places = np.array(turned, np.intp).reshape(-1, 3).T
+        columns = zip(("left_out", "ahead", "behind"), map(names.take, places), strict=True)
         winners = pd.Series(by_position[leaders], names)
         lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
         return LeaveOneOut(
             pd.DataFrame(ranks, names, names),
-            pd.DataFrame(turned),
+            pd.DataFrame(dict(columns)),
             winners,
             winners[lost].to_dict(),
         )
@@ -651,7 +650,7 @@ class Stability:
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """The ranking under other choices."""
-        return sensitivity(self.study, **self.fusion.options, separates=self.again)
+        return sensitivity(self.study, **self.fusion.options)
 
     @cached_property
     def separations(self) -> Separations | None:
@@ -660,23 +659,19 @@ class Stability:
         if self.again is None:
             return None
         pairs = self.again.pairs
-        rows = {}
-
-        def tried(what: str, which: str, apart: Iterable[tuple[str, str]], rank: pd.Series) -> None:
-            there = set(rank.dropna().index)
-            stayed = set(apart)
-            stay = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
-            rows[what, which] = stay
-
+        tried: dict[tuple[str, str], Fusion | Scenario] = {}
         for one in self.sensitivity.scenarios[1:]:
             label = f"{one.preference}, {one.weights}" if one.varies == "function" else one.missing
-            tried(one.varies, label, present(one.separated)(), one.ranking["rank"])
+            tried[one.varies, label] = one
         for limit in FILTERS if self.correlation is not None else ():
             needed, _ = redundancy_filter(self.correlation, limit)
-            fewer = self.fusion.refit(self.fusion.study.select(needed))
-            tried(
-                "filter", f"{limit:g}", self.again(fewer.study, fewer.flows), fewer.ranking["rank"]
-            )
+            tried["filter", f"{limit:g}"] = self.fusion.refit(self.fusion.study.select(needed))
+        rows = {}
+        for key, made in tried.items():
+            there = set(made.ranking["rank"].dropna().index)
+            stayed = set(self.again(made.study, made.flows))
+            stay = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
+            rows[key] = stay
         stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
         stays.columns = pd.Index(pairs if rows else [], tupleize_cols=False)
         return Separations(stays)
@@ -785,11 +780,11 @@ def needed_by(flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None) ->
                 for k in np.flatnonzero(d.sum(axis=0) < c * np.sqrt((d**2).sum(axis=0))):
                     needed[others[k]].append(gone)
     rows = []
-    for start in range(0, len(pairs), _PAIRS):
-        block = pairs[start : start + _PAIRS]
+    for part in slices(len(pairs), _PAIRS):
+        block = pairs[part]
         d = _better_less_worse(flows.to_numpy(), flows.columns, block)
         left, size = d.sum(axis=0) - d, np.sqrt((d**2).sum(axis=0) - d**2)
-        again = np.divide(left, size, out=np.zeros_like(size), where=size > 0)
+        again = ratio(left, size)
         falls = again * np.sqrt(n / (n - 1)) < c
         for (a, b), which in zip(block, falls.T, strict=True):
             rows.append((a, b, list(compress(names, which)), needed and needed[a, b]))
@@ -840,7 +835,7 @@ def collected(
     if study.filled:
         alone = decides is not None and not decides.test.by_mean_ranks and not counted
         doubts.append(_about_missing(study, alone))
-    doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
+    doubts += [*study.notes, *left_out(study.excluded), *fusion.doubts]
     doubts += warned
     doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
     return tuple(dict.fromkeys(doubts))
@@ -903,29 +898,6 @@ def leaning(
     return [pair for pair in pairs if pair not in without]
 
 
-def _about_datasets(fusion: Fusion) -> list[str]:
-    """What holds of measures on some datasets, a line each kind."""
-    flows = fusion.flows
-    datasets = fusion.ranks.index
-    measures = fusion.weights.columns
-    heavy = flows.weights > {1: 1.0, 2: OUTVOTES}.get(len(measures), DOMINANT)
-    kinds = {
-        "The same for all methods, so that it tells none apart": flows.by_measure.constant,
-        "More than half of the weight, which outvotes all other measures": heavy,
-    }
-    lines = []
-    for what, holds in kinds.items():
-        where = []
-        for measure, on in zip(measures, holds.T, strict=True):
-            if on.any():
-                every = 1 < len(datasets) == on.sum()
-                where.append(f"{measure} on {'every dataset' if every else some(datasets[on])}")
-        if where:
-            more = f"; and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
-            lines.append(f"{what}: {'; '.join(where[:SHOWN])}{more}.")
-    return lines + [text for text in fusion.warnings if "all preferences are almost zero" in text]
-
-
 def _with_equal_weights(fusion: Fusion, made: Made | None, again: Retest | None) -> list[str]:
     """What equal weights would change, as clauses: who leads, and which separations are gone."""
     equal = fusion.flows.by_measure.weigh("equal", fusion.options["drop_constant"])
@@ -955,12 +927,12 @@ def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[
     if options["weights"] == "entropy" and len(measures) > 1:
         turned = _with_equal_weights(fusion, made, again)
         if turned:
-            heaviest = fusion.weights.mean().idxmax()
-            weight = fusion.weights.mean().max()
+            weight = fusion.weights.mean()
             doubts.append(
                 "Weights by entropy favour measures that set a few methods far apart, here "
-                f"{heaviest} most ({weight:.2g} of the weight; {1 / len(measures):.2g} if all "
-                f"weighed the same). With equal weights {', and '.join(turned)}."
+                f"{weight.idxmax()} most ({weight.max():.2g} of the weight; "
+                f"{1 / len(measures):.2g} if all weighed the same). With equal weights "
+                f"{', and '.join(turned)}."
             )
     if lean:
         pairs = some(f"{a} from {b}" for a, b in lean)

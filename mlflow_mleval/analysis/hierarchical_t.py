@@ -33,6 +33,7 @@ from mlflow_mleval.analysis.fold_protocol import Declared, runs_of, shared_folds
 from mlflow_mleval.analysis.pairs import NOISE, behind, better_first, places
 from mlflow_mleval.analysis.posthoc.max_t import rows_of_pair
 from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.study import Study
@@ -74,6 +75,25 @@ class HierarchicalT:
     rope: float
     credible_level: float
     warnings: tuple[str, ...] = ()
+
+    def without_far(self) -> tuple[HierarchicalT, list[str]]:
+        """The test without what it says of pairs that are far from its model, and these pairs: at
+        .05 fewer datasets lie beyond the rope than it says of the next, or more as it draws them.
+        """
+        far = []
+        for row in self.table.itertuples():
+            same = rows_of_pair(self.shrunken, row.method_a, row.method_b)
+            least = 1.0
+            for sign, share in ((1, row.p_better), (-1, row.p_worse)):
+                beyond = (sign * same[["mean", "shrunken"]] > self.rope).sum()
+                raw = binom.cdf(beyond["mean"], len(same), share)
+                least = min(least, raw, binom.sf(beyond["shrunken"] - 1, len(same), share))
+            far.append(least < 0.05)
+        table = self.table.copy()
+        told = table.columns.str.startswith(("p_", "share_", "mean_difference", "low", "high"))
+        table.loc[far, told] = np.nan
+        unlike = [f"{row.method_a} and {row.method_b}" for row in table[far].itertuples()]
+        return replace(self, table=table), unlike
 
 
 def hierarchical_t(
@@ -401,8 +421,7 @@ def _local(data: Data, centre: Array, among: Array, freedom: Array) -> Array:
     density = np.exp(_log_t(stretch[:, None], freedom))
     out = np.empty((n, len(centre), len(freedom)))
     size = max(1, BLOCK // (n * len(NODES) * len(freedom)))
-    for start in range(0, len(centre), size):
-        at = slice(start, start + size)
+    for at in slices(len(centre), size):
         c, a = centre[at], among[at]
         # squared distances of neighbours in the own and in the other set
         other = a**2 + (about_data - c) ** 2
@@ -537,7 +556,7 @@ def next_dataset(
     except ValueError:
         return None
     for measure, found in pairs.items():
-        pairs[measure], unlike = _without_far(found)
+        pairs[measure], unlike = found.without_far()
         if unlike:
             notes.append(
                 f"Of {some(unlike)} by {measure}, the differences by dataset are far from the t "
@@ -547,27 +566,6 @@ def next_dataset(
         notes.append(f"Only the best {MOST} of {len(order)} methods are compared.")
     notes = [*dict.fromkeys(notes)]
     return NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
-
-
-def _without_far(found: HierarchicalT) -> tuple[HierarchicalT, list[str]]:
-    """The test without what it says of pairs that are far from its model, and these pairs: at .05
-    fewer datasets lie beyond the rope than it says of the next, or more as it draws them."""
-    far = []
-    for row in found.table.itertuples():
-        same = rows_of_pair(found.shrunken, row.method_a, row.method_b)
-        least = 1.0
-        for sign, share in ((1, row.p_better), (-1, row.p_worse)):
-            raw, shrunken = (
-                int((sign * same[key] > found.rope).sum()) for key in ("mean", "shrunken")
-            )
-            n = len(same)
-            least = min(least, binom.cdf(raw, n, share), binom.sf(shrunken - 1, n, share))
-        far.append(least < 0.05)
-    table = found.table.copy()
-    told = table.columns.str.startswith(("p_", "share_", "mean_difference", "low", "high"))
-    table.loc[far, told] = np.nan
-    unlike = [f"{row.method_a} and {row.method_b}" for row in table[far].itertuples()]
-    return replace(found, table=table), unlike
 
 
 def _comparable_values(

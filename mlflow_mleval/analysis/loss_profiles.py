@@ -39,11 +39,11 @@ from mlflow_mleval.analysis.pairs import (
     PAIR,
     PairTests,
     better_first,
-    mean_intervals,
     stepped,
     variance_factor,
 )
 from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.owa import (
     ALPHAS,
     FAMILIES,
@@ -567,7 +567,7 @@ def compare_profiles(
             "compared in pairs; the p-values are corrected for all pairs."
         )
     asked = Request(*(profiles, family, parameters, alpha, declared), *(chosen, absent, warnings))
-    parts = [on_dataset(asked, dataset) for dataset in profiles.datasets]
+    parts = [OnDataset(asked, dataset) for dataset in profiles.datasets]
     _correct(parts, alpha)
     options = {
         "kind": profiles.kind,
@@ -578,9 +578,9 @@ def compare_profiles(
         "ratio": declared.get("ratio"),
         "top": TOP,
     }
-    claims = chain.from_iterable(part.claims() for part in parts)
-    crossings = chain.from_iterable(part.crossings() for part in parts)
-    tables = [part.rows() for part in parts]
+    claims = chain.from_iterable(part.claims for part in parts)
+    crossings = chain.from_iterable(part.crossings for part in parts)
+    tables = [part.rows for part in parts]
     return ProfileComparison(
         curves=pd.concat([part.curves for part in parts]),
         crossings=pd.DataFrame(crossings, columns=_CROSSINGS).astype({"certain": bool}),
@@ -687,32 +687,138 @@ def fieller(moments: Array, width: Array) -> tuple[Array, Array]:
     return low, high
 
 
-@dataclass
-class OnDataset:
-    """What is known of one dataset on the way; arrays are pairs x parameters: `moments` of losses
-    over folds, p-values corrected `along` the parameter and over pairs, `counts` of folds."""
+@dataclass(frozen=True)
+class Request:
+    """What is asked of every dataset, and where is told what cannot be answered or believed."""
 
-    dataset: str
+    profiles: Profiles
     family: str
-    n_labels: int
-    at: AnyArray
-    position: Array
-    curves: pd.DataFrame
-    methods: list[str]
-    n_pairs: int
-    mean: Array
-    protocol: Protocol | None
+    parameters: ArrayLike | None
     alpha: float
+    declared: Declared
+    chosen: Sequence[str]
+    absent: dict[str, str]
+    warnings: list[str]
 
-    def __post_init__(self) -> None:
+
+class OnDataset:
+    """Curves with bands, differences of pairs, and their t tests over folds, on one dataset. Arrays
+    are pairs x parameters: `moments` of losses over folds, p-values corrected `along` the parameter
+    and over pairs, `counts` of folds."""
+
+    def __init__(self, asked: Request, dataset: str):
+        self.asked = asked
+        self.dataset = dataset
+        curve = dataset, asked.family, asked.parameters
+        self.at = asked.profiles.parameters(*curve)
+        self.position = asked.profiles.positions(*curve)
+        self.losses = asked.profiles.by_row(*curve)
+        self.folds = {m: asked.profiles.folds[dataset, m] for m in self.losses}
+        self.methods = [m for m in self.losses if m in set(asked.chosen)]
+        self.n_pairs = len(self.losses) * (len(self.losses) - 1) // 2
         self.a, self.b = np.triu_indices(len(self.methods), 1)
         n, n_at = len(self.a), len(self.at)
+        mean = np.array([self.losses[m].mean(axis=0) for m in self.methods]).reshape(-1, n_at)
         self.moments = np.full((5, n, n_at), np.nan)
-        self.moments[:2] = self.mean[self.a], self.mean[self.b]
+        self.moments[:2] = mean[self.a], mean[self.b]
         self.along, self.pvalue, self.low, self.high = np.full((4, n, n_at), np.nan)
         self.counts = np.full((3, n, n_at), np.nan)
         self.angles, self.scale = np.full((n, n_at - 1), np.nan), np.full(n, np.nan)
         self.n_folds = np.zeros(n, dtype=np.int64)
+        self.protocol: Protocol | None = None
+        if any(len(folds) > 1 for folds in self.folds.values()):
+            self._test_over_folds()
+        else:
+            why = "no profile by fold: a test along the profile needs at least two folds"
+            asked.absent[f"tests.{dataset}"] = why
+        if untested := int(np.isnan(self.along[self.n_folds > 0]).sum()):
+            self._warn(f"{untested} differences are the same in every fold and cannot be tested.")
+
+    def _warn(self, *texts: str) -> None:
+        self.asked.warnings.extend(f"On {self.dataset}: {text}" for text in texts)
+
+    def _test_over_folds(self) -> None:
+        """Test the pairs on the folds that they share; say where that cannot be."""
+        runs, absent, key = self.asked.profiles.runs, self.asked.absent, f"tests.{self.dataset}"
+        declared = self.asked.declared.get("protocol"), self.asked.declared.get("ratio")
+        names = [*chain.from_iterable(self.folds.values())]
+        labels = sorted({*names}, key=str)
+        methods = np.repeat([*self.folds], [*map(len, self.folds.values())])
+        index = pd.MultiIndex.from_arrays([methods, [*map(labels.index, names)]])
+        rows = [self.losses[m] for m, folds in self.folds.items() if folds]
+        frame = pd.DataFrame(np.concatenate(rows), index)
+        shared = None
+        try:
+            try:
+                shared = shared_folds(frame, self.dataset, list(self.folds))
+            except IncomparableRunsError:
+                absent[key] = "fewer than two methods have the same folds"
+                first = next(m for m, folds in self.folds.items() if len(folds) > 1)
+                of_first = runs_of(runs, self.dataset, [first])
+                how, notes = recorded_protocol(of_first, len(self.folds[first]), *declared)
+            else:
+                hows, notes = shared.protocols(
+                    runs_of(runs, self.dataset, shared.methods), *declared
+                )
+                sharings = shared.sharings(hows)
+                how = sharings[0].how
+                notes = [*notes, *shared.notes]
+        except ValueError as error:
+            absent[key] = str(error)
+            return
+        self.protocol = how
+        f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
+        self._warn(*(note for note in notes if note != f_test))
+        if shared is None:
+            return
+        if shared.excluded:
+            absent[f"{key}: {some(e.name for e in shared.excluded)}"] = (
+                "fewer than two folds in common with each other method"
+            )
+        if len(self.a):
+            self._test(shared, sharings, shared.cube(frame))
+
+    def _test(self, shared: SharedFolds, sharings: Sequence[Sharing], by_fold: Array) -> None:
+        """The t test of each pair at every parameter, p-values corrected along it."""
+        place = {m: i for i, m in enumerate(self.methods)}
+        at = np.array([place.get(m, -1) for m in shared.methods])
+        row = np.full((len(place), len(place)), -1)
+        row[self.a, self.b] = np.arange(len(self.a))
+        runs = runs_of(self.asked.profiles.runs, self.dataset, self.methods)
+        differ, notes = unpaired(runs, shared.methods)
+        self._warn(*notes)
+        lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)
+        n_at = len(self.at)
+        for sharing in sharings:
+            first, second = sharing.first, sharing.second
+            going = (at[first] >= 0) & (at[second] >= 0)
+            if differ is not None:
+                lost[UNPAIRED] += int((going & differ[sharing.rows]).sum())
+                going &= ~differ[sharing.rows]
+            first, second = first[going], second[going]
+            if sharing.n < 2:
+                lost[FEW_SHARED] += len(first)
+            elif len(first):
+                where = row[at[first], at[second]]
+                scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
+                self.n_folds[where], self.scale[where] = sharing.n, scale
+                values = by_fold[:, sharing.folds]
+                mean = values.mean(axis=1)
+                left = values - mean[:, None]
+                variance = (left**2).sum(axis=1) / (sharing.n - 1)
+                sides = mean[first], mean[second], variance[first], variance[second]
+                self.moments[:4, where] = sides
+                for part in slices(len(first), max(1, BLOCK // (n_at * max(n_at, sharing.n)))):
+                    i, j, to = first[part], second[part], where[part]
+                    both = np.einsum("irp,irp->ip", left[i], left[j])
+                    self.moments[4, to] = both / (sharing.n - 1)
+                    d = values[j] - values[i]
+                    self.along[to], self.angles[to] = along_parameter(d, scale)
+                    d[np.abs(d) <= NOISE] = 0.0
+                    self.counts[:, to] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
+        for reason, n in lost.items():
+            if n:
+                self.asked.absent[f"tests.{self.dataset}: {count(n, 'pair')}"] = reason
 
     @property
     def difference(self) -> Array:
@@ -724,31 +830,36 @@ class OnDataset:
     @property
     def significant(self) -> Array:
         """1 where a is better for certain, -1 where b is, else 0."""
-        return np.where(self.pvalue <= self.alpha, np.sign(self.difference), 0)
+        return np.where(self.pvalue <= self.asked.alpha, np.sign(self.difference), 0)
 
-    def add(self, where: Ints, by_fold: Array, first: Ints, second: Ints, scale: float) -> None:
-        """The t test along the parameter of the pairs of these rows, on the folds of `by_fold`."""
-        _, n_folds, n_at = by_fold.shape
-        mean = by_fold.mean(axis=1)
-        left = by_fold - mean[:, None]
-        variance = (left**2).sum(axis=1) / (n_folds - 1)
-        self.moments[:4, where] = mean[first], mean[second], variance[first], variance[second]
-        step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
-        for start in range(0, len(first), step):
-            pairs = slice(start, start + step)
-            i, j, at = first[pairs], second[pairs], where[pairs]
-            self.moments[4, at] = np.einsum("irp,irp->ip", left[i], left[j]) / (n_folds - 1)
-            d = by_fold[j] - by_fold[i]
-            self.along[at], self.angles[at] = along_parameter(d, scale)
-            d[np.abs(d) <= NOISE] = 0.0
-            self.counts[:, at] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
-        self.n_folds[where], self.scale[where] = n_folds, scale
+    @property
+    def curves(self) -> pd.DataFrame:
+        """Mean losses by method and parameter, with bands over folds."""
+        mean = np.array([rows.mean(axis=0) for rows in self.losses.values()])
+        half = np.full(mean.shape, np.nan)
+        how = self.protocol
+        for i, (m, rows) in enumerate(self.losses.items()):
+            if (n := len(self.folds[m])) > 1:
+                recorded = how is not None and how.n_folds == n
+                ratio = present(how).headline_ratio if recorded else 1 / (n - 1)
+                error = rows.std(axis=0, ddof=1) * np.sqrt(variance_factor(n, ratio))
+                half[i] = special.stdtrit(n - 1, 1 - self.asked.alpha / 2) * error
+        names = ["dataset", "method", "parameter"]
+        axes = [[self.dataset], [*self.losses], self.at.tolist()]
+        columns = {
+            "position": np.tile(self.position, len(self.losses)),
+            "loss": mean.ravel(),
+            "low": np.clip(mean - half, 0, 1).ravel(),
+            "high": np.clip(mean + half, 0, 1).ravel(),
+        }
+        return pd.DataFrame(columns, pd.MultiIndex.from_product(axes, names=names))
 
+    @property
     def rows(self) -> pd.DataFrame:
         """The rows of `ProfileComparison.table`: each pair at each parameter."""
         n_pairs, n_at = self.pvalue.shape
         methods = np.array(self.methods, dtype=object)
-        symbol = "k" if self.family == "binomial" else "α"
+        symbol = "k" if self.asked.family == "binomial" else "α"
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = self.moments[1] / self.moments[0]
         doubt = np.where(np.isnan(self.along), "it could not be tested over folds", "")
@@ -774,193 +885,45 @@ class OnDataset:
         }
         return pd.DataFrame(columns)
 
+    @property
     def crossings(self) -> list[tuple[Any, ...]]:
         """Where mean profiles of a pair are equal, between parameters with another one ahead."""
-        difference, sure = self.difference, self.significant
+        difference, sure, at = self.difference, self.significant, self.position
         sign = np.sign(difference)
         rows = []
         for pair in np.flatnonzero((sign > 0).any(axis=1) & (sign < 0).any(axis=1)):
-            at = np.flatnonzero(sign[pair])
-            turns = np.flatnonzero(np.diff(sign[pair, at]))
-            ends = [at[0], *at[turns + 1], len(self.at)]
-            for n, turn in enumerate(turns):
-                i, j = at[turn], at[turn + 1]
+            ahead = np.flatnonzero(sign[pair])
+            stretches = np.split(ahead, np.flatnonzero(np.diff(sign[pair, ahead])) + 1)
+            for before, after in pairwise(stretches):
+                i, j = before[-1], after[0]
                 if j == i + 1:
                     share = difference[pair, i] / (difference[pair, i] - difference[pair, j])
-                    position = self.position[i] + share * (self.position[j] - self.position[i])
+                    position = at[i] + share * (at[j] - at[i])
                 else:  # equal in between
-                    position = (self.position[i + 1] + self.position[j - 1]) / 2
-                sides = (sure[pair, ends[n] : i + 1], i), (sure[pair, j : ends[n + 2]], j)
-                certain = all((side == sign[pair, k]).any() for side, k in sides)
+                    position = (at[i + 1] + at[j - 1]) / 2
                 parameter = self.at[-1] ** position
-                if self.family == "binomial":
-                    parameter = 1 + position * (self.n_labels - 1)
+                if self.asked.family == "binomial":
+                    parameter = 1 + position * (self.asked.profiles.n_labels[self.dataset] - 1)
                 names = self._names(pair)
-                below, above = names if sign[pair, i] > 0 else names[::-1]
+                leads = names if sign[pair, i] > 0 else names[::-1]
+                certain = all(sure[pair, part].any() for part in (before, after))
                 place = float(parameter), float(position)
-                rows.append((self.dataset, *names, *place, below, above, certain))
+                rows.append((self.dataset, *names, *place, *leads, certain))
         return rows
 
+    @property
     def claims(self) -> list[tuple[Any, ...]]:
         """Stretches of neighbouring parameters at which one method is better for certain."""
         sure = self.significant
+        n_labels = self.asked.profiles.n_labels[self.dataset]
         rows = []
         for pair in np.flatnonzero(sure.any(axis=1)):
-            edges = np.flatnonzero(np.diff(sure[pair], prepend=0, append=0))
-            for start, stop in pairwise(edges):
-                if way := sure[pair, start]:
-                    first, last = self.at[start].item(), self.at[stop - 1].item()
-                    names = self._names(pair)[:: int(way)]
-                    rows.append((self.dataset, *names, first, last, self.n_labels))
+            turns = np.flatnonzero(np.diff(sure[pair])) + 1
+            for stretch in np.split(np.arange(len(self.at)), turns):
+                if way := int(sure[pair, stretch[0]]):
+                    ends = (self.at[i].item() for i in stretch[[0, -1]])
+                    rows.append((self.dataset, *self._names(pair)[::way], *ends, n_labels))
         return rows
 
     def _names(self, pair: Any) -> tuple[str, str]:
         return self.methods[self.a[pair]], self.methods[self.b[pair]]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked of every dataset, and where is told what cannot be answered or believed."""
-
-    profiles: Profiles
-    family: str
-    parameters: ArrayLike | None
-    alpha: float
-    declared: Declared
-    chosen: Sequence[str]
-    absent: dict[str, str]
-    warnings: list[str]
-
-
-def on_dataset(asked: Request, dataset: str) -> OnDataset:
-    """Curves with bands, differences of pairs, and their p-values along the parameter."""
-    profiles = asked.profiles
-    curve = dataset, asked.family, asked.parameters
-    losses = profiles.by_row(*curve)
-    at = profiles.parameters(*curve)
-    position = profiles.positions(*curve)
-    everyone = list(losses)
-    folds = {m: profiles.folds[dataset, m] for m in everyone}
-    shared, sharings, how = _sharings(asked, dataset, folds)
-    mean = np.array([losses[m].mean(axis=0) for m in everyone])
-    low, high = np.full((2, *mean.shape), np.nan)
-    for i, m in enumerate(everyone):
-        if (n_folds := len(folds[m])) > 1:
-            recorded = how is not None and how.n_folds == n_folds
-            ratio = present(how).headline_ratio if recorded else 1 / (n_folds - 1)
-            band = mean_intervals(pd.DataFrame(losses[m]), asked.alpha, ratio)
-            low[i], high[i] = np.clip(band[["low", "high"]].to_numpy().T, 0, 1)
-    names = ["dataset", "method", "parameter"]
-    index = pd.MultiIndex.from_product([[dataset], everyone, at.tolist()], names=names)
-    columns = {
-        "position": np.tile(position, len(everyone)),
-        "loss": mean.ravel(),
-        "low": low.ravel(),
-        "high": high.ravel(),
-    }
-    methods = [m for m in everyone if m in set(asked.chosen)]
-    part = OnDataset(
-        dataset,
-        asked.family,
-        profiles.n_labels[dataset],
-        at,
-        position,
-        pd.DataFrame(columns, index),
-        methods,
-        len(everyone) * (len(everyone) - 1) // 2,
-        mean[[everyone.index(m) for m in methods]],
-        how,
-        asked.alpha,
-    )
-    if len(part.a) and shared is not None:
-        _test(asked, part, losses, shared, sharings)
-    if n := int(np.isnan(part.along[part.n_folds > 0]).sum()):
-        asked.warnings.append(
-            f"On {dataset}: {n} differences are the same in every fold and cannot be tested."
-        )
-    return part
-
-
-def _sharings(
-    asked: Request, dataset: str, folds: Mapping[str, tuple[Hashable, ...]]
-) -> tuple[SharedFolds | None, list[Sharing], Protocol | None]:
-    """Which folds the methods share, and how these came about; None where nothing can be tested."""
-    key, runs, absent = f"tests.{dataset}", asked.profiles.runs, asked.absent
-    declared = asked.declared.get("protocol"), asked.declared.get("ratio")
-    several = [m for m, f in folds.items() if len(f) > 1]
-    if not several:
-        absent[key] = "no profile by fold: a test along the profile needs at least two folds"
-        return None, [], None
-    every = [*chain.from_iterable(folds.values())]
-    labels = sorted({*every}, key=str)
-    methods = np.repeat([*folds], [*map(len, folds.values())])
-    numbers = [*map(labels.index, every)]
-    frame = pd.DataFrame({"loss": 0.0}, pd.MultiIndex.from_arrays([methods, numbers]))
-    shared, sharings = None, []
-    try:
-        try:
-            shared = shared_folds(frame, dataset, list(folds))
-        except IncomparableRunsError:
-            absent[key] = "fewer than two methods have the same folds"
-            first = several[0]
-            of_first = runs_of(runs, dataset, [first])
-            how, notes = recorded_protocol(of_first, len(folds[first]), *declared)
-        else:
-            hows, notes = shared.protocols(runs_of(runs, dataset, shared.methods), *declared)
-            sharings = shared.sharings(hows)
-            how = sharings[0].how
-            notes = [*notes, *shared.notes]
-    except ValueError as error:
-        absent[key] = str(error)
-        return None, [], None
-    f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
-    asked.warnings.extend(f"On {dataset}: {note}" for note in notes if note != f_test)
-    if shared is None:
-        return None, sharings, how
-    if shared.excluded:
-        absent[f"{key}: {some(e.name for e in shared.excluded)}"] = (
-            "fewer than two folds in common with each other method"
-        )
-    # by their numbers here, as the profiles know them
-    named: dict[Hashable, Hashable] = dict(enumerate(labels))
-    return replace(shared, folds=[*map(named.__getitem__, shared.folds)]), sharings, how
-
-
-def _test(
-    asked: Request,
-    part: OnDataset,
-    losses: Mapping[str, Array],
-    shared: SharedFolds,
-    sharings: Sequence[Sharing],
-) -> None:
-    """The t test over the folds of each pair at every parameter, p-values corrected along it."""
-    place = {m: i for i, m in enumerate(part.methods)}
-    column = {fold: j for j, fold in enumerate(shared.folds)}
-    by_fold = np.full((len(place), len(column), len(part.at)), np.nan)
-    for m in shared.methods:
-        if m in place:
-            theirs = [column[fold] for fold in asked.profiles.folds[part.dataset, m]]
-            by_fold[place[m], theirs] = losses[m]
-    at = np.array([place.get(m, -1) for m in shared.methods])
-    rows = np.full((len(place), len(place)), -1)
-    rows[part.a, part.b] = np.arange(len(part.a))
-    runs = runs_of(asked.profiles.runs, part.dataset, part.methods)
-    differ, notes = unpaired(runs, shared.methods)
-    asked.warnings.extend(f"On {part.dataset}: {note}" for note in notes)
-    lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)
-    for sharing in sharings:
-        first, second = at[sharing.first], at[sharing.second]
-        going = (first >= 0) & (second >= 0)
-        if differ is not None:
-            lost[UNPAIRED] += int((going & differ[sharing.rows]).sum())
-            going &= ~differ[sharing.rows]
-        first, second = first[going], second[going]
-        if sharing.n < 2:
-            lost[FEW_SHARED] += len(first)
-        elif len(first):
-            values, where = by_fold[:, sharing.folds], rows[first, second]
-            scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
-            part.add(where, values, first, second, scale)
-    for reason, n in lost.items():
-        if n:
-            asked.absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason

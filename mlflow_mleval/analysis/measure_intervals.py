@@ -25,8 +25,7 @@ from mlflow_mleval.analysis.pairs import (
     satterthwaite,
 )
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.formulas import OfMeans
-from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.registry import MEASURES, OfMeans
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.validation import Array, probability
 

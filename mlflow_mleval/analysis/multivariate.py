@@ -28,6 +28,8 @@ from mlflow_mleval.analysis.pairs import (
     variance_factor,
 )
 from mlflow_mleval.analysis.resampling import length_pvalue
+from mlflow_mleval.measures.inputs import slices
+from mlflow_mleval.measures.registry import ratio as quotient
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import (
     AnyArray,
@@ -141,10 +143,11 @@ def independent_columns(
     return independent, dropped
 
 
-def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, Ints]:
+def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, Ints, Array]:
     """Of every pair the quadratic form of the mean in the inverse scatter of the residuals
-    (measures x rows x pairs; overwritten), the direction, and the first measure that depends on
-    others, else -1; by Gram-Schmidt, so that no condition number is squared."""
+    (measures x rows x pairs; overwritten), the direction, the first measure that depends on others,
+    else -1, and half the logarithm of the determinant of the scatter; by Gram-Schmidt, so that no
+    condition number is squared."""
     p, _, n = residuals.shape
     before = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals))
     scale = np.empty((p, n))
@@ -168,7 +171,7 @@ def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Arra
         for j in range(k + 1, p):
             direction[k] -= along[k, j] * direction[j]
         direction[k] /= scale[k]
-    return np.einsum("kn,kn->n", mean, mean), direction, singular
+    return np.einsum("kn,kn->n", mean, mean), direction, singular, np.log(scale).sum(axis=0)
 
 
 def problems(names: Sequence[Hashable], singular: Ints, bad: Bools) -> AnyArray:
@@ -275,8 +278,8 @@ def mardia(
     kurtosis = float(((white**2).sum(axis=1) ** 2).mean())
     factor = (p + 1) * (n + 1) * (n + 3) / (n * ((n + 1) * (p + 1) - 6))
     mean = p * (p + 2) * (n - 1) / (n + 1)
-    variance = 8 * p * (p + 2) / n
-    variance *= n * (n - 3) * (n - p - 1) * (n - p + 1) / ((n + 1) ** 2 * (n + 3) * (n + 5))
+    variance = 8 * p * (p + 2) * (n - 3) * (n - p - 1) * (n - p + 1)
+    variance /= (n + 1) ** 2 * (n + 3) * (n + 5)
     chi = n * factor * skewness / 6
     skewness_df = p * (p + 1) * (p + 2) // 6
     # Of three rows, or one more than measures, b₂ is a constant and says nothing.
@@ -448,7 +451,7 @@ def hotelling(
         "mean_difference": mean,
         "low": mean - margin,
         "high": mean + margin,
-        "statistic": np.divide(mean, error, out=np.zeros_like(mean), where=error > 0),
+        "statistic": quotient(mean, error),
         **decided(found.single[0], alpha),
     }
     by_measure = pd.Index(names, name="measure", tupleize_cols=False)
@@ -529,8 +532,7 @@ def t2_of_pairs(
 
 def _in_blocks(test: Callable[[Ints, Ints], PairNumbers], first: Ints, second: Ints) -> PairNumbers:
     """A test of pairs, as many at a time as fit the cache."""
-    starts = range(0, max(len(first), 1), BLOCK)
-    parts = [test(first[i : i + BLOCK], second[i : i + BLOCK]) for i in starts]
+    parts = [test(first[at], second[at]) for at in slices(max(len(first), 1), BLOCK)]
     return PairNumbers(*map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -545,7 +547,7 @@ def _t2(
     """T-squared of pairs by their residuals, measures x rows x pairs (overwritten), mean
     differences and largest values, measures x pairs; `spread` is the variance of a mean."""
     error = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals) * (spread / df))
-    quadratic, direction, singular = solve_pairs(residuals, difference.copy(), size)
+    quadratic, direction, singular, _ = solve_pairs(residuals, difference.copy(), size)
     t2 = quadratic * (df / spread)
     bad = singular >= 0
     if bad.any():
@@ -558,7 +560,7 @@ def _t2(
             numbers[..., same] = 0.0
             numbers[..., bad] = np.nan
     f, pvalue = t2_pvalue(t2, len(names), df)
-    t = np.divide(difference, error, out=np.where(difference == 0, 0.0, np.nan), where=error > 0)
+    t = quotient(difference, error, np.where(difference == 0, 0.0, np.nan))
     single = 2 * special.stdtr(df, -np.abs(t))
     by_measure = (difference.T, direction.T * df, error.T, single.T)
     return PairNumbers(
@@ -585,18 +587,12 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
         spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
         within = (spread**2).sum(axis=1)
         between = (d**2).sum(axis=1)
-        unvaried = np.where(between == 0, 0.0, np.nan)
-        f = np.divide(between, 2 * within, out=unvaried, where=within > 0)
+        f = quotient(between, 2 * within, np.where(between == 0, 0.0, np.nan))
         mean = d.mean(axis=1)
-        _, direction, singular = solve_pairs(
-            spread.transpose(2, 1, 0).copy(), mean.T.copy(), largest.T
-        )
-        unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
-        e = spread / unit
-        t = np.concatenate([spread, d], axis=1) / unit
-        logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
-        none = np.zeros(len(d))
-        wilks = np.exp(np.subtract(logs[0], logs[1], out=none, where=singular < 0))
+        sides = (x.transpose(2, 1, 0).copy() for x in (spread, np.concatenate([spread, d], axis=1)))
+        solved = [solve_pairs(side, mean.T.copy(), largest.T) for side in sides]
+        _, direction, singular, _ = solved[0]
+        wilks = np.where(singular < 0, np.exp(2 * (solved[0][3] - solved[1][3])), 1.0)
         same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
         bad = (singular >= 0) & ~same
         wilks[same] = 1.0

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.sentences import did_you_mean, some
 from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keywords, one_of
 
@@ -74,8 +75,7 @@ def stacked_flows(
         for row, *limits in zip(range(len(values)), q, p, s, strict=True):
             up[row], down[row] = unicriterion_flows(values[row], function, *limits)
         return up, down
-    step = max(1, CELLS // m**2)
-    for part in (slice(start, start + step) for start in range(0, len(values), step)):
+    for part in slices(len(values), max(1, CELLS // m**2)):
         v = values[part]
         ends = (x[part, None, None] for x in (q, p, s))
         prefers = preferred(v[:, :, None] - v[:, None, :], function, *ends)
@@ -407,9 +407,8 @@ def promethee(
     c     0.125      0.500 -0.375   3.0
     """  # noqa: E501
     frame = checked(table)
-    limits = {"p": p, "q": q, "s": s}
-    axes = frame.index, frame.columns
-    stack = flows_by_measure(frame.to_numpy()[None], *axes, minimize, preference, **limits)
+    given = frame.to_numpy()[None], frame.index, frame.columns, minimize, preference
+    stack = flows_by_measure(*given, p=p, q=q, s=s)
     return stack.weigh(weights, drop_constant).result(0)
 
 
@@ -559,21 +558,18 @@ def flows_by_measure(
     measures: pd.Index,
     minimize: Iterable[Any] = (),
     preference: Preference = "v_shape",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
+    **thresholds: Threshold,
 ) -> FlowsByMeasure:
     """Flows on datasets x methods x measures; options as of `promethee`."""
     values = np.ascontiguousarray(matrices.swapaxes(1, 2))
     smaller = [minimize] if isinstance(minimize, str) else list(minimize)
     _known(smaller, measures, "minimize")
     turned = measures.isin(smaller)
-    functions = _functions(preference, {"q": q, "p": p, "s": s}, measures)
+    functions = _functions(preference, thresholds, measures)
     ranges = np.ptp(values, axis=2)
     limits = _limits(functions, ranges)
     up, down = np.zeros((2, *values.shape))
-    step = max(1, CELLS // values[0].size) if len(values) else 1
-    for part in (slice(start, start + step) for start in range(0, len(values), step)):
+    for part in slices(len(values), max(1, CELLS // (values.shape[1] * values.shape[2]))):
         given = values[part], turned, functions, limits[:, part], ranges[part] > 0
         _fill(up[part], down[part], *given)
     return FlowsByMeasure(methods, measures, values, turned, functions, limits, up, down)
@@ -647,23 +643,20 @@ def lost(matrix: Array) -> Bools:
     return (ranges == np.inf) | ((ranges > 0) & (ranges < np.finfo(float).tiny))
 
 
-def _known(names: Iterable[Any], measures: pd.Index, argument: str) -> None:
-    if unknown := [name for name in names if name not in measures]:
+def _known(given: Collection[Any], measures: pd.Index, argument: str, every: str = "") -> None:
+    """ValueError for names that are none of the measures', or where a measure is given none."""
+    if unknown := [name for name in given if name not in measures]:
         guess = did_you_mean(unknown, measures)
         text = f"`{argument}` must name measures of the table, got {_in_ticks(unknown)}; it has"
         raise ValueError(f"{text} {_in_ticks(measures)}.{guess}")
+    if every and (lacking := [name for name in measures if name not in given]):
+        raise ValueError(
+            f"`{argument}` must give every measure {every}, got none for {_in_ticks(lacking)}."
+        )
 
 
 def _in_ticks(names: Iterable[Any]) -> str:
     return some(repr(str(name)) for name in names)
-
-
-def _every(measures: pd.Index, given: Collection[Any], argument: str, what: str) -> None:
-    """ValueError where a measure is given none."""
-    if lacking := [name for name in measures if name not in given]:
-        raise ValueError(
-            f"`{argument}` must give every measure {what}, got none for {_in_ticks(lacking)}."
-        )
 
 
 def _given(weights: Weights, measures: pd.Index) -> Array:
@@ -673,8 +666,7 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
         return np.full(len(measures), 1 / len(measures))
     if isinstance(weights, Mapping | pd.Series):
         weights = dict(weights)
-        _known(weights, measures, "weights")
-        _every(measures, weights, "weights", "one")
+        _known(weights, measures, "weights", every="one")
         weights = [weights[name] for name in measures]
     share = np.asarray(weights, dtype=float)
     if share.shape != (len(measures),):
@@ -693,17 +685,15 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
 
 
 def _functions(
-    preference: Preference, given: dict[str, Threshold], measures: pd.Index
+    preference: Preference, given: Mapping[str, Threshold], measures: pd.Index
 ) -> tuple[Function, ...]:
     """The preference functions with the thresholds that were given, all checked."""
-    if isinstance(preference, str):
-        functions = dict.fromkeys(measures, one_of(preference, "preference", PREFERENCES))
-    else:
-        _known(preference, measures, "preference")
-        _every(measures, preference, "preference", "a function")
-        functions = {name: one_of(preference[name], "preference", PREFERENCES) for name in measures}
+    for_all = isinstance(preference, str)
+    by_measure: Any = dict.fromkeys(measures, preference) if for_all else preference
+    _known(by_measure, measures, "preference", every="a function")
+    functions = {name: one_of(by_measure[name], "preference", PREFERENCES) for name in measures}
     for key, value in given.items():
-        everywhere = measures if value is not None and isinstance(preference, str) else ()
+        everywhere = measures if for_all and value is not None else ()
         concerned = value if isinstance(value, Mapping) else everywhere
         _known(concerned, measures, key)
         if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
@@ -713,7 +703,9 @@ def _functions(
             )
     chosen = []
     for name in measures:
-        fixed = {key: _threshold_of(given[key], key, name) for key in PREFERENCES[functions[name]]}
+        fixed = {
+            key: _threshold_of(given.get(key), key, name) for key in PREFERENCES[functions[name]]
+        }
         q = fixed.get("q")
         p = fixed.get("p")
         if q is not None and p is not None and q > p:

@@ -22,9 +22,9 @@ from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.predictions import read_hierarchy, sets_in, table_columns
 from mlflow_mleval.files.results import columns_shown
-from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import Conventions
 from mlflow_mleval.sentences import quoted
 from mlflow_mleval.validation import present, refuse_keywords
 

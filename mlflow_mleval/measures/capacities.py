@@ -21,7 +21,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mlflow_mleval.measures.inputs import dense, error_blocks, truth_and_scores
+from mlflow_mleval.measures.inputs import dense, error_blocks, slices, truth_and_scores
 from mlflow_mleval.measures.owa import FAMILIES, family_weights, label_count, owa_weights
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, binary_matrix, one_of
 
@@ -654,12 +654,12 @@ def _minimise(
     n_errors = int(sizes.sum()) + 1
     expected = np.empty((n_candidates, losses.shape[1]))
     step = max(1, _BLOCK // max(len(label_sets), n_errors))
-    for start in range(0, n_candidates, step):
-        wrong = (flips[start : start + step] @ (1 - 2 * pattern) + sizes @ pattern).astype(np.int64)
+    for rows in slices(n_candidates, step):
+        wrong = (flips[rows] @ (1 - 2 * pattern) + sizes @ pattern).astype(np.int64)
         cells = wrong + n_errors * np.arange(len(wrong))[:, None]
         each = np.broadcast_to(weights, wrong.shape).ravel()
         shares = np.bincount(cells.ravel(), each, len(wrong) * n_errors)
-        expected[start : start + step] = shares.reshape(-1, n_errors) @ losses[:n_errors]
+        expected[rows] = shares.reshape(-1, n_errors) @ losses[:n_errors]
     least = expected.min(axis=0)
 
     # First in lexicographic order: ones of the first set flip from the front, zeros from the back.

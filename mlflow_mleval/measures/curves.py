@@ -14,11 +14,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.formulas import ratio
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
-from mlflow_mleval.measures.inputs import Propensities, dense, rows_of
+from mlflow_mleval.measures.inputs import Propensities, dense, rows_of, slices
 from mlflow_mleval.measures.label_ranking import RowScores
-from mlflow_mleval.measures.registry import BINS
+from mlflow_mleval.measures.registry import BINS, ratio
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # ---- positives and negatives by score ------------------------------------------------------------
@@ -49,12 +48,11 @@ class ScoreRows:
 
     def __add__(self, other: ScoreRows) -> ScoreRows:
         on_grid = self.on_grid or other.on_grid
-        counted = (side.counted for side in (self, other))
-        sides = (side._gridded_parts if on_grid else side.parts for side in counted)
-        parts = sorted(chain(*sides), key=lambda part: -len(part[0]))
+        sides = [side.gridded if on_grid else side.counted for side in (self, other)]
+        parts = sorted(chain(*(side.parts for side in sides)), key=lambda part: -len(part[0]))
         while len(parts) > 1 and 2 * len(parts[-1][0]) > len(parts[-2][0]):
             parts[-2:] = [joined_rows(parts[-2:])]
-        return replace(self.counted, parts=tuple(parts), on_grid=on_grid)
+        return replace(sides[0], parts=tuple(parts))
 
     @property
     def counted(self) -> Any:
@@ -62,8 +60,18 @@ class ScoreRows:
         return self
 
     @property
-    def _gridded_parts(self) -> tuple[_Rows, ...]:
-        return self.parts if self.on_grid else tuple(map(_gridded, self.parts))
+    def gridded(self) -> Any:
+        """The same on the grid: half of its steps even over [0, 1], a quarter below, one above."""
+        if self.on_grid:
+            return self
+        parts = []
+        for classes, s, *counts in self.counted.parts:
+            with np.errstate(divide="ignore"):
+                place = np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s)
+                place = np.where(s < 0, 0.25 / (1 - np.minimum(s, 0)), place)
+            step = np.minimum(np.floor(place * STEPS), STEPS - 1)
+            parts.append(joined_rows([(classes, step, *counts)]))
+        return replace(self.counted, parts=tuple(parts), on_grid=True)
 
     @cached_property
     def whole(self) -> Any:
@@ -81,7 +89,7 @@ class ScoreRows:
             return counted
         if len(self.whole.parts[0][0]) <= self.most:
             return self.whole
-        return replace(counted, parts=(joined_rows(counted._gridded_parts),), on_grid=True)
+        return counted.gridded.whole
 
     @property
     def cells(self) -> int:
@@ -97,8 +105,10 @@ class ScoreRows:
         return {**facts, "rows": [column.tolist() for column in stored.parts[0]]}
 
     @classmethod
-    def from_dict(cls, parts: Mapping[str, Any]) -> Any:
-        """The counts that `to_dict` wrote."""
+    def from_dict(cls, parts: Mapping[str, Any] | None) -> Any:
+        """The counts that `to_dict` wrote; None of None, and of a version with more columns."""
+        if parts is None or len(parts["rows"]) > 8:
+            return None
         classes, scores, *counts = parts["rows"]
         rows = np.array(classes, np.int64), np.array(scores, float), *map(counts_of, counts)
         facts = {name: value for name, value in parts.items() if name != "rows"}
@@ -314,6 +324,36 @@ class ScoreCounts(ScoreRows):
             pieces.append((first, tuple(column[rows] for column in columns)))
         return _of_classes(pieces)
 
+    def points(self, first: int) -> tuple[Array, ...]:
+        """At most `POINTS` points of the curve of each class, even along recall and fpr: class,
+        counted from `first`, threshold, recall, precision and fpr."""
+        classes, score, _, _ = self.whole.parts[0]
+        total, others = self.totals
+        tp, fp = self.reached()
+
+        def rates(rows: Any) -> tuple[Array, Array]:
+            of = classes[rows]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return tp[rows] / total[of], fp[rows] / others[of]
+
+        begins = [np.zeros(0, np.int64)]
+        bucket_before = -1.0
+        for rows in slices(len(classes), _BLOCK):
+            recall, fpr = rates(rows)
+            place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
+            # Classes are in buckets of their own. Thresholds fall as places rise, so the first row
+            # of a bucket, by ascending score, reaches farthest.
+            bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
+            begins.append(rows.start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
+            bucket_before = bucket[-1]
+        shown = np.concatenate(begins)
+        shown = shown[total[classes[shown]] > 0]
+        shown = shown[np.lexsort((-shown, classes[shown]))]
+        recall, fpr = rates(shown)
+        precision = ratio(tp[shown], tp[shown] + fp[shown])
+        low = _ungridded(score[shown]) if self.on_grid else score[shown]  # the end of a step
+        return first + classes[shown], low, recall, precision, fpr
+
     def bins(self, number: int) -> tuple[AnyArray, AnyArray, Array]:
         """Instances, positives and scores of bins of equal numbers; equal scores stay together."""
         _, score, pos, neg = self.whole.parts[0]
@@ -344,8 +384,10 @@ def if_both(mine: Any, theirs: Any, add: Callable[[Any, Any], Any] = operator.ad
     return None if mine is None or theirs is None else add(mine, theirs)
 
 
-def counts_of(values: Sequence[float]) -> AnyArray:
-    """Counts from JSON: whole numbers, or sums of weights."""
+def counts_of(values: Sequence[float] | None) -> Any:
+    """Counts from JSON: whole numbers, or sums of weights; None of None."""
+    if values is None:
+        return None
     weighted = any(isinstance(value, float) for value in values)
     return np.array(values, float if weighted else np.int64)
 
@@ -377,15 +419,6 @@ def joined_rows(parts: Sequence[_Rows]) -> _Rows:
     first = np.flatnonzero(np.append(True, (np.diff(classes) != 0) | (np.diff(scores) != 0)))
     sums = (np.add.reduceat(column[order], first) for column in counts)
     return classes[first], scores[first], *sums
-
-
-def _gridded(rows: _Rows) -> _Rows:
-    """The rows on the grid: half of its steps even over [0, 1], a quarter below, one above."""
-    classes, s, *counts = rows
-    with np.errstate(divide="ignore"):
-        place = np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s)
-        place = np.where(s < 0, 0.25 / (1 - np.minimum(s, 0)), place)
-    return joined_rows([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), *counts)])
 
 
 def _ungridded(step: Array) -> Array:
@@ -435,68 +468,20 @@ MICRO = "micro"
 LABEL = "label"
 
 
-def points(counts: ScoreCounts) -> pd.DataFrame:
-    """At most `POINTS` points of the curve of each class, even along recall and fpr."""
-    pieces = [_points(piece, first) for first, piece in counts.pieces()]
-    names = ("class", "threshold", "recall", "precision", "fpr")
-    columns = map(np.concatenate, zip(*pieces, strict=True))
-    return pd.DataFrame(dict(zip(names, columns, strict=True)))
-
-
-def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
-    """The columns of the points of classes, which count from this one."""
-    classes, score, _, _ = counts.whole.parts[0]
-    total, others = counts.totals
-    tp, fp = counts.reached()
-
-    def rates(rows: Any) -> tuple[Array, Array]:
-        of = classes[rows]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return tp[rows] / total[of], fp[rows] / others[of]
-
-    begins = [np.zeros(0, np.int64)]
-    bucket_before = -1.0
-    for start in range(0, len(classes), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        recall, fpr = rates(rows)
-        place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
-        # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
-        # bucket, by ascending score, reaches farthest.
-        bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
-        begins.append(start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
-        bucket_before = bucket[-1]
-    shown = np.concatenate(begins)
-    shown = shown[total[classes[shown]] > 0]
-    shown = shown[np.lexsort((-shown, classes[shown]))]
-    recall, fpr = rates(shown)
-    precision = ratio(tp[shown], tp[shown] + fp[shown])
-    low = _ungridded(score[shown]) if counts.on_grid else score[shown]  # the end of a step
-    return first + classes[shown], low, recall, precision, fpr
-
-
 def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
     """The precision of one class at these recalls, as Davis & Goadrich 2006 interpolate."""
-    _, pos, neg, tp, fp = (column[::-1] for column in counts.rises)
-    before = fp - neg
-    wanted = recalls * tp[-1]
-    at = np.searchsorted(tp, wanted)
-    way = (wanted - (tp - pos)[at]) / pos[at]
-    fp = before[at] + way * neg[at]
-    none = wanted <= 0  # what precision tends to
-    limit = np.where(before[at] > 0, 0.0, pos[at] / (pos[at] + neg[at]))
-    return np.where(none, limit, wanted / np.where(none, 1, wanted + fp))
+    _, pos, neg, tp, fp = counts.rises
+    wanted = recalls * tp[0]
+    missed, wrong = (np.stack(side, axis=1).ravel() for side in ((-tp, pos - tp), (fp, fp - neg)))
+    # at recall 0 what precision tends to
+    limit = 0.0 if fp[-1] > neg[-1] else pos[-1] / (pos[-1] + neg[-1])
+    return ratio(wanted, np.where(wanted > 0, wanted + np.interp(-wanted, missed, wrong), 0), limit)
 
 
 def recall_at(counts: ScoreCounts, rates: Array) -> Array:
-    """The recall of one class at these false positive rates."""
-    pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
-    tp, fp = (np.append(0, np.cumsum(side)) for side in (pos, neg))
-    wanted = rates * fp[-1]
-    # past those with as many, so the upper end of a jump
-    at = np.minimum(np.searchsorted(fp, wanted, "right"), len(fp) - 1)
-    step = fp[at] - fp[at - 1]
-    way = np.where(step > 0, (wanted - fp[at - 1]) / np.where(step > 0, step, 1), 1.0)
-    return (tp[at - 1] + way * (tp[at] - tp[at - 1])) / tp[-1]
+    """The recall of one class at these false positive rates: the upper end where it jumps."""
+    tp, fp = (np.append(0, np.cumsum(side[::-1])) for side in counts.whole.parts[0][2:])
+    return np.interp(rates * fp[-1], fp, tp) / tp[-1]
 
 
 def curve_table(
@@ -513,8 +498,10 @@ def curve_table(
         parts.append((LABEL, counts.chosen([place[name] for name in drawn]), drawn))
     tables = []
     for scope, part, of in parts:
-        curve = points(part)
-        label = np.array([*of, None], object)[curve.pop("class").to_numpy(int)]
+        pieces = [piece.points(first) for first, piece in part.pieces()]
+        classes, *columns = map(np.concatenate, zip(*pieces, strict=True))
+        label = np.array([*of, None], object)[classes.astype(int)]
+        curve = dict(zip(("threshold", "recall", "precision", "fpr"), columns, strict=True))
         tables.append(pd.DataFrame({"scope": scope, "label": label, **curve}))
     return pd.concat(tables, ignore_index=True)
 

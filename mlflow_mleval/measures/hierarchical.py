@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.measures.formulas import Counts, f1, precision, recall
 from mlflow_mleval.measures.hierarchy import (
     Hierarchy,
     Pairs,
@@ -25,6 +24,7 @@ from mlflow_mleval.measures.hierarchy import (
     part_above,
     pattern,
     renumbered,
+    sizes_of,
     spans,
     stretches,
     without,
@@ -37,8 +37,13 @@ from mlflow_mleval.measures.registry import (
     LEVEL_NAME,
     MEASURES,
     SET_SIZES,
+    Counts,
+    f1,
     known_measures,
     numbers,
+    precision,
+    ratio,
+    recall,
 )
 from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import AnyArray, Array, one_of, present, same_axes
@@ -126,13 +131,40 @@ class Options:
                 f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got "
                 "none. Omit it for all."
             )
-        return replace(
-            self,
-            max_distance=_distance(self.max_distance, "max_distance"),
-            lca_max_distance=_limit(self.lca_max_distance, "lca_max_distance"),
-            max_ancestors=_limit(self.max_ancestors, "max_ancestors", least=0),
-            measures=families,
-        )
+        limits: dict[str, Any] = {}
+        for name in ("max_distance", "lca_max_distance", "max_ancestors"):
+            value = getattr(self, name)
+            least = 0 if name == "max_ancestors" else 5e-324
+            if (value is not None or name == "max_distance") and not least <= value < np.inf:
+                what = "a positive distance" if least else "a distance of at least 0"
+                raise ValueError(f"`{name}` must be {what}, got {value!r}. Count edges or lengths.")
+            limits[name] = np.inf if value is None else float(value)
+        return replace(self, measures=families, **limits)
+
+    def costs(self, h: Hierarchy) -> AnyArray | None:
+        """What an error at each class costs, by its number; 1 at the virtual root."""
+        given = self.class_costs
+        if given is None:
+            return None
+        if not isinstance(given, Mapping):
+            from scipy.sparse.linalg import spsolve_triangular
+
+            one_of(given, "class_costs", ("siblings",))
+            child = np.repeat(np.arange(len(h) + 1), h._up.count)
+            parent = h._up.parent
+            # the cost of a class less its shares of what its parents cost is 0, that of the root 1
+            shares = (1 / np.bincount(parent)[parent], (child, parent))
+            left = sparse.eye_array(len(h) + 1) - sparse.csr_array(shares, shape=2 * (len(h) + 1,))
+            return spsolve_triangular(left.tocsr(), np.eye(1, len(h) + 1)[0], unit_diagonal=True)
+        if missing := [name for name in h.nodes if name not in given]:
+            got = some(map(repr, missing))
+            raise ValueError(f"`class_costs` must name all classes, got no {got}.")
+        by_number = np.ones(len(h) + 1)
+        by_number[h._number] = costs = np.array([given[name] for name in h.nodes], float)
+        if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
+            name = h.nodes[wrong[0]]
+            raise ValueError(f"`class_costs` must be at least 0, got {given[name]!r} for {name!r}.")
+        return by_number
 
 
 def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.DataFrame:
@@ -147,7 +179,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
             f"`pred` must hold the {y.shape[0]} instances of `true`, got {p.shape[0]}."
         )
 
-    costs = None if checked.class_costs is None else _costs(checked.class_costs, h)
+    costs = checked.costs(h)
     first, place = distinct_rows(y, p)
     up, number, (y, p) = part_above(h, y[first], p[first])
     costs = None if costs is None else costs[kept_classes(number)]
@@ -195,39 +227,6 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
 OPTIONS: Mapping[str, Any] = {part.name: part.default for part in fields(Options)}
 
 
-def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> AnyArray:
-    """The cost of each class by its number; that of the virtual root is 1."""
-    if not isinstance(given, Mapping):
-        from scipy.sparse.linalg import spsolve_triangular
-
-        one_of(given, "class_costs", ("siblings",))
-        child = np.repeat(np.arange(len(h) + 1), h._up.count)
-        parent = h._up.parent
-        # the cost of a class less its shares of what its parents cost is 0, that of the root 1
-        shares = (1 / np.bincount(parent)[parent], (child, parent))
-        left = sparse.eye_array(len(h) + 1) - sparse.csr_array(shares, shape=2 * (len(h) + 1,))
-        return spsolve_triangular(left.tocsr(), np.eye(1, len(h) + 1)[0], unit_diagonal=True)
-    if missing := [name for name in h.nodes if name not in given]:
-        raise ValueError(f"`class_costs` must name all classes, got no {some(map(repr, missing))}.")
-    by_number = np.ones(len(h) + 1)
-    by_number[h._number] = costs = np.array([given[name] for name in h.nodes], float)
-    if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
-        name = h.nodes[wrong[0]]
-        raise ValueError(f"`class_costs` must be at least 0, got {given[name]!r} for {name!r}.")
-    return by_number
-
-
-def _limit(value: float | None, name: str, least: float = 5e-324) -> float:
-    return np.inf if value is None else _distance(value, name, least)
-
-
-def _distance(value: float, name: str, least: float = 5e-324) -> float:
-    if not least <= value < np.inf:
-        what = "a positive distance" if least else "a distance of at least 0"
-        raise ValueError(f"`{name}` must be {what}, got {value!r}. Count edges or lengths.")
-    return float(value)
-
-
 # ---- pairs of classes, extended sets, levels -----------------------------------------------------
 
 _PIECE = 1 << 20  # pairs of classes, or members of extended sets, that are looked at together
@@ -266,8 +265,7 @@ def pair_based_measures(
     """The pair-based measures of each instance; an unpaired class costs `limit`."""
     start = pairs.start
     distance = pairs.apart[pairs.kind]
-    m = np.diff(true.indptr)
-    k = np.diff(pred.indptr)
+    common, m, k = sizes_of(true, pred)
     # nothing paired
     gie = limit * (m + k)
     cover = limit * (m + k)
@@ -287,7 +285,6 @@ def pair_based_measures(
         n, p = (np.minimum(kappa.min(axis, keepdims=True), limit) for axis in (2, 1))
         saved = best_matching(np.where(near, np.maximum(n + p - kappa, 0), 0))
         cover[group] = n.sum((1, 2)) + p.sum((1, 2)) - saved
-    common = np.diff(true.multiply(pred).indptr)
     bound = limit * (m + k - 2 * common)
     single = np.full(len(m), np.nan)
     single[(m == 1) & (k == 1)] = distance[start[:-1][(m == 1) & (k == 1)]]
@@ -295,7 +292,7 @@ def pair_based_measures(
     return {
         "tree_induced_error": single,
         "gie": gie,
-        "mgia": 1 - np.divide(cover, bound, out=np.zeros(len(m)), where=bound > 0),
+        "mgia": 1 - ratio(cover, bound),
         "all_pairs_error": np.where(m * k > 0, total, np.nan),
         "mgia_error": cover,
         "mgia_bound": bound,
@@ -345,8 +342,7 @@ def set_measures(
     costs: AnyArray | None = None,
 ) -> dict[str, AnyArray]:
     """Set measures of classes extended by their ancestors `known`; `costs` are for h_loss."""
-    common = np.diff(true.multiply(pred).indptr)
-    exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
+    exact = np.ptp(sizes_of(true, pred), axis=0) == 0
     sides = true @ known, pred @ known
     for side in sides:
         side.sort_indices()
@@ -396,9 +392,7 @@ def descendant_measures(
     counts = np.empty((3, len(first)), np.int64)
     size = np.diff(below.indptr).astype(np.int64)
     for lo, hi in stretches(true @ size + pred @ size, _PIECE):
-        t = true[lo:hi] @ below
-        q = pred[lo:hi] @ below
-        counts[:, lo:hi] = np.diff(t.multiply(q).indptr), np.diff(t.indptr), np.diff(q.indptr)
+        counts[:, lo:hi] = sizes_of(true[lo:hi] @ below, pred[lo:hi] @ below)
     return rates("descendant", *counts[:, place])
 
 
@@ -414,9 +408,9 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
     sides = y @ extended, p @ extended
     columns = {}
     for level in levels:
-        a, b = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
-        for part, matrix in zip(SET_SIZES, (a.multiply(b).tocsr(), a, b), strict=True):
-            columns[f"level_{level}_{part}"] = np.diff(matrix.indptr).astype(float)
+        of_level = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
+        for part, size in zip(SET_SIZES, sizes_of(*of_level), strict=True):
+            columns[f"level_{level}_{part}"] = size.astype(float)
     missing = np.diff(sides[1].indptr) - np.diff(p.indptr)
     violations = {"violation_rate": missing > 0, "missing_ancestors": missing}
     return columns | {m: violations[m].astype(float) for m in violations if m in of_violations}

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.sentences import count, some
+from mlflow_mleval.measures.inputs import compressed, listed, listing, matrix_of
 from mlflow_mleval.validation import AnyArray, binary_matrix, of_kind
 
 if TYPE_CHECKING:
@@ -33,14 +33,6 @@ def spans(starts: AnyArray, lengths: AnyArray) -> AnyArray:
 def offsets(lengths: AnyArray) -> AnyArray:
     """Where each of the consecutive stretches starts, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(lengths)])
-
-
-def compressed(data: AnyArray, indices: AnyArray, start: AnyArray, width: int) -> sparse.csr_array:
-    """A csr_array with 32-bit indices where they suffice, which scipy does not choose itself."""
-    kind = np.int32 if max(start[-1], width) < 2**31 else np.int64
-    return sparse.csr_array(
-        (data, indices.astype(kind, copy=False), start.astype(kind)), shape=(len(start) - 1, width)
-    )
 
 
 def stretches(costs: AnyArray, limit: float) -> Iterator[tuple[int, int]]:
@@ -420,28 +412,13 @@ class Hierarchy:
                 "dense array of numbers. Pass scipy.sparse.csr_array(x) if it marks classes, "
                 "x.tolist() if it holds their names."
             )
-        rows = list(of_kind(sets, name, Iterable, "a collection of classes for each instance"))
+        what = "a collection of classes"
+        rows = listed(of_kind(sets, name, Iterable, f"{what} for each instance"), name, what)
         if not rows:
             raise ValueError(
                 f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."
             )
-        bad = {
-            kind
-            for kind in set(map(type, rows))
-            if issubclass(kind, (str, bytes)) or not hasattr(kind, "__len__")
-        }
-        if bad:
-            wrong = [i for i, row in enumerate(rows) if type(row) in bad]
-            raise TypeError(
-                f"`{name}` must hold a collection of classes for each instance, got "
-                f"{rows[wrong[0]]!r} for instance {wrong[0]} "
-                f"({listing(wrong, 'such instance')}). Put a single class into a list."
-            )
-        columns = self._positions(chain.from_iterable(rows), name)
-        start = np.append(0, np.cumsum([len(row) for row in rows]))
-        by_instance = compressed(np.ones(len(columns), bool), columns, start, len(self))
-        by_instance.sum_duplicates()
-        return by_instance
+        return matrix_of(rows, self._positions(chain.from_iterable(rows), name), len(self))
 
     @cached_property
     def digest(self) -> str:
@@ -468,12 +445,6 @@ class Hierarchy:
 
     def _names(self, numbers: AnyArray) -> set[Hashable]:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}
-
-
-def listing(items: Iterable[Any], noun: str) -> str:
-    """How many items there are, and the first few of them."""
-    items = list(items)
-    return f"{count(len(items), noun)}: {some(map(repr, items), 5)}"
 
 
 # ---- class sets and their pairs ------------------------------------------------------------------
@@ -565,6 +536,11 @@ def without(labels: sparse.csr_array, dropped: AnyArray) -> sparse.csr_array:
     at = np.flatnonzero(~dropped)
     start = np.searchsorted(at, labels.indptr)
     return compressed(labels.data[at], labels.indices[at], start, labels.shape[1])
+
+
+def sizes_of(true: sparse.csr_array, pred: sparse.csr_array) -> AnyArray:
+    """How many classes both sets of each instance have, the true and the predicted, (3, N)."""
+    return np.array([np.diff(side.indptr) for side in (true.multiply(pred).tocsr(), true, pred)])
 
 
 def pattern(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from math import log
 from typing import Any
 
@@ -14,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.sentences import quoted, some
+from mlflow_mleval.sentences import count, quoted, some
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -46,16 +48,23 @@ def label_matrices(
 ]:
     """Truth, scores and predictions as CSR from rows of labels, and the sorted labels."""
     given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
-    sides = {name: list(rows) for name, rows in given.items() if rows is not None}
-    _refuse_other_rows(sides)
-    occurring = {label for rows in sides.values() for row in rows for label in row}
+    labels = "a collection of labels", Collection
+    scores = "a mapping of label to score", Mapping
+    forms: dict[str, Any] = {"y_true": labels, "y_score": scores, "y_pred": labels}
+    sides = {
+        name: listed(rows, name, *forms[name]) for name, rows in given.items() if rows is not None
+    }
+    n = len(sides["y_true"])
+    for name, rows in sides.items():
+        if len(rows) != n:
+            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
+    occurring = set(chain.from_iterable(chain.from_iterable(sides.values())))
     if label_names is None:
         try:
             label_names = sorted(occurring)
         except TypeError:
             label_names = sorted(occurring, key=lambda label: (type(label).__name__, str(label)))
-    label_names = list(label_names)
-    names = unique_names(label_names, "label_names", len(label_names), "labels")
+    names = unique_names(list(label_names), "label_names", len(label_names), "labels")
     place = {label: i for i, label in enumerate(names)}
     if unknown := occurring.difference(place):
         raise ValueError(
@@ -65,37 +74,52 @@ def label_matrices(
         raise ValueError("`label_names` must name the labels where none occurs. Pass them.")
     matrices: dict[str, Any] = dict.fromkeys(given)
     for name, rows in sides.items():
-        cells = rows if name == "y_score" else [dict.fromkeys(row, True) for row in rows]
-        matrices[name] = _of_cells(cells, place, float if name == "y_score" else bool)
+        columns = [place[label] for row in rows for label in row]
+        values = chain.from_iterable(row.values() for row in rows) if name == "y_score" else None
+        matrices[name] = matrix_of(rows, columns, len(names), values)
     return matrices["y_true"], matrices["y_score"], matrices["y_pred"], names
 
 
-def _refuse_other_rows(sides: Mapping[str, list[Any]]) -> None:
-    """Raise ValueError or TypeError for rows that are none, or others than the truth has."""
-    n = len(sides["y_true"])
-    for name, rows in sides.items():
-        if len(rows) != n:
-            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
-        scored = name == "y_score"
-        want = "mappings of label to score" if scored else "collections of labels"
-        for i, row in enumerate(rows):
-            if not isinstance(row, Mapping if scored else Collection) or isinstance(
-                row, (str, bytes)
-            ):
-                got = f"{type(row).__name__} in row {i}"
-                raise TypeError(f"`{name}` must hold {want}, got {got}. Convert it.")
+def listed(rows: Iterable[Any], name: str, what: str, kind: type = Collection) -> list[Any]:
+    """The rows of the argument `name` as a list; TypeError where one is no such collection."""
+    rows = list(rows)
+    types = set(map(type, rows))
+    bad = {t for t in types if issubclass(t, (str, bytes)) or not issubclass(t, kind)}
+    if bad:
+        wrong = [i for i, row in enumerate(rows) if type(row) in bad]
+        raise TypeError(
+            f"`{name}` must hold {what} for each instance, got {reprlib.repr(rows[wrong[0]])} for "
+            f"instance {wrong[0]} ({listing(wrong, 'such instance')}). Convert these; one label "
+            "alone goes into a list."
+        )
+    return rows
 
 
-def _of_cells(
-    rows: list[Mapping[Hashable, Any]], place: Mapping[Hashable, int], kind: type
+def listing(items: Iterable[Any], noun: str) -> str:
+    """How many items there are, and the first few of them."""
+    items = list(items)
+    return f"{count(len(items), noun)}: {some(map(repr, items), 5)}"
+
+
+def matrix_of(
+    rows: Sequence[Any], columns: Any, width: int, values: Iterable[float] | None = None
 ) -> sparse.csr_array:
-    """A matrix of the values of each row by label."""
-    ends = np.append(0, np.cumsum([len(row) for row in rows]))
-    columns = np.fromiter((place[label] for row in rows for label in row), np.int64, ends[-1])
-    values: AnyArray = np.array([value for row in rows for value in row.values()], kind)
-    matrix = sparse.csr_array((values, columns, ends), shape=(len(rows), len(place)))
-    matrix.sort_indices()
+    """The columns, or values in them, that each row has in turn, as CSR; a column counts once."""
+    columns = np.asarray(columns, np.int64)
+    data: AnyArray = np.ones(len(columns), bool)
+    if values is not None:
+        data = np.fromiter(values, float, len(columns))
+    matrix = compressed(data, columns, np.append(0, np.cumsum([*map(len, rows)])), width)
+    matrix.sum_duplicates()
     return matrix
+
+
+def compressed(data: AnyArray, indices: AnyArray, start: AnyArray, width: int) -> sparse.csr_array:
+    """A csr_array with 32-bit indices where they suffice, which scipy does not choose itself."""
+    kind = np.int32 if max(start[-1], width) < 2**31 else np.int64
+    return sparse.csr_array(
+        (data, indices.astype(kind, copy=False), start.astype(kind)), shape=(len(start) - 1, width)
+    )
 
 
 def read_labels(answer: Any) -> Collection[str]:
@@ -180,8 +204,8 @@ def row_digests(truth: Any) -> NDArray[np.uint32]:
     n, width = truth.shape
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // width)
     parts = []
-    for start in range(0, n, step):
-        rows = truth[start : start + step]
+    for at in slices(n, step):
+        rows = truth[at]
         if sparse.issparse(rows):
             rows = sparse.csr_array(rows)
             columns = rows.indices
@@ -275,12 +299,15 @@ def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
     return y_true, y_score
 
 
+def slices(n: int, step: int) -> Iterator[slice]:
+    """Slices of at most `step` that cover n rows in turn."""
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
 def blocks(*matrices: Any) -> Iterator[tuple[Any, ...]]:
     """Slices of rows that fit the cache, with these rows of each matrix, dense."""
     n_rows, n_labels = matrices[0].shape
-    step = max(1, _BLOCK // n_labels)
-    for start in range(0, n_rows, step):
-        rows = slice(start, min(start + step, n_rows))
+    for rows in slices(n_rows, max(1, _BLOCK // n_labels)):
         yield rows, *(dense(matrix[rows]) for matrix in matrices)
 
 
@@ -371,9 +398,10 @@ def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
         start = np.searchsorted(at, scores.indptr)
         entries = np.ones(len(at), bool), scores.indices[at], start
         return sparse.csr_array(entries, shape=scores.shape)
-    step = max(1, _CELLS // scores.shape[1])
-    blocks = (scores[i : i + step] for i in range(0, scores.shape[0], step))
-    above = [sparse.csr_array(reaches_threshold(dense(block), threshold)) for block in blocks]
+    blocks = (
+        dense(scores[at]) for at in slices(scores.shape[0], max(1, _CELLS // scores.shape[1]))
+    )
+    above = [sparse.csr_array(reaches_threshold(block, threshold)) for block in blocks]
     return sparse.vstack(above, format="csr")
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.formulas import Conventions
-from mlflow_mleval.measures.inputs import found_among, rows_of
-from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN
+from mlflow_mleval.measures.inputs import found_among, rows_of, slices
+from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN, Conventions
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 _TABLE = 1 << 16  # entries that are looked at together: the working arrays stay in the cache
@@ -325,10 +324,10 @@ def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
     step = scores.shape[0] if is_sparse else max(1, _BLOCK // scores.shape[1])
     rows = [np.zeros(0, np.int64)]
     labels = [np.zeros(0, np.int64)]
-    for start in range(0, scores.shape[0], step):
-        block = floats[start : start + step]
+    for at in slices(scores.shape[0], step):
+        block = floats[at]
         for row, _, label, _ in _highest(RowScores(block != 0, block), k, zeros):
-            rows.append(start + row)
+            rows.append(at.start + row)
             labels.append(label)
     cells = np.concatenate(rows), np.concatenate(labels)
     return sparse.csr_array((np.ones(len(cells[0]), bool), cells), shape=scores.shape)

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.hierarchy import Pairs, Parents, distinct, lookup, meetings, spans
+from mlflow_mleval.measures.hierarchy import (
+    Pairs,
+    Parents,
+    distinct,
+    lookup,
+    meetings,
+    sizes_of,
+    spans,
+)
 from mlflow_mleval.measures.inputs import rows_of
 from mlflow_mleval.validation import AnyArray, present
 
@@ -113,7 +121,7 @@ def extended_graphs(instance: AnyArray, sides: list[Side], rows: int) -> AnyArra
         legs, (alone, leg) = side.legs, side.alone
         cells = np.append(instance, alone), np.append(side.used, leg)
         graphs.append(_marked_cells(*cells, (rows, legs.nodes.shape[0])) @ legs.nodes)
-    return np.array([np.diff(graph.indptr) for graph in (graphs[0].multiply(graphs[1]), *graphs)])
+    return sizes_of(*graphs)
 
 
 def meeting_nodes(

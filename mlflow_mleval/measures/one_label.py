@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.curves import ScoreCounts
-from mlflow_mleval.measures.inputs import dense
-from mlflow_mleval.measures.sums import ClassCounts, Inputs, Rows, Sums, summed_columns
+from mlflow_mleval.measures.inputs import dense, slices
+from mlflow_mleval.measures.sums import Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.sentences import Argument, Message, count, some
 from mlflow_mleval.validation import (
     AnyArray,
@@ -292,11 +292,9 @@ def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums
     each = np.ones(len(true), np.int64) if weights is None else weights
     confusion = sparse.csr_array((each, (true, pred)), shape=(n_classes, n_classes))
     confusion.sum_duplicates()
-    counts = ClassCounts(confusion)
-    span = None
+    further: dict[str, Any] = {}
     if score is not None:
-        span = float(score.min()), float(score.max())
-        counts = _counts_of_scores(true, score, weights, counts)
+        further = _counts_of_scores(true, score, weights)
         values |= dict.fromkeys(_PROBABILITIES, np.full(len(true), np.nan))
         if vectors.is_probability:
             if score.ndim == 1:
@@ -309,8 +307,7 @@ def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums
                 largest = score.max(axis=1)
             loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
             values |= dict(zip(_PROBABILITIES, (loss, squares), strict=True))
-            confidence = ScoreCounts.of(largest[:, None], right[:, None], weights)
-            counts = replace(counts, confidence=confidence)
+            further["largest"] = ScoreCounts.of(largest[:, None], right[:, None], weights)
     values |= {name: column[rows] for name, column in inputs.further.items()}
     by_label = [confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)]
     sums = Sums(
@@ -319,31 +316,30 @@ def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums
         by_label=np.array(by_label, each.dtype),
         wrong=np.zeros(0, np.int64),
         empty=np.zeros(2, np.int64),
-        score_range=span,
-        classes=counts,
+        confusion=confusion,
+        **further,
     )
     return sums, values
 
 
-def _counts_of_scores(
-    true: Ints, score: Array, weights: Array | None, counts: ClassCounts
-) -> ClassCounts:
-    """Counts by score of each class, of two classes of the second, and ranks of the true ones."""
+def _counts_of_scores(true: Ints, score: Array, weights: Array | None) -> dict[str, Any]:
+    """What `Sums` holds of scores: counts of each class, of two classes of the second, and ranks of
+    the true ones."""
+    found: dict[str, Any] = {"score_range": (float(score.min()), float(score.max()))}
     if score.ndim == 2:
         n_classes = score.shape[1]
         # classes before the true one: with a higher score, or with an equal one a lower number
         ranks = np.empty(len(true), np.int64)
-        step = max(1, _BLOCK // score.shape[1])
-        columns = np.arange(score.shape[1])
-        for start in range(0, len(true), step):
-            s = score[start : start + step]
-            t = true[start : start + step, None]
+        columns = np.arange(n_classes)
+        for rows in slices(len(true), max(1, _BLOCK // n_classes)):
+            s = score[rows]
+            t = true[rows, None]
             own = np.take_along_axis(s, t, axis=1)
-            ranks[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
-        counts = replace(counts, ranks=np.bincount(ranks, weights, n_classes))
+            ranks[rows] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
+        found["ranks"] = np.bincount(ranks, weights, n_classes)
         if n_classes > _BINARY:
             is_true = one_hot(true, n_classes).toarray()
-            return replace(counts, scores=ScoreCounts.of(score, is_true, weights))
+            return found | {"counts_by_score": ScoreCounts.of(score, is_true, weights)}
         score = score[:, 1]
     of_second = ScoreCounts.of(score[:, None], (true == 1)[:, None], weights)
-    return replace(counts, scores=of_second)
+    return found | {"counts_by_score": of_second}

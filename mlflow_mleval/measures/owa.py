@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.inputs import blocks, error_blocks, rows_of, truth_and_scores
+from mlflow_mleval.measures.inputs import blocks, error_blocks, rows_of, slices, truth_and_scores
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -326,8 +326,8 @@ def _profile(means: Array, family: Any, parameters: ArrayLike | None, kind: Any)
     parameters = rising_parameters(family, n_labels, parameters)
     n_largest = max(1, int(np.count_nonzero(means)))  # few of many labels are wrong, as a rule
     step = max(1, _MOST_WEIGHTS // n_largest)
-    blocks_of = (parameters[i : i + step] for i in range(0, len(parameters), step))
-    weights = (_weights(family, n_labels, block, n_largest) for block in blocks_of)
+    parts = slices(len(parameters), step)
+    weights = (_weights(family, n_labels, parameters[part], n_largest) for part in parts)
     losses = np.concatenate([own @ means[:n_largest] for own in weights])
     # The exact profile is non-decreasing and ends at the largest error, whatever rounding says.
     losses = np.minimum(np.maximum.accumulate(losses), means[0])

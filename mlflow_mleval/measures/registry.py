@@ -1,5 +1,6 @@
 """Every measure the project knows: a row with its name, direction, range, family, source,
-definition and formula.
+definition and formula; and what formulas are made of: sizes of sets, their rates, and averages of
+these.
 
 Logging, reading, intervals, rankings and pages go by the rows. What others call their metrics, and
 which way these are better, stands in `metric_names`.
@@ -8,15 +9,322 @@ which way these are better, stands in `metric_names`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from mlflow_mleval.measures import formulas as f
-from mlflow_mleval.measures.formulas import Counts, OfClasses, OfMeans, OverLabels
+import numpy as np
+
 from mlflow_mleval.sentences import count, did_you_mean, some
-from mlflow_mleval.validation import Array
+from mlflow_mleval.validation import AnyArray, Array
+
+Conventions = Literal["sklearn", "mulan"]
+CONVENTIONS: tuple[str, ...] = ("sklearn", "mulan")
+NAN = float("nan")
+
+
+def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> Array:
+    """The part of a whole, in counts or weights; where there is no whole, what stands for it."""
+    quotient = np.broadcast_to(np.asarray(otherwise, float), np.shape(whole)).copy()
+    return np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Sizes, or weights, of Y ∩ Ŷ, Ŷ and Y, of each instance or of each label."""
+
+    shared: AnyArray
+    predicted: AnyArray
+    true: AnyArray
+    cells: float  # that each set is taken from: labels, instances, or both
+    empty: float = 0.0  # what two empty sets count; NaN: what nothing is divided by is NaN
+    of_classes: bool = False  # of one label of several classes
+
+    @property
+    def pooled(self) -> Counts:
+        """Those of all sets together."""
+        sums: dict[str, Any] = {name: getattr(self, name).sum(keepdims=True) for name in _SIZES}
+        return replace(self, **sums, cells=self.cells * len(self.true))
+
+    def without(self, shared: int, predicted: int, true: int) -> Counts:
+        """Each set without one cell that was so; what nothing is left of has NaN as its rates."""
+        one = zip(_SIZES, (shared, predicted, true), strict=True)
+        left: dict[str, Any] = {name: np.maximum(getattr(self, name) - n, 0) for name, n in one}
+        return replace(self, **left, cells=max(self.cells - 1, 0), empty=NAN)
+
+    def ratio(self, part: AnyArray, whole: AnyArray) -> Array:
+        """A rate; of two empty sets, and of one, what the conventions say."""
+        nothing = self.predicted + self.true == 0
+        otherwise = np.where(nothing, self.empty, 0.0 if self.empty == self.empty else NAN)
+        return ratio(part, whole, otherwise)
+
+
+_SIZES = ("shared", "predicted", "true")
+
+
+def jaccard(c: Counts) -> Array:
+    """|Y∩Ŷ| / |Y∪Ŷ|."""
+    return c.ratio(c.shared, c.predicted + c.true - c.shared)
+
+
+def precision(c: Counts) -> Array:
+    """|Y∩Ŷ| / |Ŷ|. Madjarov et al. 2012 (A.3, A.4) print the denominators of precision and recall
+    the wrong way round; their tables follow these.
+    """
+    return c.ratio(c.shared, c.predicted)
+
+
+def recall(c: Counts) -> Array:
+    """|Y∩Ŷ| / |Y|."""
+    return c.ratio(c.shared, c.true)
+
+
+def f1(c: Counts) -> Array:
+    """2|Y∩Ŷ| / (|Y| + |Ŷ|)."""
+    return c.ratio(2 * c.shared, c.predicted + c.true)
+
+
+def hamming(c: Counts) -> Array:
+    """The share of cells in only one of the two sets."""
+    return (c.predicted + c.true - 2 * c.shared) / c.cells
+
+
+def exact(c: Counts) -> Array:
+    """1 where the sets are equal."""
+    return (c.predicted + c.true == 2 * c.shared).astype(float)
+
+
+def matthews(c: Counts) -> Array:
+    """Correlation of the two sets over the cells; 0 where one is empty or has all."""
+    sizes = (c.shared, c.predicted, c.true)
+    tp, predicted, true = (np.asarray(size, float) / (c.cells or 1) for size in sizes)
+    spread = np.sqrt(np.maximum(predicted * (1 - predicted), 0) * np.maximum(true * (1 - true), 0))
+    # of weights, less is what rounding leaves of none
+    return ratio(tp - predicted * true, np.where(spread > 1e-12, spread, 0))
+
+
+def balanced(c: Counts) -> Array:
+    """Of one label the recall of each class; else the mean recall of true and of other cells."""
+    if c.of_classes:
+        return recall(c)
+    there = c.true > 0, c.true < c.cells
+    outside = c.cells - c.true
+    recalls = ratio(c.shared, c.true), ratio(outside - c.predicted + c.shared, outside)
+    return np.where(there, recalls, 0).sum(axis=0) / np.maximum(np.sum(there, axis=0), 1)
+
+
+# ---- averages over labels ------------------------------------------------------------------------
+
+
+def seen(c: Counts) -> AnyArray:
+    """Each label counts once; of one label, each class that is true or predicted somewhere."""
+    return (c.predicted + c.true > 0 if c.of_classes else np.ones(len(c.true))).astype(float)
+
+
+def occurring(c: Counts) -> AnyArray:
+    """Each label counts once; of one label, each class that is true somewhere."""
+    return (c.true > 0 if c.of_classes else np.ones(len(c.true))).astype(float)
+
+
+def support(c: Counts) -> AnyArray:
+    """A label counts as often as it is true."""
+    return c.true
+
+
+@dataclass(frozen=True)
+class OverLabels:
+    """The average of a rate over labels, NaN where none counts, or its value for all labels
+    `pooled`; what an instance moves is the jackknife of each label (Efron 1982)."""
+
+    rate: Callable[[Counts], Array]
+    weight: Callable[[Counts], AnyArray] = seen
+    pooled: bool = False
+
+    def __call__(self, sums: Any) -> float:
+        counts = sums.counts.pooled if self.pooled else sums.counts
+        return _average(self.rate(counts), self._weights(counts))
+
+    def _weights(self, counts: Counts) -> AnyArray:
+        return np.ones(1) if self.pooled else self.weight(counts)
+
+    def slopes(self, counts: Counts) -> Array:
+        """What a shared, a predicted and a true cell of each label add, shape (3, K)."""
+        n_labels = len(counts.true)
+        counts = counts.pooled if self.pooled else counts
+        rate = self.rate(counts)
+        weight = self._weights(counts)
+        total = weight.sum()
+        value = _average(rate, weight)
+        added = []
+        for kind in ((1, 1, 1), (0, 1, 0), (0, 0, 1), (0, 0, 0)):
+            left = self.rate(counts.without(*kind))
+            left = np.where(np.isnan(left), rate, left)
+            fewer = kind[2] * (self.weight is support and not self.pooled)
+            change = weight * rate - (weight - fewer) * left - fewer * value
+            added.append(change / total if total else np.zeros_like(change))
+        hit, wrong, missed, rest = added
+        slopes = np.array([hit - wrong - missed + rest, wrong - rest, missed - rest])
+        return np.broadcast_to(slopes, (3, n_labels))
+
+
+def _average(values: Array, weights: AnyArray) -> float:
+    total = weights.sum()
+    return float(values @ weights / total) if total else NAN
+
+
+def _derivatives(function: Callable[..., Any], values: Sequence[float]) -> list[float]:
+    """By each value, of a function in plain arithmetic: complex steps."""
+    steps = (
+        [value + 1e-30j if i == j else value for j, value in enumerate(values)]
+        for i in range(len(values))
+    )
+    return [complex(function(*moved)).imag / 1e-30 for moved in steps]
+
+
+@dataclass(frozen=True)
+class OfClasses:
+    """A function of sums over all classes of one label: right instances, all, products of true and
+    predicted class sizes, and the room of either side, which is 0 where it has one class;
+    `otherwise` where it divides by 0."""
+
+    function: Callable[..., Any]
+    otherwise: float
+
+    @staticmethod
+    def _sums(c: Counts) -> list[float]:
+        # whole numbers of any size, or weights
+        predicted, true = c.predicted.tolist(), c.true.tolist()
+        chance = sum(a * b for a, b in zip(predicted, true, strict=True))
+        rooms = (sum(side) ** 2 - sum(a * a for a in side) for side in (predicted, true))
+        return [c.shared.sum().item(), c.true.sum().item(), chance, *rooms]
+
+    def __call__(self, sums: Any) -> float:
+        try:
+            return float(self.function(*self._sums(sums.counts)))
+        except ZeroDivisionError:
+            return self.otherwise
+
+    def slopes(self, counts: Counts) -> Array:
+        """Derivatives by the shared, predicted and true cells of each class, shape (3, C)."""
+        predicted, true = (np.asarray(side, float) for side in (counts.predicted, counts.true))
+        try:
+            right, _, chance, *rooms = _derivatives(self.function, self._sums(counts))
+        except ZeroDivisionError:
+            return np.zeros((3, len(true)))
+        by_predicted = chance * true - 2 * rooms[0] * predicted
+        by_true = chance * predicted - 2 * rooms[1] * true
+        return np.array([np.full_like(true, right), by_predicted, by_true])
+
+
+def class_matthews(right: Any, n: Any, chance: Any, predicted: Any, true: Any) -> Any:
+    """Matthews' correlation of several classes (Gorodkin 2004)."""
+    return (right * n - chance) / (predicted**0.5 * true**0.5)
+
+
+def kappa(right: Any, n: Any, chance: Any, *_: Any) -> Any:
+    """Cohen's kappa."""
+    return (right * n - chance) / (n * n - chance)
+
+
+# ---- functions of means, and of what is counted by score -----------------------------------------
+
+
+@dataclass(frozen=True)
+class OfMeans:
+    """A function of means of columns, in plain arithmetic: its derivative is a complex step."""
+
+    function: Callable[..., Any]
+    columns: tuple[str, ...]
+
+    def __call__(self, sums: Any) -> float:
+        if not sums.means.keys() >= {*self.columns}:
+            return NAN
+        return float(self.function(*(sums.means[name] for name in self.columns)))
+
+    def derivatives(self, sums: Any) -> dict[str, float]:
+        """By the mean of each column."""
+        means = [sums.means[name] for name in self.columns]
+        return dict(zip(self.columns, _derivatives(self.function, means), strict=True))
+
+
+def share(part: Any, whole: Any) -> Any:
+    """The part of a whole, NaN without one."""
+    return part / whole if whole else NAN
+
+
+def share_of_sets(part: Any, whole: Any, other: Any) -> Any:
+    """The part of the one of two sets; 1 where both are empty, 0 where only this is."""
+    return part / whole if whole else float(not other)
+
+
+def f1_of_sets(shared: Any, one: Any, other: Any) -> Any:
+    """Twice what two sets share, as a part of both; 1 where they are empty."""
+    return 2 * shared / (one + other) if one + other else 1.0
+
+
+def area(curve: str, average: str) -> Callable[[Any], tuple[float, float]]:
+    """The area under a curve, ``auroc``, ``ap`` or ``interpolated``, and what it can be wrong by:
+    of all labels pooled ("micro"), or averaged where it is defined ("macro"), by positives
+    ("weighted").
+    """
+
+    def read(sums: Any) -> tuple[float, float]:
+        counts = sums.counts_by_score
+        if counts is None:
+            return NAN, 0.0
+        if average == "micro":
+            values, off = getattr(counts.pooled, curve)
+            return float(values[0]), float(off[0])
+        values, off = getattr(counts, curve)
+        defined = ~np.isnan(values)
+        positives = counts.totals[0][defined]
+        weights = positives if average == "weighted" else np.ones(len(positives))
+        return _average(values[defined], weights), _average(off[defined], weights)
+
+    return read
+
+
+def calibration(bins: int) -> Callable[[Any], tuple[float, float]]:
+    """The calibration error of so many bins, and what it can be wrong by."""
+
+    def read(sums: Any) -> tuple[float, float]:
+        return sums.confidence.calibration_error(bins) if sums.confidence else (NAN, 0.0)
+
+    return read
+
+
+def top_k(k: int) -> Callable[[Any], float]:
+    """The share of instances whose class has one of the k highest scores."""
+
+    def read(sums: Any) -> float:
+        ranks = sums.ranks
+        return NAN if ranks is None or k >= len(ranks) else float(ranks[:k].sum() / sums.size)
+
+    return read
+
+
+def over_thresholds(name: str) -> Callable[[Any], tuple[float, float]]:
+    """A measure of `ThresholdSums`, and what it can be wrong by."""
+
+    def read(sums: Any) -> tuple[float, float]:
+        there = sums.thresholds is not None and sums.errors is not None
+        return getattr(sums.thresholds, name)() if there else (NAN, 0.0)
+
+    return read
+
+
+def seconds(name: str) -> Callable[[Any], float]:
+    """A time that the caller measured."""
+    return lambda sums: sums.seconds.get(name, NAN)
+
+
+def profile(kind: str, summary: str) -> Callable[[Any], float]:
+    """A summary of the binomial loss profile of scores ("soft") or label sets ("hard")."""
+    return lambda sums: float(sums.awareness[kind].get(summary, NAN))
+
+
+# ---- measures as rows ----------------------------------------------------------------------------
 
 INF = float("inf")
 #: The k of measures of the k highest scores, and the bins of the calibration error, that are usual.
@@ -76,25 +384,17 @@ class Measure:
 
 
 def gain(
-    name: str,
-    summary: str,
-    formula: Formula | None = None,
-    each: Callable[[Counts], Array] | None = None,
-    low: float = 0,
+    name: str, summary: str, formula: Formula | None = None, low: float = 0, **more: Any
 ) -> Measure:
     """A measure between `low` and 1, of which 1 is best."""
-    return Measure(name, "max", (low, 1), summary, formula, each)
+    return Measure(name, "max", (low, 1), summary, formula, **more)
 
 
 def loss(
-    name: str,
-    summary: str,
-    formula: Formula | None = None,
-    each: Callable[[Counts], Array] | None = None,
-    high: float = 1,
+    name: str, summary: str, formula: Formula | None = None, high: float = 1, **more: Any
 ) -> Measure:
     """A measure from 0, which is best, to `high`."""
-    return Measure(name, "min", (0, high), summary, formula, each)
+    return Measure(name, "min", (0, high), summary, formula, **more)
 
 
 def _family(
@@ -152,7 +452,7 @@ def _at_k(name: str, k: str | int) -> list[Measure]:
     if not name.startswith("ps"):
         row, settled = gain(full, text.format(k=k)), _TIES
     else:
-        row = gain(full, text.format(k=k), OfMeans(f.share, (full + GAIN, full + BEST)))
+        row = gain(full, text.format(k=k), OfMeans(share, (full + GAIN, full + BEST)))
         settled = f"{_TIES}; the best that is possible is summed over instances, too"
     return _family("at-k", source, _SETS, row, convention=settled, asked=_SETS)
 
@@ -168,9 +468,9 @@ def _at_level(level: str | int, name: str) -> list[Measure]:
     )
     shared, true, pred = (f"level_{level}_{part}" for part in SET_SIZES)
     formula = {
-        "precision": OfMeans(f.share, (shared, pred)),
-        "recall": OfMeans(f.share, (shared, true)),
-        "f1": OfMeans(lambda both, a, b: f.share(2 * both, a + b), (shared, true, pred)),
+        "precision": OfMeans(share, (shared, pred)),
+        "recall": OfMeans(share, (shared, true)),
+        "f1": OfMeans(lambda both, a, b: share(2 * both, a + b), (shared, true, pred)),
     }[name]
     row = gain(f"level_{level}_{name}", text, formula)
     return _family("hierarchical-level", KOSMOPOULOS, _ALL, row, convention=settled, asked=_ALL)
@@ -178,7 +478,7 @@ def _at_level(level: str | int, name: str) -> list[Measure]:
 
 def _top_k(k: str | int) -> list[Measure]:
     text = f"share of instances whose class is among the {k} with the highest scores"
-    row = gain(f"top_k_accuracy_{k}", text, f.top_k(int(k)))
+    row = gain(f"top_k_accuracy_{k}", text, top_k(int(k)))
     settled = "of equal scores the first class comes first; absent with at most k classes"
     asked = () if int(k) == TOP else _ONE
     return _family("at-k", "Sokolova & Lapalme 2009", _ONE, row, convention=settled, asked=asked)
@@ -189,7 +489,7 @@ def _calibration(bins: str | int) -> list[Measure]:
         "calibration error of the highest probability, over "
         f"{count(int(bins), 'bin')} of equal numbers"
     )
-    row = loss(f"ece_{bins}", text, f.calibration(int(bins)))
+    row = loss(f"ece_{bins}", text, calibration(int(bins)))
     settled = "of label sets over all label cells; equal probabilities stay in one bin"
     asked = _SETS if int(bins) == BINS else _FLAT
     return _family("probability", "Naeini et al. 2015", _FLAT, row, convention=settled, asked=asked)
@@ -251,9 +551,9 @@ def _rates_of_sets(kind: str, what: str) -> list[Measure]:
     shared, true, pred = (f"{kind}_{part}" for part in SET_SIZES)
     names = (f"micro_{kind}_{rate}" for rate in ("precision", "recall", "f1"))
     formulas = (
-        OfMeans(f.share_of_sets, (shared, pred, true)),
-        OfMeans(f.share_of_sets, (shared, true, pred)),
-        OfMeans(f.f1_of_sets, (shared, true, pred)),
+        OfMeans(share_of_sets, (shared, pred, true)),
+        OfMeans(share_of_sets, (shared, true, pred)),
+        OfMeans(f1_of_sets, (shared, true, pred)),
     )
     return [
         gain(name, f"{name.removeprefix('micro_')} of {what} sizes summed over instances", formula)
@@ -262,8 +562,8 @@ def _rates_of_sets(kind: str, what: str) -> list[Measure]:
 
 
 _POOLED = partial(OverLabels, pooled=True)
-_MATTHEWS = OfClasses(f.class_matthews, f.class_matthews_slopes)
-_KAPPA = OfClasses(f.kappa, f.kappa_slopes)
+_MATTHEWS = OfClasses(class_matthews, otherwise=0.0)
+_KAPPA = OfClasses(kappa, otherwise=NAN)
 _MICRO_MGIA = OfMeans(
     lambda error, bound: 1 - error / bound if bound else 1.0, ("mgia_error", "mgia_bound")
 )
@@ -277,30 +577,30 @@ _ROWS = [
         "example",
         MADJAROV,
         _SETS,
-        loss("hamming_loss", "share of label cells that are wrong", each=f.hamming),
-        gain("accuracy", "mean Jaccard index of true and predicted label sets", each=f.jaccard),
-        gain("precision", "mean share of the predicted labels that are true", each=f.precision),
-        gain("recall", "mean share of the true labels that are predicted", each=f.recall),
-        gain("f1", "mean of 2|Y∩Ŷ| / (|Y|+|Ŷ|) over instances", each=f.f1),
-        gain("subset_accuracy", "share of label sets that are predicted exactly", each=f.exact),
+        loss("hamming_loss", "share of label cells that are wrong", each=hamming),
+        gain("accuracy", "mean Jaccard index of true and predicted label sets", each=jaccard),
+        gain("precision", "mean share of the predicted labels that are true", each=precision),
+        gain("recall", "mean share of the true labels that are predicted", each=recall),
+        gain("f1", "mean of 2|Y∩Ŷ| / (|Y|+|Ŷ|) over instances", each=f1),
+        gain("subset_accuracy", "share of label sets that are predicted exactly", each=exact),
         convention=_EMPTY,
     ),
     *_family(
         "label",
         MADJAROV,
         _SETS,
-        gain("micro_precision", "precision of tp and fp summed over labels", _POOLED(f.precision)),
-        gain("micro_recall", "recall of tp and fn summed over labels", _POOLED(f.recall)),
-        gain("micro_f1", "F1 of tp, fp and fn summed over labels", _POOLED(f.f1)),
+        gain("micro_precision", "precision of tp and fp summed over labels", _POOLED(precision)),
+        gain("micro_recall", "recall of tp and fn summed over labels", _POOLED(recall)),
+        gain("micro_f1", "F1 of tp, fp and fn summed over labels", _POOLED(f1)),
         convention=_EMPTY,
     ),
     *_family(
         "label",
         MADJAROV,
         (LABEL_SETS, ONE_LABEL),
-        gain("macro_precision", "mean of each label's precision", OverLabels(f.precision)),
-        gain("macro_recall", "mean of each label's recall", OverLabels(f.recall)),
-        gain("macro_f1", "mean of each label's F1", OverLabels(f.f1)),
+        gain("macro_precision", "mean of each label's precision", OverLabels(precision)),
+        gain("macro_recall", "mean of each label's recall", OverLabels(recall)),
+        gain("macro_f1", "mean of each label's F1", OverLabels(f1)),
         convention=f"{_EMPTY}; of one label, {_CLASSES}",
     ),
     *_family(
@@ -321,7 +621,7 @@ _ROWS = [
         loss(
             "soft_binomial_area",
             "area under the binomial loss of the scores over (k−1)/(K−1), k=1..K",
-            f.profile("soft", "area"),
+            profile("soft", "area"),
         ),
         loss(
             "soft_binomial_slope",
@@ -331,7 +631,7 @@ _ROWS = [
         loss(
             "binomial_area",
             "area under the binomial loss of the label sets over (k−1)/(K−1), k=1..K",
-            f.profile("hard", "area"),
+            profile("hard", "area"),
         ),
         loss(
             "binomial_slope",
@@ -341,7 +641,7 @@ _ROWS = [
         gain(
             "binomial_gain",
             "how far the area lies below the largest that the same Hamming loss allows",
-            f.profile("hard", "relative_gain"),
+            profile("hard", "relative_gain"),
         ),
     ),
     *_family(
@@ -355,9 +655,9 @@ _ROWS = [
         "one-label",
         "Sokolova & Lapalme 2009",
         _FLAT,
-        gain("weighted_precision", f"precision, {_WEIGHTED}", OverLabels(f.precision, f.support)),
-        gain("weighted_recall", f"recall, {_WEIGHTED}", OverLabels(f.recall, f.support)),
-        gain("weighted_f1", f"F1, {_WEIGHTED}", OverLabels(f.f1, f.support)),
+        gain("weighted_precision", f"precision, {_WEIGHTED}", OverLabels(precision, support)),
+        gain("weighted_recall", f"recall, {_WEIGHTED}", OverLabels(recall, support)),
+        gain("weighted_f1", f"F1, {_WEIGHTED}", OverLabels(f1, support)),
         convention="of label sets, each label is a class",
         asked=_SETS,
     ),
@@ -365,9 +665,7 @@ _ROWS = [
         "one-label",
         "Brodersen et al. 2010",
         _FLAT,
-        gain(
-            "balanced_accuracy", "mean recall of the classes", OverLabels(f.balanced, f.occurring)
-        ),
+        gain("balanced_accuracy", "mean recall of the classes", OverLabels(balanced, occurring)),
         convention="not adjusted for chance, of classes that occur; of label sets the mean over "
         "labels, each of two classes",
         asked=_SETS,
@@ -410,8 +708,8 @@ _ROWS = [
         "curve",
         "Fawcett 2006",
         _FLAT,
-        gain("macro_auroc", f"mean {_ROC} of a class against the rest", f.area("auroc", "macro")),
-        gain("weighted_auroc", _AS_WEIGHTED, f.area("auroc", "weighted")),
+        gain("macro_auroc", f"mean {_ROC} of a class against the rest", area("auroc", "macro")),
+        gain("weighted_auroc", _AS_WEIGHTED, area("auroc", "weighted")),
         convention="of two classes the second; classes or labels without instances, or with all, "
         "are left out; ties count half",
         asked=_SETS,
@@ -420,7 +718,7 @@ _ROWS = [
         "curve",
         "Fawcett 2006",
         _SETS,
-        gain("micro_auroc", f"{_ROC} of all label cells together", f.area("auroc", "micro")),
+        gain("micro_auroc", f"{_ROC} of all label cells together", area("auroc", "micro")),
         convention="ties count half",
         asked=_SETS,
     ),
@@ -431,10 +729,10 @@ _ROWS = [
         gain(
             "macro_ap",
             "mean over labels of average precision: the sum of precision × gain in recall",
-            f.area("ap", "macro"),
+            area("ap", "macro"),
         ),
-        gain("weighted_ap", _AS_WEIGHTED, f.area("ap", "weighted")),
-        gain("micro_ap", "average precision of all label cells together", f.area("ap", "micro")),
+        gain("weighted_ap", _AS_WEIGHTED, area("ap", "weighted")),
+        gain("micro_ap", "average precision of all label cells together", area("ap", "micro")),
         convention="labels without instances are left out; not interpolated, as in scikit-learn",
         asked=_SETS,
     ),
@@ -442,9 +740,9 @@ _ROWS = [
         "curve",
         "Vens et al. 2008",
         _SETS,
-        gain("auprc_curve", f"{_PR} of all label cells together", f.area("interpolated", "micro")),
-        gain("auprc_mean", f"{_PR}, mean over labels", f.area("interpolated", "macro")),
-        gain("auprc_weighted", _AS_WEIGHTED, f.area("interpolated", "weighted")),
+        gain("auprc_curve", f"{_PR} of all label cells together", area("interpolated", "micro")),
+        gain("auprc_mean", f"{_PR}, mean over labels", area("interpolated", "macro")),
+        gain("auprc_weighted", _AS_WEIGHTED, area("interpolated", "weighted")),
         convention="interpolated as Davis & Goadrich 2006 do; labels without instances are left "
         "out",
         asked=_SETS,
@@ -453,7 +751,7 @@ _ROWS = [
         "further-label",
         "Sokolova & Lapalme 2009",
         _SETS,
-        gain("macro_jaccard", "mean Jaccard index of each label", OverLabels(f.jaccard)),
+        gain("macro_jaccard", "mean Jaccard index of each label", OverLabels(jaccard)),
         convention=_EMPTY,
         asked=_SETS,
     ),
@@ -461,8 +759,8 @@ _ROWS = [
         "further-label",
         "Gorodkin 2004",
         _SETS,
-        gain("micro_matthews", f"{_CELLS} over all cells", _POOLED(f.matthews), low=-1),
-        gain("macro_matthews", f"{_CELLS}, mean over labels", OverLabels(f.matthews), low=-1),
+        gain("micro_matthews", f"{_CELLS} over all cells", _POOLED(matthews), low=-1),
+        gain("macro_matthews", f"{_CELLS}, mean over labels", OverLabels(matthews), low=-1),
         convention="0 where truth or prediction is all one value",
         asked=_SETS,
     ),
@@ -529,11 +827,11 @@ _ROWS = [
         "hierarchical-threshold",
         "Clark & Radivojac 2013",
         _SETS,
-        gain("f_max", "largest F1 of mean precision and mean recall", f.over_thresholds("f_max")),
+        gain("f_max", "largest F1 of mean precision and mean recall", over_thresholds("f_max")),
         loss(
             "s_min",
             "least distance from neither missing nor wrong information, in bits",
-            f.over_thresholds("s_min"),
+            over_thresholds("s_min"),
             high=INF,
         ),
         convention="at any threshold; a class has the highest score of its own and of the classes "
@@ -547,8 +845,8 @@ _ROWS = [
         "cost",
         "measured by the caller",
         _ALL,
-        loss("fit_time", "seconds to fit", f.seconds("fit_time"), high=INF),
-        loss("predict_time", "seconds to predict", f.seconds("predict_time"), high=INF),
+        loss("fit_time", "seconds to fit", seconds("fit_time"), high=INF),
+        loss("predict_time", "seconds to predict", seconds("predict_time"), high=INF),
     ),
 ]
 MEASURES: Mapping[str, Measure] = _Registry({row.name: row for row in _ROWS})

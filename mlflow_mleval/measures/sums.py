@@ -16,12 +16,12 @@ from scipy import sparse
 from mlflow_mleval.measures.curves import (
     ClassesAbove,
     ScoreCounts,
+    ScoreRows,
     ThresholdSums,
     counts_of,
     if_both,
     score_counts,
 )
-from mlflow_mleval.measures.formulas import Conventions, Counts
 from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
     SETS,
@@ -43,11 +43,12 @@ from mlflow_mleval.measures.label_ranking import (
 )
 from mlflow_mleval.measures.owa import awareness
 from mlflow_mleval.measures.registry import (
-    CLASS_SETS,
     ECE_NAME,
     LABEL_SETS,
     MEASURES,
     ONE_LABEL,
+    Conventions,
+    Counts,
     numbers,
 )
 from mlflow_mleval.sentences import some
@@ -58,54 +59,6 @@ _BLOCK = 1 << 15
 _STORED = 1 << 18
 #: The column of instances that tells how much each counts.
 SAMPLE_WEIGHT = "sample_weight"
-
-
-@dataclass(frozen=True, eq=False)
-class ClassCounts:
-    """What is counted of one label beside `Sums`; it adds up with ``+``."""
-
-    confusion: sparse.csr_array
-    ranks: Ints | None = None
-    scores: ScoreCounts | None = None
-    confidence: ScoreCounts | None = None
-
-    def __add__(self, other: ClassCounts) -> ClassCounts:
-        names = ("ranks", "scores", "confidence")
-        further = (if_both(getattr(self, name), getattr(other, name)) for name in names)
-        return ClassCounts(sparse.csr_array(self.confusion + other.confusion), *further)
-
-    @property
-    def bounded(self) -> ClassCounts:
-        """The same with as many different scores as are merged or stored."""
-        parts = {name: getattr(self, name) for name in ("scores", "confidence")}
-        return replace(self, **{name: part and part.bounded for name, part in parts.items()})
-
-    @property
-    def cells(self) -> int:
-        """How many numbers JSON takes."""
-        return 3 * self.confusion.nnz + sum(
-            part.cells for part in (self.scores, self.confidence) if part is not None
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The counts in lists and numbers, for JSON."""
-        pairs = self.confusion.tocoo()
-        return {
-            "confusion": [part.tolist() for part in (pairs.row, pairs.col, pairs.data)],
-            "ranks": None if self.ranks is None else self.ranks.tolist(),
-            "scores": self.scores and self.scores.to_dict(),
-            "confidence": self.confidence and self.confidence.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, parts: Mapping[str, Any]) -> ClassCounts:
-        """The counts that `to_dict` wrote."""
-        row, column, number = parts["confusion"]
-        n_classes = parts["n_classes"]
-        entries = counts_of(number), (row, column)
-        ranks = None if parts["ranks"] is None else counts_of(parts["ranks"])
-        by_score = [parts[n] and ScoreCounts.from_dict(parts[n]) for n in ("scores", "confidence")]
-        return cls(sparse.csr_array(entries, shape=(n_classes, n_classes)), ranks, *by_score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +80,11 @@ class Sums:
     seconds: Mapping[str, float] = field(default_factory=dict)
     # sum of the digests of the true label sets, which tells data apart
     truth: int | None = None
-    classes: ClassCounts | None = None  # of one label of K classes
-    scores: ScoreCounts | None = None  # of each label, where curves were asked for
+    confusion: sparse.csr_array | None = None  # true x predicted, of one label of K classes
+    ranks: Ints | None = None  # of one label: true classes with the highest score, the second, …
+    largest: ScoreCounts | None = None  # of one label: right ones by the largest probability
+    # of each label or class, of two classes the second; None if nobody asked
+    counts_by_score: ScoreCounts | None = None
     # (K,): of (score - truth)² of each label, where the Brier score was asked for
     squares: Array | None = None
     # of classes of a hierarchy, where the best threshold was asked for
@@ -150,7 +106,7 @@ class Sums:
     @property
     def bounded(self) -> Sums:
         """The same with as many different scores as are merged or stored: see `curves.EXACT`."""
-        parts = {name: getattr(self, name) for name in ("classes", "scores")}
+        parts = {name: getattr(self, name) for name in ("largest", "counts_by_score")}
         return replace(self, **{name: part and part.bounded for name, part in parts.items()})
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,12 +115,18 @@ class Sums:
         for name, value in parts.items():
             if isinstance(value, np.ndarray):
                 parts[name] = value.tolist()
-            elif name in _COUNTED and value is not None:
+            elif isinstance(value, ScoreRows):
                 parts[name] = value.to_dict()
         parts["truth"] = None if self.truth is None else f"{self.truth:064x}{SETS}"
         parts["weighting"] = None if self.weighting is None else f"{self.weighting:064x}"
         parts["counts"] = parts.pop("entering")
-        return parts
+        keys = {"confusion": "confusion", "ranks": "ranks", "counts_by_score": "scores"}
+        classes = {key: parts.pop(name) for name, key in (keys | {"largest": "confidence"}).items()}
+        if self.confusion is None:
+            return parts | {"classes": None, "scores": classes["scores"]}
+        pairs = self.confusion.tocoo()
+        classes["confusion"] = [part.tolist() for part in (pairs.row, pairs.col, pairs.data)]
+        return parts | {"classes": classes, "scores": None}
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
@@ -179,11 +141,17 @@ class Sums:
                 rows = np.atleast_2d(np.array(own[name], float))
                 own[name] = rows.sum(axis=0)
         n_labels = own["by_label"].shape[1]
-        for name, kind in _COUNTED.items():
-            counted = parts.get(name)
-            own[name] = counted and kind.from_dict({"n_classes": n_labels, **counted})
-        if own["thresholds"] and len(parts["thresholds"]["rows"]) > 8:
-            own["thresholds"] = None  # of a version that counted in two parts
+        by_score = parts.get("scores")
+        if classes := parts.get("classes"):
+            *places, numbers = classes["confusion"]
+            entries = counts_of(numbers), tuple(places)
+            own["confusion"] = sparse.csr_array(entries, shape=(n_labels, n_labels))
+            own["ranks"] = counts_of(classes["ranks"])
+            own["largest"] = ScoreCounts.from_dict(classes["confidence"])
+            by_score = classes["scores"]
+        by_score = by_score and {"n_classes": n_labels, **by_score}
+        own["counts_by_score"] = ScoreCounts.from_dict(by_score)
+        own["thresholds"] = ThresholdSums.from_dict(parts.get("thresholds"))
         # older versions did not write them, or digests of another form
         truth = parts.get("truth") or ""
         own["truth"] = int(truth.removesuffix(SETS), 16) if truth.endswith(SETS) else None
@@ -214,7 +182,7 @@ class Sums:
         """The sizes of the label sets, label by label."""
         empty = float(self.conventions == "mulan")
         shared, predicted, true = self.by_label
-        return Counts(shared, predicted, true, self.size, empty, self.classes is not None)
+        return Counts(shared, predicted, true, self.size, empty, self.confusion is not None)
 
     @property
     def by_score(self) -> dict[str, Array]:
@@ -229,22 +197,18 @@ class Sums:
         return columns
 
     @property
-    def counts_by_score(self) -> ScoreCounts | None:
-        """Of each label or class, of two classes the second; None if nobody asked."""
-        return self.scores if self.classes is None else self.classes.scores
-
-    @property
     def confidence(self) -> ScoreCounts | None:
         """What is right by probability: of all label cells, of one label by the largest one."""
-        if self.classes is not None:
-            return self.classes.confidence
-        return None if self.scores is None or self.errors is None else self.scores.pooled
+        if self.confusion is not None or self.counts_by_score is None or self.errors is None:
+            return self.largest
+        return self.counts_by_score.pooled
 
     @property
     def cells(self) -> int:
         """How many numbers JSON takes, about, beside those of each label."""
-        parts = (self.classes, self.scores, self.thresholds)
-        return sum(part.cells for part in parts if part is not None)
+        parts = (self.largest, self.counts_by_score, self.thresholds)
+        of_pairs = 0 if self.confusion is None else 3 * self.confusion.nnz
+        return of_pairs + sum(part.cells for part in parts if part is not None)
 
     @property
     def reach(self) -> str:
@@ -273,12 +237,7 @@ _ADDED: Mapping[str, Callable[[Any, Any], Any]] = {
     "weighting": sums_of_both,
     "score_range": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
 }
-#: The parts of sums that write themselves, and real ones that are arrays.
-_COUNTED: Mapping[str, Any] = {
-    "classes": ClassCounts,
-    "scores": ScoreCounts,
-    "thresholds": ThresholdSums,
-}
+#: Real parts that are arrays.
 _SUMMED = ("totals", "errors", "squares", "weights")
 
 
@@ -387,29 +346,11 @@ def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
         conventions=inputs.conventions,
     )
     if scored:
-        sums = _with_scores(sums, inputs, rows, errors, weights)
+        sums = replace(sums, **errors.sums(inputs, rows, weights))
         if errors.are_soft:
             mean, largest = np.hstack(errors.ends)
             values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
     return sums, values | {"true_labels": relevant, "predicted_labels": given}
-
-
-def _with_scores(
-    sums: Sums, inputs: Inputs, rows: Rows, errors: _Errors, weights: Array | None
-) -> Sums:
-    """The sums with those of the scores, as far as they were asked for."""
-    sums = replace(sums, score_range=errors.span)
-    on_counts = any(MEASURES[m].family == "curve" for m in inputs.asked)
-    if on_counts or numbers(ECE_NAME, inputs.asked):
-        by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
-        sums = replace(sums, scores=by_score)
-    if errors.are_soft:
-        squares = errors.squares if "brier_score" in inputs.asked else None
-        sums = replace(sums, errors=errors.by_place, squares=squares)
-        if inputs.classes is not None:
-            over_thresholds = inputs.classes.sums(inputs.true[rows], inputs.score[rows])
-            sums = replace(sums, thresholds=over_thresholds)
-    return sums
 
 
 class _Errors:
@@ -434,6 +375,21 @@ class _Errors:
         columns = np.hstack(self._losses) if self._losses else ()
         both = dict(zip(("log_loss", "brier_score"), columns, strict=False))
         return {name: both[name] for name in self.asked}
+
+    def sums(self, inputs: Inputs, rows: Rows, weights: Array | None) -> dict[str, Any]:
+        """What `Sums` holds of these rows' scores, as far as it was asked for."""
+        parts: dict[str, Any] = {"score_range": self.span}
+        on_counts = any(MEASURES[m].family == "curve" for m in inputs.asked)
+        if on_counts or numbers(ECE_NAME, inputs.asked):
+            of_rows = inputs.true[rows], inputs.score[rows], weights
+            parts["counts_by_score"] = score_counts(*of_rows)
+        if self.are_soft:
+            parts["errors"] = self.by_place
+            parts["squares"] = self.squares if "brier_score" in self.asked else None
+            if inputs.classes is not None:
+                over = inputs.classes.sums(inputs.true[rows], inputs.score[rows])
+                parts["thresholds"] = over
+        return parts
 
     def add(self, scores: RowScores, kind: np.dtype, weights: Array | None) -> None:
         """Take in a block of scores, given as numbers of this kind."""
@@ -497,7 +453,7 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
     """By measure the change that each instance makes, to first order, of sum 0."""
     parts = list(sums)
     n = inputs.true.shape[0]
-    kind = LABEL_SETS if parts[0].classes is None else ONE_LABEL
+    kind = LABEL_SETS if parts[0].confusion is None else ONE_LABEL
     scale = 1.0 if inputs.weights is None else n / inputs.weights.sum()
     by_label = np.sum([part.by_label for part in parts], axis=0) * scale
     counts = replace(parts[0].counts, cells=n)
@@ -579,12 +535,6 @@ def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, flo
 
 # ---- why measures are absent, and what to know of the input --------------------------------------
 
-#: Why evaluations of this kind lack the measures of others.
-_OF_OTHERS = {
-    ONE_LABEL: "it is of label sets, and here each instance has one label",
-    LABEL_SETS: "it is of one label of several classes, and here are label sets",
-    CLASS_SETS: "it is of one label of several classes, and here are sets of classes",
-}
 #: What leaves single measures without a value.
 _UNDEFINED = {
     "s_min": "no `train_labels` were given",
@@ -604,14 +554,23 @@ def why_absent(
     hierarchical = family.startswith("hierarchical")
     on_thresholds = family == "hierarchical-threshold"
     of_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
-    improbable = sums.errors is None or sums.classes is not None
+    improbable = sums.errors is None or sums.confusion is not None
     undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
     never_true = family in ("at-k", "one-label") or on_thresholds
+    of_others = (
+        (kind == ONE_LABEL and name.startswith("micro_"), "of one label it is top1_accuracy"),
+        (kind == ONE_LABEL, "it is of label sets, and here each instance has one label"),
+        (
+            measure.kinds == (ONE_LABEL,),
+            f"it is of one label of several classes, and here are {kind}",
+        ),
+        (True, "it needs label matrices: use `evaluate` with `hierarchy`"),
+    )
     reasons = (
-        (sums.weight == 0 and family != "cost", "all instances have the weight 0"),
-        (kind in measure.asked and name not in asked, "it was not asked for"),
         (family == "cost", "it was not measured, or not of all parts"),
-        (kind not in measure.kinds, _why_of_others(name, kind)),
+        (sums.weight == 0, "all instances have the weight 0"),
+        (kind in measure.asked and name not in asked, "it was not asked for"),
+        *(() if kind in measure.kinds else of_others),
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
         (of_scores and sums.score_range is None, "no scores were given"),
         ((family == "probability" or on_thresholds) and improbable, _no_probabilities(sums)),
@@ -627,15 +586,6 @@ def why_absent(
         (True, _no_probabilities(sums)),
     )
     return next(text for holds, text in reasons if holds)
-
-
-def _why_of_others(name: str, kind: str) -> str:
-    """Why predictions of this kind lack a measure of another."""
-    if kind == ONE_LABEL and name.startswith("micro_"):
-        return "of one label it is top1_accuracy"
-    if kind == ONE_LABEL or MEASURES[name].kinds == (ONE_LABEL,):
-        return _OF_OTHERS[kind]
-    return "it needs label matrices: use `evaluate` with `hierarchy`"
 
 
 def _no_probabilities(sums: Sums) -> str:

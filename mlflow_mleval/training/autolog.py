@@ -33,10 +33,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import known_measures
+from mlflow_mleval.measures.registry import CONVENTIONS, Conventions, known_measures
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.cross_validation import (

@@ -17,12 +17,11 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import split_digest
 from mlflow_mleval.measures.one_label import classes_of, is_vector
-from mlflow_mleval.measures.registry import MEASURES, SETS, known_measures
+from mlflow_mleval.measures.registry import CONVENTIONS, MEASURES, SETS, Conventions, known_measures
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, deliver, in_bounded_time

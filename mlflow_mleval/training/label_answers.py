@@ -14,11 +14,10 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 from mlflow_mleval.analysis.answer_comparison import MOST_LOST
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
-from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import read_labels
 from mlflow_mleval.measures.label_ranking import SCORED, parsed
-from mlflow_mleval.measures.registry import meant
+from mlflow_mleval.measures.registry import Conventions, meant
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import quoted, some
 from mlflow_mleval.store import runs, schema, store

@@ -69,7 +69,7 @@ def test_values_and_shapes(arguments, message):
     ("y_true", "message"),
     [
         ([["cat", "dog"], ["dog", ""]], "must hold numbers, got text.*MultiLabelBinarizer"),
-        ([{"cat"}, {"dog"}], "must hold mappings of label to score, got ndarray in row 0"),
+        ([{"cat"}, {"dog"}], "must hold a mapping of label to score for each instance, got array"),
         (np.array([[0, "1", 1], [1, 0, 0]], object), "hold numbers, got '1' in row 0, column 1"),
         (pd.DataFrame([[0, 1, 1], [None, 0, 0]], dtype="boolean"), "got <NA> in row 1, column 0"),
         (Y + 1j, "`y_true` must hold numbers, got dtype complex"),

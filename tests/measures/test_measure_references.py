@@ -469,8 +469,11 @@ def test_lists_of_labels_with_scores_are_matrices():
     ("lists", "message"),
     [
         (([{"a"}], [{"a": 1.0}, {}]), "`y_score` must hold the 1 instances"),
-        (([{"a"}], [["a"]]), "got list in row 0"),
-        (([{"a"}, "b"], [{}, {}]), "`y_true` must hold collections of labels, got str in row 1"),
+        (([{"a"}], [["a"]]), r"got \['a'\] for instance 0"),
+        (
+            ([{"a"}, "b"], [{}, {}]),
+            "`y_true` must hold a collection of labels for each instance, got 'b'",
+        ),
         (([{"a"}], [{"a": np.nan}]), "`y_score` must hold finite scores"),
         (([set()], [{}]), "must name the labels"),
     ],

@@ -7,9 +7,8 @@ import pytest
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.measure_intervals import measure_intervals
-from mlflow_mleval.measures.formulas import OverLabels, precision, recall
 from mlflow_mleval.measures.metric_names import directions
-from mlflow_mleval.measures.registry import MEASURES, SETS, expand
+from mlflow_mleval.measures.registry import MEASURES, SETS, OverLabels, expand, precision, recall
 
 
 def test_the_sixteen_are_the_published_ones():

@@ -350,7 +350,7 @@ def beginning(report: RunReport) -> list[doc.Section]:
         share = _percent(support.max() / ev.total.size)
         first = name(support.idxmax())
         second = f"Always the most frequent class, {first}, would be right for {share}"
-        pairs = present(ev.total.classes).confusion.tocoo()
+        pairs = present(ev.total.confusion).tocoo()
         wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
         most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
         names = [*map(name, ev.label_names)]

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.formulas import CONVENTIONS
 from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS, refuse_without
-from mlflow_mleval.measures.registry import MEASURES, known_measures, one_measure
+from mlflow_mleval.measures.registry import CONVENTIONS, MEASURES, known_measures, one_measure
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, harmless, warn
 from mlflow_mleval.training.estimators import as_matrix, column
