@@ -54,7 +54,7 @@ def pytest_xdist_auto_num_workers(config) -> int:
 SMOKE = {
     *("test_evaluation", "test_layers", "test_house_map", "test_public_names", "test_selection"),
     *("test_flat", "test_one_label", "test_registry", "test_pair_tests", "test_ranks"),
-    *("test_promethee", "test_counts", "test_filters", "test_scores"),
+    *("test_promethee", "test_fold_sources", "test_filters", "test_scores"),
     *("test_brief", "test_displays", "test_escape", "test_decision"),
 }
 #: Dear tests, and dear cases of tests, whose fact another one tells after each change: thorough.
@@ -114,10 +114,7 @@ test_without_the_library_it_says_what_to_install
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is thorough
 def pytest_collection_modifyitems(items) -> None:
-    """What drives a browser is thorough, and so is `DEAR`; quick tests of `SMOKE` are a lane.
-
-    What needs the server or the browser first: one worker starts them, and no other.
-    """
+    """Mark what is thorough and what is quick; what needs the server or the browser comes first."""
     for item in items:
         dear = {item.name, getattr(item, "originalname", None)} & DEAR
         if dear or item.get_closest_marker("browser"):
@@ -164,12 +161,13 @@ def empty_store(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def unset(monkeypatch) -> None:
-    """No setting of MLflow is left from the environment or from an earlier test."""
+    """No setting of MLflow is left from the environment or from an earlier test, and no trouble."""
     from mlflow.tracking import fluent
 
     from mlflow_mleval.training import delivery
 
-    monkeypatch.setattr(delivery, "_homes", {})
+    for name in ("_homes", "_troubles"):
+        monkeypatch.setattr(delivery, name, {})
     for name in MLFLOW_SETTINGS:
         monkeypatch.setenv(name, "")  # so that the absence is restored, too
         monkeypatch.delenv(name)

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import mlflow
@@ -321,21 +320,6 @@ def test_an_alias_that_was_moved_meanwhile_stays(versions):
     assert alias_of(versions) == "3"
 
 
-def test_of_gates_at_once_one_moves_the_alias(versions):
-    champion = f"models:/{versions}/1"
-    moves = [Promotion.of(f"models:/{versions}/{v}", champion, "champion") for v in (2, 4) * 3]
-
-    def refused(move):
-        with contextlib.suppress(StoreError):
-            move.make()
-            return move.version
-        return None
-
-    with ThreadPoolExecutor(6) as crew:
-        made = [version for version in crew.map(refused, moves) if version]
-    assert made == [alias_of(versions)]
-
-
 def test_a_ledger_ships_at_the_level_that_is_left(logged):
     def judged(method):
         return mleval.gate(logged[method], logged["champion"], measures=["f1"], ledger="prompts")
@@ -352,18 +336,6 @@ def test_a_ledger_ships_at_the_level_that_is_left(logged):
     assert "dead, count as not shipped: 5." in judged("worse").text
     told = run("gate", "--ledger", "prompts", "--history", "--output", "html").stdout
     assert "Evidence in the ledger" in told
-
-
-def test_gates_are_no_results(logged):
-    mleval.gate(logged["alike"], logged["champion"], measures=["f1"], ledger="apart", log=True)
-    ledger = {"experiment_names": ["mleval ledger: apart"]}
-    with pytest.raises(NoRunsError):
-        mleval.load_study(**ledger)
-    study = mleval.load_study(experiment_names=["instances", *ledger["experiment_names"]])
-    assert study.methods == [*NOISE]
-    assert not [e for e in study.excluded if e.kind == "run"]
-    listed = run("runs").stdout
-    assert "instances" in listed and "mleval ledger" not in listed
 
 
 def test_quality_criteria_are_answered_beside(logged):
@@ -546,22 +518,6 @@ def test_values_outside_of_a_range_are_no_evidence(db):
     import_answers("odd", base={"f1": np.full(60, 0.9)}, new={"f1": np.full(60, 1.5)})
     asked = ["gate", "-n", "odd", "new", "--champion", "base", "-m", "f1"]
     assert "new has f1 of 1.5" in run(*asked, code=1).output
-
-
-def test_answers_with_slices_and_clusters(db):
-    rng, n = np.random.default_rng(0), 300
-    language = np.where(np.arange(n) < 60, "de", "en")
-    right = rng.random(n) < 0.8
-    worse = right & ~((language == "de") & (rng.random(n) < 0.5))
-    table = pd.DataFrame({"language": language, "passage": np.arange(n) // 3})
-    base = table.assign(exact=right.astype(float))
-    import_answers("qa", base=base, new=table.assign(exact=worse.astype(float)), same=base)
-    asked = {"experiment_names": ["qa"], "measures": ["exact"], "maximize": ["exact"]}
-    found = mleval.gate("new", "base", **asked, margins=0.1, slices=["language"], cluster="passage")
-    assert found.over == "answers" and found.block
-    assert found.tests.clusters == 100
-    assert found.text.startswith("BLOCK: exact is worse by .") and "'de'" in found.text
-    assert mleval.gate("same", "base", **asked, margins=0.02).ship
 
 
 def test_a_column_that_groups_questions_is_a_doubt(db):

@@ -1,6 +1,4 @@
-"""Imports go one way and in no circle, only store and training know MLflow, and a file name
-means one thing. What is loaded by its name or by a table on first use is imported, too.
-"""
+"""Imports go one way and in no circle, also those by name or on first use."""
 
 import ast
 import re

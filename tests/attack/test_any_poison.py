@@ -1,9 +1,6 @@
-"""A hundred runs at a time that carry something nobody foresaw: commands go on, and the good runs
-are read as they are.
+"""A hundred runs that carry something random: commands go on, and good runs are read as they are.
 
-Half of them are strange in what a member may set (addresses of artifacts, times, numbers, any tag),
-half hold tables with some bits flipped. MLEVAL_ATTACK=N makes N such stores, each from a seed of
-its own.
+MLEVAL_ATTACK=N makes N such stores, each from a seed of its own.
 """
 
 import json

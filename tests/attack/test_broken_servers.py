@@ -64,7 +64,6 @@ def broken(kind):
 def quick(monkeypatch):
     """The limits, short."""
     monkeypatch.setenv("MLEVAL_TIMEOUT", "1.5")
-    monkeypatch.setattr(delivery, "_troubles", {})
     yield
     mleval.autolog(disable=True)
 

@@ -1,8 +1,4 @@
-"""Passwords of any characters in the store's URI, in every command that reads or writes it: none is
-shown, written or stored.
-
-Every ninth URI as a rule; MLEVAL_ATTACK=9 tries all of them.
-"""
+"""No command shows or stores a password of the store's URI; MLEVAL_ATTACK=9 tries all of them."""
 
 import itertools
 import os

@@ -1,8 +1,6 @@
-"""One run spoils nothing: whatever it carries, the command goes on, names it, and takes no more
-memory than it may.
+"""Whatever one run carries, the command goes on, names it, and takes no more memory than it may.
 
-MLEVAL_ATTACK=N makes everything N times as large: more mutations, more changes between pages, more
-writers.
+MLEVAL_ATTACK=N makes everything N times as large.
 """
 
 import io

@@ -9,9 +9,7 @@ from waiting import PATIENCE
 
 @pytest.fixture
 def until(chrome):
-    """Wait until a function of the browser returns something true, and return it; else say what
-    never came.
-    """
+    """Wait until a function of the browser returns something true; else say what never came."""
     from selenium.common.exceptions import TimeoutException
     from selenium.webdriver.support.ui import WebDriverWait
 

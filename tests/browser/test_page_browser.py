@@ -1,6 +1,4 @@
-"""The live page in a real browser on a real server with a login: two members, one without rights,
-one who is not logged in.
-"""
+"""The live page in a real browser on a real server with a login, for members of unlike rights."""
 
 import base64
 import json
@@ -66,9 +64,7 @@ def close_race() -> pd.DataFrame:
 
 
 def fill(uri: str) -> dict[str, str]:
-    """A study with a gap, plain runs whose metrics nobody knows, hostile names, and what only one
-    member may see.
-    """
+    """A study with a gap, plain runs, hostile names, and what only one member may see."""
     import mlflow
     from mlflow import MlflowClient
 

@@ -1,6 +1,4 @@
-"""MLflow's own pages on a real server, in a real browser: what a user sees of evaluated runs
-without a click of ours.
-"""
+"""MLflow's own pages in a real browser: what a user sees of runs without a click of ours."""
 
 import importlib.util
 from types import SimpleNamespace

@@ -12,9 +12,10 @@ from gates_at_once import race_for_places_and_alias
 from mlflow import MlflowClient
 
 from mlflow_mleval.analysis.gate_tests import ledger_level
-from mlflow_mleval.errors import StoreError
+from mlflow_mleval.errors import NoRunsError, StoreError
 from mlflow_mleval.gates import history
 from mlflow_mleval.store.ledger import Ledger
+from mlflow_mleval.store.query import load_study
 
 SIDES = {"candidate": "new", "champion": "base", "units": "u", "asked": 0}
 
@@ -75,6 +76,8 @@ def test_an_entry_is_one_run_that_all_lists_leave_out(book):
     entries = [each.data for each in found if each.data.tags["mleval.kind"] == "gate"]
     assert len(entries) == 2 and not any(data.params or data.metrics for data in entries)
     assert "mleval ledger" not in run("runs").stdout
+    with pytest.raises(NoRunsError):
+        load_study(experiment_ids=[book.register.experiment_id])
 
 
 def test_forged_and_unregistered_entries_are_ignored(book):

@@ -74,26 +74,6 @@ def history(client, run_id):
     )
 
 
-def test_a_study_reads_what_was_logged(client):
-    evs = {}
-    for method in ("BR", "CC"):
-        for dataset in ("yeast", "emotions"):
-            ev, _ = made(seed=len(evs), fit_time=dict.fromkeys(range(5), 0.5))
-            evs[dataset, method] = ev
-            mleval.log_evaluation(ev, method=method, dataset=dataset, experiment_name="x")
-    study = mleval.load_study(experiment_names=["x"])
-    assert {e.kind for e in study.excluded} == {"unasked"}
-    assert "fit_time" in {e.name for e in study.excluded}
-    assert sorted(study.values.index) == sorted(evs)
-    for pair, ev in evs.items():
-        means = ev.folds.mean().to_dict()
-        assert study.values.loc[pair].to_dict() == {m: means[m] for m in study.measures}
-        found = study.folds.sort_index().loc[pair]
-        pd.testing.assert_frame_equal(found, ev.folds[study.measures], check_index_type=False)
-    assert set(study.runs["conventions"]) == {"sklearn"}
-    assert study.runs["dataset_digest"].str.len().eq(64).all()
-
-
 def test_what_a_run_holds(client):
     names, times = [f"label {i} ✓" for i in range(6)], dict.fromkeys(range(5), 0.5)
     ev, y = made(label_names=names, fit_time=times)

@@ -1,6 +1,4 @@
-"""`mlflow.models.evaluate(..., evaluators="mleval")` for every shape that MLflow lets through, on a
-real store.
-"""
+"""`mlflow.models.evaluate(..., evaluators="mleval")` for every shape that MLflow lets through."""
 
 import io
 import subprocess

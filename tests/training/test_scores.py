@@ -1,6 +1,4 @@
-"""Scores and predictions from every shape in which scikit-learn returns them; names for what nobody
-named.
-"""
+"""Scores in every shape in which scikit-learn returns them; names for what nobody named."""
 
 import numpy as np
 import pandas as pd
@@ -86,9 +84,7 @@ def test_labels_of_one_class_score_0_or_1(estimator):
 
 
 def test_a_chain_with_a_constant_label_scores_as_its_links_do():
-    """scikit-learn refuses these scores; link by link they are those of a chain over the other
-    labels.
-    """
+    """scikit-learn refuses these; they are those of a chain over the other labels."""
     constant = np.column_stack([Y[:, 0], np.ones(80, int), Y[:, 1]])
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     chain = ClassifierChain(tree, order=[2, 1, 0]).fit(X, constant)

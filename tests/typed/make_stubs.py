@@ -1,8 +1,4 @@
-"""Write what a type checker sees of names that are imported when they are first asked for.
-
-`python tests/typed/make_stubs.py` writes a stub beside each module that loads lazily, from the
-lists that these modules load by; a test compares them.
-"""
+"""Write what a type checker sees of names that load lazily, from the lists that they load by."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Stores that libraries made by themselves: what `mleval runs` finds, that every command it prints
-works, and that a question gets one answer by whatever door.
+"""Stores that libraries made by themselves: commands work, and a question has one answer.
 
 ``MLEVAL_FOREIGN_TABLE=1`` writes the rows into the table of `examples/guides/foreign_runs.md`.
 """
@@ -79,10 +78,7 @@ def _cases(*names, quick=QUICK):
 
 @pytest.fixture(scope="module")
 def stores(empty_store, tmp_path_factory):
-    """The folder of a store by its name. Each is made once, by whichever process of the tests needs
-    it first, in a process of its own, for autologging stays on; the quick ones in one, and the
-    plain ones.
-    """
+    """The folder of a store by its name; each is made once, in a process of its own."""
     root = tmp_path_factory.getbasetemp()
     shared = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "foreign"
     shared.mkdir(exist_ok=True)
@@ -309,19 +305,21 @@ def _check_page(ids, reported):
     assert json.loads(page.render("json", 100)) == _like(reported)
 
 
-def _factors():
-    found = as_json("runs")
-    return {factor["what"]: factor for factor in found["factors"]}
+def _factors(*rules):
+    return {factor["what"]: factor for factor in as_json("runs", *rules)["factors"]}
 
 
 @pytest.mark.parametrize("made", _cases("datasets_and_seeds"), indirect=True)
 def test_three_data_sets_with_three_splits_each_are_no_nine(made):
     factors = _factors()
-    assert factors["dataset"]["n"] == 3 and "9 digests are splits" in factors["dataset"]["by"]
+    assert factors["dataset"]["n"] == 3 and not factors["dataset"]["doubt"]
+    assert "9 digests are splits" in factors["dataset"]["by"]
     assert factors["repeat"]["by"] == "different splits of the data"
     assert as_json("rank")["friedman"]["n_datasets"] == 3
     split = as_json("rank", "-n", "benchmark", "--method-by", "estimator", "--dataset-by", "digest")
     assert len(split["datasets"]) == 9  # a user's own rule settles it
+    ruled = _factors("--method-by", "estimator", "--dataset-by", "digest")
+    assert "by its shape there would be 3" in ruled["dataset"]["by"]
 
 
 @pytest.mark.parametrize("made", _cases("percent_beside_share"), indirect=True)

@@ -1,5 +1,4 @@
-"""Make the logs whose metrics are pairs, lists and words, with a stub model; needs lm-eval and
-inspect-ai, and no network.
+"""Make the logs whose metrics are pairs, lists and words; needs lm-eval and inspect-ai.
 
 python make_logs.py FOLDER
 """

@@ -12,9 +12,7 @@ from mlflow_mleval.store import schema
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    """As on a machine without matplotlib: MLflow's figures take most of the time, and nobody looks
-    at them.
-    """
+    """As on a machine without matplotlib: MLflow's figures take most of the time."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 

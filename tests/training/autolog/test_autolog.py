@@ -443,16 +443,3 @@ def test_nested_runs(runs):
         model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
     found = [r.info.run_id for r in sorted(runs(), key=lambda r: schema.TAG_FOLDS in r.data.tags)]
     assert found == [inner.info.run_id, outer.info.run_id]
-
-
-def test_further_results_of_an_active_run_go_to_new_runs_of_its_experiment(runs, client):
-    mlflow.set_experiment("mine")
-    try:
-        mleval.autolog(dataset="d")
-        with mlflow.start_run():
-            for estimator in (KNeighborsClassifier(1), KNeighborsClassifier(7)):
-                model_selection.cross_validate(estimator, X, Y, cv=3)
-        study = mleval.load_study(experiment_names=["mine"])
-        assert len(study.values) == 2 and not [e for e in study.excluded if e.kind == "run"]
-    finally:
-        mlflow.set_experiment("Default")

@@ -1,6 +1,4 @@
-"""Beside MLflow's own autologging: fit_time is that of the fit alone, and our predictions make
-MLflow say nothing.
-"""
+"""Beside MLflow's autologging fit_time is that of the fit alone, and MLflow has nothing to say."""
 
 import logging
 

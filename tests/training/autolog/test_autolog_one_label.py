@@ -1,6 +1,4 @@
-"""Autologging of one label of several classes: known data, what is said where nothing is logged,
-and what a run's page shows.
-"""
+"""Autologging of one label: known data, what is not logged, and what a run's page shows."""
 
 import mlflow
 import numpy as np

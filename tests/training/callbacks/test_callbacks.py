@@ -1,6 +1,4 @@
-"""The public names of the callbacks: what constructs each, and nothing is imported before it is
-asked for.
-"""
+"""The public names of the callbacks: what constructs each."""
 
 import os
 

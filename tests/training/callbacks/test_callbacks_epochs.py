@@ -1,6 +1,4 @@
-"""What every callback does with its epochs, without a framework: metrics, profile, evaluation, and
-no harm.
-"""
+"""What every callback does with its epochs: metrics, profile, evaluation, and no harm."""
 
 import random
 import warnings
@@ -12,21 +10,13 @@ import pytest
 from callback_cases import assert_epochs, history, one_warning, tags_of
 
 import mlflow_mleval as mleval
-from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import schema
-from mlflow_mleval.training import delivery
 from mlflow_mleval.training.callbacks.epochs import EpochLog
 from mlflow_mleval.training.delivery import send_unsent
 from mlflow_mleval.training.run_content import EPOCH_MEASURES
 
 NAMES = {"method": "net", "dataset": "toy"}
 H = mleval.Hierarchy([("a", "b"), ("a", "c"), ("b", "d")])
-
-
-@pytest.fixture(autouse=True)
-def no_trouble(monkeypatch):
-    """No store has failed before."""
-    monkeypatch.setattr(delivery, "_troubles", {})
 
 
 def data(n=60, k=4, seed=0):
@@ -253,24 +243,6 @@ def test_a_loop_by_hand_logs_the_measures_chosen_and_hierarchical_ones(client):
     mleval.log_evaluation(mleval.evaluate(y, scores[0]), step=3, run_id=other, measures=["f1"])
     found = [k for k in client.get_run(other).data.metrics if k.startswith("mleval.epoch/")]
     assert found == ["mleval.epoch/f1"]
-
-
-def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
-    y, scores = epochs()
-    evs = [mleval.evaluate(y, s) for s in scores]
-    folder = db.parent / "mleval_unsent"
-    with mlflow.start_run() as run, away(db):
-        with pytest.warns(UserWarning, match="epoch 0 was not logged") as said:
-            for epoch, ev in enumerate(evs):
-                mleval.log_evaluation(ev, step=epoch)
-        assert len(said) == 1
-        why = f"kept in {folder}. Bring it in later: mleval import {folder}"
-        with pytest.raises(StoreError, match=why):
-            mleval.log_evaluation(evs[-1], **NAMES)
-    send_unsent(folder)
-    expected = {i: ev.measures["f1"] for i, ev in enumerate(evs)}
-    assert history(client, run.info.run_id, "f1") == expected
-    assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 from callback_cases import assert_end, assert_epochs, history, one_warning, tags_of
 
 from mlflow_mleval.store import schema
-from mlflow_mleval.training import delivery
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -26,11 +25,6 @@ SIZES = {
     "num_attention_heads": 2,
     "intermediate_size": 16,
 }
-
-
-@pytest.fixture(autouse=True)
-def no_trouble(monkeypatch):
-    monkeypatch.setattr(delivery, "_troubles", {})
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +83,19 @@ def fit(folder, data, watch=None, callbacks=None, **options):
     return trainer
 
 
+def same(states, others):
+    assert all(torch.equal(a, b) for a, b in zip(states.values(), others.values(), strict=True))
+
+
 def truth(data):
     return np.array([row["labels"].numpy() for row in data[1]])
 
 
 def test_each_epoch_and_the_end(client, tmp_path, data):
-    watch = Keeper(**NAMES)
+    watch, plain = Keeper(**NAMES), fit(tmp_path, data).model.state_dict()
     with mlflow.start_run() as run:
         trainer = fit(tmp_path, data, watch)
+    same(trainer.model.state_dict(), plain)
     scores = dict(enumerate(expit(logits.astype(float)) for logits in watch.logits))
     measures = ("micro_f1", "ranking_loss", "soft_binomial_area")
     assert_epochs(client, run.info.run_id, truth(data), scores, measures, 1e-12)
@@ -128,15 +127,6 @@ def test_batch_by_batch_is_the_whole_but_for_rounding(client, tmp_path, data):
     assert digest == other_digest
     for one, other in zip(values, others, strict=True):
         assert one == pytest.approx(other, rel=1e-12)
-
-
-def test_the_training_is_the_same_with_and_without(client, tmp_path, data):
-    with mlflow.start_run():
-        states = [
-            fit(tmp_path, data, watch).model.state_dict()
-            for watch in (None, HuggingFaceCallback(**NAMES))
-        ]
-    assert all(torch.equal(a, b) for a, b in zip(*(s.values() for s in states), strict=True))
 
 
 def test_the_best_model_is_evaluated_where_it_is_loaded(client, tmp_path, data):
@@ -203,7 +193,7 @@ def test_a_failure_is_one_warning_and_the_model_is_the_same(client, tmp_path, da
         watch.extract = lambda predictions, labels: (labels[:, :2], predictions)
     with one_warning():
         found = fit(tmp_path, data, watch, **options).model.state_dict()
-    assert all(torch.equal(a, b) for a, b in zip(plain.values(), found.values(), strict=True))
+    same(found, plain)
     assert watch.epochs.evaluation is None
 
 

@@ -1,6 +1,4 @@
-"""The callback for Keras in real trainings; the backend is KERAS_BACKEND's, by default one that is
-installed.
-"""
+"""The callback for Keras in real trainings, on a backend that is installed."""
 
 import importlib.util
 import os

@@ -98,28 +98,27 @@ def fit(data, callbacks, epochs=EPOCHS, returns="dict", loaders=None, **options)
     return net
 
 
+def state_of(net):
+    """With the state of the generator, which a training goes on with."""
+    return [*net.state_dict().values(), torch.get_rng_state()]
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"val_check_interval": 0.4}, {"check_val_every_n_epoch": 2}], ids=str
 )
 def test_each_validated_epoch_and_the_end(client, data, options):
     x, y = data[1].tensors
-    callback, keeper = LightningCallback(**NAMES), Keeper(x)
+    callback, keeper, plain = LightningCallback(**NAMES), Keeper(x), Keeper(x)
+    states = [state_of(fit(data, [plain], epochs=4, **options))]
     with mlflow.start_run() as run:
-        fit(data, [callback, keeper], epochs=4, **options)
+        states.append(state_of(fit(data, [callback, keeper], epochs=4, **options)))
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
     validated = [1, 3] if "check_val_every_n_epoch" in options else [0, 1, 2, 3]
     scores = {i: keeper.scores[i] for i in validated}
     measures = ("hamming_loss", "ranking_loss", "soft_binomial_area")
     assert_epochs(client, run.info.run_id, y.numpy(), scores, measures, 1e-5)
     assert_end(callback, y.numpy(), scores[3], 1e-5)
     assert tags_of(client, run, schema.TAG_EPOCH, schema.TAG_STATUS) == ("3", schema.COMPLETE)
-
-
-def test_the_training_is_the_same_with_and_without(client, data):
-    states = []
-    for callbacks in ([], [LightningCallback(**NAMES)]):
-        with mlflow.start_run():
-            states.append([*fit(data, callbacks).state_dict().values(), torch.get_rng_state()])
-    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
 
 
 def test_a_function_finds_truth_and_scores_elsewhere(client, data):
@@ -206,9 +205,7 @@ def logged(client, run_id):
 
 
 def test_two_processes_log_what_one_does_but_for_rounding(client, tmp_path):
-    """Of 21 instances, the sampler gives 11 to each of two processes: one instance is there
-    twice.
-    """
+    """Of 21 instances each of two processes gets 11: one instance is there twice."""
     several, one = (client.create_run("0").info.run_id for _ in range(2))
     script = Path(lightning_processes.__file__)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}

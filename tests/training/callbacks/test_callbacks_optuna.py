@@ -7,21 +7,15 @@ from callback_cases import one_warning
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
-from mlflow_mleval.training import delivery
 
 optuna = pytest.importorskip("optuna")
 
 from mlflow_mleval.training.callbacks.optuna import OptunaCallback  # noqa: E402
 
+optuna.logging.set_verbosity(optuna.logging.ERROR)
 NAMES = {"method": "kNN", "dataset": "toy"}
 rng = np.random.default_rng(0)
 Y, NOISE = (rng.random((40, 3)) < 0.4).astype(int), rng.random((40, 3))
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    monkeypatch.setattr(delivery, "_troubles", {})
 
 
 def objective(trial):
