@@ -52,7 +52,7 @@ def pytest_xdist_auto_num_workers(config) -> int:
 
 #: Quick files that touch every room: most mistakes fail here first.
 SMOKE = {
-    *("test_evaluation", "test_layers", "test_house_map", "test_public_names", "test_selection"),
+    *("test_evaluation", "test_layers", "test_public_names", "test_selection"),
     *("test_flat", "test_one_label", "test_registry", "test_pair_tests", "test_ranks"),
     *("test_promethee", "test_fold_sources", "test_filters", "test_scores"),
     *("test_brief", "test_displays", "test_escape", "test_decision"),
@@ -123,11 +123,8 @@ def pytest_collection_modifyitems(items) -> None:
             item.get_closest_marker("thorough") or item.get_closest_marker("slow")
         ):
             item.add_marker("smoke")
-    items.sort(
-        key=lambda item: (
-            not {"server_url", "chrome", "team"} & set(getattr(item, "fixturenames", ()))
-        )
-    )
+    dear = {"server_url", "chrome", "team"}
+    items.sort(key=lambda item: dear.isdisjoint(getattr(item, "fixturenames", ())))
 
 
 def pytest_collection_finish(session) -> None:
@@ -239,35 +236,21 @@ def log(client):
     """Logs a run of plain MLflow as anybody might; runs begin a second apart."""
     from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 
-    def log(
-        name,
-        metrics=(),
-        *,
-        experiment="x",
-        tags=(),
-        params=(),
-        status="FINISHED",
-        dataset="",
-        digest="0",
-        context="",
-        start=0,
-        profile=None,
-    ):
+    def log(name, metrics=(), *, experiment="x", tags=(), params=(), status="FINISHED", **more):
+        data = {"dataset": "", "digest": "0", "context": "", "profile": None, "start": 0}
+        assert more.keys() <= data.keys()
+        data |= more
         found = client.get_experiment_by_name(experiment)
         experiment_id = found.experiment_id if found else client.create_experiment(experiment)
-        run = client.create_run(
-            experiment_id, start_time=start or next(START), tags=dict(tags), run_name=name
-        )
-        run_id = run.info.run_id
+        begun = data["start"] or next(START)
+        run_id = client.create_run(experiment_id, begun, dict(tags), name).info.run_id
         values = [Metric(key, value, 1, 0) for key, value in dict(metrics).items()]
         texts = [Param(key, str(value)) for key, value in dict(params).items()]
         client.log_batch(run_id, values, texts)
-        if dataset:
-            label = [InputTag("mlflow.data.context", context)] if context else []
-            client.log_inputs(
-                run_id,
-                [DatasetInput(Dataset(dataset, digest, "local", "{}", profile=profile), label)],
-            )
+        if name := data["dataset"]:
+            held = Dataset(name, data["digest"], "local", "{}", profile=data["profile"])
+            label = InputTag("mlflow.data.context", data["context"])
+            client.log_inputs(run_id, [DatasetInput(held, [label] if data["context"] else [])])
         if status != "RUNNING":
             client.set_terminated(run_id, status)
         return run_id
@@ -289,14 +272,9 @@ def server_url(empty_store, tmp_path_factory):
     ]
     inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
     with open(folder / "server.log", "wb") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env={**inherited, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        )
+        how = {"cwd": folder, "stdout": log, "stderr": log, "start_new_session": True}
+        inherited["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
+        process = subprocess.Popen(command, env=inherited, **how)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_for(url, process, folder / "server.log")

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from itertools import product
 from uuid import uuid4
 
 import mlflow
@@ -23,6 +24,7 @@ from places import ROOT
 import mlflow_mleval as mleval
 from mlflow_mleval import gate_units
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
+from mlflow_mleval.files import predictions
 from mlflow_mleval.gates import Promotion, pinned
 from mlflow_mleval.store.ledger import Ledger
 
@@ -56,9 +58,7 @@ def logged(own_store):
     for experiment, datasets, seeds in (("datasets", 8, 1), ("repeats", 2, 5)):
         rows = [
             {"dataset": f"d{d}", "method": m, "seed": s, "f1": 0.6 + by + rng.normal(0, 0.005)}
-            for d in range(datasets)
-            for s in range(seeds)
-            for m, by in shifts.items()
+            for d, s, (m, by) in product(range(datasets), range(seeds), shifts.items())
         ]
         mleval.import_results(pd.DataFrame(rows), experiment_name=experiment)
     return ids
@@ -190,11 +190,8 @@ def test_units_that_were_changed_after_they_were_logged_decide_nothing(kind, db)
     if kind == "instances":
         truth, column = np.eye(2, dtype=int)[right.astype(int)], "f1"
         for method, predicted in (("new", truth), ("base", truth[::-1])):
-            mleval.log_evaluation(
-                mleval.evaluate(truth, y_pred=predicted),
-                **{"method": method, "dataset": "d", "experiment_name": kind},
-                log_instances=True,
-            )
+            ev, name = mleval.evaluate(truth, y_pred=predicted), {"method": method, "dataset": "d"}
+            mleval.log_evaluation(ev, **name, experiment_name=kind, log_instances=True)
     else:
         column = "value:f1"
         import_answers(kind, new={"f1": np.ones(200)}, base={"f1": right.astype(float)})
@@ -248,8 +245,7 @@ def test_sides_that_cannot_be_compared(logged):
         mleval.gate("better", "champion", over="folds", **folds)
 
 
-# --------------------------------------------------------------------------------------------------
-# The ledger, the alias, the criteria, and the verdict beside the candidate.
+# --- the ledger, the alias, the criteria, and the verdict beside the candidate
 
 
 @pytest.fixture
@@ -355,8 +351,7 @@ def test_a_verdict_is_stored_with_the_candidate(logged):
     assert {"mleval_gate.html", "mleval_gate.md", "mleval_gate.json"} <= stored
 
 
-# --------------------------------------------------------------------------------------------------
-# The action: its steps by hand, as a runner would take them.
+# --- the action: its steps by hand, as a runner would take them
 
 ACTION = yaml.safe_load((ROOT / ".github/actions/gate/action.yml").read_text())
 
@@ -562,8 +557,7 @@ def test_scorers_of_only_0_and_1_need_no_direction(db):
     assert "larger values of length are better, as MLflow assumes" in str(proposed.notes)
 
 
-# --------------------------------------------------------------------------------------------------
-# Any number of looks.
+# --- any number of looks
 
 
 @pytest.fixture
@@ -608,8 +602,7 @@ def test_what_was_decided_at_one_look_stands_at_the_next(growing):
     assert mleval.gate(candidate, champion, **asked | {"anytime": False}).block
 
 
-# --------------------------------------------------------------------------------------------------
-# Counts alone.
+# --- counts alone
 
 
 def test_shares_and_a_number_of_examples_are_judged_without_their_pairs():
@@ -618,14 +611,9 @@ def test_shares_and_a_number_of_examples_are_judged_without_their_pairs():
     data = pd.DataFrame({"x": np.arange(n), "y": np.arange(n) < n - 1}).astype(int)
     for right in (493, 409, 399):
         with mlflow.start_run() as run_of_side:
-            mlflow.models.evaluate(
-                model=lambda table, right=right: (table["x"] < right).to_numpy().astype(int),
-                data=data,
-                targets="y",
-                model_type="classifier",
-                evaluators="default",
-                evaluator_config={"log_explainer": False},
-            )
+            model = lambda table, right=right: (table["x"] < right).to_numpy().astype(int)  # noqa: E731
+            how = {"evaluators": "default", "evaluator_config": {"log_explainer": False}}
+            mlflow.models.evaluate(model, data, targets="y", model_type="classifier", **how)
         ids[right] = run_of_side.info.run_id
     for a, b, decision in ((493, 399, "ship"), (399, 493, "block"), (409, 399, "run more")):
         found = mleval.gate(ids[a], ids[b])
@@ -645,13 +633,9 @@ def test_tables_of_predictions_on_the_same_truth_are_not_said_to_be_other_data()
     for wrong in (30, 120):
         predicted = np.where(np.arange(600) < wrong, 1 - y, y)
         with mlflow.start_run() as run_of_side:
-            mlflow.models.evaluate(
-                data=pd.DataFrame({"y": y, "p": predicted}),
-                targets="y",
-                predictions="p",
-                model_type="classifier",
-                evaluators="default",
-            )
+            how = {"targets": "y", "predictions": "p", "evaluators": "default"}
+            data = pd.DataFrame({"y": y, "p": predicted})
+            mlflow.models.evaluate(data=data, model_type="classifier", **how)
         ids.append(run_of_side.info.run_id)
     found = mleval.gate(*ids)
     assert found.ship and any("the same with other predictions" in note for note in found.notes)
@@ -669,3 +653,45 @@ def test_over_repeats_a_crossing_is_told_first(db):
     verdict = mleval.gate("A", "B", experiment_names=["crossing"], **read_by, over="repeats")
     told = "It depends: A is better on web, B on phone (by f1). "
     assert verdict.text.startswith(f"{told}{verdict.decision.upper()}")
+
+
+ROWS = 90
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Each larger than what is read at once."""
+    monkeypatch.setattr(predictions, "_BLOCK", 1_000)
+    rng = np.random.default_rng(0)
+    truth = rng.random((ROWS, 2)) < 0.4
+    for name, noise in (("a", 0.5), ("b", 0.8)):
+        scores = 0.5 * truth + noise * rng.random(truth.shape)
+        table = pd.DataFrame(truth.astype(int), columns=["true_x", "true_y"])
+        table[["score_x", "score_y"]] = scores.clip(0, 1).round(3)
+        table["lang"] = np.where(np.arange(ROWS) % 2, "en", "de")
+        table[["instance", "sample_weight", "f1"]] = 0  # what an instance has of its own
+        table.assign(patient=np.arange(ROWS) // 3).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def test_predictions_in_files_are_compared_and_gated_by_their_rows(files):
+    for name in "ab":
+        about = ("--method", name, "--dataset", "d", "-n", "of files", "--cluster", "patient")
+        said = run("evaluate", str(files / f"{name}.csv"), *about, "--log-instances")
+        left = said.stdout.partition("neither truth nor predictions: ")[2]
+        assert " ".join(left.split()) == "instance, sample_weight"
+    compared = as_json("compare", "-n", "of files", "--over", "instances", "-m", "f1")
+    assert compared["n_instances"] == ROWS and compared["separated"] == [["a", "b"]]
+    gate = ("gate", "a", "--champion", "b", "-n", "of files", "-m", "f1")
+    verdict = as_json(*gate, "--slice", "lang", "--all")
+    found = {row["slice"]: row["n"] for row in verdict["rows"]}
+    assert verdict["decision"] == "ship" and found == {"": ROWS, "de": 45, "en": 45}
+    run(*gate, "--slice", "nobody", code=1)
+
+
+def test_rows_that_were_not_kept_are_asked_for(files):
+    for name in "ab":
+        about = ("--method", name, "--dataset", "d", "-n", "without rows")
+        assert "lang" in run("evaluate", str(files / f"{name}.csv"), *about).stdout
+    missing = run("compare", "-n", "without rows", "--over", "instances", code=1)
+    assert "log the rows of the file" in missing.stderr

@@ -46,19 +46,18 @@ def test_drop_policies_list_what_they_dropped(study):
     assert [(e.kind, e.name) for e in dropped.excluded] == [("method", "b")]
 
 
-def test_drop_that_leaves_nothing_is_an_error(study):
+@pytest.mark.parametrize(
+    ("gone", "policy", "said"),
+    [
+        (("d1", "a"), "drop-datasets", "would leave nothing"),
+        ("d2", "worst", "no method has a value of f1 on d2, hamming_loss on d2"),
+    ],
+)
+def test_a_policy_that_has_nothing_to_go_by_is_an_error(study, gone, policy, said):
     values = study.values.copy()
-    values.loc[("d1", "a")] = np.nan
-    with pytest.raises(MissingResultsError, match="would leave nothing"):
-        Study(values, study.directions).complete("drop-datasets")
-
-
-def test_worst_needs_a_finished_value(study):
-    values = study.values.copy()
-    values.loc["d2"] = np.nan
-    said = "no method has a value of f1 on d2, hamming_loss on d2"
+    values.loc[gone] = np.nan
     with pytest.raises(MissingResultsError, match=said):
-        Study(values, study.directions).complete("worst")
+        Study(values, study.directions).complete(policy)
 
 
 def test_unknown_measure_without_direction_says_how_to_declare_it():

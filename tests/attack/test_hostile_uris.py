@@ -15,11 +15,8 @@ from mlflow_mleval.cli import main
 pytestmark = pytest.mark.thorough
 #: Nobody answers there, so that every command fails.
 AWAY = [
-    "http://me:{}@127.0.0.1:9",
-    "postgresql+psycopg2://me:{}@127.0.0.1:9/db",
-    "me:{}@127.0.0.1",
-    "https://:{}@127.0.0.1:9/x",
-    "postgresql+psycopg2://127.0.0.1:9/db?password={}",
+    *("http://me:{}@127.0.0.1:9", "postgresql+psycopg2://me:{}@127.0.0.1:9/db", "me:{}@127.0.0.1"),
+    *("https://:{}@127.0.0.1:9/x", "postgresql+psycopg2://127.0.0.1:9/db?password={}"),
 ]
 HERE = "sqlite:///mlflow.db?password={}"
 URIS = [

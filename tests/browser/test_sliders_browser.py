@@ -133,10 +133,8 @@ def test_the_decision_axis_points_where_the_weights_lie(page):
     for steps in ([200, 30, 30, 30], [50, 50, 180, None]):
         page.execute_script(SET, steps, False)
         weights = pd.Series(options_of(page.execute_script(SAID))[0])
-        wanted, found = (
-            weights @ plane.measures.loc[weights.index].to_numpy(),
-            np.array(page.execute_script(AXIS)),
-        )
+        wanted = weights @ plane.measures.loc[weights.index].to_numpy()
+        found = np.array(page.execute_script(AXIS))
         assert found / np.hypot(*found) == pytest.approx(wanted / np.hypot(*wanted), abs=0.01)
     page.execute_script(SET, [], True)
     assert page.execute_script(AXIS) == before
@@ -158,9 +156,8 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
     expected = [{"own": False, "weights": {m: float(w) for m, w in weights.items()}, "exclude": []}]
     assert told == expected
     for number in range(1, 4):
-        page.find_element(
-            "css selector", f".weights li:nth-child({number}) input[type=checkbox]"
-        ).click()
+        box = f".weights li:nth-child({number}) input[type=checkbox]"
+        page.find_element("css selector", box).click()
     last = page.find_element("css selector", ".weights li:nth-child(4) input[type=checkbox]")
     assert not last.is_enabled()
     assert page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
@@ -168,16 +165,10 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
         [f"--weights d={weights['d']}", *(f"--exclude measure={m}" for m in "abc")]
     )
     page.find_element("css selector", ".weights .moved button").click()
-    assert page.execute_script(SAID) == {
-        "moved": "",
-        "option": "",
-        "news": "The ranking is that of the report.",
-    }
-    assert page.execute_script("return window.told.at(-1)") == {
-        "own": True,
-        "weights": {},
-        "exclude": [],
-    }
+    said = {"moved": "", "option": "", "news": "The ranking is that of the report."}
+    assert page.execute_script(SAID) == said
+    told = page.execute_script("return window.told.at(-1)")
+    assert told == {"own": True, "weights": {}, "exclude": []}
     assert page.execute_script("return document.querySelector('table.moved')") is None
 
 

@@ -4,7 +4,6 @@ import csv
 import json
 import math
 from decimal import Decimal
-from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -36,12 +35,6 @@ def write(tmp_path, content, name="results.csv"):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
-
-
-def test_the_bundled_study_as_pandas_reads_it():
-    path = files("mlflow_mleval") / "data" / "madjarov2012.csv"
-    expected = pd.read_csv(path)[["dataset", "method", "measure", "value"]]
-    pd.testing.assert_frame_equal(read_results(path), expected, check_dtype=False)
 
 
 def test_long_and_wide_csv_parquet_and_frames_say_the_same(tmp_path):
@@ -97,14 +90,11 @@ def test_any_bytes_give_a_table_or_the_one_error(tmp_path_factory, content):
         assert "results.csv" in str(error)
 
 
-def test_utf8_with_and_without_mark_and_utf16(tmp_path):
+def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
     text = HEADER + "f1,Datensätze,Bäume,0.5\n"
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         assert read_results(write(tmp_path, text.encode(encoding)))["method"].tolist() == ["Bäume"]
     refused(r"line 2, column 2: byte 0xe4 is not UTF-8", write(tmp_path, text.encode("latin-1")))
-
-
-def test_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
     text = "measure, dataset, method, value\r\n f1 , d , a , 0.5 \r\n\r\nf1,d,b,\r\n\r\n"
     found = read_results(write(tmp_path, text))
     assert found[["dataset", "method"]].to_numpy().tolist() == [["d", "a"], ["d", "b"]]
@@ -177,23 +167,26 @@ def test_a_line_of_ten_megabytes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("name", "content", "said"),
     [
-        ("dataset,method,instance,f1\nd,a,1,1\n", "compare them with mleval compare"),
-        ("true:a,pred:a\n1,0\n", "Predictions are for mleval evaluate"),
+        ("x.csv", b"PAR1 and no more", r"not a parquet file that can be read: .*[^.]\.$"),
+        ("x.csv", b"PK\x03\x04\xff\xfe\x00 an archive", "x.csv, line 1"),
+        ("x.csv", "dataset,method,instance,f1\nd,a,1,1\n", "compare them with mleval compare"),
+        ("x.csv", "true:a,pred:a\n1,0\n", "Predictions are for mleval evaluate"),
+        ("x.json", '{"results": {"t": 3}, "config": {}}', "lm-evaluation-harness that can be read"),
+        ("x.json", '{"results": {"t": {"acc": "high"}}, "config": {}}', "holds 0 results"),
+        ("x.json", '{"x": 1}', "JSON of none of the tools"),
+        ("x.json", "no JSON", "JSON of none of the tools"),
+        ("x.json", "[" * 100_000, "JSON of none of the tools"),
     ],
 )
-def test_a_file_of_another_kind_leads_to_its_command(tmp_path, content, said):
-    file = tmp_path / "other.csv"
-    file.write_text(content)
-    refused(said, file)
+def test_a_file_without_a_table_of_results_is_told_from_what_it_is(tmp_path, name, content, said):
+    refused(said, write(tmp_path, content, name))
 
 
-def test_files_that_are_no_tables(tmp_path):
+def test_a_file_that_is_not_there_or_is_a_folder_is_said(tmp_path):
     refused("No such file", tmp_path / "none.csv")
     refused("directory", tmp_path)
-    refused(r"not a parquet file that can be read: .*[^.]\.$", write(tmp_path, b"PAR1 and no more"))
-    refused("results.csv, line 1", write(tmp_path, b"PK\x03\x04\xff\xfe\x00 an archive"))
 
 
 def frame(**columns):
@@ -256,9 +249,6 @@ def test_percent_signs_beside_numbers_out_of_100_change_no_scale(tmp_path):
     assert "out of 100, like the columns beside them: MNLI" in told and "others: Avg" in told
 
 
-# ---- results that other tools write --------------------------------------------------------------
-
-
 HARNESS = {
     "results": {
         "mmlu": {"acc,none": 0.5, "acc_stderr,none": 0.01, "alias": "mmlu"},
@@ -273,16 +263,11 @@ LIGHTEVAL = {
     "config_general": {"model_name": "org/tiny"},
     "results": {"arc|25": {"acc": 0.5, "acc_stderr": 0.1}, "all": {"acc": 0.5}},
 }
-PROMPTFOO = {
-    "evalId": "e",
-    "results": {
-        "version": 3,
-        "results": [
-            {"provider": {"id": p}, "promptIdx": 0, "score": s, "success": s > 0.5}
-            for p, s in (("a", 1), ("a", 0.5), ("b", 0))
-        ],
-    },
-}
+ROWS = [
+    {"provider": {"id": p}, "promptIdx": 0, "score": s, "success": s > 0.5}
+    for p, s in (("a", 1), ("a", 0.5), ("b", 0))
+]
+PROMPTFOO = {"evalId": "e", "results": {"version": 3, "results": ROWS}}
 PROVIDERS = {"a": {"score": 0.75, "pass_rate": 0.5}, "b": {"score": 0, "pass_rate": 0}}
 EVALS = [
     {"spec": {"completion_fns": ["gpt"], "eval_name": "arithmetic.dev"}},
@@ -314,23 +299,6 @@ def test_files_of_other_tools_are_read_as_results(tmp_path, held, rows):
     named = table["method"] + " " + table["dataset"] + " " + table["measure"]
     assert dict(zip(named, table["value"], strict=True)) == rows
     assert not holds_instances(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"results": {"t": 3}, "config": {}}', "lm-evaluation-harness that can be read"),
-        ('{"results": {"t": {"acc": "high"}}, "config": {}}', "holds 0 results"),
-        ('{"x": 1}', "JSON of none of the tools"),
-        ("no JSON", "JSON of none of the tools"),
-        ("[" * 100_000, "JSON of none of the tools"),
-    ],
-)
-def test_what_is_broken_or_of_no_tool_is_said(tmp_path, text, said):
-    path = tmp_path / "broken.json"
-    path.write_text(text)
-    with pytest.raises(ImportFileError, match=said):
-        read_results(path)
 
 
 def test_tables_of_benchmarks_are_read_by_their_columns(tmp_path):

@@ -109,21 +109,10 @@ def test_folds_that_are_too_many_for_a_tag_are_read_where_it_points_to(client):
     np.testing.assert_array_equal(study.folds.to_numpy(), expected)
 
 
-def test_an_import_with_very_many_folds_is_read_from_its_steps(client):
-    values = np.linspace(0, 1, 2500)
-    frame = pd.DataFrame({"dataset": "d", "method": "a", "fold": range(2500), "f1": values})
-    import_results(frame, experiment_name="y")
-    study = mleval.load_study(experiment_names=["y"])
-    np.testing.assert_array_equal(study.folds["f1"], values)
-
-
 def test_patterns_take_their_dots_and_brackets_literally():
     rule = FoldRule("key:val.{measure}[{fold}]")
     assert rule.match("val.f1[12]") == ("f1", 12) and rule.match("valxf1[1]") is None
     assert rule.match("val.f1[x]") is None
-
-
-# ---- counts by fold ------------------------------------------------------------------------------
 
 
 X, Y = make_multilabel_classification(200, n_classes=4, random_state=0)
@@ -169,6 +158,7 @@ def test_sums_over_labels_travel_in_a_tag(client, tmp_path):
     by_tag = mleval.load_folds(**asked).folds
     whole = mleval.with_counts(study, labels)
     np.testing.assert_array_equal(by_tag[["tp", "fn"]], whole.folds[["tp", "fn"]])
+    assert {*study.runs["n_train"]} == {(160,) * 5} and {*study.runs["n_test"]} == {(40,) * 5}
     one = mleval.with_counts(study, labels[1:2]).folds["tp"].tolist()
     assert one == [evs["knn"].fold(f).labels.loc[labels[1], "tp"] for f in range(5)]
     said = "no run of the study carries counts by fold of 'nothing'"

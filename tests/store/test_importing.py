@@ -100,7 +100,7 @@ def test_what_a_run_looks_like(client):
 
 
 def test_more_folds_than_one_request_or_tag_can_carry_twice_write_nothing_more(client, db):
-    values = np.linspace(0.1, 0.9, 1200) ** 0.5  # more than one request or tag can carry
+    values = np.linspace(0.1, 0.9, 2500) ** 0.5  # more than one request or tag can carry
     many = pd.concat([folds(values), folds([0.5, 0.7]).assign(method="b")])
     import_results(many, experiment_name="x")
     run = runs(client)["ad"]
@@ -111,6 +111,8 @@ def test_more_folds_than_one_request_or_tag_can_carry_twice_write_nothing_more(c
     before = db.read_bytes()
     assert import_results(many, experiment_name="x").unchanged == 2
     assert db.read_bytes() == before
+    read = load_study(experiment_names=["x"]).folds.loc["d"].loc["a", "f1"]
+    np.testing.assert_array_equal(read, values)  # from the steps where the tag has no room
 
 
 def test_a_changed_file_updates_in_place_and_says_what(client):
@@ -268,11 +270,9 @@ def test_of_two_runs_the_whole_one_is_kept_up_to_date_and_one_measured_here_is_l
 def test_a_run_that_another_import_withdraws_before_it_is_written_to_is_made_anew(client):
     import_results(table(), experiment_name="x")
     gone = runs(client)["ae"].info.run_id
-    report = import_results(
-        table(d_a=(0.9, 0.9), e_a=(0.8, 0.3)),
-        experiment_name="x",
-        progress=lambda done, _: client.delete_run(gone) if done == 1 else None,
-    )
+    withdraw = lambda done, _: client.delete_run(gone) if done == 1 else None  # noqa: E731
+    changed = table(d_a=(0.9, 0.9), e_a=(0.8, 0.3))
+    report = import_results(changed, experiment_name="x", progress=withdraw)
     assert (report.created, report.updated, report.unchanged) == (1, 1, 2)
     assert runs(client)["ae"].data.metrics["mleval/f1"] == 0.8
     assert client.get_run(gone).data.metrics["mleval/f1"] == 0.7

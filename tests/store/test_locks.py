@@ -1,5 +1,6 @@
 """Processes wait for each other by files in a folder of the user's own."""
 
+import os
 import stat
 
 import pytest
@@ -25,30 +26,25 @@ def test_locks_lie_in_a_folder_of_the_users_own_and_one_not_given_back_is_an_err
         pass
 
 
-SPOILT = ["others may enter it", "a link", "a file", "no folder", "no home"]
+SPOILT = {
+    "others may enter it": lambda own: (own.mkdir(), own.chmod(0o770)),
+    "a link": lambda own: own.symlink_to(own.parents[1]),
+    "a file": lambda own: own.write_text(""),
+    "no folder": lambda own: (own.parent.rmdir(), own.parent.write_text("")),
+    "no home": lambda own: os.environ.update({"XDG_CACHE_HOME": "~/.cache"}),
+}
 
 
-@pytest.mark.parametrize("spoilt", SPOILT)
-def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, spoilt):
-    cache, shared = tmp_path / "cache", tmp_path / "shared"
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, spoil):
+    shared = tmp_path / "shared"
     shared.mkdir()
     monkeypatch.setattr(store.tempfile, "tempdir", str(shared))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
     own = store._lock_folder()
     own.rmdir()
-    if spoilt == "others may enter it":
-        own.mkdir()
-        own.chmod(0o770)
-    elif spoilt == "a link":
-        own.symlink_to(tmp_path)
-    elif spoilt == "a file":
-        own.write_text("")
-    elif spoilt == "no home":
-        monkeypatch.setenv("XDG_CACHE_HOME", "~/.cache")
-        monkeypatch.chdir(tmp_path)
-    else:
-        cache.rmdir()
-        cache.write_text("")
+    spoil(own)
     with store.alone("x"):
         pass
     (folder,) = shared.iterdir()

@@ -61,18 +61,6 @@ def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_facto
     assert client.get_run(failed.info.run_id).info.status == "FINISHED"
 
 
-def at_once(count):
-    """The ids that so many threads get who log the same report at the same time."""
-    ready = threading.Barrier(count)
-
-    def one(_):
-        ready.wait()
-        return log(FIRST, "together")
-
-    with ThreadPoolExecutor(count) as threads:
-        return [*threads.map(one, range(count))]
-
-
 def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client, monkeypatch):
     """Without the lock that one machine has, and all have looked before any has begun."""
     same, looked = reports._same, threading.Barrier(4)
@@ -85,7 +73,8 @@ def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client,
 
     monkeypatch.setattr(reports, "_alone", lambda *_: nullcontext())
     monkeypatch.setattr(reports, "_same", looking)
-    ids = at_once(4)
+    with ThreadPoolExecutor(4) as threads:
+        ids = [*threads.map(lambda _: log(FIRST, "together"), range(4))]
     (run,) = client.search_runs(["0"])
     assert run.info.run_id in ids and len(ids) == 4 and run.info.status == "FINISHED"
 

@@ -67,11 +67,8 @@ def artifacts(run_id, folder=None):
 def history(client, run_id):
     """Every metric entry of the run, also those that later ones hide."""
     keys = client.get_run(run_id).data.metrics
-    return sorted(
-        (m.key, m.step, m.value, m.timestamp)
-        for key in keys
-        for m in client.get_metric_history(run_id, key)
-    )
+    entries = (m for key in keys for m in client.get_metric_history(run_id, key))
+    return sorted((m.key, m.step, m.value, m.timestamp) for m in entries)
 
 
 def test_what_a_run_holds(client):
@@ -110,9 +107,6 @@ def test_what_a_run_holds(client):
     found = schema.decode_soft_profile(tags["mleval.soft_profile"])
     assert (found.folds, found.n) == ([0, 1, 2, 3, 4], [40] * 5)
     assert found.rows[2] == ev.sums[2].mean_errors("soft").tolist()
-    (known,) = mleval.load_study(experiment_names=["x"]).runs.to_dict("records")
-    assert (known["n_train"], known["n_test"]) == ((160,) * 5, (40,) * 5)
-    assert known["split_digest"] == tags["mleval.split_digest"]
     assert metrics["mleval.data/n_instances"] == 200
     assert metrics["mleval.data/cardinality_true"] == pytest.approx(y.mean() * 6)
     (source,) = run.inputs.dataset_inputs
@@ -122,15 +116,8 @@ def test_what_a_run_holds(client):
     folds = pd.read_parquet(data(run_id, "folds.parquet")).set_index("fold")
     pd.testing.assert_frame_equal(folds[ev.folds.columns], ev.folds, check_index_type=False)
     assert folds["n_train"].tolist() == [160] * 5
-    counts = pd.read_parquet(data(run_id, "counts.parquet")).set_index(["fold", "label"])
-    for fold in range(5):
-        expected = ev.fold(fold).labels[["tp", "fp", "fn", "tn"]]
-        pd.testing.assert_frame_equal(counts.loc[fold], expected, check_index_type=False)
     instances = parquet(run_id, "mleval/instances.parquet")
     pd.testing.assert_frame_equal(instances.drop(columns="instance"), ev.instances)
-    back = Evaluation.from_dict(json.load(data(run_id, "evaluation.json")))
-    assert back.measures == ev.measures and back.folds.equals(ev.folds)
-    assert back.labels.equals(ev.labels)
     table = pd.read_csv(data(run_id, "profile.csv"))
     soft = table.query("family == 'binomial' and kind == 'soft'")
     np.testing.assert_allclose(soft["loss"], ev.profile("binomial").losses)
@@ -292,9 +279,6 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
             mleval.log_evaluation(ev, method="BR", dataset="d", run_id=run_id)
 
 
-# ---- digests -------------------------------------------------------------------------------------
-
-
 def tags_of(client, ev, **facts):
     return client.get_run(
         mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x", **facts)
@@ -336,9 +320,6 @@ def test_the_digest_of_the_split_is_that_of_its_parts(client):
         tags_of(client, split, test_indices=parts)
 
 
-# ---- statistics of the folds ---------------------------------------------------------------------
-
-
 def test_fold_statistics_against_scipy():
     rng = np.random.default_rng(0)
     names = ["micro_precision", "micro_recall", "f1"]
@@ -356,9 +337,6 @@ def test_fold_statistics_against_scipy():
     for bad, options in ((folds.iloc[:1], {}), (folds, {"test_to_train": -1})):
         with pytest.raises(ValueError, match="must"):
             fold_statistics(bad, **options)
-
-
-# ---- interruptions -------------------------------------------------------------------------------
 
 
 def payload(files=None, seed=0):
@@ -471,7 +449,8 @@ def test_over_http_and_back(server, capsys):
     page = requests.get(f"{server}/get-artifact", params=asked, timeout=PATIENCE)
     assert "BR on yeast" in page.text
     back = Evaluation.from_dict(json.load(data(run_id, "evaluation.json")))
-    assert back.measures == ev.measures
+    assert back.measures == ev.measures and back.folds.equals(ev.folds)
+    assert back.labels.equals(ev.labels)
     assert capsys.readouterr() == ("", "")
 
 

@@ -44,14 +44,9 @@ from mlflow_mleval.training.autolog import Sink
 from mlflow_mleval.training.estimators import params_of
 
 SHAPES = [
-    "http://me:{}@127.0.0.1:9",
-    "http://:{}@127.0.0.1:9/x",
-    "postgresql://me:{}@127.0.0.1:9/db",
-    "me:{}@127.0.0.1",
-    "mysql+pymysql://me:{}@127.0.0.1:9/db?charset=utf8",
-    "postgresql+psycopg2://127.0.0.1:9/db?password={}",
-    "http://me:{}",
-    "postgresql://me:{}/db",
+    *("http://me:{}@127.0.0.1:9", "http://:{}@127.0.0.1:9/x", "postgresql://me:{}@127.0.0.1:9/db"),
+    *("me:{}@127.0.0.1", "mysql+pymysql://me:{}@127.0.0.1:9/db?charset=utf8"),
+    *("postgresql+psycopg2://127.0.0.1:9/db?password={}", "http://me:{}", "postgresql://me:{}/db"),
     "http:/me:{}@127.0.0.1:9",
 ]
 TOKENS = [
@@ -196,21 +191,14 @@ def test_what_reads_like_a_word_is_hidden_as_a_whole_word_of_a_message_only(monk
 def test_a_password_is_hidden_however_a_server_spells_it(password):
     login = f"me:{password}"
     uri = f"http://me:{quote(password, safe='')}@127.0.0.1:9"
+    sent = password.encode()
     spellings = [
-        html.escape(password),
-        html.escape(password, quote=False),
-        str(markupsafe.escape(password)),
+        *(html.escape(password), html.escape(password, quote=False), markupsafe.escape(password)),
         "".join(f"&#{ord(c)};" if not c.isalnum() else c for c in password),
-        json.dumps(password),
-        json.dumps(password, ensure_ascii=False),
-        htmlsafe_json_dumps(password),
-        password.encode().decode("latin-1"),
-        password.encode().decode("ascii", "replace"),
-        str(password.encode()),
-        repr(repr(password)),
-        quote(quote(password, safe=""), safe=""),
-        " ".join(password.split()),
-        password.lower(),
+        *(json.dumps(password), json.dumps(password, ensure_ascii=False)),
+        *(htmlsafe_json_dumps(password), repr(repr(password)), str(sent)),
+        *(sent.decode("latin-1"), sent.decode("ascii", "replace")),
+        *(quote(quote(password, safe=""), safe=""), " ".join(password.split()), password.lower()),
         *(encode(login.encode()).decode() for encode in (b64encode, urlsafe_b64encode)),
         b64encode(login.encode()).decode().rstrip("="),
         quote(b64encode(login.encode()), safe=""),
@@ -245,11 +233,7 @@ def test_passwords_of_addresses_that_were_met_are_hidden():
 
 @pytest.mark.parametrize(
     "address",
-    [
-        f"ftp://me:{CORE}/w{CORE}@127.0.0.1:9/a",
-        f"http://me:{CORE}@[::1/a",
-        f"sftp://me:{CORE}@127.0.0.1:9/a",
-    ],
+    ["ftp://me:{}/w{}@127.0.0.1:9/a", "http://me:{}@[::1/a", "sftp://me:{}@127.0.0.1:9/a"],
 )
 def test_no_password_of_an_address_of_artifacts_is_shown(db, address):
     """A member may set any; reading the run's artifacts and writing to them fail."""
@@ -258,7 +242,7 @@ def test_no_password_of_an_address_of_artifacts_is_shown(db, address):
         mleval.log_evaluation(ev, method=method, dataset="d", log_instances=True)
     open_run = mlflow.MlflowClient().create_run("0").info.run_id
     with contextlib.closing(sqlite3.connect(db)) as connection, connection:
-        connection.execute("UPDATE runs SET artifact_uri = ?", (address,))
+        connection.execute("UPDATE runs SET artifact_uri = ?", (address.format(CORE, CORE),))
     with pytest.raises(StoreError) as caught:
         mleval.log_evaluation(mleval.evaluate(Y, Y), method="o", dataset="d", run_id=open_run)
     clean(whole(caught.value))
@@ -370,18 +354,11 @@ WEAK = [
     *("auto", "1234", "lbfgs", "scale", "l2", "0.0001", "True", "squared_error", "k-means++"),
     "postgres",
 ]
-REQUIRED = {
-    "estimator": DecisionTreeClassifier(),
-    "base_estimator": DecisionTreeClassifier(),
-    "param_grid": {"max_depth": [2]},
-    "param_distributions": {"max_depth": [2]},
-    "dictionary": np.eye(2),
-    **{
-        name: [("tree", DecisionTreeClassifier())]
-        for name in ("estimators", "steps", "transformer_list")
-    },
-    "transformers": [("all", "passthrough", [0])],
-}
+TREE = DecisionTreeClassifier()
+REQUIRED = dict.fromkeys(("estimator", "base_estimator"), TREE)
+REQUIRED |= {name: {"max_depth": [2]} for name in ("param_grid", "param_distributions")}
+REQUIRED |= {name: [("tree", TREE)] for name in ("estimators", "steps", "transformer_list")}
+REQUIRED |= {"dictionary": np.eye(2), "transformers": [("all", "passthrough", [0])]}
 
 
 def estimators():

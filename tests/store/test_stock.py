@@ -1,5 +1,6 @@
 """Stores that others filled: what `mleval runs` finds out in them, and that its commands work."""
 
+import itertools
 import json
 import shlex
 from collections import defaultdict
@@ -158,12 +159,8 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     assert data["problem"] is None and metrics == expected
     variables = {v["name"]: v["values"] for v in data["variables"]}
     assert variables == {"model": 7, "seed": 5, "max_depth": 8, "lr": 4}
-    assert chosen(data) == [
-        ("method", "param:model"),
-        ("dataset", "experiment"),
-        ("repeats", "param:seed"),
-        ("measure", "test_auc"),
-    ]
+    rules = {"method": "param:model", "dataset": "experiment", "repeats": "param:seed"}
+    assert dict(chosen(data)) == rules | {"measure": "test_auc"}
     way, each = data["commands"]
     assert each["what"] == "if each experiment is of its own data"
     # candidates are not chosen by what is compared where a metric has a counterpart on validation
@@ -292,9 +289,7 @@ def test_a_file_of_runs_is_told_and_ranked_as_a_store_is(tmp_path):
     path = tmp_path / "export.csv"
     rows = [
         f"{m}-{d}-{s},finished,{m},{d},{s},{len(m) / 10 + s / 100 + ord(d) / 1000}"
-        for m in ("svm", "bert")
-        for d in "abc"
-        for s in range(3)
+        for m, d, s in itertools.product(("svm", "bert"), "abc", range(3))
     ]
     path.write_text("\n".join(["Name,State,model,data,seed,val_auc", *rows]))
     (way,) = found(str(path))["commands"]
@@ -305,9 +300,6 @@ def test_a_file_of_runs_is_told_and_ranked_as_a_store_is(tmp_path):
     text = said(str(path))
     assert all(line in text for line in ("2, by param:model", "3, by param:data", "3, by param:s"))
     assert "not for FILE" in mleval("runs", str(path), "--forget", "--yes", code=2).stderr
-
-
-# ---- 300 runs of plain MLflow: means over seeds, candidates, searches ----------------------------
 
 
 ALL = [arg for name in plain_store.DATASETS for arg in ("-n", name)]
@@ -364,21 +356,6 @@ def test_spread_and_number_of_repeats_stand_in_every_format(plain):
     assert as_json(*command, "--read", "duplicates=latest")["repeats"] == {}
     mleval("report", *command[1:], "-o", "study.html")
     assert "test_auc,wine,mlp," in Path("study_data/repeats.csv").read_text(encoding="utf-8")
-
-
-def test_candidates_stop_and_each_way_on_is_a_command_that_works(plain):
-    stopped = mleval("rank", *ALL, "--max", "test_auc", "--max", "val_auc", code=1).stderr
-    assert "xgb on churn: 24 runs that differ in lr, max_depth; rf on fraud: 12 runs" in stopped
-    lines = [line for line in stopped.splitlines() if line.startswith("  mleval rank ")]
-    commands = [shlex.split(line) for line in lines]
-    ways = [c[-1].split("=")[-1] for c in commands]
-    assert ways == ["best:val_auc", "param:max_depth", "mean", "latest"]
-    for command in commands:
-        assert command[: len(ALL) + 2] == ["mleval", "rank", *ALL]
-        ranked = as_json(*command[1:])
-        methods = {row["method"] for row in ranked["ranking"]}
-        each = {"xgb, lr=0.1, max_depth=3", "xgb, lr=0.01, max_depth=8", "rf"}
-        assert "xgb" in methods or each <= methods
 
 
 def test_the_best_candidate_keeps_its_repeats_and_is_doubted_where_it_decided_by_itself(plain):

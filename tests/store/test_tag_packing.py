@@ -191,9 +191,6 @@ def test_each_tag_is_what_was_written_last_and_in_one_place(writings, by_hand):
         assert schema.TAG_RUN not in raw or not decode(raw[schema.TAG_RUN]).keys() & raw.keys()
 
 
-# ---- what the package has put into runs can be taken out again -----------------------------------
-
-
 LABELS = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 0]])
 
 

@@ -138,19 +138,11 @@ def test_every_shape_gives_the_evaluation_of_the_arrays(client, shape):
 
 
 def test_options_are_those_of_evaluate_and_log_evaluation(client):
-    config = {
-        "threshold": 0.4,
-        "conventions": "mulan",
-        "method": "logistic",
-        "dataset": "mine",
-        "log_instances": True,
-        "measures": ["f1", "ranking", "micro_ap"],
-        "label_names": NAMES,
-    }
+    how = {"threshold": 0.4, "conventions": "mulan", "label_names": NAMES}
+    config = {"method": "logistic", "dataset": "mine", "log_instances": True, **how}
+    config["measures"] = ["f1", "ranking", "micro_ap"]
     result = evaluate(score, X, config, targets=Y)
-    ev = mleval.evaluate(
-        Y, S, threshold=0.4, conventions="mulan", label_names=NAMES, measures="micro_ap"
-    )
+    ev = mleval.evaluate(Y, S, **how, measures="micro_ap")
     wanted = ("f1", *mleval.measures.registry.SETS["ranking"], "micro_ap")
     assert result.metrics == {f"mleval/{m}": ev.measures[m] for m in wanted}
     tags = client.get_run(result.run_id).data.tags
@@ -334,14 +326,9 @@ def test_a_classifier_is_one_label_where_mleval_is_named_and_else_none_of_ours(c
     y, p = [0, 1, 1, 0, 1], [0, 1, 0, 0, 1]
     quick = {"log_model_explainability": False}
     named = {"default": quick} if evaluators and "default" in evaluators else {}
-    result = mlflow.models.evaluate(
-        None,
-        pd.DataFrame({"x": 0.5, "y": y, "p": p}),
-        **COLUMNS,
-        model_type="classifier",
-        evaluators=evaluators,
-        evaluator_config=named if evaluators else quick,
-    )
+    how = {"evaluators": evaluators, "evaluator_config": named if evaluators else quick, **COLUMNS}
+    data = pd.DataFrame({"x": 0.5, "y": y, "p": p})
+    result = mlflow.models.evaluate(None, data, model_type="classifier", **how)
     assert ("accuracy_score" in result.metrics) == (evaluators != ["mleval"])
     if evaluators:
         expected = mleval.evaluate(y, y_pred=p).measures["macro_f1"]

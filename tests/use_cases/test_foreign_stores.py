@@ -163,13 +163,8 @@ OF_A_STORE = ("run_id", "experiment_id", "experiment", "start_time")
 #: What a report computes beyond a ranking: stability and profiles, and what they rest on.
 OF_A_REPORT = ("absent", "options", "profiles", "references", "stability")
 #: What `mleval runs` reads of inputs, by the column of a table that says it.
-COLUMNS = {
-    "experiment_name": "experiment",
-    "dataset": "data",
-    "dataset_digest": "digest",
-    "dataset_rows": "n_rows",
-    "dataset_shape": "shape",
-}
+COLUMNS = {"experiment_name": "experiment", "dataset": "data", "dataset_digest": "digest"}
+COLUMNS |= {"dataset_rows": "n_rows", "dataset_shape": "shape"}
 
 
 def _like(made, of_store=()):

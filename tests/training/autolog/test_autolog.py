@@ -43,8 +43,6 @@ from mlflow_mleval.training.estimators import SCORE_METHODS
 #: Processes take seconds to start.
 IN_PROCESSES = [("cross_validate", 2), ("predict_proba", 2)]
 
-# ---- what is logged ------------------------------------------------------------------------------
-
 METHODS = [
     KNeighborsClassifier(3),
     RandomForestClassifier(5, random_state=0),
@@ -340,9 +338,6 @@ def test_fit_parameters_and_groups_reach_the_winner(runs):
     assert folds_of(run).values["micro_f1"] == pytest.approx(expected.folds["micro_f1"].tolist())
 
 
-# ---- options -------------------------------------------------------------------------------------
-
-
 def test_what_is_logged_is_the_users_to_choose(runs, client):
     names = list("abcd")
     h = mleval.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
@@ -419,9 +414,6 @@ def test_in_the_background(runs):
     for run, model in zip(runs(), models, strict=True):
         assert_held_out(run, model)
     assert active.info.run_id in {r.info.run_id for r in runs()}
-
-
-# ---- runs ----------------------------------------------------------------------------------------
 
 
 def test_the_run_that_was_active_at_the_fit_takes_the_result(runs):

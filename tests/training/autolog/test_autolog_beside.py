@@ -122,9 +122,6 @@ def test_everything_is_restored_in_any_order(client, order, ours_first):
     assert all(now[key] is BEFORE[key] for key in BEFORE)
 
 
-# ---- what is left alone --------------------------------------------------------------------------
-
-
 def test_regressors_and_several_columns_of_classes_are_left_alone_and_that_is_said_once(client):
     with pytest.warns(UserWarning, match="nothing is logged") as told:
         mleval.autolog(eval_data=(X_TEST, Y_TEST))
@@ -240,9 +237,6 @@ def test_nothing_is_kept_alive(client):
     del model, predicted
     gc.collect()
     assert [ref() for ref in gone] == [None, None]
-
-
-# ---- imported earlier ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("beside_mlflow", [False, True])

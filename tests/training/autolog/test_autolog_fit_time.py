@@ -4,7 +4,7 @@ import logging
 
 import mlflow
 import pytest
-from autolog_cases import X_TEST, X_TRAIN, Y_TEST, Y_TRAIN, ours, value
+from autolog_cases import X_TEST, X_TRAIN, Y_TEST, Y_TRAIN, mlflow_on, ours, value
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier
@@ -28,10 +28,6 @@ class Timed(KNeighborsClassifier):
     def predict(self, X):
         now[0] += 1000
         return super().predict(X)
-
-
-def mlflow_on():
-    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +56,8 @@ def loud():
     mlflow.sklearn.autolog(log_models=False, log_datasets=False)
 
 
-MODELS = [
-    RandomForestClassifier(3),
-    KNeighborsClassifier(),
-    MultiOutputClassifier(DecisionTreeClassifier()),
-]
+SEVERAL = MultiOutputClassifier(DecisionTreeClassifier())
+MODELS = [RandomForestClassifier(3), KNeighborsClassifier(), SEVERAL]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)

@@ -23,10 +23,7 @@ X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = train_test_split(X, Y, random_state=0, strati
 DATA = {
     "iris": lambda: (X, Y, GaussianNB()),
     "cancer": lambda: (*load_breast_cancer(return_X_y=True), GaussianNB()),
-    "digits": lambda: (
-        *(part[:600] for part in load_digits(return_X_y=True)),
-        KNeighborsClassifier(),
-    ),
+    "digits": lambda: (*(p[:600] for p in load_digits(return_X_y=True)), KNeighborsClassifier()),
     "text": lambda: (*text_data(), MultinomialNB()),
 }
 

@@ -1,8 +1,10 @@
 """What every callback does with its epochs: metrics, profile, evaluation, and no harm."""
 
+import os
 import random
 import warnings
 from contextlib import contextmanager
+from itertools import product
 
 import mlflow
 import numpy as np
@@ -52,11 +54,8 @@ def test_every_epoch_has_its_measures_and_profile_and_the_end_a_full_evaluation(
     evs = [mleval.evaluate(y, s) for s in scores]
     measures = [m for m in EPOCH_MEASURES if m in evs[0].measures]
     assert_epochs(client, run.info.run_id, y, dict(enumerate(scores)), measures, 1e-15)
-    profiles = {
-        schema.epoch_profile_key(kind, k, 4): (kind, k)
-        for kind in ("hard", "soft")
-        for k in range(1, 5)
-    }
+    points = [*product(("hard", "soft"), range(1, 5))]
+    profiles = {schema.epoch_profile_key(kind, k, 4): (kind, k) for kind, k in points}
     found = {key for key in run.data.metrics if key.startswith("mleval.epoch")}
     assert found == {*profiles, *(schema.EPOCH_PREFIX + m for m in measures)}
     for key, (kind, k) in profiles.items():
@@ -363,3 +362,28 @@ def test_parts_of_one_label_may_lack_classes():
     parts = [log.evaluate(y[i : i + 10], scores[i : i + 10]) for i in (0, 10, 20)]
     whole = log.evaluate(y, scores).measures
     assert mleval.merge(parts).measures == pytest.approx(whole, rel=1e-12)
+
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+
+
+@pytest.mark.parametrize(
+    "framework", ["keras", "lightning", "huggingface", "xgboost", "lightgbm", "catboost", "optuna"]
+)
+def test_each_framework_has_its_callback(framework):
+    pytest.importorskip({"huggingface": "transformers"}.get(framework, framework))
+    own = getattr(mleval.callbacks, framework)
+    assert own.__name__.lower() == f"{framework}callback"
+    data = () if framework in ("lightning", "huggingface", "optuna") else ([[0.0]], [[0, 1]])
+    data = (None, *data) if framework == "catboost" else data
+    further = {"measure": "f1"} if framework == "optuna" else {}
+    callback = own(*data, method="MLP", dataset="yeast", **further)
+    assert callback.epochs.method == "MLP" and callback.epochs.dataset == "yeast"
+
+
+def test_names_are_listed_and_others_are_refused():
+    assert {"keras", "lightning", "xgboost"} <= set(dir(mleval.callbacks))
+    assert "callbacks" in mleval.__all__
+    said = "no attribute 'chainer'; it has .*keras, lightgbm, lightning"
+    with pytest.raises(AttributeError, match=said):
+        mleval.callbacks.chainer  # noqa: B018

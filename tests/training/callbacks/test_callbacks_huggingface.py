@@ -18,13 +18,12 @@ from mlflow_mleval.training.callbacks.huggingface import HuggingFaceCallback
 
 NAMES = {"method": "BERT", "dataset": "toy"}
 EPOCHS = 3
-SIZES = {
-    "vocab_size": 12,
-    "hidden_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-}
+SIZES = {"vocab_size": 12, "hidden_size": 8, "intermediate_size": 16}
+SIZES |= {"num_hidden_layers": 1, "num_attention_heads": 2, "num_labels": 3}
+SIZES |= {"problem_type": "multi_label_classification"}
+QUIET = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "seed": 0}
+QUIET |= {"per_device_train_batch_size": 16, "per_device_eval_batch_size": 16}
+QUIET |= {"learning_rate": 0.05, "num_train_epochs": EPOCHS}
 
 
 @pytest.fixture(scope="module")
@@ -51,34 +50,13 @@ class Keeper(HuggingFaceCallback):
 
 def fit(folder, data, watch=None, callbacks=None, **options):
     torch.manual_seed(0)
-    model = BertForSequenceClassification(
-        BertConfig(num_labels=3, problem_type="multi_label_classification", **SIZES)
-    )
-    options = {
-        "eval_strategy": "epoch",
-        "save_strategy": "no",
-        "num_train_epochs": EPOCHS,
-    } | options
-    arguments = TrainingArguments(
-        str(folder),
-        report_to="none",
-        use_cpu=True,
-        disable_tqdm=True,
-        learning_rate=0.05,
-        seed=0,
-        per_device_train_batch_size=16,
-        per_device_eval_batch_size=16,
-        **options,
-    )
+    model = BertForSequenceClassification(BertConfig(**SIZES))
+    options = {**QUIET, "eval_strategy": "epoch", "save_strategy": "no"} | options
     callbacks = ([watch] if watch else []) if callbacks is None else callbacks
-    trainer = Trainer(
-        model,
-        arguments,
-        train_dataset=data[0],
-        eval_dataset=data[1] if arguments.eval_strategy != "no" else None,
-        compute_metrics=watch,
-        callbacks=callbacks,
-    )
+    held_out = data[1] if options["eval_strategy"] != "no" else None
+    given = {"train_dataset": data[0], "eval_dataset": held_out, "callbacks": callbacks}
+    arguments = TrainingArguments(str(folder), **options)
+    trainer = Trainer(model, arguments, compute_metrics=watch, **given)
     trainer.train()
     return trainer
 
@@ -131,26 +109,15 @@ def test_batch_by_batch_is_the_whole_but_for_rounding(client, tmp_path, data):
 
 def test_the_best_model_is_evaluated_where_it_is_loaded(client, tmp_path, data):
     watch = HuggingFaceCallback(**NAMES)
+    best = {"metric_for_best_model": "hamming_loss", "greater_is_better": False}
+    best["load_best_model_at_end"] = True
     with mlflow.start_run() as run:
-        trainer = fit(
-            tmp_path,
-            data,
-            watch,
-            num_train_epochs=4,
-            save_strategy="epoch",
-            load_best_model_at_end=True,
-            metric_for_best_model="hamming_loss",
-            greater_is_better=False,
-        )
+        trainer = fit(tmp_path, data, watch, num_train_epochs=4, save_strategy="epoch", **best)
     losses = history(client, run.info.run_id, "hamming_loss")
     tags = tags_of(client, run, schema.TAG_EPOCH, schema.TAG_SELECTED)
     assert tags == (str(min(losses, key=losses.get)), "4")
-    again = trainer.evaluate()
-    assert (
-        again["eval_hamming_loss"]
-        == watch.epochs.evaluation.measures["hamming_loss"]
-        == min(losses.values())
-    )
+    again, best = trainer.evaluate(), watch.epochs.evaluation.measures["hamming_loss"]
+    assert again["eval_hamming_loss"] == best == min(losses.values())
     assert history(client, run.info.run_id, "hamming_loss") == losses
 
 

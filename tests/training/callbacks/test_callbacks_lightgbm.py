@@ -59,14 +59,11 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data, by):
     assert len(history(client, run.info.run_id, "log_loss")) == model.best_iteration + 3
 
 
-@pytest.mark.parametrize(
-    ("broken", "text"),
-    [
-        ("no block", "Train in a block"),
-        ("cv", "a model for each fold"),
-        ("other rows", "epoch 0 and later ones are not logged"),
-    ],
-)
+BROKEN = {"no block": "Train in a block", "cv": "a model for each fold"}
+BROKEN["other rows"] = "epoch 0 and later ones are not logged"
+
+
+@pytest.mark.parametrize(("broken", "text"), BROKEN.items())
 def test_a_failure_is_one_warning_and_the_model_is_the_same(client, data, broken, text):
     X, y, X_val, y_val = data
     params = {"objective": "multiclass", "num_class": 3, **QUIET}

@@ -33,12 +33,8 @@ class Net(pl.LightningModule):
 
     def __init__(self, returns="dict"):
         super().__init__()
-        parts = (
-            torch.nn.Linear(5, 8),
-            torch.nn.BatchNorm1d(8),
-            torch.nn.Dropout(0.5),
-            torch.nn.Linear(8, 3),
-        )
+        inner = torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5)
+        parts = torch.nn.Linear(5, 8), *inner, torch.nn.Linear(8, 3)
         self.net, self.returns, self.kept = torch.nn.Sequential(*parts), returns, []
 
     def loss(self, x, y):
@@ -80,13 +76,8 @@ def data():
     return TensorDataset(x, y), TensorDataset(*validation)
 
 
-QUIET = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_checkpointing": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-}
+QUIET = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False}
+QUIET |= {"enable_progress_bar": False, "enable_model_summary": False}
 
 
 def fit(data, callbacks, epochs=EPOCHS, returns="dict", loaders=None, **options):
@@ -210,9 +201,8 @@ def test_two_processes_log_what_one_does_but_for_rounding(client, tmp_path):
     script = Path(lightning_processes.__file__)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(script), "2", "21", several]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
+    how = {"capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, **how)
     assert done.returncode == 0 and done.stdout.split() == ["21", "gloo"], done.stderr[-3000:]
     lightning_processes.main(1, 21, one)
     values, *tags = logged(client, several)
@@ -223,15 +213,11 @@ def test_two_processes_log_what_one_does_but_for_rounding(client, tmp_path):
 
 def test_each_process_counts_its_own_rows():
     for n, processes in ((21, 2), (20, 2), (5, 4), (2, 4), (1, 4)):
-        samplers = [
-            DistributedSampler(range(n), processes, rank, shuffle=False)
-            for rank in range(processes)
-        ]
         rows = []
-        for sampler in samplers:
-            trainer = SimpleNamespace(
-                val_dataloaders=[None, DataLoader(range(n), sampler=sampler)], world_size=processes
-            )
+        for rank in range(processes):
+            sampler = DistributedSampler(range(n), processes, rank, shuffle=False)
+            loaders = [None, DataLoader(range(n), sampler=sampler)]
+            trainer = SimpleNamespace(val_dataloaders=loaders, world_size=processes)
             rows += list(sampler)[: _own_rows(trainer, 1)]
         assert sorted(rows) == list(range(n))
     trainer = SimpleNamespace(val_dataloaders=DataLoader(range(5)), world_size=2)
