@@ -1,6 +1,7 @@
 """No command shows or stores a password of the store's URI; MLEVAL_ATTACK=9 tries all of them."""
 
 import itertools
+import json
 import os
 import traceback
 from pathlib import Path
@@ -8,7 +9,7 @@ from urllib.parse import quote_plus
 
 import pytest
 from click.testing import CliRunner
-from passwords import COMMANDS, PASSWORDS, clean, write_inputs
+from passwords import COMMANDS, CORE, PASSWORDS, clean, write_inputs
 
 from mlflow_mleval.cli import main
 
@@ -32,8 +33,14 @@ def test_no_command_shows_or_stores_a_password(uri, db, monkeypatch, caplog, cap
     for name, value in {"TIMEOUT": "1", "MAX_RETRIES": "0", "BACKOFF_FACTOR": "0"}.items():
         monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", value)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    for name in ("MLFLOW_TRACKING_TOKEN", "DATABRICKS_TOKEN", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, CORE)
+    source = {"mlflow.source.name": f"https://me:{CORE}@host/x.git"}
+    monkeypatch.setenv("MLFLOW_RUN_CONTEXT", json.dumps(source))
     write_inputs()
-    for command in COMMANDS:
+    typed = ["-n", "x", "--filter", f"tags.`mleval.method` != 'http://me:{CORE}@host'"]
+    compare = ["compare", *typed, "--missing", "worst", "--output"]
+    for command in [*COMMANDS, *([*compare, form] for form in ("csv", "html", "latex", "table"))]:
         result = CliRunner().invoke(main, command)
         clean(result.output)
         if result.exception is not None:

@@ -138,9 +138,6 @@ def of_the_good(client, path, content):
         put(client, run.info.run_id, path, content)
 
 
-# ---- tags
-
-
 def test_poisoned_tags_are_named_and_the_others_are_read(client, good, log):
     poisoned = [
         log(f"bad {tag}{i}", {tag: text}) for tag in TAGS for i, text in enumerate(TAGS[tag])
@@ -178,8 +175,6 @@ def test_poisoned_profiles_are_named_and_the_others_are_read(client, good, log):
         assert done.exit_code == code and bad[:8] in done.output and "schema 9" in done.output
         assert "Traceback" not in done.output
 
-
-# ---- artifacts
 
 FOLDS = json.dumps({"schema": 1, "omitted": schema.ARTIFACT_FOLDS})
 TEXT = b"PAR1 no table"
@@ -261,8 +256,6 @@ def test_garbage_instances_are_named_and_the_others_are_read(client, log):
     assert all(ids[f"bad {name}"] in done.output for name in GARBAGE) and "left out" in done.output
 
 
-# ---- memory
-
 READER = """
 from pathlib import Path
 import mlflow_mleval as mleval
@@ -304,8 +297,6 @@ def test_names_that_unfold_are_refused(tmp_path):
     with pytest.raises(ValueError, match="the names in its column label take 10,000,000,000 bytes"):
         schema.read_table(tmp_path / "t.parquet", ["tp"], ["label"])
 
-
-# ---- decoders
 
 DECODERS = (
     *(schema.decode_folds, schema.decode_fold_sizes, schema.decode_withdrawn),
@@ -358,9 +349,6 @@ def test_damaged_files_are_named_in_one_line(tmp_path, data, kind):
         schema.read_table(path, ["true_0"])
 
 
-# ---- others at work at the same time
-
-
 def test_parallel_imports_make_each_run_once(client):
     import_at_once(4 * TIMES)
     one_run_a_pair(client)
@@ -402,8 +390,6 @@ def test_what_is_read_in_pages_is_what_there_was_at_one_time(client, db, log, mo
     left[0] = 10**6
     assert any("Read again" in note for note in mleval.load_study(experiment_names=["x"]).notes)
 
-
-# ---- a full disk
 
 REPORT = """
 import os, resource, signal, sys

@@ -1,23 +1,18 @@
 """MLflow's own pages in a real browser: what a user sees of runs without a click of ours."""
 
-import importlib.util
 from itertools import product
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import mleval
+from example_runs import loaded
 from places import EXAMPLES
 from waiting import MLFLOW_SETTINGS
 
-from mlflow_mleval.cli import main
-
 pytestmark = [pytest.mark.browser, pytest.mark.server]
 pytest.importorskip("selenium")
-SCRIPT = EXAMPLES / "pictures" / "make_pictures.py"
-SPEC = importlib.util.spec_from_file_location("make_pictures", SCRIPT)
-ui = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(ui)
+ui = loaded(EXAMPLES / "pictures" / "make_pictures.py")
 FOLDS = 4
 # What each chart holds by name of the run, and how many lines it has drawn.
 CHARTS = """
@@ -124,11 +119,7 @@ def test_compare_shows_the_reports_side_by_side(chrome, runs):
 
 
 def test_the_logged_comparison_opens_in_its_run(chrome, runs, server, tmp_path):
-    done = CliRunner().invoke(
-        main,
-        ["report", "-n", "digits in the UI", "--seed", ":draws=200", "--log", "-o", "report.html"],
-    )
-    assert done.exit_code == 0, done.output
+    mleval("report", "-n", "digits in the UI", "--seed :draws=200 --log -o report.html")
     (report,) = runs.client.search_runs([runs.experiment_id], "tags.`mleval.kind` = 'report'")
     ui.open_report(chrome, runs.url, runs.experiment_id, report.info.run_id)
     try:

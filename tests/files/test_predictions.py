@@ -512,8 +512,7 @@ def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
     assert ev.label_names == tuple(names) and len(ev.folds) == 2
     whole = (tmp_path / "p").read_bytes()
     (tmp_path / "p").write_bytes(whole[:4] + bytes(60) + whole[64:])
-    with pytest.raises(ImportFileError, match="p, behind row 0: the file is damaged"):
-        evaluate_file(tmp_path / "p")
+    refused("p, behind row 0: the file is damaged", tmp_path / "p")
     table.rename(columns={"scored": "pred"}).drop(columns="score").to_parquet(tmp_path / "q")
     expected = (S > 0).sum(axis=0).tolist()
     assert evaluate_file(tmp_path / "q").labels["predicted"].tolist() == expected
@@ -525,8 +524,7 @@ def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
         ({"scored": "x"}, "the column scored holds .* It needs lists, too"),
     ):
         table.assign(**change).to_parquet(tmp_path / "r")
-        with pytest.raises(ImportFileError, match=message):
-            evaluate_file(tmp_path / "r")
+        refused(message, tmp_path / "r")
 
 
 @pytest.mark.parametrize(
@@ -544,14 +542,12 @@ def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
 def test_broken_text_is_named_by_its_line(tmp_path, text, message):
     (tmp_path / "score").write_text(text)
     (tmp_path / "true").write_text("0 1:1\n0,1 1:1\n")
-    with pytest.raises(ImportFileError, match=message):
-        evaluate_file(tmp_path / "score", truth=tmp_path / "true")
+    refused(message, tmp_path / "score", truth=tmp_path / "true")
 
 
 def test_an_npz_without_a_matrix_is_refused(tmp_path):
     np.savez(tmp_path / "s.npz", x=1)
-    with pytest.raises(ImportFileError, match="holds no sparse matrix"):
-        evaluate_file(tmp_path / "s.npz", truth=written(tmp_path, "pairs", Y))
+    refused("holds no sparse matrix", tmp_path / "s.npz", truth=written(tmp_path, "pairs", Y))
 
 
 def test_the_command_logs_them(db):

@@ -272,10 +272,9 @@ def test_values_and_directions_against_the_definition_are_doubts(ours):
 def test_percentages_beside_shares_stop_until_they_are_named(log):
     for name, value in (("a", 76.1), ("b", 74.0), ("c", 0.75)):
         log(name, {"test_accuracy": value, "loss": value})
-    said = "test_accuracy is a percentage in some runs.*c on x .*2 runs from 74.*percent="
-    refused(CandidatesError, said)
-    study = load(percent="test_accuracy")
-    assert study.values["test_accuracy"].tolist() == pytest.approx([0.761, 0.74, 0.75])
+    refused(CandidatesError, "is a percentage in some runs.*c on x .*2 runs from 74.*percent=")
+    found = load(percent="test_accuracy").values["test_accuracy"].tolist()
+    assert found == pytest.approx([0.761, 0.74, 0.75])
     refused(MeasureError, "as a percentage. Did you mean 'test_accuracy'", percent="test_acuracy")
     for i, value in enumerate((0, 0, 0, 1, 2, 4, 8)):  # counts: a result of 0 is on any scale
         log(f"m{i}", {"f1": value}, experiment="counts")

@@ -163,8 +163,7 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     assert dict(chosen(data)) == rules | {"measure": "test_auc"}
     way, each = data["commands"]
     assert each["what"] == "if each experiment is of its own data"
-    # candidates are not chosen by what is compared where a metric has a counterpart on validation
-    # data
+    # candidates are not chosen by what is compared where validation data have it, too
     assert way["command"].endswith("--read children=best:val_auc --read duplicates=best:val_auc")
     ranked = as_copied(way["command"])
     assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8

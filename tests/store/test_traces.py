@@ -24,7 +24,6 @@ from places import SCRIPTS
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.answer_comparison import aligned
-from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.store.run_answers import is_evaluated, read_answer_tables, read_traces
 
 #: Long inputs share their first 1,000 characters, more than any preview keeps.
@@ -32,24 +31,10 @@ N, LONG = 24, "x" * 5000
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e=cmd()"
 
 
-@scorer
-def exact(outputs, expectations):
-    return outputs == expectations["answer"]
-
-
-@scorer
-def length(outputs):
-    return len(outputs) / 10
-
-
-@scorer
-def polite(outputs):
-    return "yes" if "1" in outputs else "no"
-
-
-@scorer
-def graded(outputs):
-    return "good" if outputs.startswith("a") else "poor"
+exact = scorer(lambda outputs, expectations: outputs == expectations["answer"], name="exact")
+length = scorer(lambda outputs: len(outputs) / 10, name="length")
+polite = scorer(lambda outputs: "yes" if "1" in outputs else "no", name="polite")
+graded = scorer(lambda outputs: "good" if outputs.startswith("a") else "poor", name="graded")
 
 
 @scorer
@@ -138,26 +123,6 @@ def test_grades_may_be_declared_and_an_input_can_be_the_key_and_then_counts_once
     assert len(aligned(keyed).tables["prompt2"]) == N // 4
     with pytest.raises(ValueError, match="no input and no tag 'nothing'"):
         read_traces(client, runs["prompt2"], instance_by="nothing")
-
-
-@pytest.fixture(scope="module")
-def run_with_lost_answers(store):
-    """A run of which the store holds half the answers."""
-    client, runs = store
-    experiment = runs["prompt2"].info.experiment_id
-    right = [row | {"outputs": f"a{i}"} for i, row in enumerate(questions())]
-    with mlflow.start_run(experiment_id=experiment, run_name="lost"):
-        copy = mlflow.genai.evaluate(data=right, scorers=[exact])
-    traces = client.search_traces(locations=[experiment], run_id=copy.run_id, include_spans=False)
-    client.delete_traces(experiment, trace_ids=[t.info.trace_id for t in traces[: N // 2]])
-    return client.get_run(copy.run_id)
-
-
-def test_the_run_counted_more_than_the_store_holds(store, read, run_with_lost_answers):
-    lost = read_traces(store[0], run_with_lost_answers)
-    assert lost.counted == N and len(lost.values) == N // 2
-    with pytest.raises(MissingResultsError, match="lost answers of lost: 12 of 24"):
-        aligned({"prompt2": read["prompt2"], "lost": lost})
 
 
 def test_human_feedback_is_a_measure_of_its_own_and_its_repeats_are_averaged(store):
@@ -291,7 +256,22 @@ def compare(*args, code=0):
     return printed("compare", "--over instances", *args, code=code)
 
 
-def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answers):
+def test_a_run_of_which_half_the_answers_are_lost_is_compared_on_the_shared_ones(store):
+    client, runs = store
+    experiment = runs["prompt2"].info.experiment_id
+    right = [row | {"outputs": f"a{i}"} for i, row in enumerate(questions())]
+    with mlflow.start_run(experiment_id=experiment, run_name="lost"):
+        copy = mlflow.genai.evaluate(data=right, scorers=[exact])
+    of_run = {"locations": [experiment], "run_id": copy.run_id, "include_spans": False}
+    traces = [trace.info.trace_id for trace in client.search_traces(**of_run)]
+    client.delete_traces(experiment, trace_ids=traces[: N // 2])
+    told = compare("-n", "qa", "--method", "prompt2", "--method", "lost", code=1)
+    assert "lost answers of lost: 12 of 24" in told
+    assert "compare on the shared instances (--read shared)." in told
+    client.delete_run(copy.run_id)
+
+
+def test_two_runs_are_compared_from_the_command_line(store):
     _, runs = store
     ids = [runs["prompt2"].info.run_id, runs["prompt3"].info.run_id]
     few = ["--seed", ":draws=199"]
@@ -312,8 +292,6 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
     assert "\u202e" not in asked
     page = compare(*args, "--output html")
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page
-    lost = ["-n", "qa", "--method", "prompt2", "--method", "lost"]
-    assert "compare on the shared instances (--read shared)." in compare(*lost, code=1)
     assert data["n_clusters"] == N // 4 and data["cluster"] == "passage"
     assert [row["measure"] for row in data["needed"]] == ["exact", "length"]
     assert data["needed"][0]["difference"] == 0.05

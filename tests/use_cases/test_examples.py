@@ -295,17 +295,6 @@ def real_data():
     return loaded(STUDIES / "real_data_study.py")
 
 
-def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
-    (tmp_path / "mulan").mkdir()
-    (tmp_path / "mulan" / "tiny.xml").write_text('<labels><label name="a"/></labels>')
-    text = "@attribute x numeric\n@attribute a {0,1}\n@data\n1.5,0\n2.5,1\n"
-    (tmp_path / "mulan" / "tiny.arff").write_text(text)
-    X, Y = real_data.read_mulan(tmp_path, "tiny")
-    assert X["x"].tolist() == [1.5, 2.5] and Y["a"].tolist() == [0, 1]
-    with pytest.raises(SystemExit, match="holds no other.xml"):
-        real_data.read_mulan(tmp_path, "other")
-
-
 @pytest.mark.slow
 def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(
     db, capsys, real_data
@@ -339,17 +328,22 @@ def test_intervals_of_changing_ratios_hold_what_they_promise(real_data):
     assert np.mean(held) > 0.95
 
 
-def test_mulan_files_are_read(tmp_path, real_data):
-    labels = '<label name="Hammond\'s"></label><label name="b"/>'
-    (tmp_path / "d.xml").write_text(f'<labels xmlns="http://m">{labels}</labels>')
+def test_mulan_files_are_read_from_a_folder_of_the_folder(tmp_path, real_data):
+    labels, folder = '<label name="Hammond\'s"></label><label name="b"/>', tmp_path / "mulan"
+    folder.mkdir()
+    (folder / "d.xml").write_text(f'<labels xmlns="http://m">{labels}</labels>')
     head = "@relation r\n@attribute size numeric\n@attribute 'odd name' {x, 'y z'}\n"
     head += "@attribute 'Hammond\\'s' {0,1}\n@attribute b {0, 1}\n@DATA\n"
-    (tmp_path / "d-train.arff").write_text(head + "1.5,x,0,1\n")
-    (tmp_path / "d-test.arff").write_text(head + "% a remark\n-2,'y z',1,1\n")
+    (folder / "d-train.arff").write_text(head + "1.5,x,0,1\n")
+    (folder / "d-test.arff").write_text(head + "% a remark\n-2,'y z',1,1\n")
     X, Y = real_data.read_mulan(tmp_path, "d")
     assert X.to_numpy().tolist() == [[1.5, 1, 0], [-2, 0, 1]]
     assert Y.to_numpy().tolist() == [[0, 1], [1, 1]]
     assert list(Y) == ["Hammond's", "b"]
+    (folder / "d.arff").write_text(head + "2.5,x,1,0\n")
+    assert real_data.read_mulan(folder, "d")[0]["size"].tolist() == [2.5, 1.5, -2]
+    with pytest.raises(SystemExit, match="holds no other.xml"):
+        real_data.read_mulan(tmp_path, "other")
 
 
 @pytest.mark.slow

@@ -192,6 +192,7 @@ def test_the_commands_run(path, readers_store):
             mleval(*arguments)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["concurrent.futures", "dask"])
 def test_the_blocks_of_other_engines_run_as_scripts(tmp_path, engine):
     pytest.importorskip(engine)

@@ -40,8 +40,9 @@ import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
 from mlflow_mleval.training.estimators import SCORE_METHODS
 
-#: Processes take seconds to start.
-IN_PROCESSES = [("cross_validate", 2), ("predict_proba", 2)]
+#: Processes take seconds to start; and what is much like others.
+THOROUGH = [("cross_validate", 2), ("predict_proba", 2), ("cross_val_score", 1)]
+THOROUGH += [("decision_function", 1)]
 
 METHODS = [
     KNeighborsClassifier(3),
@@ -210,9 +211,8 @@ def test_eval_data_is_evaluated_after_every_fit(runs):
 @pytest.mark.parametrize(
     ("call", "n_jobs"),
     [
-        *((call, 1) for call in ("cross_validate", "cross_val_score", "cross_val_predict")),
-        *((method, 1) for method in SCORE_METHODS),
-        *(pytest.param(*pair, marks=pytest.mark.thorough) for pair in IN_PROCESSES),
+        *((call, 1) for call in ("cross_validate", "cross_val_predict", "predict_proba")),
+        *(pytest.param(*pair, marks=pytest.mark.thorough) for pair in THOROUGH),
     ],
 )
 def test_cross_validation_logs_every_fold(runs, call, n_jobs):

@@ -1,6 +1,7 @@
 """Autologging with MLflow's own around, what stays as it is, and names imported earlier."""
 
 import gc
+import logging
 import pickle
 import random
 import sys
@@ -30,9 +31,12 @@ from autolog_cases import (
     mlflow_off,
     mlflow_on,
     model_selection,
+    ours,
+    value,
 )
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -41,6 +45,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
+from mlflow_mleval.training import wrappers
 
 
 @pytest.mark.parametrize("order", EACH_ORDER)
@@ -265,3 +270,61 @@ def test_of_functions_imported_earlier_only_cross_val_score_is_seen(runs):
     assert runs() == []
     seen(KNeighborsClassifier(), X, Y, cv=3)
     assert len(runs()) == 1
+
+
+now = [0.0]
+
+
+class Timed(KNeighborsClassifier):
+    """By the clock of the test a fit takes 1 second, and whatever predicts, 1000."""
+
+    def fit(self, X, y):
+        now[0] += 1
+        return super().fit(X, y)
+
+    def predict(self, X):
+        now[0] += 1000
+        return super().predict(X)
+
+
+@pytest.mark.parametrize(
+    ("make", "order"),
+    [
+        *((Timed, [mlflow_on, ours]), (Timed, [ours, mlflow_on, ours]), (Timed, [ours])),
+        (lambda: make_pipeline(Timed()), [ours, mlflow_on]),
+    ],
+)
+def test_fit_time_is_that_of_the_fit_alone(runs, monkeypatch, make, order):
+    monkeypatch.setattr(wrappers.time, "perf_counter", lambda: now[0])
+    for step in order:
+        step()
+    model = make().fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert value(run, "fit_time") == 1
+
+
+def loud():
+    mlflow.sklearn.autolog(log_models=False, log_datasets=False)
+
+
+SEVERAL = MultiOutputClassifier(DecisionTreeClassifier())
+MODELS = [RandomForestClassifier(3), KNeighborsClassifier(), SEVERAL]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "order", [pytest.param([loud, ours], marks=pytest.mark.thorough), [ours, loud]]
+)
+def test_our_predictions_make_mlflow_say_nothing(runs, caplog, model, order):
+    for step in order:
+        step()
+    model.fit(X_TRAIN, Y_TRAIN)
+    caplog.clear()
+    logging.getLogger("mlflow").addHandler(caplog.handler)
+    try:
+        model.score(X_TEST, Y_TEST)
+    finally:
+        logging.getLogger("mlflow").removeHandler(caplog.handler)
+    assert len(runs()) == 1
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING], caplog.text
