@@ -107,9 +107,8 @@ def pytest_collection_modifyitems(items) -> None:
         dear = {item.name, getattr(item, "originalname", None)} & DEAR
         if dear or item.get_closest_marker("browser"):
             item.add_marker("thorough")
-        if item.path.stem in SMOKE and not (
-            item.get_closest_marker("thorough") or item.get_closest_marker("slow")
-        ):
+        marks = {mark.name for mark in item.iter_markers()}
+        if item.path.stem in SMOKE and not marks & {"thorough", "slow"}:
             item.add_marker("smoke")
     dear = {"server_url", "chrome", "team"}
     items.sort(key=lambda item: dear.isdisjoint(getattr(item, "fixturenames", ())))
@@ -200,11 +199,13 @@ def plain(plain_store, tmp_path, monkeypatch, unset) -> Path:
 
 
 @pytest.fixture
-def client(db):
-    """A client of the test's own store, which tells the tags of runs by their names."""
+def client(db, monkeypatch):
+    """A client of the test's own store, which has time, and tells tags of runs by their names."""
     from mlflow import MlflowClient
 
     from mlflow_mleval.store import store
+
+    monkeypatch.setenv("MLEVAL_TIMEOUT", str(PATIENCE))
 
     class Opening(MlflowClient):
         def get_run(self, run_id):

@@ -245,9 +245,6 @@ def test_sides_that_cannot_be_compared(logged):
         mleval.gate("better", "champion", over="folds", **folds)
 
 
-# --- the ledger, the alias, the criteria, and the verdict beside the candidate
-
-
 @pytest.fixture
 def versions(logged):
     """The name of a model with versions 1 (champion), 2 (better), 3 (worse), 4 (better)."""
@@ -350,8 +347,6 @@ def test_a_verdict_is_stored_with_the_candidate(logged):
     stored = {file.path for file in client.list_artifacts(logged["better"])}
     assert {"mleval_gate.html", "mleval_gate.md", "mleval_gate.json"} <= stored
 
-
-# --- the action: its steps by hand, as a runner would take them
 
 ACTION = yaml.safe_load((ROOT / ".github/actions/gate/action.yml").read_text())
 
@@ -557,9 +552,6 @@ def test_scorers_of_only_0_and_1_need_no_direction(db):
     assert "larger values of length are better, as MLflow assumes" in str(proposed.notes)
 
 
-# --- any number of looks
-
-
 @pytest.fixture
 def growing():
     """Runs of two sides, and a function that adds answers, the champion's half of them right."""
@@ -600,9 +592,6 @@ def test_what_was_decided_at_one_look_stands_at_the_next(growing):
     with pytest.raises(ValueError, match=r"`margins` must be what it was at the first look"):
         mleval.gate(candidate, champion, **asked | {"margins": {"score": 0.2}})
     assert mleval.gate(candidate, champion, **asked | {"anytime": False}).block
-
-
-# --- counts alone
 
 
 def test_shares_and_a_number_of_examples_are_judged_without_their_pairs():

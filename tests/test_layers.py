@@ -155,11 +155,8 @@ def test_every_module_belongs_to_a_layer():
 
 
 def test_only_store_and_training_import_mlflow():
-    users = {
-        source.layer
-        for source in sources().values()
-        if any(i.module.split(".")[0] == "mlflow" for i in source.imports)
-    }
+    imports = [(source.layer, i.module) for source in sources().values() for i in source.imports]
+    users = {layer for layer, module in imports if module.split(".")[0] == "mlflow"}
     assert users <= {"store", "training", "server"}
 
 

@@ -10,13 +10,9 @@ from mlflow_mleval.study import Study
 
 @pytest.fixture
 def study():
-    rows = [
-        ("d1", "a", 0.5, 0.1),
-        ("d1", "b", 0.6, 0.3),
-        ("d2", "a", 0.7, 0.2),
-        ("d2", "b", np.nan, np.nan),
-    ]
-    return Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"]))
+    cells = {"dataset": ["d1", "d1", "d2", "d2"], "method": [*"abab"]}
+    cells |= {"f1": [0.5, 0.6, 0.7, np.nan], "hamming_loss": [0.1, 0.3, 0.2, np.nan]}
+    return Study.from_frame(pd.DataFrame(cells))
 
 
 def test_error_policy_names_the_cells_and_the_choices(study):

@@ -54,8 +54,7 @@ def close_race() -> pd.DataFrame:
     rng = np.random.default_rng(4)
     return pd.DataFrame(
         {"dataset": d, "method": m} | dict(zip(RACE, rng.integers(1, 9, 4) / 10, strict=True))
-        for d in "uvwxyz"
-        for m in ("RF", "BR", "CC", "LP")
+        for d, m in product("uvwxyz", ("RF", "BR", "CC", "LP"))
     )
 
 
@@ -67,10 +66,9 @@ def fill(uri: str) -> dict[str, str]:
     from mlflow_mleval.store.importing import import_results
 
     rows = []
-    for j, d in enumerate("uvwxyz"):
-        for i, m in enumerate(("RF", "BR", "CC", "LP")):
-            f1 = 0.9 - 0.06 * i - 0.01 * ((i * 3 + j) % 4)
-            rows.append((d, m, round(f1, 3), round(0.1 + 0.02 * i + 0.01 * ((i + 2 * j) % 3), 3)))
+    for (j, d), (i, m) in product(enumerate("uvwxyz"), enumerate(("RF", "BR", "CC", "LP"))):
+        f1 = 0.9 - 0.06 * i - 0.01 * ((i * 3 + j) % 4)
+        rows.append((d, m, round(f1, 3), round(0.1 + 0.02 * i + 0.01 * ((i + 2 * j) % 3), 3)))
     results = pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"])
     gap = (results["method"] == "LP") & (results["dataset"] == "z")
     results.loc[gap, ["f1", "hamming_loss"]] = None

@@ -85,12 +85,6 @@ def logged(runs, key: str) -> pd.DataFrame:
     )
 
 
-def same(drawn: pd.DataFrame, stored: pd.DataFrame) -> None:
-    pd.testing.assert_frame_equal(
-        drawn.astype(float).sort_index(), stored[drawn.columns].sort_index(), check_index_type=False
-    )
-
-
 def test_the_chart_view_overlays_loss_profiles_and_curves(chrome, runs):
     roc = "mleval.curve/recall_at_false_positive_percent"
     found = charts(chrome, runs, "mleval.profile/binomial", "mleval.profile/polynomial", roc)
@@ -100,7 +94,9 @@ def test_the_chart_view_overlays_loss_profiles_and_curves(chrome, runs):
     assert found[roc].index.tolist() == list(range(101))
     assert (found[roc].diff().dropna() >= 0).all(axis=None)
     for title, drawn in found.items():
-        same(drawn, logged(runs, title))
+        stored = logged(runs, title)[drawn.columns].sort_index()
+        drawn = drawn.astype(float).sort_index()
+        pd.testing.assert_frame_equal(drawn, stored, check_index_type=False)
 
 
 def test_compare_shows_the_reports_side_by_side(chrome, runs):

@@ -240,11 +240,8 @@ def test_percent_signs_beside_numbers_out_of_100_change_no_scale(tmp_path):
     file = tmp_path / "b.csv"
     file.write_text("model,MNLI,QQP,Avg\na,84.6%,71.2,77.9\nb,90.2% ± 0.3,n/a,-\n")
     found = read_results(file)
-    assert found.set_index(["method", "dataset"])["value"].dropna().to_dict() == {
-        ("a", "MNLI"): 84.6,
-        ("a", "QQP"): 71.2,
-        ("b", "MNLI"): 90.2,
-    }
+    values = found.set_index(["method", "dataset"])["value"].dropna().to_dict()
+    assert values == {("a", "MNLI"): 84.6, ("a", "QQP"): 71.2, ("b", "MNLI"): 90.2}
     told = " ".join(found.attrs["notes"])
     assert "out of 100, like the columns beside them: MNLI" in told and "others: Avg" in told
 

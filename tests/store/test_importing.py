@@ -90,10 +90,8 @@ def test_what_a_run_looks_like(client):
     assert run.data.metrics == {"mleval/f1": 0.5, "mleval/hamming_loss": 0.1}
     ours = {key: value for key, value in run.data.tags.items() if key.startswith("mleval.")}
     assert len(ours.pop("mleval.claim")) == 32 and ours.pop("mleval.run")
-    assert ours == tags("import", "complete") | {
-        "mleval.schema": "1",
-        "mleval.conventions": "mulan",
-    }
+    more = {"mleval.schema": "1", "mleval.conventions": "mulan"}
+    assert ours == tags("import", "complete") | more
     unfinished = runs(client)["be"]
     assert unfinished.info.status == "KILLED" and unfinished.data.tags["mleval.status"] == "dnf"
     assert not unfinished.data.metrics

@@ -161,10 +161,8 @@ def test_a_ledger_keeps_its_level_and_a_place_that_somebody_else_filled_is_not_t
 @pytest.mark.parametrize("table", ["params", "runs", "experiments"])
 def test_a_store_that_fails_inside_is_said_in_a_line(book, db, table):
     with closing(sqlite3.connect(db)) as database:
-        database.execute(
-            f"CREATE TRIGGER fails BEFORE INSERT ON {table} BEGIN "
-            "SELECT RAISE(ABORT, 'the disk is full'); END"
-        )
+        does = "SELECT RAISE(ABORT, 'the disk is full')"
+        database.execute(f"CREATE TRIGGER fails BEFORE INSERT ON {table} BEGIN {does}; END")
     with pytest.raises(StoreError, match="cannot write to the store .*the disk is full"):
         enter(Ledger.open("another" if table == "experiments" else "prompts", alpha=0.05), "ship")
 

@@ -61,9 +61,6 @@ def refused(error, said, **options):
         load(**options)
 
 
-# --- runs that this project wrote
-
-
 def test_the_study_is_the_table_that_was_imported(db):
     columns = {"dataset": [*"eedd"], "method": [*"baba"], "f1": [0.4, 0.3, 0.2, 0.1]}
     source = pd.DataFrame(columns)
@@ -118,10 +115,8 @@ def test_statuses_that_count_and_those_that_do_not(ours):
     ours("f", status=None, run={"status": "FAILED"})
     study = load()
     assert study.methods == ["a", "b", "e"] and study.gaps() == [("d", "b")]
-    assert [reason for _, reason in left_out(study)] == [
-        "written in part only; import or log again",
-        "status FAILED",
-    ]
+    told = ["written in part only; import or log again", "status FAILED"]
+    assert [reason for _, reason in left_out(study)] == told
 
 
 def test_reports_are_no_results(ours, client):
@@ -188,9 +183,6 @@ def test_differing_data_and_splits_are_doubts_and_digests_of_other_versions_are_
     assert not any("were not the same" in n for n in notes)
     unknown = "Whether the data were the same in all runs on v is unknown: other versions"
     assert any(n.startswith(unknown) for n in notes)
-
-
-# --- which measures
 
 
 def test_measures_by_default(ours):
@@ -262,10 +254,9 @@ def test_values_and_directions_against_the_definition_are_doubts(ours):
     (note,) = load().notes
     assert note.startswith("f1 goes from 0 to 1, but not on d for a (0.6 to 1.4 over all). Is it")
     study = load(measures=["recall", "coverage"], minimize=["recall"], maximize=["coverage"])
-    assert [note.split(";")[0] for note in study.notes] == [
-        "As declared, smaller values of recall count as better",
-        "As declared, larger values of coverage count as better",
-    ]
+    both = ("smaller values of recall", "larger values of coverage")
+    for note, turned in zip(study.notes, both, strict=True):
+        assert note.startswith(f"As declared, {turned} count as better;")
     assert load(measures=["recall"], maximize=["recall"]).notes == ()
 
 
@@ -336,9 +327,6 @@ def test_values_that_are_not_finite_are_dropped_and_listed(ours):
     assert load(measures=["f1"]).gaps() == [("d", "b"), ("d", "c"), ("d", "e")]
 
 
-# --- which runs
-
-
 def test_methods_and_datasets_are_kept_or_left_out(ours):
     for method, dataset in itertools.product("abc", "de"):
         ours(method, dataset)
@@ -401,9 +389,6 @@ def test_which_experiments(ours, monkeypatch, client):
     refused(NoRunsError, "'x' is deleted")
 
 
-# --- runs that somebody else logged
-
-
 def test_foreign_runs_by_default_rules(log):
     log("ml-knn", {"f1": 0.5, "loss": 3})
     log("sweet-owl-1", {"f1": 0.6}, params={"estimator_name": "SVC"}, dataset="yeast", digest="1")
@@ -453,10 +438,8 @@ def test_two_periods_are_methods(log):
         log("nightly", {"f1": f1}, dataset="d", start=start, params={"seed": day, "model": model})
     periods = {"method_by": "since:2026-11-16", "maximize": ["f1"], "duplicates": "mean"}
     study = load(**periods)
-    assert {m: f1 for (_, m), f1 in study.values["f1"].items()} == {
-        "before 2026-11-16": pytest.approx(0.55),
-        "since 2026-11-16": pytest.approx(0.85),
-    }
+    means = {"before 2026-11-16": 0.55, "since 2026-11-16": 0.85}
+    assert study.values["f1"]["d"].to_dict() == pytest.approx(means)
     (doubt,) = (note for note in study.notes if note.startswith("Runs before"))
     assert doubt.endswith("since 2026-11-16 differ in model, too: a difference may be theirs.")
     alike = load(**{**periods, "filter_string": "params.model = 'rf'"})
@@ -519,9 +502,6 @@ def test_nothing_that_can_be_used_says_why(log, ours):
     refused(NoRunsError, f"'x' in .* holds no run .* used: {nobody}; 1 run: status FAILED")
     ours("c", measures={}, status="dnf")
     refused(NoRunsError, "of 1 selected run none finished")
-
-
-# --- the store
 
 
 def test_a_store_that_is_not_there(db, monkeypatch, tmp_path):
@@ -608,9 +588,6 @@ def test_the_garbage_collector_is_as_the_user_has_it(client, monkeypatch, wanted
         gc.enable()
 
 
-# --- what MLflow's autologging leaves
-
-
 def test_scores_named_after_estimator_and_variable_are_one_measure(log):
     for estimator, value in (("SVC", 0.9), ("GaussianNB", 0.8)):
         metrics = {"training_score": 1.0, f"{estimator}_score_X_test": value}
@@ -643,14 +620,10 @@ def test_test_data_come_before_validation_data_and_a_proposed_direction_is_confi
     refused(ValueError, "`directions` must be 'declared' or 'proposed'", directions="guessed")
 
 
-# --- runs on other data are no repeats
-
-
 def test_runs_on_other_data_are_no_repeats_and_each_way_on_works(log):
-    for method in ("a", "b"):
-        for seed, digest in enumerate(["old", "old", "new", "new"]):
-            of = {"params": {"seed": str(seed)}, "dataset": "wine", "digest": digest}
-            log(method, {"f1": 0.5 + seed / 10}, **of)
+    for method, seed in itertools.product("ab", range(4)):
+        of = {"dataset": "wine", "digest": "old" if seed < 2 else "new"}
+        log(method, {"f1": 0.5 + seed / 10}, params={"seed": str(seed)}, **of)
     with pytest.raises(CandidatesError, match="a on wine: 2 digests") as stopped:
         load()
     latest, apart, splits = (more for _, more in stopped.value.ways)
@@ -705,9 +678,6 @@ def test_a_name_or_param_that_tells_of_more_datasets_stops_tests_over_repeats(
     assert {*settled.methods} == {"bert", "lstm"} and {*settled.n_repeats} == {6}
 
 
-# ---- what names methods, datasets and repeats where nobody said it -------------------------------
-
-
 def test_a_method_of_two_words_tells_of_no_dataset(log):
     """Parts of the runs' names that vary together are one name."""
     for (i, m), s in itertools.product(enumerate(("random forest", "big net")), range(8)):
@@ -718,9 +688,9 @@ def test_a_method_of_two_words_tells_of_no_dataset(log):
 
 
 def test_experiments_whose_runs_are_numbered_are_studies_and_methods(log):
-    for study, top in (("svm", 0.8), ("forest", 0.9)):
-        for trial in range(4):
-            log(str(trial), {"f1": top - trial / 9}, params={"x": str(trial)}, experiment=study)
+    tops = {"svm": 0.8, "forest": 0.9}
+    for study, trial in itertools.product(tops, range(4)):
+        log(str(trial), {"f1": tops[study] - trial / 9}, params={"x": trial}, experiment=study)
     both = {"experiment_names": ["svm", "forest"]}
     study, held = take_stock(Selection(**both))
     (way,) = held.rankings

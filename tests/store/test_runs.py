@@ -178,15 +178,19 @@ def test_what_is_not_finite_is_not_logged(client):
     assert np.isnan(schema.decode_folds(run.data.tags["mleval.folds"]).values["f1"][0])
 
 
-def test_names_of_all_kinds(client):
+def test_names_of_all_kinds_and_chosen_measures_only(client):
     labels = ["<b>", "a/b", "../..", "x" * 3000, "木村 🚀", "=1+1"]
     rng = np.random.default_rng(0)
     y, s, names = rng.random((40, 6)) < 0.4, rng.random((40, 6)), ["a", "b", "c/d", "é"]
     ev = mleval.evaluate(y, s, label_names=labels, folds=names * 10)
     strange = {"method": "<img src=x>\n", "dataset": "../etc 名前"}
-    run_id = mleval.log_evaluation(ev, **strange, experiment_name="x", log_instances=True)
+    how = {"experiment_name": "x", "log_instances": True, "measures": ["ranking", "f1"]}
+    run_id = mleval.log_evaluation(ev, **strange, **how)
     study = mleval.load_study(experiment_names=["x"])
     assert (study.methods, study.datasets) == ([strange["method"]], [strange["dataset"]])
+    logged = {key for key in client.get_run(run_id).data.metrics if key.startswith("mleval/")}
+    assert logged == {f"mleval/{name}" for name in (*SETS["ranking"], "f1")}
+    assert set(study.folds) == {*SETS["ranking"], "f1"}
     assert study.folds["f1"].tolist() == ev.folds["f1"].tolist()
     folds = pd.read_parquet(data(run_id, "folds.parquet"))
     assert folds["name"].tolist() == names and folds["fold"].tolist() == [0, 1, 2, 3]
@@ -229,17 +233,6 @@ def test_many_labels_are_thinned(client):
     counts = pd.read_parquet(data(run_id, "counts.parquet"))
     assert counts["tp"].sum() == y.sum() and (counts["tp"] + counts["fn"] > 0).all()
     assert "chosen among 7 candidates" in artifact(run_id, "mleval_report.html")
-
-
-def test_chosen_measures_only(client):
-    ev, _ = made()
-    run_id = mleval.log_evaluation(
-        ev, method="BR", dataset="d", experiment_name="x", measures=["ranking", "f1"]
-    )
-    names = {"one_error", "coverage", "ranking_loss", "average_precision", "f1"}
-    keys = client.get_run(run_id).data.metrics
-    assert {key for key in keys if key.startswith("mleval/")} == {f"mleval/{n}" for n in names}
-    assert set(mleval.load_study(experiment_names=["x"]).folds) == names
 
 
 def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):

@@ -341,7 +341,7 @@ REQUIRED = dict.fromkeys(("estimator", "base_estimator"), TREE)
 REQUIRED |= {name: {"max_depth": [2]} for name in ("param_grid", "param_distributions")}
 REQUIRED |= {name: [("tree", TREE)] for name in ("estimators", "steps", "transformer_list")}
 REQUIRED |= {"dictionary": np.eye(2), "transformers": [("all", "passthrough", [0])]}
-REQUIRED |= {"random_state": 1234}  # which is one of them
+REQUIRED["random_state"] = 1234  # which is one of them
 
 
 def test_data_is_never_redacted(client, monkeypatch):

@@ -80,9 +80,8 @@ def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
 
 
 def test_experiments_that_do_not_belong_together_have_a_command_each(log):
-    for data in ("wine", "digits"):
-        for model in ("svm", "rf"):
-            log(data, {"test_auc": 0.5 + len(model) / 10}, {"model": model})
+    for data, model in itertools.product(("wine", "digits"), ("svm", "rf")):
+        log(data, {"test_auc": 0.5 + len(model) / 10}, {"model": model})
     for model in ("bert", "gpt"):
         log("unrelated", {"val_acc": 0.5, "latency_s": 1}, {"model": model})
     commands = [way["command"] for way in found()["commands"]]
@@ -136,10 +135,9 @@ def test_runs_on_numbered_splits_are_repeats_and_a_kind_of_split_is_a_setting(lo
 
 
 def test_pairs_that_were_never_run_are_gaps_and_failures_the_worst(log):
-    for data in ("d", "e", "f"):
-        for model in ("a", "b", "c"):
-            if (data, model) != ("f", "c"):
-                log("x", {"f1": 0.5 + len(data + model) / 10}, {"model": model, "dataset": data})
+    for data, model in itertools.product("def", "abc"):
+        if (data, model) != ("f", "c"):
+            log("x", {"f1": 0.7}, {"model": model, "dataset": data})
     rules = ("-n", "x", "--method-by", "param:model", "--dataset-by", "param:dataset")
     stopped = mleval("rank", *rules, code=1).stderr
     assert "never run" in stopped and "--missing worst" not in stopped

@@ -26,16 +26,11 @@ from mlflow_mleval.store.study_artifacts import instances_of
 
 X, Y = make_multilabel_classification(120, 8, n_classes=4, random_state=1)
 FOREST = RandomForestClassifier(7, random_state=0)
+SHUFFLED = KFold(3, shuffle=True, random_state=5)
 
 
 @pytest.mark.parametrize(
-    ("cv", "n_jobs"),
-    [
-        (4, 1),
-        (KFold(3, shuffle=True, random_state=5), 1),
-        pytest.param(4, 2, marks=pytest.mark.thorough),
-    ],
-    ids=["int", "shuffled", "processes"],
+    ("cv", "n_jobs"), [(4, 1), (SHUFFLED, 1), pytest.param(4, 2, marks=pytest.mark.thorough)]
 )
 def test_the_same_numbers_as_scikit_learn(cv, n_jobs):
     ev = mleval.cross_validate(FOREST, X, Y, cv=cv, n_jobs=n_jobs, log=False)

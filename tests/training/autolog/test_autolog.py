@@ -43,12 +43,11 @@ from mlflow_mleval.training.estimators import SCORE_METHODS
 #: Processes take seconds to start; and what is much like others.
 THOROUGH = [("cross_validate", 2), ("predict_proba", 2), ("cross_val_score", 1)]
 THOROUGH += [("decision_function", 1)]
+GRID_IN_PROCESSES = pytest.param(GridSearchCV, 2, marks=pytest.mark.thorough)
 
 METHODS = [
-    KNeighborsClassifier(3),
-    RandomForestClassifier(5, random_state=0),
-    ClassifierChain(LogisticRegression()),
-    MultiOutputClassifier(LinearSVC()),
+    *(KNeighborsClassifier(3), RandomForestClassifier(5, random_state=0)),
+    *(ClassifierChain(LogisticRegression()), MultiOutputClassifier(LinearSVC())),
     make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)),
 ]
 
@@ -275,11 +274,7 @@ def test_what_the_user_asked_to_be_returned_is_returned(runs):
 
 
 @pytest.mark.parametrize(
-    ("kind", "n_jobs"),
-    [
-        *((GridSearchCV, 1), (RandomizedSearchCV, 1)),
-        pytest.param(GridSearchCV, 2, marks=pytest.mark.thorough),
-    ],
+    ("kind", "n_jobs"), [(GridSearchCV, 1), (RandomizedSearchCV, 1), GRID_IN_PROCESSES]
 )
 def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
     options = {"n_iter": 2, "random_state": 0} if kind is RandomizedSearchCV else {}

@@ -187,11 +187,8 @@ def test_what_cannot_be_found_is_one_warning_and_the_model_is_the_same(
 
 def logged(client, run_id):
     data = client.get_run(run_id).data
-    epochs = {
-        (key, i, m.step): m.value
-        for key in data.metrics
-        for i, m in enumerate(client.get_metric_history(run_id, key))
-    }
+    entries = {key: client.get_metric_history(run_id, key) for key in data.metrics}
+    epochs = {(key, i, m.step): m.value for key in entries for i, m in enumerate(entries[key])}
     return epochs, data.tags[schema.TAG_DATASET_DIGEST], data.tags[schema.TAG_STATUS]
 
 
