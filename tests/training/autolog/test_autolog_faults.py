@@ -131,7 +131,7 @@ def test_a_full_disk(db):
     script = f"""
         import sys; sys.path[:] = {sys.path}
         from test_autolog_faults import *
-        import resource, mlflow
+        import resource, signal, mlflow
         mlflow.MlflowClient().search_experiments()
         size = {db.stat().st_size}
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
