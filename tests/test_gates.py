@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from uuid import uuid4
 
 import mlflow
@@ -24,6 +24,7 @@ from places import ROOT
 import mlflow_mleval as mleval
 from mlflow_mleval import gate_units
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
+from mlflow_mleval.files import predictions
 from mlflow_mleval.gates import Promotion, pinned
 from mlflow_mleval.store.ledger import Ledger
 
@@ -57,9 +58,7 @@ def logged(own_store):
     for experiment, datasets, seeds in (("datasets", 8, 1), ("repeats", 2, 5)):
         rows = [
             {"dataset": f"d{d}", "method": m, "seed": s, "f1": 0.6 + by + rng.normal(0, 0.005)}
-            for d in range(datasets)
-            for s in range(seeds)
-            for m, by in shifts.items()
+            for d, s, (m, by) in product(range(datasets), range(seeds), shifts.items())
         ]
         mleval.import_results(pd.DataFrame(rows), experiment_name=experiment)
     return ids
@@ -191,11 +190,8 @@ def test_units_that_were_changed_after_they_were_logged_decide_nothing(kind, db)
     if kind == "instances":
         truth, column = np.eye(2, dtype=int)[right.astype(int)], "f1"
         for method, predicted in (("new", truth), ("base", truth[::-1])):
-            mleval.log_evaluation(
-                mleval.evaluate(truth, y_pred=predicted),
-                **{"method": method, "dataset": "d", "experiment_name": kind},
-                log_instances=True,
-            )
+            ev, name = mleval.evaluate(truth, y_pred=predicted), {"method": method, "dataset": "d"}
+            mleval.log_evaluation(ev, **name, experiment_name=kind, log_instances=True)
     else:
         column = "value:f1"
         import_answers(kind, new={"f1": np.ones(200)}, base={"f1": right.astype(float)})
@@ -247,10 +243,6 @@ def test_sides_that_cannot_be_compared(logged):
     folds = {"experiment_names": ["datasets"], "measures": ["f1"]}
     with pytest.raises(IncomparableRunsError, match="no run holds values by fold"):
         mleval.gate("better", "champion", over="folds", **folds)
-
-
-# --------------------------------------------------------------------------------------------------
-# The ledger, the alias, the criteria, and the verdict beside the candidate.
 
 
 @pytest.fixture
@@ -321,21 +313,6 @@ def test_an_alias_that_was_moved_meanwhile_stays(versions):
     assert alias_of(versions) == "3"
 
 
-def test_of_gates_at_once_one_moves_the_alias(versions):
-    champion = f"models:/{versions}/1"
-    moves = [Promotion.of(f"models:/{versions}/{v}", champion, "champion") for v in (2, 4) * 3]
-
-    def refused(move):
-        with contextlib.suppress(StoreError):
-            move.make()
-            return move.version
-        return None
-
-    with ThreadPoolExecutor(6) as crew:
-        made = [version for version in crew.map(refused, moves) if version]
-    assert made == [alias_of(versions)]
-
-
 def test_a_ledger_ships_at_the_level_that_is_left(logged):
     def judged(method):
         return mleval.gate(logged[method], logged["champion"], measures=["f1"], ledger="prompts")
@@ -354,18 +331,6 @@ def test_a_ledger_ships_at_the_level_that_is_left(logged):
     assert "Evidence in the ledger" in told
 
 
-def test_gates_are_no_results(logged):
-    mleval.gate(logged["alike"], logged["champion"], measures=["f1"], ledger="apart", log=True)
-    ledger = {"experiment_names": ["mleval ledger: apart"]}
-    with pytest.raises(NoRunsError):
-        mleval.load_study(**ledger)
-    study = mleval.load_study(experiment_names=["instances", *ledger["experiment_names"]])
-    assert study.methods == [*NOISE]
-    assert not [e for e in study.excluded if e.kind == "run"]
-    listed = run("runs").stdout
-    assert "instances" in listed and "mleval ledger" not in listed
-
-
 def test_quality_criteria_are_answered_beside(logged):
     criteria = "f1 >= 0.5 AND recall/mean > 0.999 AND f1 >= 0.96 AND judge_says >= 1 AND f1 ≈ 1"
     MlflowClient().set_tag(logged["better"], "mlflow.genaiEvaluate.qualityCriteria", criteria)
@@ -382,9 +347,6 @@ def test_a_verdict_is_stored_with_the_candidate(logged):
     stored = {file.path for file in client.list_artifacts(logged["better"])}
     assert {"mleval_gate.html", "mleval_gate.md", "mleval_gate.json"} <= stored
 
-
-# --------------------------------------------------------------------------------------------------
-# The action: its steps by hand, as a runner would take them.
 
 ACTION = yaml.safe_load((ROOT / ".github/actions/gate/action.yml").read_text())
 
@@ -548,22 +510,6 @@ def test_values_outside_of_a_range_are_no_evidence(db):
     assert "new has f1 of 1.5" in run(*asked, code=1).output
 
 
-def test_answers_with_slices_and_clusters(db):
-    rng, n = np.random.default_rng(0), 300
-    language = np.where(np.arange(n) < 60, "de", "en")
-    right = rng.random(n) < 0.8
-    worse = right & ~((language == "de") & (rng.random(n) < 0.5))
-    table = pd.DataFrame({"language": language, "passage": np.arange(n) // 3})
-    base = table.assign(exact=right.astype(float))
-    import_answers("qa", base=base, new=table.assign(exact=worse.astype(float)), same=base)
-    asked = {"experiment_names": ["qa"], "measures": ["exact"], "maximize": ["exact"]}
-    found = mleval.gate("new", "base", **asked, margins=0.1, slices=["language"], cluster="passage")
-    assert found.over == "answers" and found.block
-    assert found.tests.clusters == 100
-    assert found.text.startswith("BLOCK: exact is worse by .") and "'de'" in found.text
-    assert mleval.gate("same", "base", **asked, margins=0.02).ship
-
-
 def test_a_column_that_groups_questions_is_a_doubt(db):
     sizes = {"passage": 5, "kind": 30, "id": 1}
     columns = {name: [f"{name} {i // n}" for i in range(60)] for name, n in sizes.items()}
@@ -604,10 +550,6 @@ def test_scorers_of_only_0_and_1_need_no_direction(db):
     proposed = mleval.gate(*runs, directions="proposed")
     assert proposed.directions == {"exact": "max", "length": "max", "error": "min"}
     assert "larger values of length are better, as MLflow assumes" in str(proposed.notes)
-
-
-# --------------------------------------------------------------------------------------------------
-# Any number of looks.
 
 
 @pytest.fixture
@@ -652,24 +594,15 @@ def test_what_was_decided_at_one_look_stands_at_the_next(growing):
     assert mleval.gate(candidate, champion, **asked | {"anytime": False}).block
 
 
-# --------------------------------------------------------------------------------------------------
-# Counts alone.
-
-
 def test_shares_and_a_number_of_examples_are_judged_without_their_pairs():
     mlflow.set_experiment("counts")
     n, ids = 600, {}
     data = pd.DataFrame({"x": np.arange(n), "y": np.arange(n) < n - 1}).astype(int)
     for right in (493, 409, 399):
         with mlflow.start_run() as run_of_side:
-            mlflow.models.evaluate(
-                model=lambda table, right=right: (table["x"] < right).to_numpy().astype(int),
-                data=data,
-                targets="y",
-                model_type="classifier",
-                evaluators="default",
-                evaluator_config={"log_explainer": False},
-            )
+            model = lambda table, right=right: (table["x"] < right).to_numpy().astype(int)  # noqa: E731
+            how = {"evaluators": "default", "evaluator_config": {"log_explainer": False}}
+            mlflow.models.evaluate(model, data, targets="y", model_type="classifier", **how)
         ids[right] = run_of_side.info.run_id
     for a, b, decision in ((493, 399, "ship"), (399, 493, "block"), (409, 399, "run more")):
         found = mleval.gate(ids[a], ids[b])
@@ -689,13 +622,9 @@ def test_tables_of_predictions_on_the_same_truth_are_not_said_to_be_other_data()
     for wrong in (30, 120):
         predicted = np.where(np.arange(600) < wrong, 1 - y, y)
         with mlflow.start_run() as run_of_side:
-            mlflow.models.evaluate(
-                data=pd.DataFrame({"y": y, "p": predicted}),
-                targets="y",
-                predictions="p",
-                model_type="classifier",
-                evaluators="default",
-            )
+            how = {"targets": "y", "predictions": "p", "evaluators": "default"}
+            data = pd.DataFrame({"y": y, "p": predicted})
+            mlflow.models.evaluate(data=data, model_type="classifier", **how)
         ids.append(run_of_side.info.run_id)
     found = mleval.gate(*ids)
     assert found.ship and any("the same with other predictions" in note for note in found.notes)
@@ -703,13 +632,54 @@ def test_tables_of_predictions_on_the_same_truth_are_not_said_to_be_other_data()
 
 def test_over_repeats_a_crossing_is_told_first(db):
     rng, experiment = np.random.default_rng(0), mlflow.create_experiment("crossing")
-    for data, gain in (("web", 0.1), ("phone", -0.1)):
-        for model in ("A", "B"):
-            for seed in range(6):
-                with mlflow.start_run(experiment_id=experiment):
-                    mlflow.log_params({"model": model, "data": data, "seed": seed})
-                    mlflow.log_metric("f1", 0.6 + gain * (model == "A") + rng.normal(0, 0.005))
+    gains = {"web": 0.1, "phone": -0.1}
+    for data, model, seed in product(gains, "AB", range(6)):
+        with mlflow.start_run(experiment_id=experiment):
+            mlflow.log_params({"model": model, "data": data, "seed": seed})
+            mlflow.log_metric("f1", 0.6 + gains[data] * (model == "A") + rng.normal(0, 0.005))
     read_by = {"method_by": "param:model", "dataset_by": "param:data"}
     verdict = mleval.gate("A", "B", experiment_names=["crossing"], **read_by, over="repeats")
     told = "It depends: A is better on web, B on phone (by f1). "
     assert verdict.text.startswith(f"{told}{verdict.decision.upper()}")
+
+
+ROWS = 90
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Each larger than what is read at once."""
+    monkeypatch.setattr(predictions, "_BLOCK", 1_000)
+    rng = np.random.default_rng(0)
+    truth = rng.random((ROWS, 2)) < 0.4
+    for name, noise in (("a", 0.5), ("b", 0.8)):
+        scores = 0.5 * truth + noise * rng.random(truth.shape)
+        table = pd.DataFrame(truth.astype(int), columns=["true_x", "true_y"])
+        table[["score_x", "score_y"]] = scores.clip(0, 1).round(3)
+        table["lang"] = np.where(np.arange(ROWS) % 2, "en", "de")
+        table[["instance", "sample_weight", "f1"]] = 0  # what an instance has of its own
+        table.assign(patient=np.arange(ROWS) // 3).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def test_predictions_in_files_are_compared_and_gated_by_their_rows(files):
+    for name in "ab":
+        about = ("--method", name, "--dataset", "d", "-n", "of files", "--cluster", "patient")
+        said = run("evaluate", str(files / f"{name}.csv"), *about, "--log-instances")
+        left = said.stdout.partition("neither truth nor predictions: ")[2]
+        assert " ".join(left.split()) == "instance, sample_weight"
+    compared = as_json("compare", "-n", "of files", "--over", "instances", "-m", "f1")
+    assert compared["n_instances"] == ROWS and compared["separated"] == [["a", "b"]]
+    gate = ("gate", "a", "--champion", "b", "-n", "of files", "-m", "f1")
+    verdict = as_json(*gate, "--slice", "lang", "--all")
+    found = {row["slice"]: row["n"] for row in verdict["rows"]}
+    assert verdict["decision"] == "ship" and found == {"": ROWS, "de": 45, "en": 45}
+    run(*gate, "--slice", "nobody", code=1)
+
+
+def test_rows_that_were_not_kept_are_asked_for(files):
+    for name in "ab":
+        about = ("--method", name, "--dataset", "d", "-n", "without rows")
+        assert "lang" in run("evaluate", str(files / f"{name}.csv"), *about).stdout
+    missing = run("compare", "-n", "without rows", "--over", "instances", code=1)
+    assert "log the rows of the file" in missing.stderr

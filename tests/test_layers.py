@@ -1,6 +1,4 @@
-"""Imports go one way and in no circle, only store and training know MLflow, and a file name
-means one thing. What is loaded by its name or by a table on first use is imported, too.
-"""
+"""Imports go one way and in no circle, also those by name or on first use."""
 
 import ast
 import re
@@ -12,6 +10,7 @@ from typing import NamedTuple
 
 import networkx as nx
 import pytest
+from house_map import GUIDE, written
 
 import mlflow_mleval
 
@@ -118,11 +117,10 @@ def test_the_tables_of_what_loads_on_first_use_are_seen():
     graph = import_graph()
     for package, module in (
         ("", "store.query"),
-        ("", "stats"),
         ("analysis.posthoc", "analysis.posthoc.max_t"),
-        ("callbacks", "training.callbacks.keras"),
         ("genai", "training.label_answers"),
         ("losses", "measures.capacities"),
+        ("callbacks", "training.callbacks.keras"),
         ("report", "report.html"),
         ("report.content", "report.content.study_report"),
         ("stats", "analysis.posthoc.rank_tests"),
@@ -157,11 +155,8 @@ def test_every_module_belongs_to_a_layer():
 
 
 def test_only_store_and_training_import_mlflow():
-    users = {
-        source.layer
-        for source in sources().values()
-        if any(i.module.split(".")[0] == "mlflow" for i in source.imports)
-    }
+    imports = [(source.layer, i.module) for source in sources().values() for i in source.imports]
+    users = {layer for layer, module in imports if module.split(".")[0] == "mlflow"}
     assert users <= {"store", "training", "server"}
 
 
@@ -201,3 +196,19 @@ def test_layers_below_the_command_line_name_no_flags_and_no_arguments_in_prose()
     ]
     texts = [(name, text) for name, source in below for text in sentences(source.tree)]
     assert len(below) > 40 and not [found for found in texts if in_prose.search(found[1])]
+
+
+def test_attacks_meet_the_package_with_the_constants_that_users_have():
+    tests = Path(__file__).parent
+    files = [*(tests / "attack").glob("test_*.py"), tests / "conftest.py"]
+    changed = set()
+    for file in files:
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "setattr":
+                names = [arg.value for arg in call.args[:2] if isinstance(arg, ast.Constant)]
+                changed |= {str(name).rpartition(".")[2] for name in names}
+    assert not {name for name in changed if name.isupper()}
+
+
+def test_the_map_is_true():
+    assert written(LAYERS) == GUIDE.read_text("utf-8"), "run python tests/helpers/house_map.py"

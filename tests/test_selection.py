@@ -14,24 +14,13 @@ from mlflow_mleval.selection import FLAGS, Selection, command_line
 from mlflow_mleval.store.query import load_study
 
 NAMES = [f.name for f in fields(Selection)]
-CHOSEN = Selection(
-    experiment_ids=["1", "-2"],
-    experiment_names=["my study", "x'y"],
-    run_ids="abc",
-    exclude_runs=["d", "e"],
-    since="7d",
-    filter_string="tags.a = '1'",
-    method_by=["param:model", "param:lr"],
-    dataset_by="input",
-    methods=["--all", "a b"],
-    repeats_by="param:fold",
-    children="best:val_auc",
-    step="best:val_loss",
-    measures=["f1"],
-    minimize=["loss"],
-    duplicates="mean",
-    missing="worst",
-)
+_RUNS = {"experiment_ids": ["1", "-2"], "experiment_names": ["my study", "x'y"], "run_ids": "abc"}
+_RUNS |= {"exclude_runs": ["d", "e"], "since": "7d", "filter_string": "tags.a = '1'"}
+_NAMED = {"method_by": ["param:model", "param:lr"], "repeats_by": "param:fold"}
+_NAMED["dataset_by"] = "input"
+_KEPT = {"methods": ["--all", "a b"], "measures": ["f1"], "minimize": ["loss"], "missing": "worst"}
+_TAKEN = {"children": "best:val_auc", "step": "best:val_loss", "duplicates": "mean"}
+CHOSEN = Selection(**_RUNS, **_NAMED, **_KEPT, **_TAKEN)
 
 
 def test_it_holds_what_load_study_takes_and_each_argument_has_a_flag():

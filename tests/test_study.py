@@ -10,13 +10,9 @@ from mlflow_mleval.study import Study
 
 @pytest.fixture
 def study():
-    rows = [
-        ("d1", "a", 0.5, 0.1),
-        ("d1", "b", 0.6, 0.3),
-        ("d2", "a", 0.7, 0.2),
-        ("d2", "b", np.nan, np.nan),
-    ]
-    return Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"]))
+    cells = {"dataset": ["d1", "d1", "d2", "d2"], "method": [*"abab"]}
+    cells |= {"f1": [0.5, 0.6, 0.7, np.nan], "hamming_loss": [0.1, 0.3, 0.2, np.nan]}
+    return Study.from_frame(pd.DataFrame(cells))
 
 
 def test_error_policy_names_the_cells_and_the_choices(study):
@@ -46,19 +42,18 @@ def test_drop_policies_list_what_they_dropped(study):
     assert [(e.kind, e.name) for e in dropped.excluded] == [("method", "b")]
 
 
-def test_drop_that_leaves_nothing_is_an_error(study):
+@pytest.mark.parametrize(
+    ("gone", "policy", "said"),
+    [
+        (("d1", "a"), "drop-datasets", "would leave nothing"),
+        ("d2", "worst", "no method has a value of f1 on d2, hamming_loss on d2"),
+    ],
+)
+def test_a_policy_that_has_nothing_to_go_by_is_an_error(study, gone, policy, said):
     values = study.values.copy()
-    values.loc[("d1", "a")] = np.nan
-    with pytest.raises(MissingResultsError, match="would leave nothing"):
-        Study(values, study.directions).complete("drop-datasets")
-
-
-def test_worst_needs_a_finished_value(study):
-    values = study.values.copy()
-    values.loc["d2"] = np.nan
-    said = "no method has a value of f1 on d2, hamming_loss on d2"
+    values.loc[gone] = np.nan
     with pytest.raises(MissingResultsError, match=said):
-        Study(values, study.directions).complete("worst")
+        Study(values, study.directions).complete(policy)
 
 
 def test_unknown_measure_without_direction_says_how_to_declare_it():

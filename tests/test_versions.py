@@ -18,12 +18,8 @@ def declared(project: str) -> dict[str, Requirement]:
 def test_the_oldest_set_pins_what_is_declared():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     wanted = declared(project)
-    pins = [
-        line
-        for line in (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
-        if not line.startswith("#")
-    ]
-    oldest = dict(line.split("==") for line in pins)
+    lines = (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
+    oldest = dict(line.split("==") for line in lines if not line.startswith("#"))
     assert set(oldest) == set(wanted)
     for name, version in oldest.items():
         lower = [bound.version for bound in wanted[name].specifier if bound.operator == ">="]

@@ -64,7 +64,6 @@ def broken(kind):
 def quick(monkeypatch):
     """The limits, short."""
     monkeypatch.setenv("MLEVAL_TIMEOUT", "1.5")
-    monkeypatch.setattr(delivery, "_troubles", {})
     yield
     mleval.autolog(disable=True)
 
@@ -174,21 +173,6 @@ def test_a_store_that_failed_is_left_alone_until_it_is_asked_again(db, monkeypat
     monkeypatch.setenv("MLEVAL_TIMEOUT", "60")  # the machine may be busy
     script()
     assert len(mlflow.search_runs(experiment_names=["Default"], output_format="list")) == 3
-
-
-def test_cross_validate_returns_its_evaluation(db, monkeypatch):
-    """The store is away after the last fold."""
-    with broken("errors") as (_, url):
-
-        class Last(KNeighborsClassifier):
-            def fit(self, X, y):
-                monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
-                return super().fit(X, y)
-
-        with pytest.warns(UserWarning, match="was not logged"):
-            ev = mleval.cross_validate(Last(), X, Y, cv=3, method="m", dataset="d")
-    assert len(ev.folds) == 3
-    assert_imported_once(db, monkeypatch, 1)
 
 
 def test_the_interpreter_ends_while_a_server_is_silent(db):

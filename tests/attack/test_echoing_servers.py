@@ -1,8 +1,4 @@
-"""Servers that repeat the login that they were sent: no command shows or stores it, however they
-spell it.
-
-Some logins as a rule; MLEVAL_ATTACK=34 tries all of them.
-"""
+"""No command shows or stores a login that servers repeat; MLEVAL_ATTACK=34 tries all of them."""
 
 import base64
 import html

@@ -1,10 +1,7 @@
-"""Passwords of any characters in the store's URI, in every command that reads or writes it: none is
-shown, written or stored.
-
-Every ninth URI as a rule; MLEVAL_ATTACK=9 tries all of them.
-"""
+"""No command shows or stores a password of the store's URI; MLEVAL_ATTACK=9 tries all of them."""
 
 import itertools
+import json
 import os
 import traceback
 from pathlib import Path
@@ -12,18 +9,15 @@ from urllib.parse import quote_plus
 
 import pytest
 from click.testing import CliRunner
-from passwords import COMMANDS, PASSWORDS, clean, write_inputs
+from passwords import COMMANDS, CORE, PASSWORDS, clean, write_inputs
 
 from mlflow_mleval.cli import main
 
 pytestmark = pytest.mark.thorough
 #: Nobody answers there, so that every command fails.
 AWAY = [
-    "http://me:{}@127.0.0.1:9",
-    "postgresql+psycopg2://me:{}@127.0.0.1:9/db",
-    "me:{}@127.0.0.1",
-    "https://:{}@127.0.0.1:9/x",
-    "postgresql+psycopg2://127.0.0.1:9/db?password={}",
+    *("http://me:{}@127.0.0.1:9", "postgresql+psycopg2://me:{}@127.0.0.1:9/db", "me:{}@127.0.0.1"),
+    *("https://:{}@127.0.0.1:9/x", "postgresql+psycopg2://127.0.0.1:9/db?password={}"),
 ]
 HERE = "sqlite:///mlflow.db?password={}"
 URIS = [
@@ -39,8 +33,14 @@ def test_no_command_shows_or_stores_a_password(uri, db, monkeypatch, caplog, cap
     for name, value in {"TIMEOUT": "1", "MAX_RETRIES": "0", "BACKOFF_FACTOR": "0"}.items():
         monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", value)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    for name in ("MLFLOW_TRACKING_TOKEN", "DATABRICKS_TOKEN", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, CORE)
+    source = {"mlflow.source.name": f"https://me:{CORE}@host/x.git"}
+    monkeypatch.setenv("MLFLOW_RUN_CONTEXT", json.dumps(source))
     write_inputs()
-    for command in COMMANDS:
+    typed = ["-n", "x", "--filter", f"tags.`mleval.method` != 'http://me:{CORE}@host'"]
+    compare = ["compare", *typed, "--missing", "worst", "--output"]
+    for command in [*COMMANDS, *([*compare, form] for form in ("csv", "html", "latex", "table"))]:
         result = CliRunner().invoke(main, command)
         clean(result.output)
         if result.exception is not None:

@@ -1,8 +1,6 @@
-"""One run spoils nothing: whatever it carries, the command goes on, names it, and takes no more
-memory than it may.
+"""Whatever one run carries, the command goes on, names it, and takes no more memory than it may.
 
-MLEVAL_ATTACK=N makes everything N times as large: more mutations, more changes between pages, more
-writers.
+MLEVAL_ATTACK=N makes everything N times as large.
 """
 
 import io
@@ -140,9 +138,6 @@ def of_the_good(client, path, content):
         put(client, run.info.run_id, path, content)
 
 
-# ---- tags
-
-
 def test_poisoned_tags_are_named_and_the_others_are_read(client, good, log):
     poisoned = [
         log(f"bad {tag}{i}", {tag: text}) for tag in TAGS for i, text in enumerate(TAGS[tag])
@@ -180,8 +175,6 @@ def test_poisoned_profiles_are_named_and_the_others_are_read(client, good, log):
         assert done.exit_code == code and bad[:8] in done.output and "schema 9" in done.output
         assert "Traceback" not in done.output
 
-
-# ---- artifacts
 
 FOLDS = json.dumps({"schema": 1, "omitted": schema.ARTIFACT_FOLDS})
 TEXT = b"PAR1 no table"
@@ -239,12 +232,6 @@ def damaged():
     return content
 
 
-def of_large_files():
-    """A zip whose list of contents is said to lie elsewhere, in 64 bits."""
-    content = zipped()
-    return content[:-22] + b"PK\6\7" + bytes(16) + content[-22:]
-
-
 ARCHIVES = {
     "text": TEXT,
     "empty": b"",
@@ -253,7 +240,7 @@ ARCHIVES = {
     "a file of another size": claiming(2_000),
     "damaged": damaged(),
     "cut": zipped()[:-1],
-    "large files": of_large_files(),
+    "a list elsewhere": zipped()[:-22] + b"PK\6\7" + bytes(16) + zipped()[-22:],
     "no table": zipped(content=TEXT),
 }
 
@@ -268,8 +255,6 @@ def test_garbage_instances_are_named_and_the_others_are_read(client, log):
     assert done.exit_code == 0, done.output
     assert all(ids[f"bad {name}"] in done.output for name in GARBAGE) and "left out" in done.output
 
-
-# ---- memory
 
 READER = """
 from pathlib import Path
@@ -313,15 +298,9 @@ def test_names_that_unfold_are_refused(tmp_path):
         schema.read_table(tmp_path / "t.parquet", ["tp"], ["label"])
 
 
-# ---- decoders
-
 DECODERS = (
-    schema.decode_folds,
-    schema.decode_fold_sizes,
-    schema.decode_profile,
-    schema.decode_soft_profile,
-    schema.decode_withdrawn,
-    schema.bounded_json,
+    *(schema.decode_folds, schema.decode_fold_sizes, schema.decode_withdrawn),
+    *(schema.decode_profile, schema.decode_soft_profile, schema.bounded_json),
 )
 ENCODED = [
     schema.encode_folds([1, 2], {"f1": [0.5, 0.25]}),
@@ -370,9 +349,6 @@ def test_damaged_files_are_named_in_one_line(tmp_path, data, kind):
         schema.read_table(path, ["true_0"])
 
 
-# ---- others at work at the same time
-
-
 def test_parallel_imports_make_each_run_once(client):
     import_at_once(4 * TIMES)
     one_run_a_pair(client)
@@ -414,8 +390,6 @@ def test_what_is_read_in_pages_is_what_there_was_at_one_time(client, db, log, mo
     left[0] = 10**6
     assert any("Read again" in note for note in mleval.load_study(experiment_names=["x"]).notes)
 
-
-# ---- a full disk
 
 REPORT = """
 import os, resource, signal, sys

@@ -4,14 +4,13 @@ import shutil
 import subprocess
 
 import pytest
+from page_reader import Reader
 from waiting import PATIENCE
 
 
 @pytest.fixture
 def until(chrome):
-    """Wait until a function of the browser returns something true, and return it; else say what
-    never came.
-    """
+    """Wait until a function of the browser returns something true; else say what never came."""
     from selenium.common.exceptions import TimeoutException
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -47,14 +46,7 @@ def show(chrome, tmp_path):
         path = tmp_path / "report.html"
         path.write_text(page, encoding="utf-8")
         chrome.get_log("browser"), chrome.get_log("performance")
-        chrome.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia",
-            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-        )
-        chrome.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-        )
+        Reader(chrome, site=None).look(width, scheme)
         chrome.get(path.as_uri())
         return chrome
 

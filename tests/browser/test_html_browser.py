@@ -1,6 +1,4 @@
-"""The HTML report in a real browser: what a reader sees at 600 and 1,400 pixels, by day, by night
-and in MLflow's sandbox.
-"""
+"""The HTML report in a real browser: narrow and wide, by day, by night and in MLflow's sandbox."""
 
 import base64
 import html
@@ -137,9 +135,7 @@ def test_names_in_tables_never_wrap_and_those_in_the_verdict_move_as_a_whole(sho
 
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (800, 900), (1400, 900)])
 def test_the_first_screen_holds_decision_doubts_and_ranking(show, width, height):
-    """The verdict, two sentences, the number of doubts with the first, and a row a method, without
-    scrolling; the plot of the pair, too, where the screen is not narrow.
-    """
+    """Without scrolling; the plot of the pair, too, where the screen is not narrow."""
     chrome = show(study_page(), width)
     bottoms = (
         "return [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility())"

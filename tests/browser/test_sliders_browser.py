@@ -1,6 +1,4 @@
-"""Weights as sliders in a real browser: the page ranks as `compare` does, says what belongs to
-which weights, and goes back.
-"""
+"""Weights as sliders in a real browser: the page ranks as `compare` does, and goes back."""
 
 import shlex
 
@@ -45,9 +43,7 @@ return {moved: shown(at(".moved")), option: shown(at("pre")), news: at(".news").
 
 
 def tied(missing: str = "worst") -> Study:
-    """Six methods, five datasets, four measures: many ties, a measure that is constant on one
-    dataset, cells without results.
-    """
+    """Many ties, a measure that is constant on one dataset, and cells without results."""
     values = np.random.default_rng(4).integers(0, 4, (30, 4)) / 10
     frame = pd.DataFrame(values, columns=[*"abcd"])
     frame["dataset"] = [f"d{i // 6}" for i in range(30)]
@@ -59,9 +55,7 @@ def tied(missing: str = "worst") -> Study:
 
 
 def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
-    """The rows on the page are those of the comparison: order, positions, φ, and ranks on each
-    dataset.
-    """
+    """The rows on the page are those of the comparison."""
     ranking = c.ranking
     assert [row["method"] for row in shown] == ranking["method"].tolist()
     assert [int(row["position"]) for row in shown] == ranking["position"].tolist()
@@ -77,9 +71,7 @@ def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
 
 
 def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
-    """Weights and measures that are left out, as the command line understands what is there to
-    copy.
-    """
+    """Weights and measures that are left out, as the command line reads what is there to copy."""
     given = shlex.split(said["option"].replace("\\\n", ""))
     command = click.Command("rank", params=[opt.fusion[1], opt.exclude])
     chosen = command.make_context("rank", given).params
@@ -141,10 +133,8 @@ def test_the_decision_axis_points_where_the_weights_lie(page):
     for steps in ([200, 30, 30, 30], [50, 50, 180, None]):
         page.execute_script(SET, steps, False)
         weights = pd.Series(options_of(page.execute_script(SAID))[0])
-        wanted, found = (
-            weights @ plane.measures.loc[weights.index].to_numpy(),
-            np.array(page.execute_script(AXIS)),
-        )
+        wanted = weights @ plane.measures.loc[weights.index].to_numpy()
+        found = np.array(page.execute_script(AXIS))
         assert found / np.hypot(*found) == pytest.approx(wanted / np.hypot(*wanted), abs=0.01)
     page.execute_script(SET, [], True)
     assert page.execute_script(AXIS) == before
@@ -166,9 +156,8 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
     expected = [{"own": False, "weights": {m: float(w) for m, w in weights.items()}, "exclude": []}]
     assert told == expected
     for number in range(1, 4):
-        page.find_element(
-            "css selector", f".weights li:nth-child({number}) input[type=checkbox]"
-        ).click()
+        box = f".weights li:nth-child({number}) input[type=checkbox]"
+        page.find_element("css selector", box).click()
     last = page.find_element("css selector", ".weights li:nth-child(4) input[type=checkbox]")
     assert not last.is_enabled()
     assert page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
@@ -176,16 +165,10 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
         [f"--weights d={weights['d']}", *(f"--exclude measure={m}" for m in "abc")]
     )
     page.find_element("css selector", ".weights .moved button").click()
-    assert page.execute_script(SAID) == {
-        "moved": "",
-        "option": "",
-        "news": "The ranking is that of the report.",
-    }
-    assert page.execute_script("return window.told.at(-1)") == {
-        "own": True,
-        "weights": {},
-        "exclude": [],
-    }
+    said = {"moved": "", "option": "", "news": "The ranking is that of the report."}
+    assert page.execute_script(SAID) == said
+    told = page.execute_script("return window.told.at(-1)")
+    assert told == {"own": True, "weights": {}, "exclude": []}
     assert page.execute_script("return document.querySelector('table.moved')") is None
 
 
@@ -222,35 +205,6 @@ def test_what_is_stale_is_dimmed_while_a_slider_moves(page):
     assert {"decision", "differences"} <= {*dimmed} and "what-if" not in dimmed
     page.execute_script(SET, [], True)
     assert page.execute_script(DIMMED) == []
-
-
-def test_a_newer_ranking_keeps_its_own_rows(page):
-    """A newer answer's table comes before its sliders: those of before leave it alone, and stay
-    silent once the new ones are there.
-    """
-    page.execute_script(SET, [150, None, 30, 30], True)
-    newer = render(compare(fuse(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1})), "html")
-    come = """
-const [page, key] = arguments, part = new DOMParser().parseFromString(page, "text/html").getElementById(key);
-const place = document.querySelector(`#${key} .body`);
-place.dataset.made = "newer";
-place.replaceChildren(...part.querySelector(".body").childNodes);
-document.dispatchEvent(new CustomEvent("mleval:fragment", {detail: place}));
-"""  # noqa: E501
-    for key in ("datasets", "ranking"):
-        page.execute_script(come, newer, key)
-    answer = compare(fuse(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1}))
-    agrees(page.execute_script(READ), answer)
-    assert page.execute_script(DIMMED.replace(".stale", "#ranking .stale")) == []
-    page.execute_script(come, newer, "what-if")
-    agrees(page.execute_script(READ), answer)
-    page.execute_script(SET, [90] * 4, True)
-    equal = compare(fuse(tied(), weights=dict.fromkeys("abcd", 1)))
-    agrees(page.execute_script(READ), equal)
-    page.execute_script("dispatchEvent(new Event('beforeprint'))")
-    agrees(page.execute_script(READ), answer)
-    page.execute_script("dispatchEvent(new Event('afterprint'))")
-    agrees(page.execute_script(READ), equal)
 
 
 def test_a_name_that_no_command_can_hold_is_not_put_into_one(show):

@@ -1,9 +1,9 @@
 """Reading a file of results: every form, and one clear error for each thing that is wrong."""
 
 import csv
+import json
 import math
 from decimal import Decimal
-from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.harness_logs import holds_instances
 from mlflow_mleval.files.results import read_results
+from mlflow_mleval.store.query import load_study
 
 HEADER = "measure,dataset,method,value\n"
 FOLDED = "measure,dataset,method,value,fold\n"
@@ -33,12 +35,6 @@ def write(tmp_path, content, name="results.csv"):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
-
-
-def test_the_bundled_study_as_pandas_reads_it():
-    path = files("mlflow_mleval") / "data" / "madjarov2012.csv"
-    expected = pd.read_csv(path)[["dataset", "method", "measure", "value"]]
-    pd.testing.assert_frame_equal(read_results(path), expected, check_dtype=False)
 
 
 def test_long_and_wide_csv_parquet_and_frames_say_the_same(tmp_path):
@@ -94,14 +90,11 @@ def test_any_bytes_give_a_table_or_the_one_error(tmp_path_factory, content):
         assert "results.csv" in str(error)
 
 
-def test_utf8_with_and_without_mark_and_utf16(tmp_path):
+def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
     text = HEADER + "f1,Datensätze,Bäume,0.5\n"
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         assert read_results(write(tmp_path, text.encode(encoding)))["method"].tolist() == ["Bäume"]
     refused(r"line 2, column 2: byte 0xe4 is not UTF-8", write(tmp_path, text.encode("latin-1")))
-
-
-def test_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
     text = "measure, dataset, method, value\r\n f1 , d , a , 0.5 \r\n\r\nf1,d,b,\r\n\r\n"
     found = read_results(write(tmp_path, text))
     assert found[["dataset", "method"]].to_numpy().tolist() == [["d", "a"], ["d", "b"]]
@@ -174,23 +167,26 @@ def test_a_line_of_ten_megabytes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("name", "content", "said"),
     [
-        ("dataset,method,instance,f1\nd,a,1,1\n", "compare them with mleval compare"),
-        ("true:a,pred:a\n1,0\n", "Predictions are for mleval evaluate"),
+        ("x.csv", b"PAR1 and no more", r"not a parquet file that can be read: .*[^.]\.$"),
+        ("x.csv", b"PK\x03\x04\xff\xfe\x00 an archive", "x.csv, line 1"),
+        ("x.csv", "dataset,method,instance,f1\nd,a,1,1\n", "compare them with mleval compare"),
+        ("x.csv", "true:a,pred:a\n1,0\n", "Predictions are for mleval evaluate"),
+        ("x.json", '{"results": {"t": 3}, "config": {}}', "lm-evaluation-harness that can be read"),
+        ("x.json", '{"results": {"t": {"acc": "high"}}, "config": {}}', "holds 0 results"),
+        ("x.json", '{"x": 1}', "JSON of none of the tools"),
+        ("x.json", "no JSON", "JSON of none of the tools"),
+        ("x.json", "[" * 100_000, "JSON of none of the tools"),
     ],
 )
-def test_a_file_of_another_kind_leads_to_its_command(tmp_path, content, said):
-    file = tmp_path / "other.csv"
-    file.write_text(content)
-    refused(said, file)
+def test_a_file_without_a_table_of_results_is_told_from_what_it_is(tmp_path, name, content, said):
+    refused(said, write(tmp_path, content, name))
 
 
-def test_files_that_are_no_tables(tmp_path):
+def test_a_file_that_is_not_there_or_is_a_folder_is_said(tmp_path):
     refused("No such file", tmp_path / "none.csv")
     refused("directory", tmp_path)
-    refused(r"not a parquet file that can be read: .*[^.]\.$", write(tmp_path, b"PAR1 and no more"))
-    refused("results.csv, line 1", write(tmp_path, b"PK\x03\x04\xff\xfe\x00 an archive"))
 
 
 def frame(**columns):
@@ -244,10 +240,74 @@ def test_percent_signs_beside_numbers_out_of_100_change_no_scale(tmp_path):
     file = tmp_path / "b.csv"
     file.write_text("model,MNLI,QQP,Avg\na,84.6%,71.2,77.9\nb,90.2% ± 0.3,n/a,-\n")
     found = read_results(file)
-    assert found.set_index(["method", "dataset"])["value"].dropna().to_dict() == {
-        ("a", "MNLI"): 84.6,
-        ("a", "QQP"): 71.2,
-        ("b", "MNLI"): 90.2,
-    }
+    values = found.set_index(["method", "dataset"])["value"].dropna().to_dict()
+    assert values == {("a", "MNLI"): 84.6, ("a", "QQP"): 71.2, ("b", "MNLI"): 90.2}
     told = " ".join(found.attrs["notes"])
     assert "out of 100, like the columns beside them: MNLI" in told and "others: Avg" in told
+
+
+HARNESS = {
+    "results": {
+        "mmlu": {"acc,none": 0.5, "acc_stderr,none": 0.01, "alias": "mmlu"},
+        "mmlu_law": {"acc,none": 0.4, "acc_stderr,none": 0.02},
+        "gsm8k": {"exact_match,strict-match": 0.25, "exact_match_stderr,strict-match": "N/A"},
+    },
+    "group_subtasks": {"mmlu": ["mmlu_law"], "gsm8k": []},
+    "config": {"model": "hf", "model_args": "pretrained=tiny"},
+    "model_name": "tiny",
+}
+LIGHTEVAL = {
+    "config_general": {"model_name": "org/tiny"},
+    "results": {"arc|25": {"acc": 0.5, "acc_stderr": 0.1}, "all": {"acc": 0.5}},
+}
+ROWS = [
+    {"provider": {"id": p}, "promptIdx": 0, "score": s, "success": s > 0.5}
+    for p, s in (("a", 1), ("a", 0.5), ("b", 0))
+]
+PROMPTFOO = {"evalId": "e", "results": {"version": 3, "results": ROWS}}
+PROVIDERS = {"a": {"score": 0.75, "pass_rate": 0.5}, "b": {"score": 0, "pass_rate": 0}}
+EVALS = [
+    {"spec": {"completion_fns": ["gpt"], "eval_name": "arithmetic.dev"}},
+    {"type": "match", "data": {"correct": True}},
+    {"final_report": {"accuracy": 0.75}},
+]
+HELM = {
+    "title": "Accuracy",
+    "header": [{"value": h} for h in ("Model", "Mean win rate", "MMLU - EM", "BoolQ - F1")],
+    "rows": [[{"value": "tiny"}, {"value": 0.5}, {"value": 0.25}, {"value": None}]],
+}
+
+
+@pytest.mark.parametrize(
+    ("held", "rows"),
+    [
+        (HARNESS, {"tiny mmlu_law acc": 0.4, "tiny gsm8k exact_match/strict-match": 0.25}),
+        (LIGHTEVAL, {"org/tiny arc|25 acc": 0.5}),
+        (PROMPTFOO, {f"{m} tests {k}": v for m, of in PROVIDERS.items() for k, v in of.items()}),
+        (EVALS, {"gpt arithmetic.dev accuracy": 0.75}),
+        (HELM, {"tiny MMLU EM": 0.25}),
+    ],
+    ids=["harness", "lighteval", "promptfoo", "evals", "helm"],
+)
+def test_files_of_other_tools_are_read_as_results(tmp_path, held, rows):
+    path = tmp_path / "results.json"
+    path.write_text("\n".join(map(json.dumps, held)) if held is EVALS else json.dumps(held))
+    table = read_results(path)
+    named = table["method"] + " " + table["dataset"] + " " + table["measure"]
+    assert dict(zip(named, table["value"], strict=True)) == rows
+    assert not holds_instances(path)
+
+
+def test_tables_of_benchmarks_are_read_by_their_columns(tmp_path):
+    amlb = tmp_path / "amlb.csv"
+    head = "id,task,framework,constraint,fold,type,result,metric,duration"
+    rows = [f"x,{t},{m},1h,{f},binary,0.{f + 5},auc,9" for t in "de" for m in "ab" for f in (0, 1)]
+    amlb.write_text("\n".join([head, *rows]))
+    study = load_study(amlb, maximize=["auc"])
+    assert (study.methods, study.datasets, study.measures) == (["a", "b"], ["d", "e"], ["auc"])
+    assert len(study.folds) == 8
+    arena = tmp_path / "arena.csv"
+    rows = [f"{d},{m},{f},0.{f + 1},rmse,regression" for d in "de" for m in "ab" for f in (0, 1)]
+    arena.write_text("\n".join(["dataset,method,fold,metric_error,metric,problem_type", *rows]))
+    values = load_study(arena, minimize=["metric_error"]).values["metric_error"]
+    assert values.tolist() == pytest.approx([0.15] * 4)

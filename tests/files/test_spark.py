@@ -169,36 +169,30 @@ def test_a_folder_of_lists_or_of_classes_is_read_as_the_file_is(spark, table, tm
 
 
 def test_what_cannot_be_evaluated_is_said_with_its_partition(spark, table):
+    def refused(said, df, truth=TRUE, scores=SCORE, error=ValueError, **options):
+        with pytest.raises(error, match=said):
+            mleval.evaluate_spark(df, truth, scores, **options)
+
     part = table[:50].astype({"true_c": float})
-    for column, value, text in (
-        ("true_c", 7, r"partition \d+: `y_true` must .*7"),
-        ("score_a", np.inf, r"partition \d+: `y_score` must"),
-    ):
+    for column, value, said in (("true_c", 7, "y_true` must .*7"), ("score_a", np.inf, "y_score`")):
         broken = part.copy()
         broken.loc[30, column] = value
-        with pytest.raises(ValueError, match=text):
-            mleval.evaluate_spark(spark.createDataFrame(broken), TRUE, SCORE, folds="fold")
+        refused(rf"partition \d+: `{said}", spark.createDataFrame(broken), folds="fold")
     df = spark.createDataFrame(part)
-    with pytest.raises(ValueError, match="column 'fold': the value is missing"):
-        nameless = df.selectExpr(*TRUE, *SCORE, "nullif(fold, 'large') fold")
-        mleval.evaluate_spark(nameless, TRUE, SCORE, folds="fold")
-    with pytest.raises(ValueError, match="column 'score_c': the value is missing"):
-        lacking = df.selectExpr(*TRUE, *SCORE[:2], "nullif(score_c, score_c) score_c", SCORE[3])
-        mleval.evaluate_spark(lacking, TRUE, SCORE)
+    nameless = df.selectExpr(*TRUE, *SCORE, "nullif(fold, 'large') fold")
+    refused("column 'fold': the value is missing", nameless, folds="fold")
+    lacking = df.selectExpr(*TRUE, *SCORE[:2], "nullif(score_c, score_c) score_c", SCORE[3])
+    refused("column 'score_c': the value is missing", lacking)
     schema = "t array<string>, s array<struct<l:string,v:double>>"
     lists = spark.createDataFrame([(["a"], [("z", 0.5)])], schema)
-    with pytest.raises(ValueError, match="column 's': 'z' is none of the 4 classes"):
-        mleval.evaluate_spark(lists, "t", "s", label_names=LABELS)
-    with pytest.raises(TypeError, match="`folds` must name a column of whole .*'score_a'"):
-        mleval.evaluate_spark(df, TRUE, SCORE, folds="score_a")
-    with pytest.raises(ValueError, match="must name the labels in one order"):
-        mleval.evaluate_spark(df, TRUE, SCORE[::-1])
-    with pytest.raises(ValueError, match="`scores` must name columns of `df` .*, got 'nothing'"):
-        mleval.evaluate_spark(df, TRUE, ["nothing"])
-    with pytest.raises(ValueError, match="`label_names` must be given for one class of several"):
-        mleval.evaluate_spark(df, "fold", predictions="fold")
-    with pytest.raises(ValueError, match="`df` must have at least one row"):
-        mleval.evaluate_spark(df.limit(0), TRUE, SCORE)
+    refused("column 's': 'z' is none of the 4 classes", lists, "t", "s", label_names=LABELS)
+    said = "`folds` must name a column of whole .*'score_a'"
+    refused(said, df, folds="score_a", error=TypeError)
+    refused("must name the labels in one order", df, TRUE, SCORE[::-1])
+    refused("`scores` must name columns of `df` .*, got 'nothing'", df, TRUE, ["nothing"])
+    said = "`label_names` must be given for one class of several"
+    refused(said, df, "fold", None, predictions="fold")
+    refused("`df` must have at least one row", df.limit(0))
 
 
 @pytest.mark.slow

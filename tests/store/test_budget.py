@@ -125,9 +125,8 @@ def silent_database(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def quick(monkeypatch, unset):
     monkeypatch.setenv("MLEVAL_TIMEOUT", "1")
-    monkeypatch.setattr(delivery, "_troubles", {})
 
 
 def failure(*command):

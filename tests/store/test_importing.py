@@ -90,17 +90,15 @@ def test_what_a_run_looks_like(client):
     assert run.data.metrics == {"mleval/f1": 0.5, "mleval/hamming_loss": 0.1}
     ours = {key: value for key, value in run.data.tags.items() if key.startswith("mleval.")}
     assert len(ours.pop("mleval.claim")) == 32 and ours.pop("mleval.run")
-    assert ours == tags("import", "complete") | {
-        "mleval.schema": "1",
-        "mleval.conventions": "mulan",
-    }
+    more = {"mleval.schema": "1", "mleval.conventions": "mulan"}
+    assert ours == tags("import", "complete") | more
     unfinished = runs(client)["be"]
     assert unfinished.info.status == "KILLED" and unfinished.data.tags["mleval.status"] == "dnf"
     assert not unfinished.data.metrics
 
 
 def test_more_folds_than_one_request_or_tag_can_carry_twice_write_nothing_more(client, db):
-    values = np.linspace(0.1, 0.9, 1200) ** 0.5  # more than one request or tag can carry
+    values = np.linspace(0.1, 0.9, 2500) ** 0.5  # more than one request or tag can carry
     many = pd.concat([folds(values), folds([0.5, 0.7]).assign(method="b")])
     import_results(many, experiment_name="x")
     run = runs(client)["ad"]
@@ -111,6 +109,8 @@ def test_more_folds_than_one_request_or_tag_can_carry_twice_write_nothing_more(c
     before = db.read_bytes()
     assert import_results(many, experiment_name="x").unchanged == 2
     assert db.read_bytes() == before
+    read = load_study(experiment_names=["x"]).folds.loc["d"].loc["a", "f1"]
+    np.testing.assert_array_equal(read, values)  # from the steps where the tag has no room
 
 
 def test_a_changed_file_updates_in_place_and_says_what(client):
@@ -268,11 +268,9 @@ def test_of_two_runs_the_whole_one_is_kept_up_to_date_and_one_measured_here_is_l
 def test_a_run_that_another_import_withdraws_before_it_is_written_to_is_made_anew(client):
     import_results(table(), experiment_name="x")
     gone = runs(client)["ae"].info.run_id
-    report = import_results(
-        table(d_a=(0.9, 0.9), e_a=(0.8, 0.3)),
-        experiment_name="x",
-        progress=lambda done, _: client.delete_run(gone) if done == 1 else None,
-    )
+    withdraw = lambda done, _: client.delete_run(gone) if done == 1 else None  # noqa: E731
+    changed = table(d_a=(0.9, 0.9), e_a=(0.8, 0.3))
+    report = import_results(changed, experiment_name="x", progress=withdraw)
     assert (report.created, report.updated, report.unchanged) == (1, 1, 2)
     assert runs(client)["ae"].data.metrics["mleval/f1"] == 0.8
     assert client.get_run(gone).data.metrics["mleval/f1"] == 0.7
@@ -331,20 +329,6 @@ def test_any_names_and_numbers_come_back_unharmed(client, cells):
     experiment = f"any {hash(frozenset(cells.items()))}"
     import_results(wide(cells), experiment_name=experiment)
     same(load_study(experiment_names=[experiment]).values, wide(cells))
-
-
-def test_names_of_strangers(client):
-    strange = [
-        *("<img src=x onerror=alert(1)>", "\x1b[31mred\x1b[0m", "=cmd()", r"\input{/etc/passwd}"),
-        *("two\nlines", "x" * 5000, "'; DROP TABLE runs; --", "名前 🚀", "`${x}`", '"quoted"'),
-        "a · b",
-    ]
-    rows = [(d, m, 0.5) for d in strange[:2] for m in strange]
-    source = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
-    import_results(source, experiment_name="<b>\x1b x")
-    assert load_study(experiment_names=["<b>\x1b x"]).methods == strange
-    assert import_results(source, experiment_name="<b>\x1b x").unchanged == len(source)
-    assert max(len(r.info.run_name) for r in runs(client, "<b>\x1b x").values()) <= 250
 
 
 def test_each_seed_is_a_run_and_importing_again_changes_nothing(client, db):

@@ -12,9 +12,10 @@ from import_cases import race_for_places_and_alias
 from mlflow import MlflowClient
 
 from mlflow_mleval.analysis.gate_tests import ledger_level
-from mlflow_mleval.errors import StoreError
+from mlflow_mleval.errors import NoRunsError, StoreError
 from mlflow_mleval.gates import history
 from mlflow_mleval.store.ledger import Ledger
+from mlflow_mleval.store.query import load_study
 
 SIDES = {"candidate": "new", "champion": "base", "units": "u", "asked": 0}
 
@@ -75,6 +76,8 @@ def test_an_entry_is_one_run_that_all_lists_leave_out(book):
     entries = [each.data for each in found if each.data.tags["mleval.kind"] == "gate"]
     assert len(entries) == 2 and not any(data.params or data.metrics for data in entries)
     assert "mleval ledger" not in run("runs").stdout
+    with pytest.raises(NoRunsError):
+        load_study(experiment_ids=[book.register.experiment_id])
 
 
 def test_forged_and_unregistered_entries_are_ignored(book):
@@ -158,10 +161,8 @@ def test_a_ledger_keeps_its_level_and_a_place_that_somebody_else_filled_is_not_t
 @pytest.mark.parametrize("table", ["params", "runs", "experiments"])
 def test_a_store_that_fails_inside_is_said_in_a_line(book, db, table):
     with closing(sqlite3.connect(db)) as database:
-        database.execute(
-            f"CREATE TRIGGER fails BEFORE INSERT ON {table} BEGIN "
-            "SELECT RAISE(ABORT, 'the disk is full'); END"
-        )
+        does = "SELECT RAISE(ABORT, 'the disk is full')"
+        database.execute(f"CREATE TRIGGER fails BEFORE INSERT ON {table} BEGIN {does}; END")
     with pytest.raises(StoreError, match="cannot write to the store .*the disk is full"):
         enter(Ledger.open("another" if table == "experiments" else "prompts", alpha=0.05), "ship")
 

@@ -1,5 +1,7 @@
-"""Reports as runs: the same again updates its run, all of it or nothing."""
+"""Reports as runs: the same again updates its run; and how processes wait for each other."""
 
+import os
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -12,6 +14,7 @@ from mlflow import MlflowClient
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import runs as reports
+from mlflow_mleval.store import store
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.runs import address, log_report
 
@@ -61,18 +64,6 @@ def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_facto
     assert client.get_run(failed.info.run_id).info.status == "FINISHED"
 
 
-def at_once(count):
-    """The ids that so many threads get who log the same report at the same time."""
-    ready = threading.Barrier(count)
-
-    def one(_):
-        ready.wait()
-        return log(FIRST, "together")
-
-    with ThreadPoolExecutor(count) as threads:
-        return [*threads.map(one, range(count))]
-
-
 def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client, monkeypatch):
     """Without the lock that one machine has, and all have looked before any has begun."""
     same, looked = reports._same, threading.Barrier(4)
@@ -85,7 +76,8 @@ def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client,
 
     monkeypatch.setattr(reports, "_alone", lambda *_: nullcontext())
     monkeypatch.setattr(reports, "_same", looking)
-    ids = at_once(4)
+    with ThreadPoolExecutor(4) as threads:
+        ids = [*threads.map(lambda _: log(FIRST, "together"), range(4))]
     (run,) = client.search_runs(["0"])
     assert run.info.run_id in ids and len(ids) == 4 and run.info.status == "FINISHED"
 
@@ -117,3 +109,49 @@ def test_the_address_of_a_report_tells_no_password(server, monkeypatch):
     assert [f.path for f in MlflowClient().list_artifacts(run_id, "mleval")] == ["mleval/a.csv"]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.replace("http://", "http://me:secret@") + "/")
     assert address(run_id) == f"{server}/#/experiments/0/runs/{run_id}/artifacts/mleval_report.html"
+
+
+def test_locks_lie_in_a_folder_of_the_users_own_and_one_not_given_back_is_an_error(
+    tmp_path, monkeypatch
+):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setattr(store.tempfile, "tempdir", str(shared))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with store.alone("x"):
+        pass
+    (folder,) = (tmp_path / "cache").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and len(list(folder.iterdir())) == 1
+    assert not list(shared.iterdir())
+    refused = pytest.raises(StoreError, match="another process has been busy with the same")
+    with store.alone("x"), store.alone("y"), refused, store.alone("x", 0.1):
+        pass
+
+
+SPOILT = {
+    "others may enter it": lambda own: (own.mkdir(), own.chmod(0o770)),
+    "a link": lambda own: own.symlink_to(own.parents[1]),
+    "a file": lambda own: own.write_text(""),
+    "no folder": lambda own: (own.parent.rmdir(), own.parent.write_text("")),
+    "no home": lambda own: os.environ.update({"XDG_CACHE_HOME": "~/.cache"}),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, spoil):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setattr(store.tempfile, "tempdir", str(shared))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    own = store._lock_folder()
+    own.rmdir()
+    spoil(own)
+    with store.alone("x"):
+        pass
+    (folder,) = shared.iterdir()
+    assert not (tmp_path / "~").exists()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o750)
+    with pytest.raises(PermissionError, match="not a folder of this user alone"), store.alone("x"):
+        pass

@@ -1,18 +1,21 @@
-"""What `mleval runs` finds out in stores that others filled; its commands work when copied."""
+"""Stores that others filled: what `mleval runs` finds out in them, and that its commands work."""
 
+import itertools
 import json
 import shlex
+from collections import defaultdict
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import plain_store
 import pytest
 from command_line import as_json, mleval
+from mlflow import MlflowClient
 
-from mlflow_mleval.errors import MeasureError
-from mlflow_mleval.selection import Selection
+from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
-from mlflow_mleval.store.runs_table import RunsTable
-from mlflow_mleval.store.survey import survey
 
 FORMATS = ("table", "json", "csv", "md", "latex", "html")
 FOUR = ("-n", "churn", "-n", "fraud", "-n", "spam", "-n", "wine")
@@ -77,9 +80,8 @@ def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
 
 
 def test_experiments_that_do_not_belong_together_have_a_command_each(log):
-    for data in ("wine", "digits"):
-        for model in ("svm", "rf"):
-            log(data, {"test_auc": 0.5 + len(model) / 10}, {"model": model})
+    for data, model in itertools.product(("wine", "digits"), ("svm", "rf")):
+        log(data, {"test_auc": 0.5 + len(model) / 10}, {"model": model})
     for model in ("bert", "gpt"):
         log("unrelated", {"val_acc": 0.5, "latency_s": 1}, {"model": model})
     commands = [way["command"] for way in found()["commands"]]
@@ -133,10 +135,9 @@ def test_runs_on_numbered_splits_are_repeats_and_a_kind_of_split_is_a_setting(lo
 
 
 def test_pairs_that_were_never_run_are_gaps_and_failures_the_worst(log):
-    for data in ("d", "e", "f"):
-        for model in ("a", "b", "c"):
-            if (data, model) != ("f", "c"):
-                log("x", {"f1": 0.5 + len(data + model) / 10}, {"model": model, "dataset": data})
+    for data, model in itertools.product("def", "abc"):
+        if (data, model) != ("f", "c"):
+            log("x", {"f1": 0.7}, {"model": model, "dataset": data})
     rules = ("-n", "x", "--method-by", "param:model", "--dataset-by", "param:dataset")
     stopped = mleval("rank", *rules, code=1).stderr
     assert "never run" in stopped and "--missing worst" not in stopped
@@ -156,16 +157,11 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     assert data["problem"] is None and metrics == expected
     variables = {v["name"]: v["values"] for v in data["variables"]}
     assert variables == {"model": 7, "seed": 5, "max_depth": 8, "lr": 4}
-    assert chosen(data) == [
-        ("method", "param:model"),
-        ("dataset", "experiment"),
-        ("repeats", "param:seed"),
-        ("measure", "test_auc"),
-    ]
+    rules = {"method": "param:model", "dataset": "experiment", "repeats": "param:seed"}
+    assert dict(chosen(data)) == rules | {"measure": "test_auc"}
     way, each = data["commands"]
     assert each["what"] == "if each experiment is of its own data"
-    # candidates are not chosen by what is compared where a metric has a counterpart on validation
-    # data
+    # candidates are not chosen by what is compared where validation data have it, too
     assert way["command"].endswith("--read children=best:val_auc --read duplicates=best:val_auc")
     ranked = as_copied(way["command"])
     assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8
@@ -274,22 +270,6 @@ def test_empty_failed_and_absent(client, log):
     assert "there is no run 0123" in mleval("runs", "--run-id", "0123", code=1).stderr
 
 
-def test_folds_in_names_of_metrics_and_directions_that_are_known(log):
-    for dataset in "de":
-        for model in "ab":
-            folds = {f"fold{k}_f1": 0.5 + k / 10 for k in range(3)}
-            log("x", folds, {"task": dataset, "clf__model": model, "rep": "1"})
-    data = found("-n", "x")
-    assert chosen(data) == [
-        ("method", "param:clf__model"),
-        ("dataset", "param:task"),
-        ("folds", "key:fold{fold}_{measure}"),
-        ("measure", "f1"),
-    ]
-    (way,) = data["commands"]
-    assert as_copied(way["command"])["ranking"][0]["method"] in "ab"
-
-
 def test_hostile_names_stay_text(log):
     for model in ("<img src=x>", "a; rm -rf '$HOME'"):
         log("x`id`", {"f1": 0.5}, {"model": model}, {"note": "\x1b[31m" + model})
@@ -302,20 +282,11 @@ def test_hostile_names_stay_text(log):
     assert '<details class="section next" id="next" open>' in pages["html"]
 
 
-def test_the_survey_needs_rows_only():
-    nothing = survey(RunsTable.of([], {"1": "x"}), Selection())
-    assert nothing.n_runs == 0 and nothing.experiments["runs"].tolist() == [0]
-    assert not nothing.candidates and not nothing.foreign
-    assert "Put results into the store" in nothing.report().to_text()
-
-
 def test_a_file_of_runs_is_told_and_ranked_as_a_store_is(tmp_path):
     path = tmp_path / "export.csv"
     rows = [
         f"{m}-{d}-{s},finished,{m},{d},{s},{len(m) / 10 + s / 100 + ord(d) / 1000}"
-        for m in ("svm", "bert")
-        for d in "abc"
-        for s in range(3)
+        for m, d, s in itertools.product(("svm", "bert"), "abc", range(3))
     ]
     path.write_text("\n".join(["Name,State,model,data,seed,val_auc", *rows]))
     (way,) = found(str(path))["commands"]
@@ -326,3 +297,127 @@ def test_a_file_of_runs_is_told_and_ranked_as_a_store_is(tmp_path):
     text = said(str(path))
     assert all(line in text for line in ("2, by param:model", "3, by param:data", "3, by param:s"))
     assert "not for FILE" in mleval("runs", str(path), "--forget", "--yes", code=2).stderr
+
+
+ALL = [arg for name in plain_store.DATASETS for arg in ("-n", name)]
+ALL += ["--method-by", "param:model"]
+SEEDS = ["-n", "spam", "-n", "wine", "--method-by", "param:model"]
+
+
+def load(*names, **options):
+    names = names or plain_store.DATASETS
+    return load_study(**{"experiment_names": names, "method_by": "param:model"} | options)
+
+
+def runs_of(dataset, model):
+    client = MlflowClient()
+    experiment = client.get_experiment_by_name(dataset).experiment_id
+    finished = f"params.model = '{model}' and attributes.status = 'FINISHED'"
+    return client.search_runs([experiment], finished)
+
+
+def test_the_mean_over_seeds_counts_with_its_spread(plain):
+    study = load("spam", "wine", maximize=["test_auc"])
+    values = [r.data.metrics["test_auc"] for r in runs_of("wine", "mlp")]
+    assert 3 <= len(values) <= 5 and study.n_repeats["wine", "mlp"] == len(values)
+    mean, spread = np.mean(values), np.std(values, ddof=1)
+    for table, expected in (
+        (study.values, mean),
+        (study.spread, spread),
+        (study.standard_errors, spread / len(values) ** 0.5),
+    ):
+        assert table.loc[("wine", "mlp"), "test_auc"] == pytest.approx(expected, abs=1e-15)
+    assert {*study.n_repeats} == {3, 4, 5}
+    expected = [str(i) for i in range(len(values))]
+    assert sorted(study.over("repeats", "wine").tables["mlp"].index) == expected
+    assert len(study.runs) == study.n_repeats.sum() and {*study.runs["repeat"]} == {*"01234"}
+    assert study.same_split() is None
+    alone = study.select(methods=["mlp"]).n_repeats
+    assert alone.index.tolist() == [("spam", "mlp"), ("wine", "mlp")]
+
+
+def test_spread_and_number_of_repeats_stand_in_every_format(plain):
+    study = load("spam", "wine", maximize=["test_auc"])
+    command = ["rank", *SEEDS, "--max", "test_auc"]
+    found, cell = as_json(*command), ("wine", "mlp")
+    assert found["repeats"]["wine"]["mlp"] == study.n_repeats[cell] and found["same_split"] is None
+    assert found["spread"]["wine"]["mlp"]["test_auc"] == study.spread.loc[cell, "test_auc"]
+    expected = study.standard_errors.loc[cell, "test_auc"]
+    assert found["standard_errors"]["wine"]["mlp"]["test_auc"] == expected
+    mean, spread = (table.loc[cell, "test_auc"] for table in (study.values, study.spread))
+    shown = f"{mean:.4f} ± {spread:.4f} ({study.n_repeats[cell]})"
+    for format in ("table", "md", "html"):
+        text = mleval(*command, "--output", format, "-v").stdout
+        assert shown in text
+        assert "mean over 3 to 5 runs that differ in their seed only (55 runs)." in text
+    assert as_json(*command, "--read", "duplicates=latest")["repeats"] == {}
+    mleval("report", *command[1:], "-o", "study.html")
+    assert "test_auc,wine,mlp," in Path("study_data/repeats.csv").read_text(encoding="utf-8")
+
+
+def test_the_best_candidate_keeps_its_repeats_and_is_doubted_where_it_decided_by_itself(plain):
+    study = load("churn", maximize=["test_auc", "val_auc"], duplicates="best:val_auc")
+    grid = defaultdict(list)
+    for r in runs_of("churn", "xgb"):
+        grid[r.data.params["lr"], r.data.params["max_depth"]].append(r.data.metrics)
+    best = max(grid.values(), key=lambda runs: np.mean([m["val_auc"] for m in runs]))
+    assert study.measures == ["test_auc"] and study.n_repeats["churn", "xgb"] == 2
+    expected = np.mean([m["test_auc"] for m in best])
+    assert study.values.loc[("churn", "xgb"), "test_auc"] == pytest.approx(expected)
+    assert any("by val_auc was taken: xgb on churn (of 12)" in note for note in study.notes)
+    assert "optimistic: xgb" not in " ".join(study.notes)
+    same = load("churn", maximize=["val_auc"], duplicates="best:val_auc")
+    assert "optimistic: xgb on churn (among 12)" in " ".join(same.notes)
+    said = "no run of xgb on churn has .val_acc., by which.*Did you mean .val_auc"
+    with pytest.raises(MeasureError, match=said):
+        load("churn", maximize=["test_auc"], duplicates="best:val_acc")
+    with pytest.raises(MeasureError, match="no run of xgb on churn has 'f1'"):
+        load("churn", maximize=["test_auc"], duplicates="best:f1")
+
+
+def test_means_of_candidates_and_runs_passed_over_are_told(plain):
+    mean = load("churn", maximize=["test_auc"], duplicates="mean")
+    assert mean.n_repeats["churn", "xgb"] == 24
+    assert any("xgb on churn (24 runs that differ in lr, max_depth)" in note for note in mean.notes)
+    latest = load("churn", maximize=["test_auc"], duplicates="latest")
+    passed = [e for e in latest.excluded if "passed over" in e.reason]
+    assert latest.repeats is None and len(passed) == mean.n_repeats.sum() - len(latest.values)
+    assert passed[0].reason.startswith(f"{len(passed)} runs were passed over")
+
+
+def test_the_best_trial_of_each_search_stands_for_it_and_trials_are_no_folds(plain):
+    study = load("wine", maximize=["test_auc", "val_auc"], children="best:val_auc")
+    trials = runs_of("wine", "lgbm")
+    of = defaultdict(list)
+    for r in trials:
+        if "mlflow.parentRunId" in r.data.tags:
+            of[r.data.tags["mlflow.parentRunId"]].append(r.data.metrics)
+    best = [max(metrics, key=lambda m: m["val_auc"]) for metrics in of.values()]
+    assert study.n_repeats["wine", "lgbm"] == len(of) == 3
+    expected = np.mean([m["test_auc"] for m in best])
+    assert study.values.loc[("wine", "lgbm"), "test_auc"] == pytest.approx(expected)
+    told = study.notes[0]
+    assert "The best of several candidates by val_auc was taken: lgbm on wine (of 9)." in told
+    without = load("wine", maximize=["test_auc"])
+    trials = [e for e in without.excluded if e.kind == "child run"]
+    assert "lgbm" not in without.methods and len(trials) == 27
+    (why,) = {e.reason for e in trials}
+    assert why.startswith("trials of 3 searches (lgbm) are no results; `children='best:METRIC'`")
+    said = "differ in lr, max_depth: they are trials of a search, not folds"
+    with pytest.raises(IncomparableRunsError, match=said):
+        load("wine", maximize=["test_auc"], folds_by="children")
+    with pytest.raises(ValueError, match="trials of a search, or folds"):
+        load("wine", maximize=["val_auc"], children="best:val_auc", folds_by="children")
+
+
+def test_repeats_by_names_what_may_differ(plain):
+    with pytest.raises(CandidatesError) as stopped:
+        load("churn", maximize=["test_auc"], repeats_by="param:lr")
+    assert "xgb on churn: 24 runs that differ in max_depth" in stopped.value.text
+    assert [*stopped.value.ways[0][1].values()] == ["best:val_auc"]
+    assert "`duplicates='mean'`" in str(stopped.value)
+    study = load("churn", maximize=["test_auc"], repeats_by=["param:lr", "param:max_depth"])
+    assert study.n_repeats["churn", "xgb"] == 24
+    assert not any("same seed" in note for note in study.notes)
+    with pytest.raises(NoRunsError, match="no run has tag:rep, which was to tell repeats apart"):
+        load("churn", maximize=["test_auc"], repeats_by="tag:rep")

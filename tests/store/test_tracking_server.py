@@ -94,9 +94,11 @@ def test_changes_and_names_of_strangers_over_http_in_pages(server, monkeypatch):
     rows = [(d, m, f, f / 4) for d in strange[:2] for m in strange for f in (1, 2)]
     table = pd.DataFrame(rows, columns=["dataset", "method", "fold", "f1"])
     import_results(table, experiment_name="strange\x1b")
+    assert import_results(table, experiment_name="strange\x1b").unchanged == 12
     monkeypatch.setattr(store, "PAGE", 3)
     study = load_study(experiment_names=["strange\x1b"])
     assert study.methods == strange and study.datasets == strange[:2]
+    assert max(len(mlflow.get_run(i).info.run_name) for i in study.runs["run_id"]) <= 250
     expected = table.set_index(["dataset", "method", "fold"])
     pd.testing.assert_frame_equal(study.folds, expected, check_index_type=False)
     table = table.drop(columns="fold").drop_duplicates(["dataset", "method"])

@@ -17,11 +17,6 @@ from mlflow_mleval.training import delivery
 from mlflow_mleval.training.delivery import Sent, send_unsent
 
 
-@pytest.fixture(autouse=True)
-def no_trouble(monkeypatch):
-    monkeypatch.setattr(delivery, "_troubles", {})
-
-
 def payload(value=0.5):
     return runs.Payload("A", "d", {"f1": value}, files={schema.ARTIFACT_DATA: lambda: "{}"})
 
@@ -56,28 +51,6 @@ def test_equal_results_for_one_run_are_that_run_and_others_and_a_copy_is_none(
     shutil.copytree(tmp_path / "kept", tmp_path / "new copy")
     assert send_unsent(tmp_path / "kept") == Sent(5, 0) and not [*(tmp_path / "kept").iterdir()]
     assert send_unsent(tmp_path / "new copy") == Sent(0, 5) and len(whole(client)) == 8
-
-
-@pytest.mark.thorough
-def test_two_copies_at_once_make_one_run_of_each_result(client, tmp_path, monkeypatch):
-    """When one import has found no run yet, another brings the same result in."""
-    keep(8, tmp_path / "kept", monkeypatch)
-    shutil.copytree(tmp_path / "kept", tmp_path / "copy")
-    write, others = runs.write, sorted((tmp_path / "copy").iterdir())
-
-    def overtaken(given, **where):
-        monkeypatch.setattr(runs, "write", write)
-        (tmp_path / "next").mkdir()
-        shutil.move(others.pop(0), tmp_path / "next")
-        assert send_unsent(tmp_path / "next") == Sent(1, 0)
-        (tmp_path / "next").rmdir()
-        run_id = write(given, **where)
-        monkeypatch.setattr(runs, "write", overtaken)
-        return run_id
-
-    monkeypatch.setattr(runs, "write", overtaken)
-    sent = send_unsent(tmp_path / "kept")
-    assert sent.written + sent.held == 8 and not others and len(whole(client)) == 8
 
 
 def test_importing_a_folder_twice_at_once_brings_each_in_once(client, tmp_path, monkeypatch):

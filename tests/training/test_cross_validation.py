@@ -1,8 +1,7 @@
-"""Cross-validation without patches: the same numbers as scikit-learn's, in one run that load_study
-reads.
-"""
+"""Cross-validation without patches: the numbers of scikit-learn, in one run that is read back."""
 
 import pickle
+from itertools import product
 
 import mlflow
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, check_cv
 from sklearn.model_selection import cross_validate as sklearn_cross_validate
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -27,16 +26,11 @@ from mlflow_mleval.store.study_artifacts import instances_of
 
 X, Y = make_multilabel_classification(120, 8, n_classes=4, random_state=1)
 FOREST = RandomForestClassifier(7, random_state=0)
+SHUFFLED = KFold(3, shuffle=True, random_state=5)
 
 
 @pytest.mark.parametrize(
-    ("cv", "n_jobs"),
-    [
-        (4, 1),
-        (KFold(3, shuffle=True, random_state=5), 1),
-        pytest.param(4, 2, marks=pytest.mark.thorough),
-    ],
-    ids=["int", "shuffled", "processes"],
+    ("cv", "n_jobs"), [(4, 1), (SHUFFLED, 1), pytest.param(4, 2, marks=pytest.mark.thorough)]
 )
 def test_the_same_numbers_as_scikit_learn(cv, n_jobs):
     ev = mleval.cross_validate(FOREST, X, Y, cv=cv, n_jobs=n_jobs, log=False)
@@ -45,19 +39,10 @@ def test_the_same_numbers_as_scikit_learn(cv, n_jobs):
     expected = sklearn_cross_validate(FOREST, X, Y, cv=cv, scoring=list(names.values()))
     for name, theirs in names.items():
         np.testing.assert_allclose(ev.folds[name], expected[f"test_{theirs}"], rtol=1e-12)
+    folds = check_cv(cv).split(X)
+    assert ev.instances.index.tolist() == [row for _, test in folds for row in test]
     assert ev.measures["fit_time"] > 0 and ev.measures["predict_time"] > 0
     assert "ranking_loss" in ev.measures and "soft_hamming_loss" in ev.measures
-
-
-def test_the_same_scores_as_by_hand():
-    cv = KFold(3)
-    ev = mleval.cross_validate(KNeighborsClassifier(), X, Y, cv=cv, log=False)
-    for fold, (train, test) in enumerate(cv.split(X)):
-        proba = KNeighborsClassifier().fit(X[train], Y[train]).predict_proba(X[test])
-        score = np.column_stack([p[:, 1] for p in proba])
-        expected = metrics.label_ranking_loss(Y[test], score)
-        assert ev.folds["ranking_loss"][fold] == pytest.approx(expected)
-    assert ev.instances.index.tolist() == [row for _, test in cv.split(X) for row in test]
 
 
 def test_containers_of_labels_give_the_same():
@@ -142,28 +127,23 @@ def test_errors_of_the_estimator_and_of_the_target_pass(client):
     assert client.search_runs(["0"]) == []
 
 
-# ---- runs ----------------------------------------------------------------------------------------
-
-
 def test_runs_are_read_back_with_paired_folds(client):
     cv = KFold(5, shuffle=True, random_state=0)
     methods = {"knn": KNeighborsClassifier(), "tree": DecisionTreeClassifier(random_state=0)}
-    evs = {
-        (d, m): mleval.cross_validate(
-            e, X[rows], Y[rows], cv=cv, dataset=d, method=m, experiment_name="study"
-        )
-        for m, e in methods.items()
-        for d, rows in {"whole": slice(None), "half": slice(60)}.items()
-    }
+    evs, how = {}, {"cv": cv, "experiment_name": "study"}
+    for (m, e), (d, n) in product(methods.items(), {"whole": 120, "half": 60}.items()):
+        evs[d, m] = mleval.cross_validate(e, X[:n], Y[:n], dataset=d, method=m, **how)
     study = mleval.load_study(experiment_names=["study"])
     assert len(study.values) == 4
     for (d, m), ev in evs.items():
-        assert study.values.loc[(d, m), "micro_f1"] == pytest.approx(ev.folds["micro_f1"].mean())
-        expected = ev.folds["f1"]
-        np.testing.assert_allclose(study.folds.sort_index().loc[(d, m)]["f1"], expected, rtol=1e-6)
+        assert study.values.loc[d, m].to_dict() == ev.folds.mean()[study.measures].to_dict()
+        found = study.folds.sort_index().loc[d, m]
+        pd.testing.assert_frame_equal(found, ev.folds[study.measures], check_index_type=False)
     digests = study.runs.groupby("dataset")["split_digest"].nunique()
     assert digests.tolist() == [1, 1] and study.runs["split_digest"].notna().all()
     assert study.runs["dataset_digest"].nunique() == 2
+    assert {*study.runs["conventions"]} == {"sklearn"}
+    assert {e.name for e in study.excluded if e.kind == "unasked"} >= {"fit_time", "predict_time"}
     run = client.get_run(study.runs["run_id"][0])
     assert run.info.status == "FINISHED" and '"n_train":[' in run.data.tags[schema.TAG_FOLD_SIZES]
 
@@ -182,10 +162,8 @@ def test_names_come_from_the_run_else_from_the_estimator(client):
 def test_a_run_of_another_method_is_refused_before_the_work(client):
     with mlflow.start_run():
         mleval.cross_validate(KNeighborsClassifier(), X, Y, cv=3, dataset="d")
-        with pytest.raises(
-            mleval.MlevalError,
-            match=r"holds KNeighborsClassifier on d already.*Start another run for Failing",
-        ):
+        said = "holds KNeighborsClassifier on d already.*Start another run for Failing"
+        with pytest.raises(mleval.MlevalError, match=said):
             mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d")
 
 
@@ -204,10 +182,7 @@ def test_results_that_cannot_be_logged_are_returned(client, tmp_path):
             mlflow.MlflowClient().set_tag(run.info.run_id, schema.TAG_STATUS, "complete")
             return super().fit(X, Y)
 
-    said = (
-        r"was not logged. StoreError: run .* Bring it in later: mleval import .* pass it to "
-        r"mleval.log_evaluation"
-    )
+    said = "was not logged. StoreError: run .*: mleval import .* pass it to mleval.log_evaluation"
     with mlflow.start_run(), pytest.warns(UserWarning, match=said):
         ev = mleval.cross_validate(Stealing(), X, Y, cv=3, dataset="d")
     assert len(ev.folds) == 3
@@ -220,9 +195,6 @@ def test_mlflow_autologging_stays_silent(client):
     finally:
         mlflow.sklearn.autolog(disable=True)
     assert len(client.search_runs(["0"])) == 1
-
-
-# ---- scoring and searches ------------------------------------------------------------------------
 
 
 def test_scoring_gives_every_measure_with_larger_as_better():
@@ -262,14 +234,8 @@ def test_scoring_with_a_hierarchy():
 
 
 def test_a_search_logs_its_winner(client):
-    grid = GridSearchCV(
-        KNeighborsClassifier(),
-        {"n_neighbors": [1, 3, 9]},
-        scoring=mleval.scoring(),
-        refit="micro_f1",
-        cv=4,
-    )
-    grid.fit(X, Y)
+    how = {"scoring": mleval.scoring(), "refit": "micro_f1", "cv": 4}
+    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}, **how).fit(X, Y)
     run_id = mleval.log_search(grid, dataset="d", experiment_name="searches")
     best = mleval.cross_validate(grid.best_estimator_, X, Y, cv=4, log=False)
     study = mleval.load_study(experiment_names=["searches"])
@@ -279,9 +245,8 @@ def test_a_search_logs_its_winner(client):
         np.testing.assert_allclose(study.folds.loc[("d", name)][m], best.folds[m])
     assert client.get_run(run_id).data.tags[schema.TAG_SELECTED] == "3"
     assert any(f"candidates are optimistic: {name} on d (among 3)" in note for note in study.notes)
-    table = pd.read_csv(
-        mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=schema.ARTIFACT_CANDIDATES)
-    )
+    held = {"run_id": run_id, "artifact_path": schema.ARTIFACT_CANDIDATES}
+    table = pd.read_csv(mlflow.artifacts.download_artifacts(**held))
     assert table["param_n_neighbors"].tolist() == [1, 3, 9]
     assert "mean_test_neg_hamming_loss" in table
 

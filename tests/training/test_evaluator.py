@@ -1,10 +1,9 @@
-"""`mlflow.models.evaluate(..., evaluators="mleval")` for every shape that MLflow lets through, on a
-real store.
-"""
+"""`mlflow.models.evaluate(..., evaluators="mleval")` for every shape that MLflow lets through."""
 
 import io
 import subprocess
 import sys
+from functools import partial
 
 import mlflow
 import numpy as np
@@ -50,6 +49,11 @@ def evaluate(model=None, data=None, config=None, model_type="multilabel", **opti
     )
 
 
+def of(*args, **options):
+    """The call, to be made later."""
+    return partial(evaluate, *args, **options)
+
+
 def same(result, expected, client):
     """The result, and what the run holds, are those of the evaluation, each metric once."""
     found = {name.removeprefix("mleval/"): value for name, value in result.metrics.items()}
@@ -72,51 +76,39 @@ STATIC = LABEL_COLUMNS.assign(
 PREDICTED, SCORED = [f"p_{n}" for n in NAMES], [f"s_{n}" for n in NAMES]
 
 SHAPES = {
-    "arrays": lambda: evaluate(score, X, targets=Y),
-    "lists of lists": lambda: evaluate(score, X.tolist(), targets=Y.tolist()),
-    "named labels": lambda: evaluate(score, X, {"label_names": NAMES}, targets=Y),
-    "a column of lists": lambda: evaluate(seeing, LISTED, targets="y"),
-    "a column of arrays": lambda: evaluate(score, FRAME.assign(y=list(Y)), targets="y"),
-    "label columns": lambda: evaluate(seeing, LABEL_COLUMNS, {"targets": TARGETS}),
-    "a column of lists in the config": lambda: evaluate(score, LISTED, {"targets": ["y"]}),
-    "static lists": lambda: evaluate(None, LISTED.assign(p=lists(P)), **COLUMNS),
-    "static from_pandas": lambda: evaluate(
-        None, mlflow.data.from_pandas(LISTED.assign(p=lists(S)), **COLUMNS)
-    ),
-    "static columns": lambda: evaluate(
+    "arrays": of(score, X, targets=Y),
+    "lists of lists": of(score, X.tolist(), targets=Y.tolist()),
+    "named labels": of(score, X, {"label_names": NAMES}, targets=Y),
+    "a column of lists": of(seeing, LISTED, targets="y"),
+    "a column of arrays": of(score, FRAME.assign(y=list(Y)), targets="y"),
+    "label columns": of(seeing, LABEL_COLUMNS, {"targets": TARGETS}),
+    "a column of lists in the config": of(score, LISTED, {"targets": ["y"]}),
+    "static lists": of(None, LISTED.assign(p=lists(P)), **COLUMNS),
+    "static from_pandas": of(None, mlflow.data.from_pandas(LISTED.assign(p=lists(S)), **COLUMNS)),
+    "static columns": of(
         None, STATIC, {"targets": TARGETS, "predictions": PREDICTED, "scores": SCORED}
     ),
-    "one label": lambda: evaluate(
-        None, STATIC, {"targets": ["t_a"], "scores": ["s_a"], "label_names": range(1)}
-    ),
-    "static columns of scores as predictions": lambda: evaluate(
-        None, STATIC, {"targets": TARGETS, "predictions": SCORED}
-    ),
-    "static columns of zeros and ones as scores": lambda: evaluate(
-        None, STATIC, {"targets": TARGETS, "scores": PREDICTED}
-    ),
-    "a model that returns columns in another order": lambda: evaluate(
-        lambda x: pd.DataFrame(score(x), columns=NAMES)[["c", "a", "b", "d"]],
+    "one label": of(None, STATIC, {"targets": ["t_a"], "scores": ["s_a"], "label_names": range(1)}),
+    "scores as predictions": of(None, STATIC, {"targets": TARGETS, "predictions": SCORED}),
+    "zeros and ones as scores": of(None, STATIC, {"targets": TARGETS, "scores": PREDICTED}),
+    "returned columns in another order": of(
+        lambda x: pd.DataFrame(score(x), columns=NAMES)[[*"cabd"]],
         X,
         {"label_names": NAMES},
         targets=Y,
     ),
-    "a model that returns more columns": lambda: evaluate(
+    "returned more columns": of(
         lambda x: STATIC, X, {"predictions": PREDICTED, "scores": SCORED}, targets=Y
     ),
-    "a model that returns a column of lists": lambda: evaluate(
+    "returned a column of lists": of(
         lambda x: pd.DataFrame({"out": lists(score(x)), "id": 1}), X, targets=Y, predictions="out"
     ),
-    "a model that returns a series of lists": lambda: evaluate(
-        lambda x: pd.Series(lists(score(x))), X, targets=Y
-    ),
-    "a model that returns predict_proba by label": lambda: evaluate(
+    "returned a series of lists": of(lambda x: pd.Series(lists(score(x))), X, targets=Y),
+    "returned predict_proba by label": of(
         lambda x: [np.column_stack([1 - c, c]) for c in score(x).T], X, targets=Y
     ),
-    "a model that returns labels": lambda: evaluate(lambda x: score(x) >= 0.5, X, targets=Y),
-    "a model that returns scipy.sparse": lambda: evaluate(
-        lambda x: sparse.csr_array(score(x)), X, targets=Y
-    ),
+    "returned labels": of(lambda x: score(x) >= 0.5, X, targets=Y),
+    "returned scipy.sparse": of(lambda x: sparse.csr_array(score(x)), X, targets=Y),
 }
 #: What these give where it is not the scores S of labels 0..K-1.
 OTHERS = {
@@ -125,11 +117,11 @@ OTHERS = {
     "static lists": ({"y_pred": P}, range(K)),
     "static columns": ({"y_pred": P, "y_score": S}, TARGETS),
     "one label": ({"y_score": S[:, :1]}, range(1)),
-    "static columns of scores as predictions": ({"y_score": S}, TARGETS),
-    "static columns of zeros and ones as scores": ({"y_score": P}, TARGETS),
-    "a model that returns columns in another order": ({"y_score": S}, NAMES),
-    "a model that returns more columns": ({"y_pred": P, "y_score": S}, range(K)),
-    "a model that returns labels": ({"y_pred": P}, range(K)),
+    "scores as predictions": ({"y_score": S}, TARGETS),
+    "zeros and ones as scores": ({"y_score": P}, TARGETS),
+    "returned columns in another order": ({"y_score": S}, NAMES),
+    "returned more columns": ({"y_pred": P, "y_score": S}, range(K)),
+    "returned labels": ({"y_pred": P}, range(K)),
 }
 
 
@@ -140,19 +132,11 @@ def test_every_shape_gives_the_evaluation_of_the_arrays(client, shape):
 
 
 def test_options_are_those_of_evaluate_and_log_evaluation(client):
-    config = {
-        "threshold": 0.4,
-        "conventions": "mulan",
-        "method": "logistic",
-        "dataset": "mine",
-        "log_instances": True,
-        "measures": ["f1", "ranking", "micro_ap"],
-        "label_names": NAMES,
-    }
+    how = {"threshold": 0.4, "conventions": "mulan", "label_names": NAMES}
+    config = {"method": "logistic", "dataset": "mine", "log_instances": True, **how}
+    config["measures"] = ["f1", "ranking", "micro_ap"]
     result = evaluate(score, X, config, targets=Y)
-    ev = mleval.evaluate(
-        Y, S, threshold=0.4, conventions="mulan", label_names=NAMES, measures="micro_ap"
-    )
+    ev = mleval.evaluate(Y, S, **how, measures="micro_ap")
     wanted = ("f1", *mleval.measures.registry.SETS["ranking"], "micro_ap")
     assert result.metrics == {f"mleval/{m}": ev.measures[m] for m in wanted}
     tags = client.get_run(result.run_id).data.tags
@@ -278,33 +262,23 @@ def test_datasets_have_the_names_and_label_columns_those_that_the_user_gives(cli
 
 
 WRONG = {
-    "`targets` must be given, got none": lambda: evaluate(score, X),
-    "got one value an instance": lambda: evaluate(score, X, targets=Y[:, 0]),
-    "as many numbers for each instance": lambda: evaluate(
-        score, FRAME.assign(y=class_sets(Y)), targets="y"
-    ),
-    "must be given without a model": lambda: evaluate(None, LABEL_COLUMNS, {"targets": TARGETS}),
-    "got 'treshold'": lambda: evaluate(score, X, {"treshold": 0.3}, targets=Y),
-    "must name columns of the data, got 't_a'": lambda: evaluate(
-        score, FRAME, {"targets": ["t_a", "t_b"]}
-    ),
-    "unless the data is a DataFrame": lambda: evaluate(score, X, {"targets": TARGETS}),
-    "unless the model's output is a DataFrame": lambda: evaluate(
-        score, X, {"predictions": ["a"]}, targets=Y
-    ),
-    "must be left out where": lambda: evaluate(
-        score, LABEL_COLUMNS, {"targets": TARGETS}, targets="t_a"
-    ),
-    "one column for each of the 4 labels": lambda: evaluate(
-        lambda x: score(x)[:, :3], X, targets=Y
-    ),
-    "must hold only 0 and 1": lambda: evaluate(score, X, targets=Y * 2),
-    "`measures` must name": lambda: evaluate(score, X, {"measures": ["f9"]}, targets=Y),
-    "'hierarchy'.* must be given": lambda: evaluate(score, X, None, "hierarchical", targets=Y),
-    "must be 0 and 1 beside": lambda: evaluate(
+    "`targets` must be given, got none": of(score, X),
+    "got one value an instance": of(score, X, targets=Y[:, 0]),
+    "as many numbers for each instance": of(score, FRAME.assign(y=class_sets(Y)), targets="y"),
+    "must be given without a model": of(None, LABEL_COLUMNS, {"targets": TARGETS}),
+    "got 'treshold'": of(score, X, {"treshold": 0.3}, targets=Y),
+    "must name columns of the data, got 't_a'": of(score, FRAME, {"targets": ["t_a", "t_b"]}),
+    "unless the data is a DataFrame": of(score, X, {"targets": TARGETS}),
+    "unless the model's output is a DataFrame": of(score, X, {"predictions": ["a"]}, targets=Y),
+    "must be left out where": of(score, LABEL_COLUMNS, {"targets": TARGETS}, targets="t_a"),
+    "one column for each of the 4 labels": of(lambda x: score(x)[:, :3], X, targets=Y),
+    "must hold only 0 and 1": of(score, X, targets=Y * 2),
+    "`measures` must name": of(score, X, {"measures": ["f9"]}, targets=Y),
+    "'hierarchy'.* must be given": of(score, X, None, "hierarchical", targets=Y),
+    "must be 0 and 1 beside": of(
         None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}
     ),
-    "'threshold'.* must be left out": lambda: evaluate(
+    "'threshold'.* must be left out": of(
         None,
         FRAME.assign(y=class_sets(Y), p=class_sets(P)),
         {"hierarchy": H, "threshold": 0.3},
@@ -336,14 +310,9 @@ def test_a_classifier_is_one_label_where_mleval_is_named_and_else_none_of_ours(c
     y, p = [0, 1, 1, 0, 1], [0, 1, 0, 0, 1]
     quick = {"log_model_explainability": False}
     named = {"default": quick} if evaluators and "default" in evaluators else {}
-    result = mlflow.models.evaluate(
-        None,
-        pd.DataFrame({"x": 0.5, "y": y, "p": p}),
-        **COLUMNS,
-        model_type="classifier",
-        evaluators=evaluators,
-        evaluator_config=named if evaluators else quick,
-    )
+    how = {"evaluators": evaluators, "evaluator_config": named if evaluators else quick, **COLUMNS}
+    data = pd.DataFrame({"x": 0.5, "y": y, "p": p})
+    result = mlflow.models.evaluate(None, data, model_type="classifier", **how)
     assert ("accuracy_score" in result.metrics) == (evaluators != ["mleval"])
     if evaluators:
         expected = mleval.evaluate(y, y_pred=p).measures["macro_f1"]

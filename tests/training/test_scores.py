@@ -1,6 +1,4 @@
-"""Scores and predictions from every shape in which scikit-learn returns them; names for what nobody
-named.
-"""
+"""Scores in every shape in which scikit-learn returns them; names for what nobody named."""
 
 import numpy as np
 import pandas as pd
@@ -23,7 +21,6 @@ from sklearn.tree import DecisionTreeClassifier
 from mlflow_mleval.training.estimators import (
     as_matrix,
     dataset_name,
-    labels_of,
     method_name,
     params_of,
     predict,
@@ -86,9 +83,7 @@ def test_labels_of_one_class_score_0_or_1(estimator):
 
 
 def test_a_chain_with_a_constant_label_scores_as_its_links_do():
-    """scikit-learn refuses these scores; link by link they are those of a chain over the other
-    labels.
-    """
+    """scikit-learn refuses these; they are those of a chain over the other labels."""
     constant = np.column_stack([Y[:, 0], np.ones(80, int), Y[:, 1]])
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     chain = ClassifierChain(tree, order=[2, 1, 0]).fit(X, constant)
@@ -192,47 +187,26 @@ def test_one_label(raw, classes, expected):
     np.testing.assert_array_equal(as_matrix(raw, 1, classes), expected)
 
 
-def test_shapes_that_are_no_scores_of_two_labels():
-    lists = [np.ones((3, 2)), np.ones((3, 3))], [np.ones((3, 1)), np.ones((3, 2))]
-    for raw in (*lists, np.ones((3, 5)), np.ones((3, 2, 2))):
-        with pytest.raises(ValueError, match="got shape"):
-            as_matrix(raw, 2)
+SCALED = make_pipeline(StandardScaler(), LinearSVC(C=2, random_state=1))
+NAMED = {
+    "KNeighborsClassifier": KNeighborsClassifier(n_jobs=2),
+    "KNeighborsClassifier(n_neighbors=7)": KNeighborsClassifier(np.int64(7)),
+    "LogisticRegression": LogisticRegression(C=1),
+    "RandomForestClassifier": RandomForestClassifier(random_state=1, verbose=1),
+    "ClassifierChain(estimator=LinearSVC(C=2), order='random')": ClassifierChain(
+        LinearSVC(C=2, random_state=1), order="random"
+    ),
+    "Pipeline(steps=[('standardscaler', StandardScaler()), ('linearsvc', LinearSVC(C=2))])": SCALED,
+    "MultiOutputClassifier(estimator=LinearSVC(C=tuned))": GridSearchCV(
+        MultiOutputClassifier(LinearSVC()), {"estimator__C": [1]}
+    ),
+    "Pipeline(steps=[('standardscaler', tuned), ('linearsvc', LinearSVC(C=2))])": GridSearchCV(
+        SCALED, [{"standardscaler": ["a"]}]
+    ),
+}
 
 
-def test_label_sets_are_matrices_of_several_columns_of_0_and_1():
-    for target in (Y, pd.DataFrame(Y), sparse.csr_matrix(Y), Y.tolist(), Y.astype(bool)):
-        assert labels_of(target) == 4
-    others = Y[:, 0], Y[:, :1], Y * 0.5, Y * 2 + np.arange(4), pd.Series(Y[:, 0])
-    for target in (*others, None, "ab", [["a"], ["b", "c"]]):
-        assert labels_of(target) != 4
-
-
-@pytest.mark.parametrize(
-    ("estimator", "name"),
-    [
-        (KNeighborsClassifier(), "KNeighborsClassifier"),
-        (KNeighborsClassifier(np.int64(7)), "KNeighborsClassifier(n_neighbors=7)"),
-        (LogisticRegression(C=1), "LogisticRegression"),
-        (RandomForestClassifier(random_state=1, verbose=1), "RandomForestClassifier"),
-        (
-            ClassifierChain(LogisticRegression(C=0.1, random_state=1), order="random"),
-            "ClassifierChain(estimator=LogisticRegression(C=0.1), order='random')",
-        ),
-        (
-            make_pipeline(StandardScaler(), KNeighborsClassifier(7, n_jobs=2)),
-            "Pipeline(steps=[('standardscaler', StandardScaler()), ('kneighborsclassifier', "
-            "KNeighborsClassifier(n_neighbors=7))])",
-        ),
-        (
-            GridSearchCV(MultiOutputClassifier(LinearSVC()), {"estimator__C": [1]}),
-            "MultiOutputClassifier(estimator=LinearSVC(C=tuned))",
-        ),
-        (
-            GridSearchCV(make_pipeline(StandardScaler(), LinearSVC()), [{"standardscaler": ["a"]}]),
-            "Pipeline(steps=[('standardscaler', tuned), ('linearsvc', LinearSVC())])",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "estimator"), NAMED.items(), ids=NAMED)
 def test_a_method_is_called_what_scikit_learn_shows_without_seeds(estimator, name):
     assert method_name(estimator) == name
 

@@ -1,8 +1,4 @@
-"""Write what a type checker sees of names that are imported when they are first asked for.
-
-`python tests/typed/make_stubs.py` writes a stub beside each module that loads lazily, from the
-lists that these modules load by; a test compares them.
-"""
+"""Write what a type checker sees of names that load lazily, from the lists that they load by."""
 
 from __future__ import annotations
 
@@ -21,12 +17,8 @@ HEAD = (
 def stubs() -> dict[str, str]:
     """By file name the text of each stub."""
     where = mlflow_mleval._WHERE
-    namespaces = {
-        "stats": rows(stats.WHERE),
-        "losses": rows(losses.WHERE),
-        "genai": rows(genai.WHERE),
-        "callbacks": rows(callbacks.WHERE),
-    }
+    spaces = (stats, losses, genai, callbacks)
+    namespaces = {space.__name__.rpartition(".")[2]: rows(space.WHERE) for space in spaces}
     public = [(module, name, name) for name, module in where.items() if module != name]
     modules = [("", name, name) for name, module in where.items() if module == name]
     package = imports(modules + public) + "\n__version__: str\n" + exported(mlflow_mleval.__all__)

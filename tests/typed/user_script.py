@@ -1,8 +1,4 @@
-"""What a user writes, for type checkers: mypy and pyright read it, nothing runs it.
-
-`assert_type` fails where a type is another, `Any` included. A line that says "ignore" has to be an
-error.
-"""
+"""What a user writes, for type checkers; a line that says "ignore" has to be an error."""
 
 from collections.abc import Mapping
 from typing import Any

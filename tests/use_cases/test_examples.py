@@ -11,11 +11,17 @@ from pathlib import Path
 
 import mlflow
 import numpy as np
+import pandas as pd
 import pytest
 from example_runs import loaded, run
-from places import EXAMPLES, GUIDES, SCRIPTS, SHARED, STUDIES
+from places import EXAMPLES, GOLDEN, GUIDES, SCRIPTS, SHARED, STUDIES
+from scipy import stats
+from sklearn.datasets import make_multilabel_classification
+from sklearn.model_selection import KFold
 
 import mlflow_mleval as mleval
+from mlflow_mleval.losses import NearestNeighbourMinimiser, binomial_loss
+from mlflow_mleval.measures.owa import profile_from_histogram
 
 ANEW = "run python examples/scripts/make_walkthrough.py"
 
@@ -289,17 +295,6 @@ def real_data():
     return loaded(STUDIES / "real_data_study.py")
 
 
-def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
-    (tmp_path / "mulan").mkdir()
-    (tmp_path / "mulan" / "tiny.xml").write_text('<labels><label name="a"/></labels>')
-    text = "@attribute x numeric\n@attribute a {0,1}\n@data\n1.5,0\n2.5,1\n"
-    (tmp_path / "mulan" / "tiny.arff").write_text(text)
-    X, Y = real_data.read_mulan(tmp_path, "tiny")
-    assert X["x"].tolist() == [1.5, 2.5] and Y["a"].tolist() == [0, 1]
-    with pytest.raises(SystemExit, match="holds no other.xml"):
-        real_data.read_mulan(tmp_path, "other")
-
-
 @pytest.mark.slow
 def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(
     db, capsys, real_data
@@ -333,14 +328,145 @@ def test_intervals_of_changing_ratios_hold_what_they_promise(real_data):
     assert np.mean(held) > 0.95
 
 
-def test_mulan_files_are_read(tmp_path, real_data):
-    labels = '<label name="Hammond\'s"></label><label name="b"/>'
-    (tmp_path / "d.xml").write_text(f'<labels xmlns="http://m">{labels}</labels>')
+def test_mulan_files_are_read_from_a_folder_of_the_folder(tmp_path, real_data):
+    labels, folder = '<label name="Hammond\'s"></label><label name="b"/>', tmp_path / "mulan"
+    folder.mkdir()
+    (folder / "d.xml").write_text(f'<labels xmlns="http://m">{labels}</labels>')
     head = "@relation r\n@attribute size numeric\n@attribute 'odd name' {x, 'y z'}\n"
     head += "@attribute 'Hammond\\'s' {0,1}\n@attribute b {0, 1}\n@DATA\n"
-    (tmp_path / "d-train.arff").write_text(head + "1.5,x,0,1\n")
-    (tmp_path / "d-test.arff").write_text(head + "% a remark\n-2,'y z',1,1\n")
+    (folder / "d-train.arff").write_text(head + "1.5,x,0,1\n")
+    (folder / "d-test.arff").write_text(head + "% a remark\n-2,'y z',1,1\n")
     X, Y = real_data.read_mulan(tmp_path, "d")
     assert X.to_numpy().tolist() == [[1.5, 1, 0], [-2, 0, 1]]
     assert Y.to_numpy().tolist() == [[0, 1], [1, 1]]
     assert list(Y) == ["Hammond's", "b"]
+    (folder / "d.arff").write_text(head + "2.5,x,1,0\n")
+    assert real_data.read_mulan(folder, "d")[0]["size"].tolist() == [2.5, 1.5, -2]
+    with pytest.raises(SystemExit, match="holds no other.xml"):
+        real_data.read_mulan(tmp_path, "other")
+
+
+@pytest.mark.slow
+def test_the_published_profiles_are_up_to_date(tmp_path, unset):
+    run(STUDIES / "profiles_published.py", str(tmp_path / "out.md"), cwd=tmp_path)
+    committed = (STUDIES / "profiles_published.md").read_text(encoding="utf-8")
+    assert (tmp_path / "out.md").read_text(encoding="utf-8") == committed
+    claim = "LP gains on BR as the loss asks for more"
+    assert f"| {claim} | **holds**: 6 of 6 | **holds**: 6 of 6 |" in committed
+    for name in re.findall(r"\((pictures/.*?)\)", committed):
+        assert "<svg" in (STUDIES / name).read_text(encoding="utf-8")
+
+
+def test_the_counts_of_the_published_profiles_give_the_published_losses():
+    golden = SHARED / "golden" / "huellermeier2022_profiles.json"
+    if not golden.exists():
+        pytest.skip("the published losses are not at hand")
+    published = json.loads(golden.read_text(encoding="utf-8"))
+    table = pd.read_csv(STUDIES / "data" / "huellermeier2022_counts.csv", comment="#")
+    table = table.set_index(["dataset", "algorithm"])
+    assert len(table) == len(published["records"]) == 62
+    for record in published["records"]:
+        row = table.loc[record["dataset"], record["algorithm"]]
+        counts = np.zeros(row["n_labels"] + 1, dtype=int)
+        found = np.array(row["counts"].split(), dtype=int)
+        counts[: len(found)] = found
+        assert counts.tolist() == record["error_count_hist"] and row["folds"] == record["folds"]
+        expected = record["binomial"]
+        np.testing.assert_allclose(profile_from_histogram(counts).losses, expected, atol=1e-14)
+        losses = profile_from_histogram(counts, "polynomial", published["alpha"]).losses
+        np.testing.assert_allclose(losses, record["polynomial"], atol=1e-14)
+
+
+PAPER = json.loads((GOLDEN / "huellermeier2022.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def example():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(STUDIES)
+        yield loaded(STUDIES / "surrogate_study.py")
+
+
+def test_the_table_is_what_plain_cross_validation_gives_and_is_made_once(example, client):
+    X, Y = make_multilabel_classification(90, 8, n_classes=4, n_labels=2, random_state=3)
+    folds = KFold(5, shuffle=True, random_state=7)
+    found = example.surrogate_study(X, Y, "made", folds, n_neighbors=5)
+    for k in (1, 2, 3, 4):
+        expected = []
+        for train, test in folds.split(X):
+            minimiser = NearestNeighbourMinimiser(5, parameter=k).fit(X[train], Y[train])
+            found_labels = minimiser.predict(X[test])
+            expected.append([binomial_loss(Y[test], found_labels, t) for t in (1, 2, 3, 4)])
+        np.testing.assert_allclose(found.losses.loc[k], np.mean(expected, axis=0), rtol=1e-12)
+    study = mleval.load_study(experiment_names=["surrogates"])
+    assert study.methods == [f"surrogate k={k}" for k in (1, 2, 3, 4)]
+    client.delete_run(study.runs["run_id"].iloc[2])
+    again = example.surrogate_study(X, Y, "made", folds, n_neighbors=5)
+    pd.testing.assert_frame_equal(again.losses, found.losses)
+    later = mleval.load_study(experiment_names=["surrogates"]).runs["run_id"]
+    assert len(later) == 4 and len({*later} & {*study.runs["run_id"]}) == 3
+    assert (found.behind.min() == 0).all() and example.heatmap_table(found)[2].startswith("| 1 |")
+
+
+def test_marginal_and_joint_mode_of_the_paper():
+    rows = PAPER["joint_vs_marginal_mode"]["distribution"]
+    truth = np.repeat([row["y"] for row in rows], [round(16 * row["p"]) for row in rows], axis=0)
+    learner = NearestNeighbourMinimiser(16).fit(np.zeros((16, 1)), truth)
+    by_k = learner.predict_all(np.zeros((1, 1)), [1, 3])
+    assert by_k[:, 0].astype(int).tolist() == [[1, 1, 1], [0, 0, 0]]
+
+
+def frame(losses):
+    """Of an array (surrogates, folds, targets)."""
+    count, n_folds, n_targets = losses.shape
+    index = pd.MultiIndex.from_product([range(1, count + 1), range(n_folds)])
+    return pd.DataFrame(losses.reshape(-1, n_targets), index, range(1, n_targets + 1))
+
+
+def test_not_separated_is_what_paired_tests_leave(example):
+    rng = np.random.default_rng(0)
+    losses = 0.5 + 0.02 * rng.normal(size=(6, 10, 3)) + 0.02 * rng.normal(size=(6, 1, 3))
+    found = example.best_surrogates(frame(losses), ratio=0)
+    for target in range(3):
+        values = losses[:, :, target]
+        kept = []
+        for a in range(6):
+            others, how = np.delete(values, a, 0), {"axis": 1, "alternative": "greater"}
+            if (stats.ttest_rel(values[a], others, **how).pvalue * 5 > 0.05).all():
+                kept.append(a + 1)
+        assert found.loc[target + 1, "not_separated"] == tuple(kept)
+        assert found.loc[target + 1, "surrogate"] == values.mean(axis=1).argmin() + 1
+
+
+@pytest.fixture(scope="module")
+def script():
+    return loaded(SCRIPTS / "make_performance.py")
+
+
+def test_the_page_is_up_to_date(script):
+    measured = json.loads(script.MEASURED.read_text("utf-8"))
+    assert script.page(measured) == (STUDIES / "performance.md").read_text("utf-8"), (
+        "run python examples/scripts/make_performance.py --only"
+    )
+
+
+def test_its_benchmarks_exist_and_tell_their_rows(script):
+    for benchmarks in script.PARTS.values():
+        for name in benchmarks:
+            assert "told(" in (script.BENCHMARKS / f"{name}.py").read_text("utf-8"), name
+
+
+def test_a_missed_bound_has_a_reason_or_says_that_none_is_known(script, monkeypatch):
+    monkeypatch.setattr(script, "REASONS", {"work that": "there is no other way"})
+    monkeypatch.setattr(script, "PARTS", {"Here": {"bench": script.Benchmark()}})
+
+    def page(**row):
+        return script.page({"bench": {"with": "numpy 2", "rows": [row]}})
+
+    assert "missed" not in page(work="any", ours=1.0, peer="scipy", theirs=2.0, bound=2)
+    assert "missed" not in page(work="any", ours=1.5, peer="search", theirs=1.0, bound=1 / 1.5)
+    text = page(work="work that waits", ours=1.0, bound=0.5)
+    assert "≤ 0.5 s, **missed**" in text
+    assert "- **work that waits**: there is no other way" in text
+    text = page(work="any", ours=1.6, peer="search", theirs=1.0, bound=1 / 1.5)
+    assert "- **any**: nobody has found out why." in text

@@ -1,5 +1,4 @@
-"""Stores that libraries made by themselves: what `mleval runs` finds, that every command it prints
-works, and that a question gets one answer by whatever door.
+"""Stores that libraries made by themselves: commands work, and a question has one answer.
 
 ``MLEVAL_FOREIGN_TABLE=1`` writes the rows into the table of `examples/guides/foreign_runs.md`.
 """
@@ -12,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -79,10 +79,7 @@ def _cases(*names, quick=QUICK):
 
 @pytest.fixture(scope="module")
 def stores(empty_store, tmp_path_factory):
-    """The folder of a store by its name. Each is made once, by whichever process of the tests needs
-    it first, in a process of its own, for autologging stays on; the quick ones in one, and the
-    plain ones.
-    """
+    """The folder of a store by its name; each is made once, in a process of its own."""
     root = tmp_path_factory.getbasetemp()
     shared = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "foreign"
     shared.mkdir(exist_ok=True)
@@ -167,13 +164,8 @@ OF_A_STORE = ("run_id", "experiment_id", "experiment", "start_time")
 #: What a report computes beyond a ranking: stability and profiles, and what they rest on.
 OF_A_REPORT = ("absent", "options", "profiles", "references", "stability")
 #: What `mleval runs` reads of inputs, by the column of a table that says it.
-COLUMNS = {
-    "experiment_name": "experiment",
-    "dataset": "data",
-    "dataset_digest": "digest",
-    "dataset_rows": "n_rows",
-    "dataset_shape": "shape",
-}
+COLUMNS = {"experiment_name": "experiment", "dataset": "data", "dataset_digest": "digest"}
+COLUMNS |= {"dataset_rows": "n_rows", "dataset_shape": "shape"}
 
 
 def _like(made, of_store=()):
@@ -309,19 +301,21 @@ def _check_page(ids, reported):
     assert json.loads(page.render("json", 100)) == _like(reported)
 
 
-def _factors():
-    found = as_json("runs")
-    return {factor["what"]: factor for factor in found["factors"]}
+def _factors(*rules):
+    return {factor["what"]: factor for factor in as_json("runs", *rules)["factors"]}
 
 
 @pytest.mark.parametrize("made", _cases("datasets_and_seeds"), indirect=True)
 def test_three_data_sets_with_three_splits_each_are_no_nine(made):
     factors = _factors()
-    assert factors["dataset"]["n"] == 3 and "9 digests are splits" in factors["dataset"]["by"]
+    assert factors["dataset"]["n"] == 3 and not factors["dataset"]["doubt"]
+    assert "9 digests are splits" in factors["dataset"]["by"]
     assert factors["repeat"]["by"] == "different splits of the data"
     assert as_json("rank")["friedman"]["n_datasets"] == 3
     split = as_json("rank", "-n", "benchmark", "--method-by", "estimator", "--dataset-by", "digest")
     assert len(split["datasets"]) == 9  # a user's own rule settles it
+    ruled = _factors("--method-by", "estimator", "--dataset-by", "digest")
+    assert "by its shape there would be 3" in ruled["dataset"]["by"]
 
 
 @pytest.mark.parametrize("made", _cases("percent_beside_share"), indirect=True)
@@ -404,10 +398,9 @@ def test_counts_of_held_out_data_and_directions_of_libraries_raise_no_doubt(made
 
 def test_a_rule_without_an_experiment_takes_the_one_that_can_be_compared(client, log):
     client.create_run(client.create_experiment("tried"))
-    for net in "xy":
-        for data in "ab":
-            of = {"experiment": "good", "params": {"net": net, "set": data}}
-            log(f"{net}{data}", {"test_accuracy": 0.5 + (net == "x") / 10}, **of)
+    for net, data in product("xy", "ab"):
+        of = {"experiment": "good", "params": {"net": net, "set": data}}
+        log(f"{net}{data}", {"test_accuracy": 0.5 + (net == "x") / 10}, **of)
     rules = {"method_by": "param:net", "dataset_by": "param:set"}
     asked = ["--method-by", "param:net", "--dataset-by", "param:set"]
     told, bare = _said("-n", "good", *asked), _said(*asked)
@@ -421,15 +414,13 @@ def test_a_rule_without_an_experiment_takes_the_one_that_can_be_compared(client,
     of_page, survey = take_stock(Selection(**rules))
     assert of_page.values.equals(study.values)
     assert {"tried", "good"} < {*survey.experiments.experiment}
-    found = mleval("compare", "--over", "repeats", *asked, code=None).output.count("no experiment")
-    assert found == 0
+    assert "no experiment" not in mleval("compare", "--over repeats", *asked, code=None).output
 
 
 def test_a_data_set_that_is_not_there_is_answered_with_those_that_are(log):
-    for model in ("small", "large"):
-        for data in ("churn", "spam"):
-            of = {"experiment": "tagged", "tags": {"dataset": data}, "params": {"model": model}}
-            log(None, {"test_auc": 0.5 + len(model) / 100}, **of)
+    for model, data in product(("tiny", "large"), ("churn", "spam")):
+        of = {"experiment": "tagged", "tags": {"dataset": data}, "params": {"model": model}}
+        log(None, {"test_auc": 0.5 + len(model) / 100}, **of)
     stopped = mleval("rank", "-n", "tagged", "--dataset", "nonsense", code=1).stderr
     assert "it has 'churn', 'spam'" in stopped
     ruled = ["--method-by", "param:model", "--dataset", "nonsense"]

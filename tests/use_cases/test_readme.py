@@ -116,20 +116,10 @@ def data() -> dict:
     """What the blocks take as given."""
     rng = np.random.default_rng(0)
     X, Y = rng.random((60, 4)), rng.integers(0, 2, (60, 5))
-    return {
-        "y_true": Y,
-        "y_score": rng.random((60, 5)),
-        "fold_of_each_instance": np.arange(60) % 4,
-        "X": X,
-        "Y": Y,
-        "X_train": X[:40],
-        "Y_train": Y[:40],
-        "X_test": X[40:],
-        "Y_test": Y[40:],
-        "estimator": KNeighborsClassifier(),
-        "label_names": list("abcde"),
-        "mleval": package,
-    }
+    given = {"y_true": Y, "y_score": rng.random((60, 5)), "mleval": package}
+    given |= {"X_train": X[:40], "Y_train": Y[:40], "X_test": X[40:], "Y_test": Y[40:]}
+    given |= {"X": X, "Y": Y, "estimator": KNeighborsClassifier(), "label_names": list("abcde")}
+    return given | {"fold_of_each_instance": np.arange(60) % 4}
 
 
 def test_the_python_examples_run(db):
@@ -202,6 +192,7 @@ def test_the_commands_run(path, readers_store):
             mleval(*arguments)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["concurrent.futures", "dask"])
 def test_the_blocks_of_other_engines_run_as_scripts(tmp_path, engine):
     pytest.importorskip(engine)

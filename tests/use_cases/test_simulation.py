@@ -1,5 +1,6 @@
-"""The simulation study in small finds what its page says; the script writes the page."""
+"""The simulation studies in small find what their pages say; a script writes the page."""
 
+import os
 import re
 import sys
 
@@ -12,22 +13,10 @@ from scipy import stats
 from mlflow_mleval import hotelling_pairs
 
 #: Repetitions that show what is asserted in seconds; the others run to see that they do.
-SIZES = {
-    "over_datasets": 40,
-    "verdicts": 12,
-    "over_folds": 20,
-    "over_more_folds": 12,
-    "over_instances": 20,
-    "intervals": 60,
-    "bayesian": 40,
-    "over_several_datasets": 2,
-    "unstable": 8,
-    "next_dataset": 2,
-    "over_clusters": 6,
-    "over_repeats": 8,
-    "along_profiles": 4,
-    "few_clusters": 10,
-}
+SIZES = {"over_datasets": 40, "over_folds": 20, "over_more_folds": 12, "over_instances": 20}
+SIZES |= {"over_several_datasets": 2, "next_dataset": 2, "over_clusters": 6, "over_repeats": 8}
+SIZES |= {"verdicts": 12, "intervals": 60, "bayesian": 40, "unstable": 8, "along_profiles": 4}
+SIZES |= {"few_clusters": 10}
 
 pytestmark = pytest.mark.thorough
 
@@ -119,3 +108,58 @@ def test_the_page_is_what_the_script_writes(study, tables):
     for line in study.power_markdown(study.power(np.random.default_rng(0), 2), 2):
         if not line.startswith("| ") and "repetitions" not in line:
             assert line in page
+
+
+#: Null pages of each kind.
+PAGES = int(os.environ.get("MLEVAL_NULL_PAGES", "4"))
+
+
+@pytest.fixture(scope="module")
+def claims():
+    sys.path.insert(0, str(STUDIES))
+    import one_claim_study
+
+    return one_claim_study
+
+
+def test_no_page_of_equal_methods_claims_too_often(claims):
+    found = claims.null_pages(PAGES, seed=1)
+    assert list(found.index) == list(claims.PAGES)
+    assert not found["too many"].any(), found
+
+
+def test_a_page_of_methods_that_differ_claims_it(claims, tmp_path, monkeypatch):
+    equal = claims.results
+
+    def differing(*args, **options):
+        table = equal(*args, **options)
+        table.loc[table["method"] == "m0", "f1"] += 0.2
+        return table.assign(hamming_loss=1 - table["f1"])
+
+    monkeypatch.setattr(claims, "results", differing)
+    rng = claims.np.random.default_rng(0)
+    few = "report, 3 datasets x 3 repeats, normal"
+    for name in ("rank", "compare", "compare --over folds", few):
+        assert claims.PAGES[name](rng, tmp_path), name
+
+
+def test_the_verdict_on_the_question_and_an_interval_alone_are_claims(claims):
+    page = {"separated": [], "verdict": [], "answer": {"sentences": []}}
+    row = {"low": -0.1, "high": 0.2, "separated": False}
+    question = {"verdict": "TOO CLOSE", "rows": [row]}
+    assert not claims.claims({**page, "question": question})
+    assert claims.claims({**page, "question": {"verdict": "NO", "rows": [row]}})
+    assert claims.claims({**page, "question": {**question, "crossing": {"a": ["d"], "b": ["e"]}}})
+    question["rows"] = [{**row, "low": 0.01}]
+    assert claims.claims({**page, "question": question})
+
+
+def test_few_datasets_on_which_methods_differ_are_told_apart_as_these_alone(claims):
+    assert claims.null_pages(PAGES, made=claims.INTERACT)["share"].max() > 0
+    few = [name for name in claims.PAGES if name.endswith("claims of others")]
+    assert len(few) == 3 and not claims.null_pages(PAGES, names=few)["share"].any()
+
+
+def test_blocks_of_repeats_find_what_there_is_and_little_else(claims):
+    for design, none, cancels, better in claims.few_datasets(draws=8, seed=2):
+        assert max(none, cancels) <= 0.4 < 0.5 * better + 0.25, design

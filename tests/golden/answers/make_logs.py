@@ -1,5 +1,4 @@
-"""Make the logs whose metrics are pairs, lists and words, with a stub model; needs lm-eval and
-inspect-ai, and no network.
+"""Make the logs whose metrics are pairs, lists and words; needs lm-eval and inspect-ai.
 
 python make_logs.py FOLDER
 """
@@ -53,53 +52,30 @@ class Stub(LM):
 def judged(doc, results):
     (answer,) = results
     target = doc["answer"]
-    return {
-        "exact": answer == target,
-        "quality": quality(answer, target),
-        "pair": (target, answer),
-        "words": answer.split(),
-    }
+    said = {"exact": answer == target, "quality": quality(answer, target)}
+    return said | {"pair": (target, answer), "words": answer.split()}
 
 
 def harness_tasks(docs):
     data = {"dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(docs)}}}
-    asked = {
-        **data,
-        "test_split": "test",
-        "doc_to_text": "{{question}}",
-        "doc_to_target": "{{answer}}",
-    }
     names = ("exact", "quality", "pair", "words")
     metrics = [{"metric": m, "aggregation": len, "higher_is_better": True} for m in names]
-    yield ConfigurableTask(
-        config={
-            **asked,
-            "task": "graded",
-            "output_type": "generate_until",
-            "process_results": judged,
-            "generation_kwargs": {"until": ["\n"]},
-            "metric_list": metrics,
-        }
-    )
-    yield ConfigurableTask(
-        config={
-            **asked,
-            "task": "rolling",
-            "output_type": "loglikelihood_rolling",
-            "doc_to_text": "",
-            "doc_to_target": "{{question}}",
-            "metric_list": [{"metric": "word_perplexity"}, {"metric": "bits_per_byte"}],
-        }
-    )
+    graded = {"task": "graded", "output_type": "generate_until", "metric_list": metrics}
+    graded |= {"process_results": judged, "generation_kwargs": {"until": ["\n"]}}
+    graded |= {"doc_to_text": "{{question}}", "doc_to_target": "{{answer}}"}
+    rolling = {"task": "rolling", "output_type": "loglikelihood_rolling"}
+    rolling |= {"doc_to_text": "", "doc_to_target": "{{question}}"}
+    rolling["metric_list"] = [{"metric": "word_perplexity"}, {"metric": "bits_per_byte"}]
+    for asked in (graded, rolling):
+        yield ConfigurableTask(config={**data, "test_split": "test", **asked})
 
 
 def of_harness(folder, work, wrong):
     docs = work / "docs.jsonl"
-    rows = (
-        {"question": f"question {i}", "answer": f"answer {i}", "passage": f"p{i // 2}"}
-        for i in range(N)
-    )
-    docs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with docs.open("w") as file:
+        for i in range(N):
+            row = {"question": f"question {i}", "answer": f"answer {i}", "passage": f"p{i // 2}"}
+            print(json.dumps(row), file=file)
     tracker = EvaluationTracker(output_path=str(work))
     found = simple_evaluate(
         model=Stub(wrong), tasks=[*harness_tasks(docs)], log_samples=True, bootstrap_iters=0
@@ -139,14 +115,10 @@ def scored(name, value):
 
 
 def of_inspect(folder, work, wrong):
+    passages = [{"passage": f"p{i // 2}"} if i else {} for i in range(N)]
     samples = [
-        Sample(
-            id=f"q{i}",
-            input=f"question {i}",
-            target=f"answer {i}",
-            metadata={"passage": f"p{i // 2}"} if i else {},
-        )
-        for i in range(N)
+        Sample(id=f"q{i}", input=f"question {i}", target=f"answer {i}", metadata=passage)
+        for i, passage in enumerate(passages)
     ]
     scorers = [
         match(),

@@ -40,16 +40,14 @@ import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
 from mlflow_mleval.training.estimators import SCORE_METHODS
 
-#: Processes take seconds to start.
-IN_PROCESSES = [("cross_validate", 2), ("predict_proba", 2)]
-
-# ---- what is logged ------------------------------------------------------------------------------
+#: Processes take seconds to start; and what is much like others.
+THOROUGH = [("cross_validate", 2), ("predict_proba", 2), ("cross_val_score", 1)]
+THOROUGH += [("decision_function", 1)]
+GRID_IN_PROCESSES = pytest.param(GridSearchCV, 2, marks=pytest.mark.thorough)
 
 METHODS = [
-    KNeighborsClassifier(3),
-    RandomForestClassifier(5, random_state=0),
-    ClassifierChain(LogisticRegression()),
-    MultiOutputClassifier(LinearSVC()),
+    *(KNeighborsClassifier(3), RandomForestClassifier(5, random_state=0)),
+    *(ClassifierChain(LogisticRegression()), MultiOutputClassifier(LinearSVC())),
     make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)),
 ]
 
@@ -212,9 +210,8 @@ def test_eval_data_is_evaluated_after_every_fit(runs):
 @pytest.mark.parametrize(
     ("call", "n_jobs"),
     [
-        *((call, 1) for call in ("cross_validate", "cross_val_score", "cross_val_predict")),
-        *((method, 1) for method in SCORE_METHODS),
-        *(pytest.param(*pair, marks=pytest.mark.thorough) for pair in IN_PROCESSES),
+        *((call, 1) for call in ("cross_validate", "cross_val_predict", "predict_proba")),
+        *(pytest.param(*pair, marks=pytest.mark.thorough) for pair in THOROUGH),
     ],
 )
 def test_cross_validation_logs_every_fold(runs, call, n_jobs):
@@ -277,11 +274,7 @@ def test_what_the_user_asked_to_be_returned_is_returned(runs):
 
 
 @pytest.mark.parametrize(
-    ("kind", "n_jobs"),
-    [
-        *((GridSearchCV, 1), (RandomizedSearchCV, 1)),
-        pytest.param(GridSearchCV, 2, marks=pytest.mark.thorough),
-    ],
+    ("kind", "n_jobs"), [(GridSearchCV, 1), (RandomizedSearchCV, 1), GRID_IN_PROCESSES]
 )
 def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
     options = {"n_iter": 2, "random_state": 0} if kind is RandomizedSearchCV else {}
@@ -338,9 +331,6 @@ def test_fit_parameters_and_groups_reach_the_winner(runs):
     best = clone(search.best_estimator_)
     expected = mleval.cross_validate(best, X_TRAIN, Y_TRAIN, cv=cv, **options)
     assert folds_of(run).values["micro_f1"] == pytest.approx(expected.folds["micro_f1"].tolist())
-
-
-# ---- options -------------------------------------------------------------------------------------
 
 
 def test_what_is_logged_is_the_users_to_choose(runs, client):
@@ -421,9 +411,6 @@ def test_in_the_background(runs):
     assert active.info.run_id in {r.info.run_id for r in runs()}
 
 
-# ---- runs ----------------------------------------------------------------------------------------
-
-
 def test_the_run_that_was_active_at_the_fit_takes_the_result(runs):
     mleval.autolog()
     with mlflow.start_run(tags={"mleval.method": "m", "mleval.dataset": "d"}) as first:
@@ -443,16 +430,3 @@ def test_nested_runs(runs):
         model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
     found = [r.info.run_id for r in sorted(runs(), key=lambda r: schema.TAG_FOLDS in r.data.tags)]
     assert found == [inner.info.run_id, outer.info.run_id]
-
-
-def test_further_results_of_an_active_run_go_to_new_runs_of_its_experiment(runs, client):
-    mlflow.set_experiment("mine")
-    try:
-        mleval.autolog(dataset="d")
-        with mlflow.start_run():
-            for estimator in (KNeighborsClassifier(1), KNeighborsClassifier(7)):
-                model_selection.cross_validate(estimator, X, Y, cv=3)
-        study = mleval.load_study(experiment_names=["mine"])
-        assert len(study.values) == 2 and not [e for e in study.excluded if e.kind == "run"]
-    finally:
-        mlflow.set_experiment("Default")

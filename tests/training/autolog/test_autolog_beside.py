@@ -1,8 +1,7 @@
-"""Autologging of scikit-learn with MLflow's own around, what stays as it is, and names imported
-earlier.
-"""
+"""Autologging with MLflow's own around, what stays as it is, and names imported earlier."""
 
 import gc
+import logging
 import pickle
 import random
 import sys
@@ -33,9 +32,11 @@ from autolog_cases import (
     mlflow_on,
     model_selection,
     ours,
+    value,
 )
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -44,6 +45,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
+from mlflow_mleval.training import autolog
 
 
 @pytest.mark.parametrize("order", EACH_ORDER)
@@ -96,9 +98,7 @@ def test_cross_validation_and_searches_beside_mlflow(runs, client, order, n_jobs
 
 @pytest.mark.parametrize("order", EACH_ORDER)
 def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order):
-    """The first result is the innermost run's; the search's is a run of its own, and MLflow's notes
-    stay where it writes them.
-    """
+    """The first result is the innermost run's; the search's is a run of its own."""
     depth = 1 + list(ORDERS).index(order) % 2
     for step in ORDERS[order]:
         step()
@@ -125,17 +125,6 @@ def test_everything_is_restored_in_any_order(client, order, ours_first):
         step()
     now = functions()
     assert all(now[key] is BEFORE[key] for key in BEFORE)
-
-
-def test_switched_off_below_mlflow_nothing_is_logged(runs):
-    for step in (ours, mlflow_on, lambda: mleval.autolog(disable=True)):
-        step()
-    KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
-    model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
-    assert runs() == []
-
-
-# ---- what is left alone --------------------------------------------------------------------------
 
 
 def test_regressors_and_several_columns_of_classes_are_left_alone_and_that_is_said_once(client):
@@ -255,9 +244,6 @@ def test_nothing_is_kept_alive(client):
     assert [ref() for ref in gone] == [None, None]
 
 
-# ---- imported earlier ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("beside_mlflow", [False, True])
 def test_functions_imported_earlier_are_named_once(monkeypatch, beside_mlflow):
     if beside_mlflow:  # the names are then those of its wrappers
@@ -284,3 +270,61 @@ def test_of_functions_imported_earlier_only_cross_val_score_is_seen(runs):
     assert runs() == []
     seen(KNeighborsClassifier(), X, Y, cv=3)
     assert len(runs()) == 1
+
+
+now = [0.0]
+
+
+class Timed(KNeighborsClassifier):
+    """By the clock of the test a fit takes 1 second, and whatever predicts, 1000."""
+
+    def fit(self, X, y):
+        now[0] += 1
+        return super().fit(X, y)
+
+    def predict(self, X):
+        now[0] += 1000
+        return super().predict(X)
+
+
+@pytest.mark.parametrize(
+    ("make", "order"),
+    [
+        *((Timed, [mlflow_on, ours]), (Timed, [ours, mlflow_on, ours]), (Timed, [ours])),
+        (lambda: make_pipeline(Timed()), [ours, mlflow_on]),
+    ],
+)
+def test_fit_time_is_that_of_the_fit_alone(runs, monkeypatch, make, order):
+    monkeypatch.setattr(autolog.time, "perf_counter", lambda: now[0])
+    for step in order:
+        step()
+    model = make().fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert value(run, "fit_time") == 1
+
+
+def loud():
+    mlflow.sklearn.autolog(log_models=False, log_datasets=False)
+
+
+SEVERAL = MultiOutputClassifier(DecisionTreeClassifier())
+MODELS = [RandomForestClassifier(3), KNeighborsClassifier(), SEVERAL]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "order", [pytest.param([loud, ours], marks=pytest.mark.thorough), [ours, loud]]
+)
+def test_our_predictions_make_mlflow_say_nothing(runs, caplog, model, order):
+    for step in order:
+        step()
+    model.fit(X_TRAIN, Y_TRAIN)
+    caplog.clear()
+    logging.getLogger("mlflow").addHandler(caplog.handler)
+    try:
+        model.score(X_TEST, Y_TEST)
+    finally:
+        logging.getLogger("mlflow").removeHandler(caplog.handler)
+    assert len(runs()) == 1
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING], caplog.text

@@ -1,14 +1,11 @@
-"""Autologging while the store is away, hangs, is read-only, is full, or the script is killed: the
-script does not notice.
-"""
+"""Autologging while the store is away, hangs, or is full: the script does not notice."""
 
 import os
-import signal
+import re
 import subprocess
 import sys
 import textwrap
 import threading
-import time
 import warnings
 from pathlib import Path
 
@@ -50,8 +47,7 @@ EXPECTED = script()
 
 
 @pytest.fixture(autouse=True)
-def off(monkeypatch, tmp_path):
-    monkeypatch.setattr(delivery, "_troubles", {})
+def off(monkeypatch, tmp_path, unset):
     monkeypatch.setenv("MLEVAL_UNSENT", str(tmp_path / "unsent"))
     yield
     mleval.autolog(disable=True)
@@ -101,11 +97,9 @@ def test_no_server(monkeypatch, impatient, capsys):
 def test_in_the_background_a_slow_server_does_not_hold_the_script_up(monkeypatch, impatient):
     """The server answers nothing before the script is done."""
     done, in_time, said = threading.Event(), [], []
-    # not by catch_warnings: where two threads use it at once, one undoes what the other set, and a
-    # warning is lost
+    # not by catch_warnings, of which one thread undoes what another has set
     monkeypatch.setattr(warnings, "warn", lambda message, *_, **__: said.append(str(message)))
-    # longer than the busiest machine takes for the script: what is tested is that the script waits
-    # for nothing
+    # longer than the busiest machine takes for the script, which is to wait for nothing
     monkeypatch.setenv("MLEVAL_TIMEOUT", "300")
     monkeypatch.setenv("MLEVAL_RETRY", "300")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "300")
@@ -131,22 +125,13 @@ def test_a_read_only_database(db, monkeypatch):
     assert_one_warning(warned(), "readonly database")
 
 
-def run_script(folder, body, **options):
-    """The script in a process of its own."""
-    head = f"import sys; sys.path[:] = {sys.path}\nfrom test_autolog_faults import *\n"
-    command, pipe = [sys.executable, "-c", head + textwrap.dedent(body)], subprocess.PIPE
-    return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, **options)
-
-
 @pytest.mark.thorough
 def test_a_full_disk(db):
-    """No file may grow beyond the size that the database has: to SQLite and to the artifact store
-    the disk is full.
-    """
-    process = run_script(
-        db.parent,
-        f"""
-        import resource, mlflow
+    """No file may grow beyond the size that the database has."""
+    script = f"""
+        import sys; sys.path[:] = {sys.path}
+        from test_autolog_faults import *
+        import resource, signal, mlflow
         mlflow.MlflowClient().search_experiments()
         size = {db.stat().st_size}
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -155,39 +140,28 @@ def test_a_full_disk(db):
         texts = warned()
         assert len(texts) == 3 and all("not logged" in text for text in texts), texts
         print(texts[0])
-    """,
-    )
-    out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, err
-    assert "not logged" in out and ("full" in out or "disk I/O" in out or "too large" in out)
-
-
-def passing_on(url, passing, stuck=None):
-    """Passes so many requests on to the real server, and then breaks off, or hangs."""
-    left = iter(range(passing))
-
-    def answer(asked):
-        if next(left, None) is not None:
-            return asked.pass_on(url)
-        if stuck is not None:
-            stuck.set()
-            time.sleep(60)
-        return asked.connection.close()
-
-    return answering(answer)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, cwd=db.parent, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert re.search("not logged.*(full|disk I/O|too large)", done.stdout)
 
 
 @pytest.mark.server
 @pytest.mark.parametrize(
-    "passing", [0, 1, 3, *(pytest.param(n, marks=pytest.mark.thorough) for n in (2, 5, 7))]
+    "passing", [1, *(pytest.param(n, marks=pytest.mark.thorough) for n in (0, 2, 3, 5, 7))]
 )
 def test_a_server_that_goes_away_in_the_middle(server, monkeypatch, impatient, passing):
     import mlflow
 
-    name = f"gone after {passing}"
+    name, left = f"gone after {passing}", iter(range(passing))
     mlflow.MlflowClient().create_experiment(name)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
-    with passing_on(server, passing) as url:
+
+    def answer(asked):
+        asked.connection.close() if next(left, None) is None else asked.pass_on(server)
+
+    with answering(answer) as url:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         mleval.autolog()
         with pytest.warns(UserWarning, match="held-out data was not logged. StoreError"):
@@ -197,49 +171,12 @@ def test_a_server_that_goes_away_in_the_middle(server, monkeypatch, impatient, p
         mleval.load_study(experiment_names=[name])
 
 
-@pytest.mark.thorough
-@pytest.mark.server
-@pytest.mark.parametrize("passing", [3, 6])
-def test_a_script_that_is_killed_while_it_logs(server, db, monkeypatch, passing):
-    import mlflow
-
-    name = f"killed after {passing}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
-    mlflow.MlflowClient().create_experiment(name)
-    stuck = threading.Event()
-    with passing_on(server, passing, stuck) as url:
-        env = os.environ | {"MLFLOW_TRACKING_URI": url, "MLFLOW_EXPERIMENT_NAME": name}
-        process = run_script(db.parent, "mleval.autolog(); held_out()", env=env)
-        stuck.wait(PATIENCE)
-        process.send_signal(signal.SIGKILL)
-        said = process.communicate(timeout=PATIENCE)
-    assert stuck.is_set(), f"{passing} requests did not come in {PATIENCE} seconds: {said}"
-    with pytest.raises(mleval.MlevalError, match="no run that can be used"):
-        mleval.load_study(experiment_names=[name])
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
-    mleval.autolog(dataset="d")
-    held_out()
-    study = mleval.load_study(experiment_names=[name])
-    assert len(study.values) == 1 and len([e for e in study.excluded if e.kind == "run"]) == 1
-
-
 def test_a_failure_of_ours_is_one_warning(monkeypatch, client):
     """Whatever goes wrong while evaluating: here label names that do not fit."""
     mleval.autolog(label_names=["a", "b"])
     texts = warned()
     assert len(texts) == 3
     assert all("not logged. ValueError: `label_names` must" in text for text in texts)
-
-
-@pytest.mark.thorough
-def test_pending_runs_are_written_before_the_script_ends(db):
-    env = os.environ | {"MLEVAL_TIMEOUT": str(PATIENCE)}
-    process = run_script(
-        db.parent, "mleval.autolog(asynchronous=True, dataset='d'); held_out()", env=env
-    )
-    _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0 and not err, err
-    assert len(mleval.load_study(experiment_names=["Default"]).values) == 1
 
 
 def test_an_interrupt_reaches_the_script(client):

@@ -1,6 +1,4 @@
-"""Autologging of one label of several classes: known data, what is said where nothing is logged,
-and what a run's page shows.
-"""
+"""Autologging of one label: known data, what is not logged, and what a run's page shows."""
 
 import mlflow
 import numpy as np
@@ -25,10 +23,7 @@ X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = train_test_split(X, Y, random_state=0, strati
 DATA = {
     "iris": lambda: (X, Y, GaussianNB()),
     "cancer": lambda: (*load_breast_cancer(return_X_y=True), GaussianNB()),
-    "digits": lambda: (
-        *(part[:600] for part in load_digits(return_X_y=True)),
-        KNeighborsClassifier(),
-    ),
+    "digits": lambda: (*(p[:600] for p in load_digits(return_X_y=True)), KNeighborsClassifier()),
     "text": lambda: (*text_data(), MultinomialNB()),
 }
 
@@ -60,9 +55,6 @@ def test_known_data_held_out_and_cross_validated(runs, name):
         known = reference_of(y[test], fitted.predict(X[test]), fitted.predict_proba(X[test]))
         known = {m: v for m, v in known.items() if name != "cancer" or "auroc" not in m}
         assert {m: by_fold[m][i] for m in known} == pytest.approx(known, rel=1e-12, abs=1e-12)
-    alone = mleval.cross_validate(model, X, y, cv=3, log=False, hierarchy=hierarchy)
-    expected = alone.folds["top1_accuracy"].mean()
-    assert value(crossed, "top1_accuracy") == pytest.approx(expected, rel=1e-12)
     assert ("mleval/lca_f1" in held.data.metrics) == (name == "digits")
 
 

@@ -56,11 +56,8 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client):
 
 def test_what_the_block_raises_is_the_users(client):
     model = catboost.CatBoostClassifier(iterations=2, **QUIET)
-    with (
-        mlflow.start_run() as run,
-        pytest.raises(ZeroDivisionError),
-        CatBoostCallback(model, X_val, Y_val, **NAMES),
-    ):
+    callback = CatBoostCallback(model, X_val, Y_val, **NAMES)
+    with mlflow.start_run() as run, pytest.raises(ZeroDivisionError), callback:
         1 / 0  # noqa: B018
     assert tags_of(client, run, schema.TAG_STATUS) == (None,)
 

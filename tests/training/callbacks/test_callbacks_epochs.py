@@ -1,10 +1,10 @@
-"""What every callback does with its epochs, without a framework: metrics, profile, evaluation, and
-no harm.
-"""
+"""What every callback does with its epochs: metrics, profile, evaluation, and no harm."""
 
+import os
 import random
 import warnings
 from contextlib import contextmanager
+from itertools import product
 
 import mlflow
 import numpy as np
@@ -12,21 +12,13 @@ import pytest
 from callback_cases import assert_epochs, history, one_warning, tags_of
 
 import mlflow_mleval as mleval
-from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import schema
-from mlflow_mleval.training import delivery
 from mlflow_mleval.training.callbacks import EpochLog
 from mlflow_mleval.training.delivery import send_unsent
 from mlflow_mleval.training.run_content import EPOCH_MEASURES
 
 NAMES = {"method": "net", "dataset": "toy"}
 H = mleval.Hierarchy([("a", "b"), ("a", "c"), ("b", "d")])
-
-
-@pytest.fixture(autouse=True)
-def no_trouble(monkeypatch):
-    """No store has failed before."""
-    monkeypatch.setattr(delivery, "_troubles", {})
 
 
 def data(n=60, k=4, seed=0):
@@ -62,11 +54,8 @@ def test_every_epoch_has_its_measures_and_profile_and_the_end_a_full_evaluation(
     evs = [mleval.evaluate(y, s) for s in scores]
     measures = [m for m in EPOCH_MEASURES if m in evs[0].measures]
     assert_epochs(client, run.info.run_id, y, dict(enumerate(scores)), measures, 1e-15)
-    profiles = {
-        schema.epoch_profile_key(kind, k, 4): (kind, k)
-        for kind in ("hard", "soft")
-        for k in range(1, 5)
-    }
+    points = [*product(("hard", "soft"), range(1, 5))]
+    profiles = {schema.epoch_profile_key(kind, k, 4): (kind, k) for kind, k in points}
     found = {key for key in run.data.metrics if key.startswith("mleval.epoch")}
     assert found == {*profiles, *(schema.EPOCH_PREFIX + m for m in measures)}
     for key, (kind, k) in profiles.items():
@@ -255,24 +244,6 @@ def test_a_loop_by_hand_logs_the_measures_chosen_and_hierarchical_ones(client):
     assert found == ["mleval.epoch/f1"]
 
 
-def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
-    y, scores = epochs()
-    evs = [mleval.evaluate(y, s) for s in scores]
-    folder = db.parent / "mleval_unsent"
-    with mlflow.start_run() as run, away(db):
-        with pytest.warns(UserWarning, match="epoch 0 was not logged") as said:
-            for epoch, ev in enumerate(evs):
-                mleval.log_evaluation(ev, step=epoch)
-        assert len(said) == 1
-        why = f"kept in {folder}. Bring it in later: mleval import {folder}"
-        with pytest.raises(StoreError, match=why):
-            mleval.log_evaluation(evs[-1], **NAMES)
-    send_unsent(folder)
-    expected = {i: ev.measures["f1"] for i, ev in enumerate(evs)}
-    assert history(client, run.info.run_id, "f1") == expected
-    assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
-
-
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
@@ -391,3 +362,28 @@ def test_parts_of_one_label_may_lack_classes():
     parts = [log.evaluate(y[i : i + 10], scores[i : i + 10]) for i in (0, 10, 20)]
     whole = log.evaluate(y, scores).measures
     assert mleval.merge(parts).measures == pytest.approx(whole, rel=1e-12)
+
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+
+
+@pytest.mark.parametrize(
+    "framework", ["keras", "lightning", "huggingface", "xgboost", "lightgbm", "catboost", "optuna"]
+)
+def test_each_framework_has_its_callback(framework):
+    pytest.importorskip({"huggingface": "transformers"}.get(framework, framework))
+    own = getattr(mleval.callbacks, framework)
+    assert own.__name__.lower() == f"{framework}callback"
+    data = () if framework in ("lightning", "huggingface", "optuna") else ([[0.0]], [[0, 1]])
+    data = (None, *data) if framework == "catboost" else data
+    further = {"measure": "f1"} if framework == "optuna" else {}
+    callback = own(*data, method="MLP", dataset="yeast", **further)
+    assert callback.epochs.method == "MLP" and callback.epochs.dataset == "yeast"
+
+
+def test_names_are_listed_and_others_are_refused():
+    assert {"keras", "lightning", "xgboost"} <= set(dir(mleval.callbacks))
+    assert "callbacks" in mleval.__all__
+    said = "no attribute 'chainer'; it has .*keras, lightgbm, lightning"
+    with pytest.raises(AttributeError, match=said):
+        mleval.callbacks.chainer  # noqa: B018

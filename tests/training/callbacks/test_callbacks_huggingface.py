@@ -6,7 +6,6 @@ import pytest
 from callback_cases import assert_end, assert_epochs, history, one_warning, tags_of
 
 from mlflow_mleval.store import schema
-from mlflow_mleval.training import delivery
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -19,18 +18,12 @@ from mlflow_mleval.training.callbacks.huggingface import HuggingFaceCallback
 
 NAMES = {"method": "BERT", "dataset": "toy"}
 EPOCHS = 3
-SIZES = {
-    "vocab_size": 12,
-    "hidden_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-}
-
-
-@pytest.fixture(autouse=True)
-def no_trouble(monkeypatch):
-    monkeypatch.setattr(delivery, "_troubles", {})
+SIZES = {"vocab_size": 12, "hidden_size": 8, "intermediate_size": 16}
+SIZES |= {"num_hidden_layers": 1, "num_attention_heads": 2, "num_labels": 3}
+SIZES |= {"problem_type": "multi_label_classification"}
+QUIET = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "seed": 0}
+QUIET |= {"per_device_train_batch_size": 16, "per_device_eval_batch_size": 16}
+QUIET |= {"learning_rate": 0.05, "num_train_epochs": EPOCHS}
 
 
 @pytest.fixture(scope="module")
@@ -57,36 +50,19 @@ class Keeper(HuggingFaceCallback):
 
 def fit(folder, data, watch=None, callbacks=None, **options):
     torch.manual_seed(0)
-    model = BertForSequenceClassification(
-        BertConfig(num_labels=3, problem_type="multi_label_classification", **SIZES)
-    )
-    options = {
-        "eval_strategy": "epoch",
-        "save_strategy": "no",
-        "num_train_epochs": EPOCHS,
-    } | options
-    arguments = TrainingArguments(
-        str(folder),
-        report_to="none",
-        use_cpu=True,
-        disable_tqdm=True,
-        learning_rate=0.05,
-        seed=0,
-        per_device_train_batch_size=16,
-        per_device_eval_batch_size=16,
-        **options,
-    )
+    model = BertForSequenceClassification(BertConfig(**SIZES))
+    options = {**QUIET, "eval_strategy": "epoch", "save_strategy": "no"} | options
     callbacks = ([watch] if watch else []) if callbacks is None else callbacks
-    trainer = Trainer(
-        model,
-        arguments,
-        train_dataset=data[0],
-        eval_dataset=data[1] if arguments.eval_strategy != "no" else None,
-        compute_metrics=watch,
-        callbacks=callbacks,
-    )
+    held_out = data[1] if options["eval_strategy"] != "no" else None
+    given = {"train_dataset": data[0], "eval_dataset": held_out, "callbacks": callbacks}
+    arguments = TrainingArguments(str(folder), **options)
+    trainer = Trainer(model, arguments, compute_metrics=watch, **given)
     trainer.train()
     return trainer
+
+
+def same(states, others):
+    assert all(torch.equal(a, b) for a, b in zip(states.values(), others.values(), strict=True))
 
 
 def truth(data):
@@ -94,9 +70,10 @@ def truth(data):
 
 
 def test_each_epoch_and_the_end(client, tmp_path, data):
-    watch = Keeper(**NAMES)
+    watch, plain = Keeper(**NAMES), fit(tmp_path, data).model.state_dict()
     with mlflow.start_run() as run:
         trainer = fit(tmp_path, data, watch)
+    same(trainer.model.state_dict(), plain)
     scores = dict(enumerate(expit(logits.astype(float)) for logits in watch.logits))
     measures = ("micro_f1", "ranking_loss", "soft_binomial_area")
     assert_epochs(client, run.info.run_id, truth(data), scores, measures, 1e-12)
@@ -130,37 +107,17 @@ def test_batch_by_batch_is_the_whole_but_for_rounding(client, tmp_path, data):
         assert one == pytest.approx(other, rel=1e-12)
 
 
-def test_the_training_is_the_same_with_and_without(client, tmp_path, data):
-    with mlflow.start_run():
-        states = [
-            fit(tmp_path, data, watch).model.state_dict()
-            for watch in (None, HuggingFaceCallback(**NAMES))
-        ]
-    assert all(torch.equal(a, b) for a, b in zip(*(s.values() for s in states), strict=True))
-
-
 def test_the_best_model_is_evaluated_where_it_is_loaded(client, tmp_path, data):
     watch = HuggingFaceCallback(**NAMES)
+    best = {"metric_for_best_model": "hamming_loss", "greater_is_better": False}
+    best["load_best_model_at_end"] = True
     with mlflow.start_run() as run:
-        trainer = fit(
-            tmp_path,
-            data,
-            watch,
-            num_train_epochs=4,
-            save_strategy="epoch",
-            load_best_model_at_end=True,
-            metric_for_best_model="hamming_loss",
-            greater_is_better=False,
-        )
+        trainer = fit(tmp_path, data, watch, num_train_epochs=4, save_strategy="epoch", **best)
     losses = history(client, run.info.run_id, "hamming_loss")
     tags = tags_of(client, run, schema.TAG_EPOCH, schema.TAG_SELECTED)
     assert tags == (str(min(losses, key=losses.get)), "4")
-    again = trainer.evaluate()
-    assert (
-        again["eval_hamming_loss"]
-        == watch.epochs.evaluation.measures["hamming_loss"]
-        == min(losses.values())
-    )
+    again, best = trainer.evaluate(), watch.epochs.evaluation.measures["hamming_loss"]
+    assert again["eval_hamming_loss"] == best == min(losses.values())
     assert history(client, run.info.run_id, "hamming_loss") == losses
 
 
@@ -203,7 +160,7 @@ def test_a_failure_is_one_warning_and_the_model_is_the_same(client, tmp_path, da
         watch.extract = lambda predictions, labels: (labels[:, :2], predictions)
     with one_warning():
         found = fit(tmp_path, data, watch, **options).model.state_dict()
-    assert all(torch.equal(a, b) for a, b in zip(plain.values(), found.values(), strict=True))
+    same(found, plain)
     assert watch.epochs.evaluation is None
 
 

@@ -1,6 +1,4 @@
-"""The callback for Keras in real trainings; the backend is KERAS_BACKEND's, by default one that is
-installed.
-"""
+"""The callback for Keras in real trainings, on a backend that is installed."""
 
 import importlib.util
 import os
@@ -23,23 +21,14 @@ from mlflow_mleval.training.callbacks.keras import KerasCallback  # noqa: E402
 
 NAMES = {"method": "MLP", "dataset": "toy"}
 EPOCHS = 3
-
-
 X, Y, X_val, Y_val = (part.astype("float32") for part in label_sets(120, 80))
 
 
 def network(activation="sigmoid"):
     """With dropout and batch normalisation, which behave differently in training."""
     layers = keras.layers
-    model = keras.Sequential(
-        [
-            layers.Input((5,)),
-            layers.Dense(8),
-            layers.BatchNormalization(),
-            layers.Dropout(0.5),
-            layers.Dense(3, activation),
-        ]
-    )
+    inner = layers.Dense(8), layers.BatchNormalization(), layers.Dropout(0.5)
+    model = keras.Sequential([layers.Input((5,)), *inner, layers.Dense(3, activation)])
     loss = keras.losses.BinaryCrossentropy(from_logits=activation is None)
     model.compile(keras.optimizers.Adam(0.05), loss)
     return model
@@ -60,9 +49,8 @@ class Keeper(keras.callbacks.Callback):
         self.x, self.scores = x, []
 
     def on_epoch_end(self, epoch, logs=None):
-        self.scores.append(
-            np.asarray(keras.ops.convert_to_numpy(self.model(self.x, training=False)))
-        )
+        scores = self.model(self.x, training=False)
+        self.scores.append(np.asarray(keras.ops.convert_to_numpy(scores)))
 
 
 def test_each_epoch_and_the_end(client):
@@ -79,9 +67,7 @@ def test_each_epoch_and_the_end(client):
 
 
 def test_restored_weights_are_evaluated_behind_early_stopping(client):
-    stopping = keras.callbacks.EarlyStopping(
-        monitor="val_loss", patience=1, restore_best_weights=True
-    )
+    stopping = keras.callbacks.EarlyStopping("val_loss", patience=1, restore_best_weights=True)
     callback = KerasCallback(X_val, Y_val, batch_size=7, **NAMES)
     with mlflow.start_run():
         model = fit([stopping, callback], epochs=30, validation_data=(X_val, Y_val))

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import mlflow
 import numpy as np
 import pytest
-from callback_cases import assert_end, assert_epochs, history, one_warning, tags_of
+from callback_cases import assert_end, assert_epochs, history, label_sets, one_warning, tags_of
 
 from mlflow_mleval.store import schema
 
@@ -16,19 +16,13 @@ from mlflow_mleval.training.callbacks.boosting import LightGBMCallback  # noqa: 
 NAMES = {"method": "LightGBM", "dataset": "toy"}
 QUIET = {"verbosity": -1, "n_jobs": 1, "min_child_samples": 5}
 ROUNDS = 4
-
-
-@pytest.fixture(scope="module")
-def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 4))
-    y = (X[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int) + (X[:, 1] > 0.5)
-    return X[:100], y[:100], X[100:], y[100:]
+X, Y, X_VAL, Y_VAL = label_sets(150, 100)
+DATA = X, Y[:, 0] + Y[:, 1], X_VAL, Y_VAL[:, 0] + Y_VAL[:, 1]
 
 
 @pytest.mark.parametrize("classes", ["numbers", "names", "two"])
-def test_each_round_and_the_end(client, data, classes):
-    X, y, X_val, y_val = data
+def test_each_round_and_the_end(client, classes):
+    X, y, X_val, y_val = DATA
     if classes == "names":
         y, y_val = (np.array(["few", "more", "most"])[v] for v in (y, y_val))
     elif classes == "two":
@@ -44,8 +38,8 @@ def test_each_round_and_the_end(client, data, classes):
 
 
 @pytest.mark.parametrize("by", ["callback", "parameter"])
-def test_early_stopping_is_evaluated_at_its_best_iteration(client, data, by):
-    X, y, X_val, y_val = data
+def test_early_stopping_is_evaluated_at_its_best_iteration(client, by):
+    X, y, X_val, y_val = DATA
     own = {"early_stopping_round": 3} if by == "parameter" else {}
     params = {"objective": "multiclass", "num_class": 3, "learning_rate": 0.9, **QUIET, **own}
     train = lgb.Dataset(X, y)
@@ -59,16 +53,13 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data, by):
     assert len(history(client, run.info.run_id, "log_loss")) == model.best_iteration + 3
 
 
-@pytest.mark.parametrize(
-    ("broken", "text"),
-    [
-        ("no block", "Train in a block"),
-        ("cv", "a model for each fold"),
-        ("other rows", "epoch 0 and later ones are not logged"),
-    ],
-)
-def test_a_failure_is_one_warning_and_the_model_is_the_same(client, data, broken, text):
-    X, y, X_val, y_val = data
+BROKEN = {"no block": "Train in a block", "cv": "a model for each fold"}
+BROKEN["other rows"] = "epoch 0 and later ones are not logged"
+
+
+@pytest.mark.parametrize(("broken", "text"), BROKEN.items())
+def test_a_failure_is_one_warning_and_the_model_is_the_same(client, broken, text):
+    X, y, X_val, y_val = DATA
     params = {"objective": "multiclass", "num_class": 3, **QUIET}
     plain = lgb.train(params, lgb.Dataset(X, y), 3).model_to_string()
     callback = LightGBMCallback(X_val, y_val[:10] if broken == "other rows" else y_val, **NAMES)

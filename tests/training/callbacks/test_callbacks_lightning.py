@@ -33,12 +33,8 @@ class Net(pl.LightningModule):
 
     def __init__(self, returns="dict"):
         super().__init__()
-        parts = (
-            torch.nn.Linear(5, 8),
-            torch.nn.BatchNorm1d(8),
-            torch.nn.Dropout(0.5),
-            torch.nn.Linear(8, 3),
-        )
+        inner = torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5)
+        parts = torch.nn.Linear(5, 8), *inner, torch.nn.Linear(8, 3)
         self.net, self.returns, self.kept = torch.nn.Sequential(*parts), returns, []
 
     def loss(self, x, y):
@@ -80,13 +76,8 @@ def data():
     return TensorDataset(x, y), TensorDataset(*validation)
 
 
-QUIET = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_checkpointing": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-}
+QUIET = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False}
+QUIET |= {"enable_progress_bar": False, "enable_model_summary": False}
 
 
 def fit(data, callbacks, epochs=EPOCHS, returns="dict", loaders=None, **options):
@@ -98,28 +89,27 @@ def fit(data, callbacks, epochs=EPOCHS, returns="dict", loaders=None, **options)
     return net
 
 
+def state_of(net):
+    """With the state of the generator, which a training goes on with."""
+    return [*net.state_dict().values(), torch.get_rng_state()]
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"val_check_interval": 0.4}, {"check_val_every_n_epoch": 2}], ids=str
 )
 def test_each_validated_epoch_and_the_end(client, data, options):
     x, y = data[1].tensors
-    callback, keeper = LightningCallback(**NAMES), Keeper(x)
+    callback, keeper, plain = LightningCallback(**NAMES), Keeper(x), Keeper(x)
+    states = [state_of(fit(data, [plain], epochs=4, **options))]
     with mlflow.start_run() as run:
-        fit(data, [callback, keeper], epochs=4, **options)
+        states.append(state_of(fit(data, [callback, keeper], epochs=4, **options)))
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
     validated = [1, 3] if "check_val_every_n_epoch" in options else [0, 1, 2, 3]
     scores = {i: keeper.scores[i] for i in validated}
     measures = ("hamming_loss", "ranking_loss", "soft_binomial_area")
     assert_epochs(client, run.info.run_id, y.numpy(), scores, measures, 1e-5)
     assert_end(callback, y.numpy(), scores[3], 1e-5)
     assert tags_of(client, run, schema.TAG_EPOCH, schema.TAG_STATUS) == ("3", schema.COMPLETE)
-
-
-def test_the_training_is_the_same_with_and_without(client, data):
-    states = []
-    for callbacks in ([], [LightningCallback(**NAMES)]):
-        with mlflow.start_run():
-            states.append([*fit(data, callbacks).state_dict().values(), torch.get_rng_state()])
-    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
 
 
 def test_a_function_finds_truth_and_scores_elsewhere(client, data):
@@ -197,25 +187,19 @@ def test_what_cannot_be_found_is_one_warning_and_the_model_is_the_same(
 
 def logged(client, run_id):
     data = client.get_run(run_id).data
-    epochs = {
-        (key, i, m.step): m.value
-        for key in data.metrics
-        for i, m in enumerate(client.get_metric_history(run_id, key))
-    }
+    entries = {key: client.get_metric_history(run_id, key) for key in data.metrics}
+    epochs = {(key, i, m.step): m.value for key in entries for i, m in enumerate(entries[key])}
     return epochs, data.tags[schema.TAG_DATASET_DIGEST], data.tags[schema.TAG_STATUS]
 
 
 def test_two_processes_log_what_one_does_but_for_rounding(client, tmp_path):
-    """Of 21 instances, the sampler gives 11 to each of two processes: one instance is there
-    twice.
-    """
+    """Of 21 instances each of two processes gets 11: one instance is there twice."""
     several, one = (client.create_run("0").info.run_id for _ in range(2))
     script = Path(lightning_processes.__file__)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(script), "2", "21", several]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
+    how = {"capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, **how)
     assert done.returncode == 0 and done.stdout.split() == ["21", "gloo"], done.stderr[-3000:]
     lightning_processes.main(1, 21, one)
     values, *tags = logged(client, several)
@@ -226,15 +210,11 @@ def test_two_processes_log_what_one_does_but_for_rounding(client, tmp_path):
 
 def test_each_process_counts_its_own_rows():
     for n, processes in ((21, 2), (20, 2), (5, 4), (2, 4), (1, 4)):
-        samplers = [
-            DistributedSampler(range(n), processes, rank, shuffle=False)
-            for rank in range(processes)
-        ]
         rows = []
-        for sampler in samplers:
-            trainer = SimpleNamespace(
-                val_dataloaders=[None, DataLoader(range(n), sampler=sampler)], world_size=processes
-            )
+        for rank in range(processes):
+            sampler = DistributedSampler(range(n), processes, rank, shuffle=False)
+            loaders = [None, DataLoader(range(n), sampler=sampler)]
+            trainer = SimpleNamespace(val_dataloaders=loaders, world_size=processes)
             rows += list(sampler)[: _own_rows(trainer, 1)]
         assert sorted(rows) == list(range(n))
     trainer = SimpleNamespace(val_dataloaders=DataLoader(range(5)), world_size=2)

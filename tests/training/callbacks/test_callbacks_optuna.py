@@ -7,21 +7,15 @@ from callback_cases import one_warning
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
-from mlflow_mleval.training import delivery
 
 optuna = pytest.importorskip("optuna")
 
 from mlflow_mleval.training.callbacks.optuna import OptunaCallback  # noqa: E402
 
+optuna.logging.set_verbosity(optuna.logging.ERROR)
 NAMES = {"method": "kNN", "dataset": "toy"}
 rng = np.random.default_rng(0)
 Y, NOISE = (rng.random((40, 3)) < 0.4).astype(int), rng.random((40, 3))
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    monkeypatch.setattr(delivery, "_troubles", {})
 
 
 def objective(trial):
@@ -72,19 +66,15 @@ def test_trials_are_children_and_the_best_is_the_parents(client, measure, direct
     ],
 )
 def test_what_would_search_for_the_wrong_thing_is_an_error(client, measure, direction, made, text):
-    with (
-        pytest.raises((ValueError, TypeError), match=text),
-        mlflow.start_run() as run,
-        OptunaCallback(measure=measure, **NAMES) as watch,
-    ):
+    wrong = pytest.raises((ValueError, TypeError), match=text)
+    watch = OptunaCallback(measure=measure, **NAMES)
+    with wrong, mlflow.start_run() as run, watch:
         optuna.create_study(direction=direction).optimize(watch(made), n_trials=1)
     assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
 
 
 def test_without_a_run_the_search_goes_on(client):
-    with (
-        one_warning("No run is active", active=False),
-        OptunaCallback(measure="f1", **NAMES) as watch,
-    ):
+    watch = OptunaCallback(measure="f1", **NAMES)
+    with one_warning("No run is active", active=False), watch:
         study = search(watch, "maximize")
     assert study.best_value > 0.5 and not client.search_runs(["0"])
