@@ -148,13 +148,13 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
         return None
 
     def fetch() -> bool:
-        if not _only_routes and _by_route(run_id, address, path, target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not _only_routes and _is_served(address) and _Routes(run_id).fetch(path, target):
             return True
         there = _repository(run_id, address)
         beside = there.list_artifacts(path.rpartition("/")[0] or None)
         if all(entry.is_dir or entry.path != path for entry in beside):
             return False
-        target.parent.mkdir(parents=True, exist_ok=True)
         there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
         return True
 
@@ -163,23 +163,10 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
     return target if fetched else None
 
 
-def _by_route(run_id: str, address: str, path: str, target: Path) -> bool:
-    """Fetch what the tracking server holds itself by one request; False where it has none, or
-    gives it in another way only.
-    """
-    hosts = "", _host(mlflow.get_tracking_uri())
-    scheme = urlsplit(address).scheme
-    if scheme != "mlflow-artifacts" or _host(address) not in hosts or not store.server_address():
-        return False
-    asked = {"run_id": run_id, "path": path}
-    with _asked("GET", "/get-artifact", asked, stream=True) as response:
-        if response.status_code != requests.codes.ok:
-            return False
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as file:
-            for chunk in response.iter_content(_CHUNK):
-                file.write(chunk)
-    return True
+def _is_served(address: str) -> bool:
+    """Whether the tracking server holds itself what lies there: one request fetches it."""
+    is_route = urlsplit(address).scheme == "mlflow-artifacts" and store.server_address()
+    return bool(is_route) and _host(address) in ("", _host(mlflow.get_tracking_uri()))
 
 
 def check_login(address: str) -> None:
@@ -313,29 +300,35 @@ class _Routes:
         query = {"run_uuid": self.run_id, "path": path}
         kind = {"Content-Type": "application/octet-stream"}
         content = Path(file).read_bytes()
-        _answer(
-            "POST", "/ajax-api/2.0/mlflow/upload-artifact", query, data=content, extra_headers=kind
-        )
+        to = "/ajax-api/2.0/mlflow/upload-artifact"
+        _asked("POST", to, query, data=content, extra_headers=kind).raise_for_status()
 
     def list_artifacts(self, folder: str | None = None) -> list[FileInfo]:
         query = {"run_id": self.run_id} | ({"path": folder} if folder else {})
-        files = _answer("GET", "/api/2.0/mlflow/artifacts/list", query).json().get("files", [])
+        response = _asked("GET", "/api/2.0/mlflow/artifacts/list", query)
+        response.raise_for_status()
+        files = response.json().get("files", [])
         return [FileInfo(entry["path"], bool(entry.get("is_dir")), None) for entry in files]
 
     def _download_file(self, path: str, target: str) -> None:
+        if not self.fetch(path, Path(target)):
+            raise MlflowException(f"the server gives no {path}")
+
+    def fetch(self, path: str, target: Path) -> bool:
+        """Whether the server has the file, and gives it."""
         query = {"run_id": self.run_id, "path": path}
-        Path(target).write_bytes(_answer("GET", "/get-artifact", query).content)
+        with _asked("GET", "/get-artifact", query, stream=True) as response:
+            if response.status_code != requests.codes.ok:
+                return False
+            with target.open("wb") as file:
+                for chunk in response.iter_content(_CHUNK):
+                    file.write(chunk)
+        return True
 
 
 def _asked(method: str, path: str, query: dict[str, str], **more: Any) -> requests.Response:
     """What the server answers to one request in the name of whoever asks here."""
     login = get_default_host_creds(mlflow.get_tracking_uri())
-    once: dict[str, Any] = {"max_retries": 0, "raise_on_status": False}
-    return http_request(login, path, method, params=query, **once, **more)
-
-
-def _answer(method: str, path: str, query: dict[str, str], **more: Any) -> requests.Response:
-    ask = partial(_asked, method, path, query, timeout=SECONDS, **more)
-    response = budget.within(path, ask, budget.MOST_ARTIFACT)
-    response.raise_for_status()
-    return response
+    once: dict[str, Any] = {"max_retries": 0, "raise_on_status": False, "timeout": SECONDS}
+    ask = partial(http_request, login, path, method, params=query, **once, **more)
+    return budget.within(path, ask, budget.MOST_ARTIFACT)

@@ -464,7 +464,7 @@ def import_answers(
                 dataset,
                 means,
                 tags={schema.TAG_ANSWERS: digest},
-                files={ARTIFACT_ANSWERS: partial(bytes, table)},
+                files={ARTIFACT_ANSWERS: table},
             )
             if run is None:
                 runs.write(payload, experiment_name=experiment_name)

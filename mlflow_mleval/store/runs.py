@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache, partial
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison
 
 T = TypeVar("T")
+#: What a file is to hold, or what makes it.
+Content: TypeAlias = str | bytes | Callable[[], str | bytes]
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
 BATCH = 900
 #: Files that are sent at once; on a server with several workers each request waits longer than it
@@ -80,8 +82,8 @@ class Payload:
     by_fold: By measure, R values; NaN where there is none.
     curves: By the whole key of a metric, its values by step.
     tags: What else identifies the result; those of `identity` go before.
-    files: By artifact path, what makes the content; called one after the other, while those before
-        are being sent.
+    files: By artifact path the content, or what makes it; called one after the other, while those
+        before are being sent.
     history: Metrics of the training that led to the result, with their own times and steps; they
         are no part of the result.
     params: What the method was set to. A run keeps those that it has; one that MLflow's own
@@ -99,7 +101,7 @@ class Payload:
     by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
+    files: Mapping[str, Content] = field(default_factory=dict)
     history: Sequence[Metric] = ()
     params: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
@@ -354,11 +356,13 @@ def _request(act: Callable[[], T]) -> T:
     return answer
 
 
-def send(
-    run: Run,
-    files: Mapping[str, str | bytes | Callable[[], str | bytes]],
-    jobs: Sequence[Callable[[], None]] = (),
-) -> None:
+def made(content: Content) -> bytes:
+    """The content of a file."""
+    content = content() if callable(content) else content
+    return content.encode() if isinstance(content, str) else content
+
+
+def send(run: Run, files: Mapping[str, Content], jobs: Sequence[Callable[[], None]] = ()) -> None:
     """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure
     ends it.
 
@@ -373,11 +377,10 @@ def send(
         budget.mark()
 
     def uploads(folder: str) -> Iterator[Callable[[], None]]:
-        for path, make in files.items():
-            content = make() if callable(make) else make
+        for path, content in files.items():
             local = inside(folder, path)
             local.parent.mkdir(parents=True, exist_ok=True)
-            local.write_bytes(content.encode() if isinstance(content, str) else content)
+            local.write_bytes(made(content))
             yield partial(upload, local, str(PurePosixPath(path).parent))
 
     with tempfile.TemporaryDirectory() as folder:

@@ -60,18 +60,16 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
     active = fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID")
     usual = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
     is_id = experiment_name is None and active
-    files = {}
-    for name, make in payload.files.items():
-        content = make()
-        encoded = base64.b64encode(content.encode() if isinstance(content, str) else content)
-        files[name] = encoded.decode()
     parts = {name: getattr(payload, name) for name in _PLAIN} | {
         "format": _FORMAT,
         "digest": payload.digest,
         "run_id": run_id,
         "experiment": {"id": str(active)} if is_id else {"name": experiment_name or usual},
         "curves": {key: list(v.items()) for key, v in payload.curves.items()},
-        "files": files,
+        "files": {
+            path: base64.b64encode(runs.made(content)).decode()
+            for path, content in payload.files.items()
+        },
         "history": [[m.key, m.value, m.timestamp, m.step] for m in payload.history],
     }
     folder = home()
@@ -149,14 +147,10 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
             raise ValueError(f"{some(map(repr, foreign))} is no file of a result")
         if not _CLAIM.fullmatch(parts["claim"]):
             raise ValueError(f"{quoted(parts['claim'])} is no identity of a result")
-        files = {
-            name: _constant(base64.b64decode(text, validate=True))
-            for name, text in parts["files"].items()
-        }
         payload = runs.Payload(
             **{name: parts[name] for name in _PLAIN},
             curves={key: dict(map(tuple, values)) for key, values in parts["curves"].items()},
-            files=files,
+            files={path: base64.b64decode(t, validate=True) for path, t in parts["files"].items()},
             history=[Metric(*values) for values in parts["history"]],
         )
         if payload.digest != parts["digest"]:
@@ -281,7 +275,7 @@ class Delivery:
         run: Run | None = None,
     ) -> None:
         """Write to the store, else to the local folder."""
-        payload = _with_files_made(payload)
+        payload = _made(payload)
         self.write(
             lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name, run=run)
         )
@@ -346,7 +340,7 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     """
     if experiment_name is None:
         run_id = runs.target(run_id)  # here, for the thread that writes has no active run
-    payload, uri = _with_files_made(payload), mlflow.get_tracking_uri()
+    payload, uri = _made(payload), mlflow.get_tracking_uri()
     # Processes that write to one database wait for each other, so there each request has the time
     # that a server has in all; a file that is not locked answers in the end.
     if store.is_elsewhere(uri):
@@ -385,13 +379,9 @@ def forget() -> None:
     _troubles.clear()
 
 
-def _with_files_made(payload: runs.Payload) -> runs.Payload:
+def _made(payload: runs.Payload) -> runs.Payload:
     """The result with its files made: what is computed does not count as waiting for the store."""
-    return replace(payload, files={path: _constant(make()) for path, make in payload.files.items()})
-
-
-def _constant(content: T) -> Callable[[], T]:
-    return lambda: content
+    return replace(payload, files={path: runs.made(c) for path, c in payload.files.items()})
 
 
 # --------------------------------------------------------------------------------------------------
