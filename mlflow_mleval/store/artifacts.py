@@ -37,9 +37,9 @@ from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.rest_utils import http_request
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.paths import check_paths, inside
 from mlflow_mleval.secrets import masked, remember
 from mlflow_mleval.store import budget, schema, store
+from mlflow_mleval.validation import check_paths, inside
 
 #: Bytes that the server takes in one file, and seconds that it may take.
 MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300

@@ -32,7 +32,6 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_RUN_NOTE
 from mlflow.utils.rest_utils import http_request
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.paths import check_paths, inside
 from mlflow_mleval.secrets import raise_alone
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import MAX_TAG, count, some, text_problem
@@ -40,7 +39,7 @@ from mlflow_mleval.store import artifacts, budget, schema, store
 from mlflow_mleval.store.runs_table import select
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone, patiently
-from mlflow_mleval.validation import present
+from mlflow_mleval.validation import check_paths, inside, present
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison

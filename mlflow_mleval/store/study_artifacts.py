@@ -27,7 +27,6 @@ from mlflow_mleval.errors import (
     NoRunsError,
 )
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, some
 from mlflow_mleval.store import artifacts, schema, store
@@ -37,7 +36,7 @@ from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import read_store, result_name
 from mlflow_mleval.store.schema import decoded, is_number, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out
-from mlflow_mleval.validation import one_of, refuse_keywords
+from mlflow_mleval.validation import inside, one_of, refuse_keywords
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -26,12 +26,11 @@ from mlflow.entities import Metric, Run
 from mlflow.utils import autologging_utils
 
 from mlflow_mleval.errors import ImportFileError, StoreError
-from mlflow_mleval.paths import check_paths
 from mlflow_mleval.secrets import raise_alone
 from mlflow_mleval.sentences import quoted, some
 from mlflow_mleval.store import budget, runs, schema, store
 from mlflow_mleval.store.store import alone
-from mlflow_mleval.validation import present
+from mlflow_mleval.validation import check_paths, present
 
 # --------------------------------------------------------------------------------------------------
 # Results that a store did not take: kept in a local folder, and brought in later, exactly once.
