@@ -143,30 +143,37 @@ def _redacted(text: str, uris: Iterable[str], words: bool) -> str:
 def _all_secrets(addresses: Iterable[str], words: bool) -> tuple[str, ...]:
     """The secrets of these addresses and of this machine, the longest first."""
     secrets = {value for name, value in os.environ.items() if _TOKENS.fullmatch(name)}
-    # as MLflow takes them: from the environment, its own file, and addresses
-    logins = [tuple(os.environ.get(f"MLFLOW_TRACKING_{what}", "") for what in _LOGIN)]
+    secrets.update(*map(_beside_passwords, addresses))
+    logins = [tuple((_parted(uri)[1] or "").partition(":")[::2]) for uri in addresses]
+    logins.append(tuple(os.environ.get(f"MLFLOW_TRACKING_{what}", "") for what in _LOGIN))
     with suppress(OSError, RuntimeError):  # there is none, or no home
         file = Path("~/.mlflow/credentials").expanduser()
         lines = _CREDENTIALS.findall(file.read_text(encoding="utf-8", errors="replace"))
         held = {what.upper(): value for what, value in lines}
         logins.append(tuple(held.get(what, "") for what in _LOGIN))
-    for uri in addresses:
-        start, login, rest = _parted(uri)
-        user, _, password = (login or "").partition(":")
-        logins.append((user, password))
-        if login is not None and _masked_login(start, login) == HIDDEN:
-            secrets.update(_parts(user))
-        secrets.update(value for _, _, value, secret in _query(rest or "")[2] if secret)
-    passwords = {password for _, password in logins if password}
+    passwords = {password for _, password in logins} - {""}
     secrets.update(*map(_parts, passwords))
     secrets.update([*map(unquote, secrets), *map(unquote_plus, secrets)])
     pairs = {f"{user}:{password}" for user, _ in logins for password in passwords}
-    for pair in pairs | {*map(unquote, pairs)}:  # in base64, as a header says them
-        for encoding in ("utf-8", "latin-1"):
-            for encode in (b64encode, urlsafe_b64encode):
-                secrets.add(encode(pair.encode(encoding, "replace")).decode().rstrip("="))
+    secrets.update(*map(_in_a_header, pairs | {*map(unquote, pairs)}))
     chosen = [one for one in secrets if len(one) > 1 and (words or not _reads_like_words(one))]
     return tuple(sorted(chosen, key=lambda one: (-len(one), one)))
+
+
+def _beside_passwords(uri: str) -> Iterator[str]:
+    """The other secrets of a URI: a user that may be a token, and parameters."""
+    start, login, rest = _parted(uri)
+    if login and _masked_login(start, login) == HIDDEN:
+        yield from _parts(login.partition(":")[0])
+    yield from (value for _, _, value, secret in _query(rest or "")[2] if secret)
+
+
+def _in_a_header(pair: str) -> Iterator[str]:
+    """User and password in base64."""
+    for encoding in ("utf-8", "latin-1"):
+        content = pair.encode(encoding, "replace")
+        for encode in (b64encode, urlsafe_b64encode):
+            yield encode(content).decode().rstrip("=")
 
 
 def _reads_like_words(secret: str) -> bool:

@@ -465,23 +465,26 @@ def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
             return ProfileTag(n_labels, [], [], [], omitted=True)
         if kind == "soft":
             rows, n = [*map(_plain_numbers, content["errors"])], whole_numbers(content["n"], 1)
-            falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
-            if not (falling and all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)):
-                raise ValueError("its errors are none")
         else:
-            is_sparse = "counts" not in content
-            rows = [whole_numbers(row, 0) for row in content["sparse" if is_sparse else "counts"]]
-            if is_sparse:
-                rows = _dense(rows, n_labels + 1)
+            rows = [whole_numbers(row, 0) for row in content.get("counts", content.get("sparse"))]
+            rows = rows if "counts" in content else _dense(rows, n_labels + 1)
             n = [sum(row) for row in rows]
         _refuse_more([*map(len, rows)], n_labels + (kind == "hard"))
         if not len(rows) == len(n) == (len(folds) or 1) or len({*folds}) < len(folds) or min(n) < 1:
             raise ValueError("rows, sizes and folds of different number")
+        if kind == "soft":
+            _check_errors(rows)
         return ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True)
 
 
 #: What `encode_soft_profile` wrote.
 decode_soft_profile = partial(decode_profile, kind="soft")
+
+
+def _check_errors(rows: Sequence[Sequence[float]]) -> None:
+    falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
+    if not (falling and all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)):
+        raise ValueError("its errors are none")
 
 
 def _by_fold_then_pooled(
