@@ -547,18 +547,20 @@ def load_answers(
             f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
             "logged."
         )
-    groups, rows, nameless = _grouped(client, by_id, holding, selection)
+    rows, nameless = _named(client, holding, selection)
     notes = _unread_runs(nameless)
-    if not rows:
+    if rows.empty:
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
-    read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
-    by_dataset, absent = read.side_by_side(groups, shared, asked_of)
+    read = _Reader(
+        client, by_id, table, instance_by, measures, grades or {}, progress, len(rows), most
+    )
+    by_dataset, absent = read.side_by_side(rows, shared, asked_of)
     notes += read.notes
-    methods = {row["run_id"]: row["method"] for row in rows}
-    notes += _lineage([(method, by_id[run_id].data.tags) for run_id, method in methods.items()])
+    taken = rows.set_index("run_id")["method"]
+    notes += _lineage([(method, by_id[run_id].data.tags) for run_id, method in taken.items()])
     ids = holding.frame["run_id"]
-    notes += period_doubts(selection.method_by, holding.where(ids.isin(methods)))
+    notes += period_doubts(selection.method_by, holding.where(ids.isin(taken.index)))
     # an evaluation of the answers of a run belongs to that
     without = every.where(
         ~(every.frame["run_id"].isin(ids) | every.tag(schema.TAG_ANSWERS_OF).isin(ids))
@@ -568,7 +570,7 @@ def load_answers(
     return SelectedAnswers(
         by_dataset,
         absent,
-        pd.DataFrame(rows),
+        rows,
         frozenset(m for run_id in ids for m in by_id[run_id].data.metrics),
         tuple(notes),
         {
@@ -600,40 +602,31 @@ def _lineage(told: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
             yield other.format("; ".join(each))
 
 
-def _grouped(
-    client: MlflowClient, runs: Mapping[str, Run], table: RunsTable, selection: Selection
-) -> tuple[dict[str, dict[str, list[Run]]], list[dict[str, str]], dict[str, list[str]]]:
-    """The runs that count by dataset and method, a row about each, and by what they lack, the ids
-    of those that cannot be named.
+def _named(
+    client: MlflowClient, table: RunsTable, selection: Selection
+) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """The runs that count, with their dataset and method, and by what they lack, the ids of those
+    that cannot be named.
     """
-    groups: dict[str, dict[str, list[Run]]] = {}
-    rows: list[dict[str, str]] = []
     nameless: dict[str, list[str]] = {}
     by_method, by_dataset = rules_of(selection)
     by_method = with_models(client, [*table.experiments], by_method)
     methods, datasets = by_method.names(table), by_dataset.names(table)
-    for rule, without in (
-        (by_method, methods == ""),
-        (by_dataset, (datasets == "") & (methods != "")),
-    ):
+    named = methods != ""
+    for rule, without in ((by_method, ~named), (by_dataset, named & (datasets == ""))):
         lacking = table.where(without)
         for run_id, why in zip(lacking.frame["run_id"], rule.lacking(lacking), strict=True):
             nameless.setdefault(why, []).append(run_id)
-    about = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
-    for row in about[(methods != "") & (datasets != "")].to_dict("records"):
-        if selection.run_ids and selection.dataset_by is None and groups:
-            (row["dataset"],) = groups
-        method, dataset = row["method"], row["dataset"]
-        if _is_wanted(method, selection.methods, selection.exclude_methods) and _is_wanted(
-            dataset, selection.datasets, selection.exclude_datasets
-        ):
-            groups.setdefault(dataset, {}).setdefault(method, []).append(runs[row["run_id"]])
-            rows.append(row)
-    return groups, rows, nameless
-
-
-def _is_wanted(name: str, asked: Sequence[str] | None, excluded: Sequence[str]) -> bool:
-    return name not in excluded and (not asked or name in asked)
+    rows = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
+    rows = rows[named & (datasets != "")].astype(object)
+    for column, asked, excluded in (
+        ("method", selection.methods, selection.exclude_methods),
+        ("dataset", selection.datasets, selection.exclude_datasets),
+    ):
+        rows = rows[rows[column].isin(asked or rows[column]) & ~rows[column].isin(excluded)]
+    if selection.run_ids and selection.dataset_by is None and len(rows):
+        rows = rows.assign(dataset=rows["dataset"].iloc[0])  # they are of what the first is of
+    return rows.reset_index(drop=True), nameless
 
 
 def any_answers(selection: Selection) -> bool:
@@ -644,6 +637,7 @@ def any_answers(selection: Selection) -> bool:
 @dataclass
 class _Reader:
     client: MlflowClient
+    runs: Mapping[str, Run]
     table: str | None
     instance_by: str | None
     measures: Sequence[str] | None
@@ -658,46 +652,40 @@ class _Reader:
     changed: list[Changed] = field(default_factory=list)
 
     def side_by_side(
-        self,
-        groups: Mapping[str, Mapping[str, Sequence[Run]]],
-        shared: bool,
-        asked_of: str | None,
+        self, rows: pd.DataFrame, shared: bool, asked_of: str | None
     ) -> tuple[dict[str, Units], dict[str, str]]:
         """By data set the answers of its methods, or why they cannot be compared; `notes` says
         which runs of those that can are left out.
         """
         by_dataset: dict[str, Units] = {}
         absent: dict[str, str] = {}
-        for dataset, by_method in groups.items():
+        for dataset, of_dataset in rows.groupby("dataset", sort=False):
             try:
-                answers = aligned(self.all(by_method), shared=shared, asked_of=asked_of)
+                answers = aligned(self._by_method(of_dataset), shared=shared, asked_of=asked_of)
                 by_dataset[dataset] = _of_measures(answers, self.measures)
+                self.notes += self.left_out
             except (StoreError, LostAnswersError):
                 raise
             except (MlevalError, ValueError) as error:
                 absent[dataset] = joined(" ", [str(error), *self.left_out])
-            else:
-                self.notes += self.left_out
         return by_dataset, absent
 
-    def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
+    def _by_method(self, rows: pd.DataFrame) -> dict[str, Answers]:
         """The answers of every method, those of its repeats one after the other; `left_out` says
         which runs cannot be read.
         """
-        runs = {run.info.run_id: run for same in by_method.values() for run in same}
         self.left_out = []
-        parts = self._parts(runs)
+        parts = self._parts({run_id: self.runs[run_id] for run_id in rows["run_id"]})
         read: dict[str, list[Answers]] = {}
         unreadable: dict[str, list[str]] = {}
-        for method, same in by_method.items():
-            for run in same:
-                part = parts[run.info.run_id]
-                if isinstance(part, str):
-                    unreadable.setdefault(part, []).append(run.info.run_id)
-                    continue
-                read.setdefault(method, []).append(part)
-                self.changed += _changed(run, part)
-                self.held += len(part.values)
+        for row in rows.itertuples():
+            part = parts[row.run_id]
+            if isinstance(part, str):
+                unreadable.setdefault(part, []).append(row.run_id)
+                continue
+            read.setdefault(row.method, []).append(part)
+            self.changed += _changed(self.runs[row.run_id], part)
+            self.held += len(part.values)
         self.left_out = _unread_runs(unreadable)
         if not read:
             raise MissingResultsError("none of its runs can be read.")
