@@ -31,7 +31,7 @@ from mlflow_mleval.sentences import some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.runs import create, end, log, quiet, send
 from mlflow_mleval.store.schema import bounded_json
-from mlflow_mleval.store.store import alone, patiently
+from mlflow_mleval.store.store import alone
 
 #: The experiment of a ledger, and the one that says who moved which alias.
 LEDGER, PROMOTIONS = "mleval ledger: {}", "mleval promotions"
@@ -95,7 +95,7 @@ class Register:
             alone(f"register {mlflow.get_tracking_uri()} {self.run_id}"),  # for stores of files
         ):
             try:
-                patiently(lambda: self.client.log_param(self.run_id, name, text))
+                self.client.log_param(self.run_id, name, text)
             except MlflowException:
                 if name not in self.client.get_run(self.run_id).data.params:
                     raise
@@ -129,7 +129,7 @@ def _new_register(client: MlflowClient, name: str) -> list[Run]:
         if runs := _registers(client, name):
             return runs
         try:
-            experiment_id = patiently(lambda: client.create_experiment(name))
+            experiment_id = client.create_experiment(name)
         except MlflowException:
             if client.get_experiment_by_name(name) is None:
                 raise
@@ -144,9 +144,9 @@ def _new_register(client: MlflowClient, name: str) -> list[Run]:
             ) from None
         own = {schema.TAG_KIND: schema.KIND_REGISTER}
         run_id = create(client, experiment_id, name, own).info.run_id
-        patiently(lambda: client.set_experiment_tag(experiment_id, schema.TAG_REGISTER, run_id))
+        client.set_experiment_tag(experiment_id, schema.TAG_REGISTER, run_id)
         end(client, run_id, "FINISHED")
-        patiently(lambda: client.log_param(run_id, _OF, _digest(name)[:_SHORT]))
+        client.log_param(run_id, _OF, _digest(name)[:_SHORT])
         return [client.get_run(run_id)]
 
 
@@ -320,7 +320,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
             )
         check()
         try:
-            patiently(lambda: client.set_registered_model_alias(model, alias, version))
+            client.set_registered_model_alias(model, alias, version)
         except Exception:
             with suppress(Exception):
                 if current() == version:  # only the store's answer was lost

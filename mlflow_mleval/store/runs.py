@@ -38,7 +38,7 @@ from mlflow_mleval.sentences import MAX_TAG, count, some, text_problem
 from mlflow_mleval.store import artifacts, budget, schema, store
 from mlflow_mleval.store.runs_table import select
 from mlflow_mleval.store.schema import packed
-from mlflow_mleval.store.store import alone, patiently
+from mlflow_mleval.store.store import alone
 from mlflow_mleval.validation import check_paths, inside, present
 
 if TYPE_CHECKING:
@@ -309,16 +309,14 @@ def create(
     """
     name, written, claim = name[: schema.MAX_RUN_NAME], packed(tags), tags.get(schema.TAG_CLAIM)
 
-    def made() -> Run:
-        return _request(lambda: client.create_run(experiment_id, start, written, name))
-
+    make = partial(client.create_run, experiment_id, start, written, name)
     try:
-        run = made()
+        run = make()
     except MlflowException as error:
         if claim is None or error.get_http_status_code() != HTTPStatus.SERVICE_UNAVAILABLE:
             raise
         there = store.having(client, [experiment_id], schema.TAG_CLAIM, claim)
-        run = there[0] if there else made()
+        run = there[0] if there else make()
     return store.opened(run)
 
 
@@ -334,25 +332,17 @@ def log(
     """
     batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
     for batch in batches[:-1]:
-        _request(partial(client.log_batch, run_id, metrics=batch))
+        client.log_batch(run_id, batch)
     own_tags = [RunTag(k, v) for k, v in (tags or {}).items()]
     own_params = [Param(k, v) for k, v in (params or {}).items()]
     if batches[-1] or own_tags or own_params:
-        _request(lambda: client.log_batch(run_id, batches[-1], own_params, own_tags))
+        client.log_batch(run_id, batches[-1], own_params, own_tags)
 
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
     """End a run with a status of MLflow."""
     with quiet():
-        _request(lambda: client.set_terminated(run_id, status))
-
-
-def _request(act: Callable[[], T]) -> T:
-    """Ask the store, unless nobody waits for it any more."""
-    budget.go_on()
-    answer = patiently(act)
-    budget.mark()
-    return answer
+        client.set_terminated(run_id, status)
 
 
 def made(content: Content) -> bytes:
@@ -460,7 +450,7 @@ def existing(run_id: str) -> Run:
 def _is_there(client: MlflowClient, run_id: str, payload: Payload) -> bool:
     """Whether the run holds its result, and only the store's last answer was lost."""
     with store.quick(), suppress(Exception):
-        data = _request(lambda: store.opened(client.get_run(run_id))).data
+        data = store.opened(client.get_run(run_id)).data
         finite = {schema.metric_key(m) for m, v in payload.means.items() if math.isfinite(v)}
         return holds_result(data.tags) and finite <= data.metrics.keys()
     return False
@@ -506,8 +496,9 @@ def _send_all(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> N
         """What was evaluated, and the run's end."""
         if digest:
             data = Dataset(name, start, "code", json.dumps({"sha256": digest}))
-            given = [DatasetInput(data, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])]
-            _request(lambda: client.log_inputs(run_id, given))
+            client.log_inputs(
+                run_id, [DatasetInput(data, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])]
+            )
         if ends:
             end(client, run_id, "FINISHED")
 

@@ -48,6 +48,7 @@ from mlflow_mleval.store import budget, schema
 
 T = TypeVar("T")
 _TRIES = 12
+_WRITES = ("create_", "log_", "set_", "update_", "delete_")
 _SECONDS = 0.05, 2.0
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
 _CONFLICTS = (
@@ -198,15 +199,25 @@ def server_address() -> str | None:
 
 
 class _Client(MlflowClient):
-    """A client that waits for a store elsewhere as long as `budget` says."""
+    """A client that asks as long as somebody waits, of a store elsewhere as long as `budget` says,
+    and writes again what a conflict has undone.
+    """
 
     def __getattribute__(self, name: str) -> Any:
         method = super().__getattribute__(name)
         if name.startswith("_") or not callable(method):
             return method
-        if not is_elsewhere(self.tracking_uri):
-            return method
-        return lambda *args, **parts: budget.within(name, partial(method, *args, **parts))
+
+        def ask(*args: Any, **parts: Any) -> Any:
+            budget.go_on()
+            act = partial(method, *args, **parts)
+            if is_elsewhere(self.tracking_uri):
+                act = partial(budget.within, name, act)
+            answer = patiently(act) if name.startswith(_WRITES) else act()
+            budget.mark()
+            return answer
+
+        return ask
 
 
 def is_elsewhere(uri: str) -> bool:
@@ -315,7 +326,7 @@ def ensure_experiment(client: MlflowClient, name: str) -> str:
     if experiment is None:
         with store_errors("write to"):
             try:
-                return patiently(lambda: client.create_experiment(name))
+                return client.create_experiment(name)
             except MlflowException as error:  # unless another process has been quicker
                 found = client.get_experiment_by_name(name)
                 if error.error_code != "RESOURCE_ALREADY_EXISTS" or found is None:
