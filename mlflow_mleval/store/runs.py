@@ -227,7 +227,7 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
-    with store.quick(), store.store_errors("read"):
+    with store.reading():
         if run_id is None:
             client.search_experiments(max_results=1)
             return {}
@@ -237,7 +237,7 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
 def experiment_of(run_id: str, run: Run | None = None) -> str:
     """The name of the run's experiment; of a run that has just been read, too."""
     client = store.connect()
-    with store.quick(), store.store_errors("read"):
+    with store.reading():
         return client.get_experiment((run or client.get_run(run_id)).info.experiment_id).name
 
 
@@ -417,7 +417,7 @@ def _new_run(client: MlflowClient, payload: Payload, experiment_name: str | None
     if experiment_name is not None:
         experiment_id = store.ensure_experiment(client, experiment_name)
     else:
-        with store.quick(), store.store_errors("read"):
+        with store.reading():
             experiment_id = present(_get_experiment_id())
     now = str(int(time.time() * 1000))
     own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
@@ -430,7 +430,7 @@ def _new_run(client: MlflowClient, payload: Payload, experiment_name: str | None
 def existing(run_id: str) -> Run:
     """A run that `write` may write to, with what it holds."""
     client = store.connect(create=True)
-    with store.quick(), store.store_errors("read"):
+    with store.reading():
         try:
             run = store.opened(client.get_run(run_id))
         except MlflowException as error:

@@ -288,7 +288,7 @@ def find_experiments(
         ("", names, client.get_experiment_by_name),
     ):
         for name in wanted:
-            with quick(), store_errors("read"):
+            with reading():
                 experiment = _or_none(lookup, str(name))
                 if experiment is None and not label and re.fullmatch(r"\d{1,20}", str(name)):
                     experiment = _or_none(client.get_experiment, str(name))
@@ -321,7 +321,7 @@ def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[
 
 def ensure_experiment(client: MlflowClient, name: str) -> str:
     """Id of the experiment of that name, made if there is none."""
-    with quick(), store_errors("read"):
+    with reading():
         experiment = client.get_experiment_by_name(name)
     if experiment is None:
         with store_errors("write to"):
@@ -670,7 +670,7 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
 @contextmanager
 def _known_model(client: MlflowClient, model: str) -> Iterator[None]:
     """Say what there is where the store has no such model."""
-    with quick(), store_errors("read"):
+    with reading():
         try:
             yield
             return
@@ -703,7 +703,7 @@ def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
     """The version that is named, or the only one that this run made; None where there is none."""
     if is_model(name):
         return _version(client, name)
-    with quick(), store_errors("read"):
+    with reading():
         made = client.search_model_versions(f"run_id = '{name}'")
     return made[0] if len(made) == 1 else None
 
@@ -833,6 +833,13 @@ def reason(error: Exception) -> str:
 def quick():
     """Few retries: MLflow's own default keeps trying for minutes."""
     return budget.environment(**_QUICK)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """A first request that reads: few retries, and any failure as a StoreError."""
+    with quick(), store_errors("read"):
+        yield
 
 
 def _existing(client: MlflowClient, wanted: str = "") -> str:

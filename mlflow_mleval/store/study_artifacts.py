@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -511,8 +511,22 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
         The store cannot be reached for runs whose tags do not hold the profile.
     """
     one_of(kind, "kind", schema.TAG_PROFILES)
+    tags: dict[Pair, schema.ProfileTag] = {}
+    errors: dict[Pair, np.ndarray] = {}
     absent: dict[str, str] = {}
-    tags, errors = _profiles_of_runs(study, kind, absent)
+    ids: dict[Pair, str] = {}
+    if "run_id" in study.runs:
+        ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
+    client, pairs = lru_cache(store.connect), [*map(tuple, study.values.index)]
+
+    def read(pair: Pair) -> tuple[schema.ProfileTag, np.ndarray] | str:
+        return _profile(client, study.profiles.get(pair, {}), kind, ids.get(pair, ""))
+
+    for pair, profile in zip(pairs, artifacts.at_once(read, pairs), strict=True):
+        if isinstance(profile, str):
+            absent[result_name(*pair)] = profile
+        else:
+            tags[pair], errors[pair] = profile
     if not errors:
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(
@@ -532,44 +546,27 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     return gather_profiles(errors, n_labels, folds, kind, **about)
 
 
-def _profiles_of_runs(
-    study: Study, kind: str, absent: dict[str, str]
-) -> tuple[dict[Pair, schema.ProfileTag], dict[Pair, np.ndarray]]:
-    """The profiles of the runs, and the errors from the tags, or from an artifact where a tag only
-    points to it; why others have none goes to `absent`.
+def _profile(
+    client: Callable[[], MlflowClient],
+    profiles: Mapping[str, schema.ProfileTag],
+    kind: str,
+    run_id: str,
+) -> tuple[schema.ProfileTag, np.ndarray] | str:
+    """The profile of a run, and its errors: from the tag, or from an artifact where the tag only
+    points to it; or why there is none.
     """
-    ids: dict[Pair, str] = {}
-    if "run_id" in study.runs:
-        ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
-    tags: dict[Pair, schema.ProfileTag] = {}
-    for pair in map(tuple, study.values.index):
-        profiles = study.profiles.get(pair, {})
-        if kind not in [*profiles]:
-            absent[result_name(*pair)] = f"its run carries no profile of {_WHAT[kind]}"
-            continue
-        tag = store.of_one_run(partial(profiles.__getitem__, kind))
-        if isinstance(tag, str):
-            absent[result_name(*pair)] = f"{tag} (run {ids[pair]})"
-        else:
-            tags[pair] = tag
-    errors = {pair: errors_of(tag, kind) for pair, tag in tags.items() if not tag.omitted}
-    elsewhere = [pair for pair, tag in tags.items() if tag.omitted]
-    if not elsewhere:
-        return tags, errors
-    client, path = store.connect(), schema.ARTIFACT_PROFILE
-
-    def read(pair: Pair) -> np.ndarray | str | None:
-        errors_in = partial(_errors, kind=kind, n_labels=tags[pair].n_labels)
-        return artifacts.artifact(client, ids[pair], path, errors_in)
-
-    for pair, row in zip(elsewhere, artifacts.at_once(read, elsewhere), strict=True):
-        if isinstance(row, np.ndarray):
-            errors[pair] = row
-        else:
-            why = f"{row}; " if row else ""
-            lacking = f"its run has no {path} that holds it ({why}run {ids[pair]})"
-            absent[result_name(*pair)] = lacking
-    return tags, errors
+    if kind not in [*profiles]:
+        return f"its run carries no profile of {_WHAT[kind]}"
+    tag = store.of_one_run(partial(profiles.__getitem__, kind))
+    if isinstance(tag, str):
+        return f"{tag} (run {run_id})"
+    if not tag.omitted:
+        return tag, errors_of(tag, kind)
+    path, read = schema.ARTIFACT_PROFILE, partial(_errors, kind=kind, n_labels=tag.n_labels)
+    row = artifacts.artifact(client(), run_id, path, read)
+    if isinstance(row, np.ndarray):
+        return tag, row
+    return f"its run has no {path} that holds it ({f'{row}; ' if row else ''}run {run_id})"
 
 
 def _errors(path: Path, kind: str, n_labels: int) -> np.ndarray:

@@ -202,7 +202,7 @@ def _experiment(kept: dict[str, str]) -> str:
     """The name of the experiment to which a kept result was to go."""
     if "name" in kept:
         return kept["name"]
-    with store.quick(), store.store_errors("read"):
+    with store.reading():
         return store.connect().get_experiment(kept["id"]).name
 
 
