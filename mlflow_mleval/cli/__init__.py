@@ -189,11 +189,8 @@ def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
     if forget:
         from mlflow_mleval.store import runs as stored
 
-        found = stored.marks_of(Selection.of(choices))
-        click.echo(stored.marks_told(found))
-        if yes:
-            stored.remove_marks(found)
-        elif found:
+        click.echo(stored.forget(Selection.of(choices), yes))
+        if not yes:
             click.echo("Nothing was changed; --yes does it.")
         return
     from mlflow_mleval.report.content.listings import found_document

@@ -11,6 +11,7 @@ import os
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
@@ -19,7 +20,7 @@ from functools import cached_property, lru_cache, partial
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -698,66 +699,45 @@ def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
 # ``mlflow gc``.
 
 
-class Marks(NamedTuple):
-    """What the package put into a run; the run itself is its own where it made it."""
-
-    run: Run
-    own: bool
-    tags: list[str]
-    files: list[str]
-
-
-def marks_of(selection: Selection) -> list[Marks]:
-    """The selected runs that hold anything of the package."""
-    client, found = store.connect(), []
-    runs, _ = select(client, selection)
-    for run in runs:
-        held = run.data.tags
-        if any(key.startswith(schema.TAG_PREFIX) for key in held):
-            own = held.get(schema.TAG_OWN_RUN) == "true"
-            own |= held.get(schema.TAG_KIND) in schema.RECORDS
-            with store.store_errors("read"):
-                written = client.get_run(run.info.run_id).data.tags  # several stand in one
-            tags = [key for key in written if key.startswith(schema.TAG_PREFIX)]
-            found.append(Marks(run, own, tags, [] if own else _own_files(client, run)))
-    return found
-
-
-def _own_files(client: MlflowClient, run: Run) -> list[str]:
-    with store.store_errors("read"):
-        there = client.list_artifacts(run.info.run_id)
-    own = schema.ARTIFACT_FOLDER
-    return [entry.path for entry in there if entry.path == own or entry.path.startswith(f"{own}_")]
-
-
-def marks_told(found: Sequence[Marks]) -> str:
-    """What `remove_marks` would take away."""
-    others = [marks for marks in found if not marks.own]
-    own = len(found) - len(others)
-    lines = [
-        f"{count(len(others), 'run')}: {count(sum(len(m.tags) for m in others), 'tag')}, "
-        f"{count(sum(len(m.files) for m in others), 'artifact')}",
-        f"{count(own, 'run')} that mleval made, as a whole (mlflow runs restore brings one back)",
-        "Metrics named mleval/… stay: MLflow deletes none.",
-    ]
-    return "\n".join(lines)
-
-
-def remove_marks(found: Sequence[Marks]) -> None:
-    """Take it away, tags last, so that what fails half-way is found again."""
-    client = store.connect()
-    kept = []
-    with store.store_errors("write"):
-        for marks in found:
-            run_id = marks.run.info.run_id
-            if marks.own:
-                client.delete_run(run_id)
+def forget(selection: Selection, really: bool) -> str:
+    """Take out of the selected runs what the package put into them, if `really`; returns what that
+    is. Tags go last, so that what fails half-way is found again.
+    """
+    client, kept, told = store.connect(), list[str](), Counter[str]()
+    for run in select(client, selection)[0]:
+        run_id, tags = run.info.run_id, run.data.tags
+        if not any(key.startswith(schema.TAG_PREFIX) for key in tags):
+            continue
+        with store.store_errors("write"):
+            if (
+                tags.get(schema.TAG_OWN_RUN) == "true"
+                or tags.get(schema.TAG_KIND) in schema.RECORDS
+            ):
+                told["own"] += 1
+                if really:
+                    client.delete_run(run_id)
                 continue
-            artifacts.remove(marks.run, marks.files)
-            if _own_files(client, marks.run):
-                kept.append(run_id)
-                continue
-            for key in marks.tags:
-                client.delete_tag(run_id, key)
+            written = client.get_run(run_id).data.tags  # several stand in one
+            keys = [key for key in written if key.startswith(schema.TAG_PREFIX)]
+            files = _own_files(client, run_id)
+            told.update(runs=1, tags=len(keys), files=len(files))
+            if really:
+                artifacts.remove(run, files)
+                if _own_files(client, run_id):
+                    kept.append(run_id)
+                    continue
+                for key in keys:
+                    client.delete_tag(run_id, key)
     if kept:
         raise StoreError(f"the store deletes no artifacts: those of {some(kept)} stay.")
+    tags_and_files = f"{count(told['tags'], 'tag')}, {count(told['files'], 'artifact')}"
+    return (
+        f"{count(told['runs'], 'run')}: {tags_and_files}\n{count(told['own'], 'run')} that mleval "
+        "made, as a whole (mlflow runs restore brings one back)\n"
+        "Metrics named mleval/… stay: MLflow deletes none."
+    )
+
+
+def _own_files(client: MlflowClient, run_id: str) -> list[str]:
+    own, there = schema.ARTIFACT_FOLDER, client.list_artifacts(run_id)
+    return [entry.path for entry in there if entry.path == own or entry.path.startswith(f"{own}_")]

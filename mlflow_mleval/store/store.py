@@ -731,12 +731,11 @@ def _version(client: MlflowClient, name: str) -> ModelVersion | None:
     if number == "latest" and versions:
         number = [*versions][-1]
     if number not in versions:
-        missing = f"version {version!r}" if version else f"alias {alias!r}"
-        guess = did_you_mean([alias], aliases) if alias else ""
-        named = (f"{key!r} (version {value})" for key, value in aliases.items())
+        at = [f"@{name}" for name in aliases]
+        wanted = f"@{alias}" if alias else version
         raise NoRunsError(
-            f"the model {model!r} has no {missing}.{guess} Versions: {some(versions) or 'none'}. "
-            f"Aliases: {some(named) or 'none'}."
+            f"the model {model!r} has no {wanted!r}.{did_you_mean([wanted], at)} It has "
+            f"{some([*versions, *at]) or 'none'}."
         )
     return versions[number]
 
