@@ -64,9 +64,7 @@ _silent: dict[str, float] = {}
 
 
 def go_by_routes() -> None:
-    """From now on nothing in this process reaches an artifact at its address: anybody may write
-    addresses into runs.
-    """
+    """From now on this process reaches no artifact at an address: anybody may write one."""
     global _only_routes
     _only_routes = True
     get_registered_artifact_repositories().clear()
@@ -89,9 +87,7 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
 def artifact(
     client: MlflowClient, run_id: str, path: str, read: Callable[[Path], Found]
 ) -> Found | str | None:
-    """What is read of a file among the artifacts of a run, or the reason why it cannot be read;
-    None where there is none.
-    """
+    """What is read of an artifact of a run, why it cannot be read, or None where there is none."""
 
     def content() -> Found | None:
         with tempfile.TemporaryDirectory() as folder:
@@ -116,9 +112,7 @@ def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found 
 
 
 def _unzipped(data: Path, name: str, target: Path) -> bool:
-    """Take one file out of those in one; False where it is not there. A ValueError where it is
-    damaged, or larger than what is written.
-    """
+    """Whether the file is among those in one, to be taken out; a ValueError if it is not ours."""
     size = data.stat().st_size
     with data.open("rb") as file:
         file.seek(max(0, size - _END.size))
@@ -170,9 +164,7 @@ def _is_served(address: str) -> bool:
 
 
 def check_login(address: str) -> None:
-    """Raise a ValueError where MLflow would tell the store's login to another host: anybody may
-    name one as the place of a run's artifacts.
-    """
+    """Raise a ValueError where MLflow would tell the store's login to a host that a run names."""
     host = _host(address)
     allowed = {_host(mlflow.get_tracking_uri()), *os.environ.get(HOSTS, "").split(",")}
     login = get_default_host_creds(address)
@@ -198,9 +190,7 @@ def _host(address: str) -> str:
 
 @contextmanager
 def _address_errors(address: str) -> Iterator[None]:
-    """Whatever fails at an address that anybody may have written into a run names it; a host that
-    gave no answer is left alone for a while.
-    """
+    """Name an address at which something fails; leave a host alone that gave no answer."""
     host = ""
     try:
         host = urlsplit(address).netloc
@@ -267,9 +257,7 @@ def _repository(run_id: str, address: str) -> Any:
 
 
 def check_targets(there: Any, paths: Collection[str]) -> None:
-    """Raise a ValueError where files would not land among the artifacts, such as beyond a link in a
-    local folder.
-    """
+    """Raise a ValueError where files would not land among the artifacts, as beyond a link."""
     check_paths(paths)
     if (folder := getattr(there, "artifact_dir", None)) is not None:
         for path in paths:
@@ -277,9 +265,7 @@ def check_targets(there: Any, paths: Collection[str]) -> None:
 
 
 def remove(run: Run, paths: Collection[str]) -> None:
-    """Delete artifacts of a run; they stay where the server's routes are the only way, which delete
-    none, or the store cannot.
-    """
+    """Delete artifacts of a run where the store can; the server's routes cannot."""
     if _only_routes:
         return
     there = repository(run)

@@ -64,9 +64,7 @@ class _NobodyWaits(SystemExit):
 
 @dataclass
 class Budget:
-    """Until when somebody waits, and whether still; where it lies within another, that one counts,
-    too. `threads` are those that work for it.
-    """
+    """Until when somebody waits for these threads; one that lies in another ends with it."""
 
     seconds: float
     renewed: bool = False

@@ -281,9 +281,7 @@ def _write_all(
     earlier: Mapping[_Cell, Run],
     progress: Progress | None,
 ) -> dict[_Cell, _Outcome]:
-    """Write what is missing, several results at a time where the store is no file. New runs start
-    in the order of the source.
-    """
+    """Write what is missing, new runs in the order of the source; several at a time on a server."""
     outcomes: dict[_Cell, _Outcome] = {}
     lock, tell = threading.Lock(), progress or in_silence
 

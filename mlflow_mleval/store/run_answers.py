@@ -239,9 +239,7 @@ def _part_in_full(trace: Trace, part: str) -> Any:
 
 
 def asked_of(run: Run) -> Callable[[Any], Any]:
-    """What takes from the inputs of a trace those that the data hold: a trace also records the
-    defaults of the function, which belong to the method.
-    """
+    """What takes from a trace the inputs that the data hold: defaults belong to the method."""
     names: set[str] = set()
     for given in run.inputs.dataset_inputs if run.inputs else ():
         with suppress(ValueError, AttributeError, TypeError, KeyError):
@@ -277,9 +275,7 @@ def question_shown(inputs: Any) -> str:
 
 
 def belongs(assessment: Assessment, run: Run) -> bool:
-    """Whether it belongs to this evaluation: a trace that is evaluated again keeps what others said
-    of it.
-    """
+    """Whether it belongs to this evaluation: others may have evaluated the trace, too."""
     return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (
         None,
         run.info.run_id,
@@ -328,9 +324,7 @@ def read_answer_tables(
     measures: Sequence[str] | None = None,
     grades: Grades | None = None,
 ) -> dict[str, Answers | str]:
-    """The answers of several runs, from a table that each of them holds, or why those of one cannot
-    be read.
-    """
+    """The answers of several runs, from a table of each, or why those of one cannot be read."""
     path, grades = table or EVALUATED, grades or {}
 
     def table_of(run: Run) -> _Table:
@@ -487,9 +481,7 @@ def _answers_of_table(
 
 
 def _scored(run: Run, columns: Mapping[str, str]) -> list[str]:
-    """Measures whose column in a table holds scores: MLflow calls it one, or the run has their mean
-    as a metric. Other numbers describe the answer.
-    """
+    """Measures of scorers: MLflow calls their column a score, or the run has their mean."""
     metrics = run.data.metrics.keys()
     return [
         measure
@@ -605,9 +597,7 @@ def _lineage(told: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
 def _named(
     client: MlflowClient, table: RunsTable, selection: Selection
 ) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """The runs that count, with their dataset and method, and by what they lack, the ids of those
-    that cannot be named.
-    """
+    """The runs that count, with dataset and method, and the ids of others by what they lack."""
     nameless: dict[str, list[str]] = {}
     by_method, by_dataset = rules_of(selection)
     by_method = with_models(client, [*table.experiments], by_method)
@@ -654,9 +644,7 @@ class _Reader:
     def side_by_side(
         self, rows: pd.DataFrame, shared: bool, asked_of: str | None
     ) -> tuple[dict[str, Units], dict[str, str]]:
-        """By data set the answers of its methods, or why they cannot be compared; `notes` says
-        which runs of those that can are left out.
-        """
+        """By data set the answers of its methods, or why they do not compare."""
         by_dataset: dict[str, Units] = {}
         absent: dict[str, str] = {}
         for dataset, of_dataset in rows.groupby("dataset", sort=False):
@@ -671,9 +659,7 @@ class _Reader:
         return by_dataset, absent
 
     def _by_method(self, rows: pd.DataFrame) -> dict[str, Answers]:
-        """The answers of every method, those of its repeats one after the other; `left_out` says
-        which runs cannot be read.
-        """
+        """The answers of every method with its repeats; `left_out` says what cannot be read."""
         self.left_out = []
         parts = self._parts({run_id: self.runs[run_id] for run_id in rows["run_id"]})
         read: dict[str, list[Answers]] = {}

@@ -136,9 +136,7 @@ class Payload:
         return entries
 
     def identity(self) -> dict[str, str]:
-        """The tags that tell what the run is about to hold; it counts for nothing until its status
-        says complete.
-        """
+        """The tags of a run that is about to hold the result."""
         own = {schema.TAG_DIGEST: self.digest, schema.TAG_CLAIM: self.claim}
         return marks(schema.KIND_EVALUATION, self.method, self.dataset) | own
 
@@ -193,9 +191,7 @@ def write(
 
 
 def check(*, run_id: str | None = None, experiment_name: str | None = None, **names: Any) -> None:
-    """Raise TypeError or ValueError where a method or dataset cannot be called so, or both a run
-    and an experiment are given.
-    """
+    """Raise TypeError or ValueError for names that cannot be stored, or a run and an experiment."""
     for name, text in names.items():
         if not isinstance(text, str):
             raise TypeError(
@@ -214,9 +210,7 @@ def check(*, run_id: str | None = None, experiment_name: str | None = None, **na
 
 
 def target(run_id: str | None = None) -> str | None:
-    """The run to write to: the given one, else the active one, else that of MLFLOW_RUN_ID; None
-    where that is a new one. A model that is named stands for the run that made it.
-    """
+    """The run to write to: the given one or that of a model, the active one, or MLFLOW_RUN_ID's."""
     if run_id:
         return store.run_of(store.connect(), run_id).run_id if "/" in run_id else run_id
     active = mlflow.active_run()
@@ -328,9 +322,7 @@ def log(
     tags: Mapping[str, str] | None = None,
     params: Mapping[str, str] | None = None,
 ) -> None:
-    """Write to a run in as few requests as MLflow allows; tags, as `packed` makes them, and
-    parameters go with the last.
-    """
+    """Write to a run in few requests; tags, made by `packed`, and parameters go with the last."""
     batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
     for batch in batches[:-1]:
         client.log_batch(run_id, batch)
@@ -378,9 +370,7 @@ def send(run: Run, files: Mapping[str, Content], jobs: Sequence[Callable[[], Non
 
 
 def together(jobs: Iterable[Callable[[], None]]) -> None:
-    """Do the jobs, several at a time, begun in their order, while the next are made; after a
-    failure none is begun, and the first is raised.
-    """
+    """Do the jobs, several at a time, begun in their order; the first failure ends it."""
     waiting, turn = iter(jobs), threading.Lock()
     failures: list[BaseException] = []
 
@@ -539,9 +529,7 @@ def log_comparison(
     asked: Mapping[str, object],
     experiment_name: str | None,
 ) -> str:
-    """Store the report about a comparison; where the same was asked before, in the run that holds
-    the answer. It goes to the experiment that is named, else to that of most of its runs.
-    """
+    """Store a report, by default in the experiment of most runs that it compares."""
     others = {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
     files = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary, **others}
     about = about_report(comparison, asked)
@@ -643,9 +631,7 @@ def address(run_id: str) -> str | None:
 
 
 def page_of(experiment_ids: Iterable[str]) -> str:
-    """Where the page /mleval/ compares the experiments, under the server's address; empty where
-    the store is no server, or its server has no such page.
-    """
+    """The page /mleval/ of the experiments, under the server's address; empty where none is."""
     server = mlflow.get_tracking_uri()
     if not (artifacts.only_routes() or _has_page(server)):
         return ""
@@ -666,9 +652,7 @@ def _has_page(server: str) -> bool:
 
 
 def with_link(note: str, experiment_id: str) -> str:
-    """A run's description, with a link to the page where the server has it. The link has no host:
-    browsers may know the server by another name.
-    """
+    """A run's description, with a link to the page, without a host, where the server has it."""
     page = page_of([experiment_id])
     return f"[Compare the runs of this experiment live]({page})\n\n{note}" if page else note
 
@@ -676,9 +660,7 @@ def with_link(note: str, experiment_id: str) -> str:
 def _same(
     client: MlflowClient, experiment_id: str, key: str | None, finished: bool = False
 ) -> list[Run]:
-    """The runs that hold the same report, or those of them that have finished; there is one, unless
-    several were made at the same time.
-    """
+    """The runs that hold the same report, or those that have finished: one, or made at one time."""
     if not key:
         return []
     several = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'")

@@ -744,9 +744,7 @@ def whole_numbers(values: Any, least: int = -(2**63)) -> list[int]:
 def read_table(
     path: str | Path, columns: Collection[str], names: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Columns of numbers, and of names as text, of a parquet or CSV file; numbers may be missing,
-    but not infinite.
-    """
+    """Columns of finite or missing numbers, and of names as text, of a parquet or CSV file."""
     wanted = [*names, *columns]
     if Path(path).suffix == ".csv":
         if (size := Path(path).stat().st_size) > MAX_CSV:

@@ -86,9 +86,7 @@ def patiently(act: Callable[[], T]) -> T:
 
 @contextmanager
 def alone(what: str, seconds: float = 60) -> Iterator[None]:
-    """One process of this user and machine at a time for what is named; the lock of one that dies
-    is free at once.
-    """
+    """One process of this user and machine at a time for what is named; one that dies frees it."""
     digest = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
     path = _lock_folder() / f"{digest[:24]}.lock"
     with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as lock:
@@ -116,9 +114,7 @@ def private(path: Path) -> None:
 
 
 def _lock_folder() -> Path:
-    """A folder of this user alone: in the cache of their home or, where that takes none, among
-    temporary files.
-    """
+    """A folder of this user alone, in the cache of their home or among temporary files."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     name = f"mleval-locks-{getattr(os, 'geteuid', lambda: 0)()}"
     with suppress(OSError):
@@ -228,9 +224,7 @@ def is_elsewhere(uri: str) -> bool:
 
 
 def prepare() -> None:
-    """What takes as long as the machine is busy: load what MLflow opens a database with; make the
-    tables of a new SQLite store, or wait for the process that makes them.
-    """
+    """What a busy machine makes slow: MLflow's imports, the tables of a new SQLite store."""
     uri = mlflow.get_tracking_uri()
     with store_errors("open"):
         _refuse_split(uri)
@@ -245,9 +239,7 @@ def prepare() -> None:
 
 
 def _has_tables(file: Path) -> bool:
-    """Whether MLflow made the tables of the database, or another process has locked it; MLflow's
-    last step is to name their version.
-    """
+    """Whether MLflow's last step in making the tables is done, or the database is locked."""
     place = f"{file.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(place, uri=True, timeout=0)) as database:
@@ -257,9 +249,7 @@ def _has_tables(file: Path) -> bool:
 
 
 def check_unlocked(seconds: float = 0.1) -> None:
-    """Raise StoreError where another process keeps a SQLite store from being written for so long;
-    processes that only write by turns do not.
-    """
+    """Raise StoreError where another process keeps a SQLite store locked for so long."""
     with store_errors("write to"):
         file = _sqlite_file(mlflow.get_tracking_uri())
         if file and Path(file).exists():
@@ -270,9 +260,7 @@ def check_unlocked(seconds: float = 0.1) -> None:
 def find_experiments(
     client: MlflowClient, ids: Sequence[str] | None, names: Sequence[str] | None
 ) -> list[Experiment]:
-    """The experiments asked for; without ids and names, those that MLFLOW_EXPERIMENT_ID or
-    MLFLOW_EXPERIMENT_NAME name.
-    """
+    """The experiments asked for, else those that MLFLOW_EXPERIMENT_ID or _NAME name."""
     ids, names = asked(ids, names)
     if not ids and not names:
         raise NoRunsError(
@@ -427,9 +415,7 @@ def _all_pages(
 def _all_there(
     client: MlflowClient, experiment_ids: Sequence[str], filter_string: str, n: int, last: str
 ) -> bool:
-    """Whether the store still counts `n` runs up to the last. One without a start time, which
-    no later page shows, is an error here.
-    """
+    """Whether the store still counts `n` runs up to the last, if all of them have a start time."""
     place = SearchUtils.create_page_token(n - 1)
     with store_errors("search", filter_string):
         try:
@@ -444,9 +430,7 @@ def _all_there(
 def having(
     client: MlflowClient, experiment_ids: Sequence[str], tag: str, value: str = ""
 ) -> list[Run]:
-    """Active runs with the tag, apart or in the one that programs read; those that have it of this
-    value if one is given.
-    """
+    """Active runs with the tag, of this value if one is given, apart or in that for programs."""
     found = {
         run.info.run_id: run
         for text in schema.filters_for_tag(tag, value)
@@ -692,9 +676,7 @@ def is_model(name: str) -> bool:
 
 
 def pinned(client: MlflowClient, name: str) -> str:
-    """The version that an alias, or "latest", is now: ``models:/NAME/VERSION``, which never becomes
-    another; any other name as it is.
-    """
+    """``models:/NAME/VERSION`` in place of an alias or "latest"; any other name as it is."""
     version = _version(client, name) if is_model(name) else None
     return name if version is None else f"{_MODELS}{version.name}/{version.version}"
 
@@ -820,9 +802,7 @@ def of_one_run(read: Callable[[], T]) -> T | str:
 
 
 def reason(error: Exception) -> str:
-    """Why something cannot be read, to be said after a colon: one line without credentials and
-    without a full stop.
-    """
+    """Why something cannot be read: one line for after a colon, without credentials or full stop."""
     text = _first_sentence(error).rstrip(".")
     if isinstance(error, ValueError | MlflowException):
         return text
@@ -885,9 +865,7 @@ def _or_none(lookup, name: str) -> Experiment | None:
 
 
 def _refuse_split(uri: str) -> None:
-    """Raise StoreError where a part of the password would be taken for host or path, asked of a
-    server and logged as such.
-    """
+    """Raise StoreError where a part of the password would be taken for host or path."""
     try:
         if _is_database(uri):
             split = "@" in (_url(uri).host or "")
@@ -985,9 +963,7 @@ def _first_sentence(error: Exception) -> str:
 
 
 def model_of(run: Run) -> str | None:
-    """The id of the one LoggedModel that the run made, or took; None where there is none, or
-    several.
-    """
+    """The id of the one LoggedModel that the run made, else took; None where it is not one."""
     made = {m.model_id for m in run.outputs.model_outputs} if run.outputs else set()
     taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
     ids = made or taken

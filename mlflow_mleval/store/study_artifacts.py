@@ -1,6 +1,4 @@
-"""What the artifacts of a study's runs hold: measures of every instance, counts by fold, loss
-profiles.
-"""
+"""What artifacts of a study's runs hold: measures by instance, counts by fold, loss profiles."""
 
 from __future__ import annotations
 
@@ -77,9 +75,7 @@ def changed_means(
 def instances_of(
     study: Study, dataset: str, wanted: list[str] | None = None, cluster: str | None = None
 ) -> Iterator[Units]:
-    """The values by instance of the methods on one dataset; the files are there until the context
-    ends.
-    """
+    """The values by instance of the methods on one dataset, as long as the context lasts."""
     runs = study.runs[study.runs["dataset"] == dataset]
     digests = dict.fromkeys(runs["run_id"], "")
     if "dataset_digest" in runs:
@@ -342,9 +338,7 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
 def _sums_by_fold(
     client: MlflowClient, run_id: str, wanted: Sequence[str] | None
 ) -> dict[int, Sequence[float]] | str:
-    """tp, fp, fn and tn by fold, from the tag that came with the search; of single labels from the
-    artifact.
-    """
+    """tp, fp, fn and tn by fold, from the tag, or of single labels from the artifact."""
     text = store.counts_tag_of(run_id)
     if text and wanted is None:
         folds, sums = schema.decode_counts(text)
@@ -552,9 +546,7 @@ def _profile(
     kind: str,
     run_id: str,
 ) -> tuple[schema.ProfileTag, np.ndarray] | str:
-    """The profile of a run, and its errors: from the tag, or from an artifact where the tag only
-    points to it; or why there is none.
-    """
+    """The profile of a run and its errors, from its tag or the artifact there named, or why not."""
     if kind not in [*profiles]:
         return f"its run carries no profile of {_WHAT[kind]}"
     tag = store.of_one_run(partial(profiles.__getitem__, kind))

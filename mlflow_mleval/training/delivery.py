@@ -50,9 +50,7 @@ _homes: dict[str, Path] = {}
 
 
 def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | None) -> Path:
-    """Write the result to the local folder, complete or not at all, with where it was to go;
-    returns the file.
-    """
+    """Write the result, and where it was to go, to a file of the local folder, or nothing."""
     from mlflow.tracking import fluent
 
     # The experiment that MLflow is set to, as far as that is known without asking the store.
@@ -88,9 +86,7 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
 
 
 def home() -> Path:
-    """Where results are kept: fixed when it is first asked for, so that a change of the working
-    folder changes nothing.
-    """
+    """Where results are kept, which a later change of the working folder does not change."""
     named = os.environ.get(SETTING) or FOLDER
     return _homes.setdefault(named, Path(named).absolute())
 
@@ -314,9 +310,7 @@ def _probe() -> None:
 
 
 def in_bounded_time(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
-    """What the call returns, in at most so many seconds, else StoreError; one that takes longer
-    does no more than the request it waits for.
-    """
+    """What the call returns in so many seconds, else StoreError; a late one asks nothing more."""
     limit = budget.seconds(budget.TRAINING)
     seconds = limit if seconds is None else seconds
     patience = str(max(1, int(min(seconds, limit) / 2)))
@@ -389,9 +383,7 @@ def _made(payload: runs.Payload) -> runs.Payload:
 
 @contextmanager
 def same_randomness() -> Iterator[None]:
-    """Leave the random states of Python, numpy and PyTorch as they are; iterating over a PyTorch
-    DataLoader draws a number.
-    """
+    """Leave the random states of Python, numpy and PyTorch (a DataLoader draws) as they are."""
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that others draw from
     torch = sys.modules.get("torch")
     try:
@@ -417,9 +409,7 @@ def harmless(what: str, fail: Callable[[str, Exception], None]) -> Iterator[None
 
 
 def without_mlflow() -> AbstractContextManager[None]:
-    """Without MLflow's own autologging: its wrappers would log what is predicted for an evaluation,
-    and stumble over lists.
-    """
+    """Without MLflow's own autologging, which would log what is predicted for an evaluation."""
     if autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED:
         return nullcontext()
     return autologging_utils.disable_autologging()
