@@ -170,10 +170,8 @@ def import_results(
         counts["created"] -= len(others)
         counts["unchanged"] += len(others)
     if others:
-        changes.append(
-            f"another import made the runs of {some(starmap(result_name, others))} at the same "
-            "time: its runs are kept, those of this one were withdrawn"
-        )
+        told = some(starmap(result_name, others))
+        changes.append(f"another import made the runs of {told} at the same time, which are kept")
     return ImportReport(
         experiment_id,
         experiment_name,

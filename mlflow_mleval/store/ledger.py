@@ -73,11 +73,7 @@ class Register:
                 f"there are {len(runs)} registers called {name!r}: runs {some(ids)}. Name the "
                 "right one by its id."
             )
-        if runs[0].info.lifecycle_stage != "active":
-            raise StoreError(
-                f"the register of {name!r}, run {ids[0]}, is deleted. Restore it in MLflow, or "
-                "choose another name."
-            )
+        store.check_active(runs[0].info, f"the register of {name!r}, run {ids[0]},", StoreError)
         return cls(client, runs[0].info.experiment_id, ids[0])
 
     def entries(self, key: str) -> dict[int, str]:
@@ -348,9 +344,7 @@ def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:
         looks = bounded_json(text)
         if isinstance(looks, dict) and {*looks} == schema.LOOKS:
             return looks
-    raise StoreError(
-        f"the tag {key} of run {run_id} was changed. Judge without bets, or another run."
-    )
+    raise StoreError(f"the tag {key} of run {run_id} was changed. Judge without bets.")
 
 
 def remember_looks(run_id: str, champion: str, looks: Mapping[str, Any]) -> None:

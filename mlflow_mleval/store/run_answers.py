@@ -352,10 +352,7 @@ def read_answer_tables(
     }
     keys = [instance_by] if instance_by else _key_columns([f for f, _ in tables.values()], scores)
     if not keys:
-        raise ValueError(
-            f"no column of the tables {path} holds the same values in all runs. Say which one "
-            "names the instance."
-        )
+        raise ValueError(f"no column of {path} is the same in all runs. Name that of the instance.")
     for name, (frame, columns) in tables.items():
         read[name] = store.of_one_run(
             partial(_answers_of_table, runs[name], frame, columns, keys, grades)
@@ -858,8 +855,6 @@ def _recorded_part(recorded: Mapping[str, Any], path: str) -> Any:
     if key:
         return value.get(key) if isinstance(value, Mapping) else None
     if root == EXPECTATIONS and len(value) > 1:
-        raise ValueError(
-            "its traces have several expectations: say which, as in "
-            f"{EXPECTATIONS}.{next(iter(value))}"
-        )
+        which = f"{EXPECTATIONS}.{next(iter(value))}"
+        raise ValueError(f"its traces have several expectations: say which, as in {which}")
     return next(iter(value.values()), None) if root == EXPECTATIONS else value

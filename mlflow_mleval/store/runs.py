@@ -429,10 +429,7 @@ def existing(run_id: str) -> Run:
                 raise
             text = f"cannot read the store {store.store_name()}: it has no run {run_id}."
             raise_alone(RunRefusedError(text))
-    if run.info.lifecycle_stage != "active":
-        raise RunRefusedError(
-            f"run {run_id} is deleted. Restore it in MLflow, or log into another run."
-        )
+    store.check_active(run.info, f"run {run_id}", RunRefusedError)
     if newer := schema.newer_schema(run.data.tags):
         raise RunRefusedError(f"run {run_id} has {newer}")
     return run

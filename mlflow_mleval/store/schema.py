@@ -322,9 +322,7 @@ def decode_folds(text: str) -> FoldValues:
         content = _content(text)
         if "omitted" in content:
             if content["omitted"] not in _ELSEWHERE:
-                raise ValueError(
-                    f"it points to {quoted(content['omitted'])}, where nothing is written"
-                )
+                raise ValueError(f"it points to {quoted(content['omitted'])}, where nothing is")
             return FoldValues([], {}, omitted=content["omitted"])
         folds, digits = whole_numbers(content["folds"]), content.get("digits")
         values = {m: _plain_numbers(column, gaps=True) for m, column in content["values"].items()}
@@ -535,10 +533,7 @@ def _refuse_more(lengths: Sequence[int], most: int) -> None:
     """ValueError where rows are longer than they can be, or would take much memory."""
     longest = max(lengths, default=0)
     if longest > min(most, MOST_ERRORS) or longest * len(lengths) > _MOST_CELLS:
-        raise ValueError(
-            f"{len(lengths)} rows of up to {longest:,} numbers are more than there can be, or "
-            "than are read"
-        )
+        raise ValueError(f"{len(lengths)} rows of up to {longest:,} numbers are too many")
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def private(path: Path) -> None:
     ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not for_others)
     if not (stat.S_ISDIR(status.st_mode) and ours):
         raise PermissionError(
-            f"{path} is not a folder of this user alone. Delete it, or set TMPDIR to another place."
+            f"{path} is not a folder of this user alone. Delete it, or set TMPDIR."
         )
 
 
@@ -263,13 +263,8 @@ def find_experiments(
     """The experiments asked for, else those that MLFLOW_EXPERIMENT_ID or _NAME name."""
     ids, names = asked(ids, names)
     if not ids and not names:
-        raise NoRunsError(
-            Message(
-                "no experiment is chosen. Name one: ",
-                EXPERIMENTS,
-                f", or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}",
-            )
-        )
+        there = f", or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
+        raise NoRunsError(Message("no experiment is chosen. Name one: ", EXPERIMENTS, there))
     found: dict[str, Experiment] = {}
     for label, wanted, lookup in (
         ("id ", ids, client.get_experiment),
@@ -286,16 +281,17 @@ def find_experiments(
                 )
             if not experiment.experiment_id:
                 raise StoreError(
-                    f"{store_name()} answered no experiment when asked for {name!r}. Is it an "
-                    "MLflow server?"
+                    f"{store_name()} gave no experiment {name!r}. Is it an MLflow server?"
                 )
-            if experiment.lifecycle_stage != "active":
-                raise NoRunsError(
-                    f"the experiment {label}{name!r} is deleted. Restore it in MLflow, or choose "
-                    "another."
-                )
+            check_active(experiment, f"the experiment {label}{name!r}", NoRunsError)
             found[experiment.experiment_id] = experiment
     return list(found.values())
+
+
+def check_active(held: Any, what: str, refused: type[MlevalError]) -> None:
+    """Raise the error where an experiment or a run is deleted."""
+    if held.lifecycle_stage != "active":
+        raise refused(f"{what} is deleted. Restore it in MLflow, or choose another.")
 
 
 def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -320,10 +316,7 @@ def ensure_experiment(client: MlflowClient, name: str) -> str:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS" or found is None:
                     raise
                 return found.experiment_id
-    if experiment.lifecycle_stage != "active":
-        raise StoreError(
-            f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name."
-        )
+    check_active(experiment, f"the experiment {name!r}", StoreError)
     return experiment.experiment_id
 
 
@@ -405,10 +398,7 @@ def _all_pages(
         found = made(each(n))
         if n_pages == 1 or _all_there(client, experiment_ids, filter_string, n, last):
             return found
-    doubts.append(
-        "While the runs were read, others were deleted or added all the time: some may be "
-        "missing. Read again."
-    )
+    doubts.append("Runs came and went while they were read: some may be missing. Read again.")
     return found
 
 
@@ -603,9 +593,7 @@ def _endless(what: str) -> StoreError:
 
 def _check_number(seen: Collection[str], what: str) -> None:
     if len(seen) > MOST:
-        raise StoreError(
-            f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer of them."
-        )
+        raise StoreError(f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer.")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -645,9 +633,7 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
         with _known_model(client, model_id):
             run_id = client.get_logged_model(model_id).source_run_id
     if not run_id:
-        raise NoRunsError(
-            f"no run is known to have made {name}{known}. Name the run that evaluated it."
-        )
+        raise NoRunsError(f"no run is known to have made {name}{known}. Name the run itself.")
     return ModelRun(run_id, model_id)
 
 
@@ -802,7 +788,7 @@ def of_one_run(read: Callable[[], T]) -> T | str:
 
 
 def reason(error: Exception) -> str:
-    """Why something cannot be read: one line for after a colon, without credentials or full stop."""
+    """Why something cannot be read, for after a colon: a line without credentials and full stop."""
     text = _first_sentence(error).rstrip(".")
     if isinstance(error, ValueError | MlflowException):
         return text

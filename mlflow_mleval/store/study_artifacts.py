@@ -83,8 +83,7 @@ def instances_of(
     # MLflow's own digest covers predictions, too, where they lie in the table.
     if schema.differ(digest for digest in digests.values() if len(digest) == schema.OWN_DIGEST):
         raise IncomparableRunsError(
-            f"the runs on {dataset} were evaluated on other data (their digests of the truth "
-            "differ)."
+            f"the runs on {dataset} are of other data: their digests differ."
         )
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
         tables, broken = _tables(runs, wanted or study.measures, folder)
@@ -164,10 +163,8 @@ def _tables(
         runs.itertuples(), artifacts.at_once(fetch, runs["run_id"]), strict=True
     ):
         if isinstance(fetched, str):
-            broken.append(
-                f"The values by instance of {run.method} (run {run.run_id}) are left out: "
-                f"{fetched}."
-            )
+            what = f"{run.method} (run {run.run_id})"
+            broken.append(f"The values by instance of {what} are left out: {fetched}.")
         elif fetched is not None:
             path, head = fetched
             truth = (head.metadata or {}).get(schema.INSTANCE_TRUTH)
@@ -184,10 +181,7 @@ def _shared_measures(
         shared = frozenset.intersection(*(table.columns for table in tables.values()))
         measures = [m for m in study.measures if m in shared]
         if not measures:
-            raise MeasureError(
-                f"no measure of the study has values by instance in all {len(tables)} runs on "
-                f"{dataset}."
-            )
+            raise MeasureError(f"the runs on {dataset} share no measure with values by instance.")
         return measures
     measures = expand(wanted)
     pairs = ((m, table) for m in measures for table in tables.values())
