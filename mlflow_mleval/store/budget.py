@@ -180,14 +180,11 @@ def bounded(
     done = threading.Event()
 
     def run() -> None:
-        thread = threading.get_ident()
         _budget.set(budget)
-        budget.threads.add(thread)
         try:
-            answers.append(act())
+            answers.append(within("", act))
         except BaseException as error:
             errors.append(error)
-        budget.threads.discard(thread)
         done.set()
 
     # No executor: the interpreter would wait for its threads in the end.

@@ -33,6 +33,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.db.db_types import DATABASE_ENGINES
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 from mlflow.tracking.context.registry import resolve_tags
+from mlflow.utils.logging_utils import suppress_logs
 from mlflow.utils.search_utils import SearchUtils
 
 from mlflow_mleval import secrets
@@ -163,10 +164,18 @@ _QUICK = {
 }
 
 
+#: What MLflow and its library tell when they make the tables of a new database.
+_OF_TABLES = re.compile("database tables|^(Context|Will|Running) ")
+
+
 def connect(*, create: bool = False) -> MlflowClient:
     """A client for the store that MLflow is set to."""
     uri = mlflow.get_tracking_uri()
-    with store_errors("open"), _quiet():
+    with (
+        store_errors("open"),
+        suppress_logs("mlflow.store.db.utils", _OF_TABLES),
+        suppress_logs("alembic.runtime.migration", _OF_TABLES),
+    ):
         _refuse_split(uri)
         if is_elsewhere(uri):
 
@@ -396,25 +405,20 @@ def _all_pages(
     for _ in range(_PASSES):
         found = None  # that of the pass before is let go first: both are too much memory
         found = made(each(n))
-        if n_pages == 1 or _all_there(client, experiment_ids, filter_string, n, last):
+        if n_pages == 1:
+            return found
+        with store_errors("search", filter_string):
+            try:  # a run without a start time, which no later page shows, is an error here
+                place = SearchUtils.create_page_token(n - 1)
+                page = _page_of_runs(client, experiment_ids, filter_string, 1, place)
+            except MlflowException as error:
+                if error.error_code == "INVALID_PARAMETER_VALUE":  # tokens of another kind
+                    return found
+                raise
+        if [run.info.run_id for run in page] == [last]:
             return found
     doubts.append("Runs came and went while they were read: some may be missing. Read again.")
     return found
-
-
-def _all_there(
-    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str, n: int, last: str
-) -> bool:
-    """Whether the store still counts `n` runs up to the last, if all of them have a start time."""
-    place = SearchUtils.create_page_token(n - 1)
-    with store_errors("search", filter_string):
-        try:
-            page = _page_of_runs(client, experiment_ids, filter_string, 1, place)
-        except MlflowException as error:
-            if error.error_code == "INVALID_PARAMETER_VALUE":  # a store with tokens of another kind
-                return True
-            raise
-    return [run.info.run_id for run in page] == [last]
 
 
 def having(
@@ -768,8 +772,19 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
             text = f"MLflow does not accept the filter {filter_string!r}: {reason}. "
             message = Message(text, advice(filter_string))
         else:
-            text = f"cannot {doing} the store {store_name()}: {text} {_what_to_do(error)}"
-            message = Message(text.rstrip())
+            text = f"cannot {doing} the store {store_name()}: {text}"
+            if isinstance(error, ImportError):
+                import sqlalchemy
+
+                version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
+                text += f" Install {error.name}, which that store takes ({version})."
+            elif _connection_error(error) is not None:
+                text += " Is the server running, and is MLFLOW_TRACKING_URI right?"
+            elif not isinstance(error, MlflowException):
+                text += " Is MLFLOW_TRACKING_URI right?"
+            elif error.error_code == "UNAUTHENTICATED":
+                text += _LOGIN
+            message = Message(text)
         parts = (redacted(part) if isinstance(part, str) else part for part in message.parts)
         raise_alone(StoreError(Message(*parts)))
 
@@ -896,38 +911,11 @@ def _probe_database(uri: str, create: bool) -> None:
         engine.dispose()
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without MLflow's lines about making the tables of a new database."""
-    loggers = [logging.getLogger(name) for name in ("mlflow.store.db.utils", "alembic")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-
-
 #: What to do where a server does not know who asks.
 _LOGIN = (
-    "Who you are is said by MLFLOW_TRACKING_TOKEN, or by MLFLOW_TRACKING_USERNAME and "
+    " Who you are is said by MLFLOW_TRACKING_TOKEN, or by MLFLOW_TRACKING_USERNAME and "
     "MLFLOW_TRACKING_PASSWORD."
 )
-
-
-def _what_to_do(error: Exception) -> str:
-    if isinstance(error, ImportError):
-        import sqlalchemy
-
-        version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
-        return f"Install {error.name}, which that store takes ({version})."
-    if _connection_error(error) is not None:
-        return "Is the server running, and is MLFLOW_TRACKING_URI right?"
-    if not isinstance(error, MlflowException):
-        return "Is MLFLOW_TRACKING_URI right?"
-    return _LOGIN if error.error_code == "UNAUTHENTICATED" else ""
 
 
 def _connection_error(error: BaseException | None) -> requests.ConnectionError | None:
