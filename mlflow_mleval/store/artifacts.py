@@ -143,7 +143,9 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
 
     def fetch() -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not _only_routes and _is_served(address) and _Routes(run_id).fetch(path, target):
+        is_route = urlsplit(address).scheme == "mlflow-artifacts" and store.server_address()
+        is_own = is_route and _host(address) in ("", _host(mlflow.get_tracking_uri()))
+        if is_own and not _only_routes and _Routes(run_id).fetch(path, target):  # one request
             return True
         there = _repository(run_id, address)
         beside = there.list_artifacts(path.rpartition("/")[0] or None)
@@ -155,12 +157,6 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
     with nullcontext() if _only_routes else _address_errors(address):
         fetched = budget.within("download_artifacts", fetch, budget.MOST_ARTIFACT)
     return target if fetched else None
-
-
-def _is_served(address: str) -> bool:
-    """Whether the tracking server holds itself what lies there: one request fetches it."""
-    is_route = urlsplit(address).scheme == "mlflow-artifacts" and store.server_address()
-    return bool(is_route) and _host(address) in ("", _host(mlflow.get_tracking_uri()))
 
 
 def check_login(address: str) -> None:

@@ -155,13 +155,25 @@ def write(
     everything. What an interrupted attempt wrote is completed by writing the same again into the
     same run; readers skip the run until then.
     """
+    from mlflow.tracking.fluent import _get_experiment_id
+
     check_paths(payload.files)
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
     with quiet():
         if run_id is None:
-            run = _new_run(client, payload, experiment_name)
+            with store.reading():
+                experiment_id = (
+                    store.ensure_experiment(client, experiment_name)
+                    if experiment_name is not None
+                    else present(_get_experiment_id())
+                )
+            now = str(int(time.time() * 1000))
+            own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
+            name = schema.run_name(payload.method, payload.dataset)
+            with store.quick(), store.store_errors("write to"):  # often the first request
+                run = create(client, experiment_id, name, store.context_tags() | own)
             ends = True
         else:
             run = run or existing(run_id)
@@ -400,22 +412,6 @@ def together(jobs: Iterable[Callable[[], None]]) -> None:
         raise
     if failures:
         raise failures[0]
-
-
-def _new_run(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
-    from mlflow.tracking.fluent import _get_experiment_id
-
-    if experiment_name is not None:
-        experiment_id = store.ensure_experiment(client, experiment_name)
-    else:
-        with store.reading():
-            experiment_id = present(_get_experiment_id())
-    now = str(int(time.time() * 1000))
-    own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
-    with store.quick(), store.store_errors("write to"):  # often the first request
-        tags = store.context_tags() | own
-        name = schema.run_name(payload.method, payload.dataset)
-        return create(client, experiment_id, name, tags)
 
 
 def existing(run_id: str) -> Run:

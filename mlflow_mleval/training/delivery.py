@@ -241,11 +241,18 @@ class Delivery:
         self._uri = mlflow.get_tracking_uri()
         self._renewed = renewed
         self._left = budget.seconds(budget.TRAINING) if seconds is None else seconds
+
+        def probe() -> None:
+            store.check_unlocked()
+            client = store.connect(create=True)
+            with store.store_errors("read"):
+                client.search_experiments(max_results=1)
+
         if (trouble := _troubles.get(self._uri)) is not None:
             if time.monotonic() < trouble.until and not now:
                 self.reason = trouble.reason
             else:
-                self._try(_probe, _PROBE)
+                self._try(probe, _PROBE)
 
     def ask(self, question: Callable[[], T], otherwise: T) -> T:
         """What the store answers; something else if it fails."""
@@ -300,13 +307,6 @@ class Delivery:
             return None
         finally:
             self._left -= time.monotonic() - start
-
-
-def _probe() -> None:
-    store.check_unlocked()
-    client = store.connect(create=True)
-    with store.store_errors("read"):
-        client.search_experiments(max_results=1)
 
 
 def in_bounded_time(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
