@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
@@ -104,14 +105,10 @@ def _registers(client: MlflowClient, name: str) -> list[Run]:
         run = client.get_run(name)
         return [run] if _OF in run.data.params else []
 
-    def page(token: str | None) -> Any:
-        return client.search_experiments(
-            view_type=ViewType.ALL, max_results=store.PAGE, page_token=token
-        )
-
+    search = partial(client.search_experiments, view_type=ViewType.ALL, max_results=store.PAGE)
     where = f"params.{_OF} = '{_digest(name)[:_SHORT]}'"
     found: list[Run] = []
-    for each in store.paged(page, lambda experiment: experiment.experiment_id, "experiments"):
+    for each in store.paged(search, lambda experiment: experiment.experiment_id, "experiments"):
         ids = [experiment.experiment_id for experiment in each]
         found += client.search_runs(ids, where, ViewType.ALL) if ids else []
     return found

@@ -185,14 +185,14 @@ def traces_of(
     spans, n = False, 0
     asked, lost = asked_of(run), list[str]()
 
-    def search(token: str | None) -> Any:
+    def search(**place: Any) -> Any:
         nonlocal spans
         ask = partial(
             client.search_traces,
             locations=[run.info.experiment_id],
             run_id=run.info.run_id,
             max_results=PAGE,
-            page_token=token,
+            **place,
         )
         page = ask(include_spans=spans)
         cut = any(_part_in_full(trace, part) is None for trace in page for part in parts)

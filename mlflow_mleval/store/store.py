@@ -525,9 +525,7 @@ def pages(
         if is_last:
             return
         full = bool(page) and page[-1].info.start_time == since
-        if not (new or (full and size < SEARCH_MAX_RESULTS_THRESHOLD)):
-            raise _endless("runs")
-        _check_number(seen, "runs")
+        _check_end(seen, "runs", bool(new) or (full and size < SEARCH_MAX_RESULTS_THRESHOLD))
         size = min(2 * size, SEARCH_MAX_RESULTS_THRESHOLD) if full else usual
         since = page[-1].info.start_time
 
@@ -557,45 +555,36 @@ def _page_of_runs(
             gc.enable()
 
 
-def paged(
-    page: Callable[[str | None], Any], identity: Callable[[Any], str], what: str
-) -> Iterator[Any]:
+def paged(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
     """The pages of a search, each asked for with the token of the one before."""
     seen: set[str] = set()
     tokens: set[str] = set()
     token = None
     while True:
-        each = page(token)
-        yield each
-        if not (token := each.token):
+        page = ask(page_token=token)
+        yield page
+        if not (token := page.token):
             return
-        before = len(seen)
-        seen.update(map(identity, each))
-        if token in tokens or len(seen) == before:
-            raise _endless(what)
-        _check_number(seen, what)
+        new = {*map(identity, page)} - seen
+        seen |= new
+        _check_end(seen, what, bool(new) and token not in tokens)
         tokens.add(token)
 
 
 def listed(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
     """All that a search of MLflow's gives, page after page."""
-
-    def page(token: str | None) -> Any:
-        with store_errors("read"):
-            return ask(page_token=token)
-
-    for each in paged(page, identity, what):
-        yield from each
+    with store_errors("read"):
+        for page in paged(ask, identity, what):
+            yield from page
 
 
-def _endless(what: str) -> StoreError:
-    return StoreError(
-        f"the store {store_name()} comes to no end: it names one more page of {what} after one "
-        "that brought nothing new. Is it well?"
-    )
-
-
-def _check_number(seen: Collection[str], what: str) -> None:
+def _check_end(seen: Collection[str], what: str, goes_on: bool) -> None:
+    """Raise StoreError where what is listed comes to no end."""
+    if not goes_on:
+        raise StoreError(
+            f"the store {store_name()} comes to no end: it names one more page of {what} after one "
+            "that brought nothing new. Is it well?"
+        )
     if len(seen) > MOST:
         raise StoreError(f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer.")
 

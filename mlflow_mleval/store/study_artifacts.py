@@ -82,9 +82,7 @@ def instances_of(
         digests = runs.set_index("run_id")["dataset_digest"].fillna("").to_dict()
     # MLflow's own digest covers predictions, too, where they lie in the table.
     if schema.differ(digest for digest in digests.values() if len(digest) == schema.OWN_DIGEST):
-        raise IncomparableRunsError(
-            f"the runs on {dataset} are of other data: their digests differ."
-        )
+        raise IncomparableRunsError(f"the runs on {dataset} are of other data (other digests).")
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
         tables, broken = _tables(runs, wanted or study.measures, folder)
         by_method: dict[str, list[Path]] = {}
